@@ -1,0 +1,16 @@
+add_library(codecfs_options INTERFACE)
+target_include_directories(codecfs_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_compile_options(codecfs_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough)
+if(CODECFS_SANITIZE)
+  target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
+                                                   -fno-sanitize-recover=all)
+  target_link_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE})
+endif()
+
+# One static library a floor. Sources are found, not listed: a new file needs no edit here.
+function(codecfs_floor name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_SOURCES})
+  add_library(codecfs_${name} STATIC ${sources})
+  target_link_libraries(codecfs_${name} PUBLIC codecfs_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()

@@ -1,0 +1,24 @@
+# Everything comes from Debian 12 packages (scripts/packages.txt).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3>=3.10)
+pkg_check_modules(DEFLATE REQUIRED IMPORTED_TARGET libdeflate)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(BLOSC REQUIRED IMPORTED_TARGET blosc)
+pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)
+
+# Debian's serial HDF5 has its own pkg-config name; elsewhere it is plain hdf5.
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial hdf5)
+find_library(HDF5_HL_LIBRARY NAMES hdf5_serial_hl hdf5_hl REQUIRED)
+
+# No pkg-config files on Debian 12.
+find_library(BZ2_LIBRARY bz2 REQUIRED)
+find_library(SZ_LIBRARY NAMES sz REQUIRED)
+find_library(AEC_LIBRARY NAMES aec REQUIRED)
+find_library(LZF_LIBRARY lzf REQUIRED)

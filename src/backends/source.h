@@ -1,0 +1,80 @@
+#pragma once
+// A mounted dataset: the one interface of all backends.
+//
+// All calls may come from many threads at once. Calls and answers are plain data: no handle of a library crosses this
+// line, so that a backend may one day live in another process. Objects are named by an ObjectId of the backend's own
+// choosing, valid as long as the Source lives; a path is looked at once, in find().
+//
+// Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, filter missing), EOPNOTSUPP (no Zarr form),
+// ENOMEM; each with a reason.
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "model/variable.h"
+
+namespace codecfs {
+
+using ObjectId = uint64_t;
+
+enum class EntryKind { group, variable, symlink };
+
+/// One name in a group.
+struct Entry {
+  std::string name;  // as shown: a valid file name, escaped where the source's is not (backends/names.h)
+  EntryKind kind = EntryKind::group;
+  ObjectId object = 0;  // of groups and variables
+  std::string target;   // of symlinks: relative to the directory that holds the entry
+};
+
+/// Where and how a chunk is stored.
+struct ChunkInfo {
+  bool stored = false;
+  uint64_t stored_size = 0;        // bytes as stored, for st_blocks; a share of the whole where there is no chunk storage
+  std::optional<uint64_t> offset;  // bytes from the start of the file that holds it, where it lies in one piece
+  uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  /// Times, owner and mode of the source file (of a directory store: of its directory).
+  [[nodiscard]] virtual const struct stat& status() const = 0;
+  /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
+  [[nodiscard]] virtual std::string format() const = 0;
+  /// The root: a group, or a variable where the source is one array. Its name is empty.
+  [[nodiscard]] virtual Entry root() const = 0;
+
+  /// All names in a group, in the source's order (creation order where it is kept).
+  virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
+  /// One name in a group. ENOENT.
+  virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
+  virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
+  /// Everything about a variable but its chunks. Made anew at each call: the caller caches.
+  virtual Result<VariablePtr> variable(ObjectId variable) = 0;
+
+  /// Looks one chunk up (number < grid.count()) without reading it. Not stored is no error. Cheap: under a microsecond
+  /// where the format can.
+  virtual Result<ChunkInfo> locate(ObjectId variable, uint64_t number) = 0;
+  /// The numbers of stored chunks, ascending, from `from` on, at most `limit` of them; empty at the end. A batch costs time
+  /// in proportion to its size also in a sparse grid, and memory does not grow with the variable's number of chunks.
+  virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
+  /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes where that is known, C order, edge chunks padded
+  /// with fill. ENOENT where the chunk is not stored.
+  virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
+};
+
+/// Opens a dataset (file or directory), recognised by its content, for reading. Errors name what the source is where we
+/// know the format but do not read it (netCDF-3, Zarr v3).
+Result<std::unique_ptr<Source>> open_source(const std::string& path);
+
+}  // namespace codecfs

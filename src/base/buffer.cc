@@ -1,0 +1,97 @@
+// The buffer pool: idle blocks by size class, four classes to a power of two, under one mutex. Blocks are large, so
+// the lock is taken rarely (twice a chunk) and never while memory is touched or mapped.
+
+#include "base/buffer.h"
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace codecfs {
+namespace {
+
+constexpr size_t kPooledFrom = size_t{64} << 10;  // bytes; malloc serves smaller blocks well
+
+/// The next of 1, 1.25, 1.5, 1.75 times a power of two: at most a quarter of a block is unused.
+size_t size_class(size_t size) {
+  if (size < Buffer::kAlignment) return Buffer::kAlignment;
+  const size_t step = std::max(std::bit_floor(size) / 4, Buffer::kAlignment);
+  return (size + step - 1) / step * step;
+}
+
+class Pool {
+ public:
+  std::byte* take(size_t capacity) {
+    const std::lock_guard lock(mutex_);
+    const auto found = idle_.find(capacity);
+    if (found == idle_.end() || found->second.empty()) return nullptr;
+    std::byte* block = found->second.back();
+    found->second.pop_back();
+    idle_bytes_ -= capacity;
+    return block;
+  }
+  /// False where the pool is full: then the caller frees the block.
+  bool put(std::byte* block, size_t capacity) {
+    const std::lock_guard lock(mutex_);
+    if (idle_bytes_ + capacity > Buffer::kPoolBytes) return false;
+    idle_[capacity].push_back(block);
+    idle_bytes_ += capacity;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<size_t, std::vector<std::byte*>> idle_;  // guarded by mutex_
+  size_t idle_bytes_ = 0;                            // guarded by mutex_
+};
+
+Pool& pool() {
+  static Pool& instance = *new Pool;  // never destroyed: buffers may outlive static objects
+  return instance;
+}
+
+}  // namespace
+
+Result<Buffer> Buffer::allocate(size_t size) {
+  if (size > SIZE_MAX / 2) return fail(ENOMEM, "a buffer of {} bytes is out of the question", size);
+  Buffer buffer;
+  buffer.capacity_ = size_class(size);
+  if (buffer.capacity_ >= kPooledFrom) buffer.block_ = pool().take(buffer.capacity_);
+  if (buffer.block_ == nullptr)
+    buffer.block_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, buffer.capacity_));
+  if (buffer.block_ == nullptr) {
+    buffer.capacity_ = 0;
+    return fail(ENOMEM, "no memory for a buffer of {} bytes", size);
+  }
+  buffer.size_ = size;
+  return buffer;
+}
+
+Result<Buffer> Buffer::copy_of(Bytes bytes) {
+  CODECFS_ASSIGN(Buffer buffer, allocate(bytes.size()));
+  if (!bytes.empty()) std::memcpy(buffer.data(), bytes.data(), bytes.size());
+  return buffer;
+}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    block_ = std::exchange(other.block_, nullptr);
+    capacity_ = std::exchange(other.capacity_, 0);
+    offset_ = std::exchange(other.offset_, 0);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+void Buffer::give_back() {
+  if (block_ == nullptr) return;
+  if (capacity_ < kPooledFrom || !pool().put(block_, capacity_)) std::free(block_);
+  block_ = nullptr;
+  capacity_ = offset_ = size_ = 0;
+}
+
+}  // namespace codecfs

@@ -1,0 +1,42 @@
+#pragma once
+// The log: to stderr while we run in the foreground, to syslog in the background, and the latest messages in memory for
+// `.codecfs/log`. Safe from all threads.
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace codecfs::log {
+
+enum class Level { debug, info, warning, error };
+
+void write(Level level, std::string_view message);
+/// Where messages go from now on. Until the first call: stderr.
+void to_stderr();
+void to_syslog();
+/// Messages below this level are dropped. Default: info.
+void set_level(Level level);
+/// The latest messages (at most kRecentMessages), oldest first, a line each.
+std::string recent();
+inline constexpr size_t kRecentMessages = 1000;
+
+template <class... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void warning(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::error, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace codecfs::log

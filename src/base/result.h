@@ -1,0 +1,74 @@
+#pragma once
+// Errors as values.
+//
+//   Result<Buffer> read_all(int fd);            // a value, or an Error with errno and reason
+//   Result<> flush();                           // nothing, or an Error
+//
+//   Result<size_t> size_of(const std::string& path) {
+//     CODECFS_ASSIGN(const UniqueFd fd, open_file(path));     // returns the error of open_file
+//     if (empty) return fail(ENODATA, "{}: is empty", path);
+//     ...
+//   }
+//
+// An Error is what a user will read: `code` ends as the errno of the system call, `reason` in
+// user._Error and the log. A reason says what happened, to what, and (where we know) what to do.
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace codecfs {
+
+struct Error {
+  int code = EIO;      // an errno value, never 0
+  std::string reason;  // one line without a full stop
+};
+
+template <class T = void>
+class [[nodiscard]] Result : public std::expected<T, Error> {
+ public:
+  using std::expected<T, Error>::expected;
+};
+
+/// An error to return from any function that gives a Result.
+template <class... Args>
+[[nodiscard]] std::unexpected<Error> fail(int code, fmt::format_string<Args...> format, Args&&... args) {
+  return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+/// The same for a failed system call: appends the text of `code` (an errno value).
+template <class... Args>
+[[nodiscard]] std::unexpected<Error> fail_errno(int code, fmt::format_string<Args...> format, Args&&... args) {
+  return std::unexpected(
+      Error{code, fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), std::strerror(code))});
+}
+
+/// Passes an error on to the caller's caller.
+template <class T>
+[[nodiscard]] std::unexpected<Error> pass_on(Result<T>& result) {
+  return std::unexpected(std::move(result.error()));
+}
+
+#define CODECFS_JOIN_(a, b) a##b
+#define CODECFS_JOIN(a, b) CODECFS_JOIN_(a, b)
+
+/// Runs an expression that gives a Result; returns its error, else goes on.
+#define CODECFS_TRY(expression)                                             \
+  do {                                                                      \
+    auto codecfs_result_ = (expression);                                    \
+    if (!codecfs_result_) return std::unexpected(std::move(codecfs_result_.error())); \
+  } while (false)
+
+/// Declares a variable with the value of a Result; returns its error if it has none.
+#define CODECFS_ASSIGN(declaration, expression) \
+  CODECFS_ASSIGN_(CODECFS_JOIN(codecfs_result_, __LINE__), declaration, expression)
+#define CODECFS_ASSIGN_(result, declaration, expression)            \
+  auto result = (expression);                                       \
+  if (!result) return std::unexpected(std::move(result.error()));   \
+  declaration = std::move(*result)
+
+}  // namespace codecfs

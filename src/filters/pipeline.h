@@ -1,0 +1,43 @@
+#pragma once
+// The way of a chunk through its filters: a chain made ready for use. Immutable after make(), used from many threads.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "model/variable.h"
+
+namespace codecfs::filters {
+
+class Filter;
+
+/// What a chunk is before the first filter encodes it, and after the last has decoded it.
+struct ChunkShape {
+  std::optional<uint64_t> bytes;  // exact decoded size; none where it depends on the data (object types)
+  DataType type;                  // of its elements
+};
+
+class Pipeline {
+ public:
+  /// `chain` in the order of encoding. Fails with EIO and a reason that names the filter (id or codec id) where one is not
+  /// known here, with EINVAL where parameters make no sense.
+  static Result<Pipeline> make(std::span<const FilterStage> chain, const ChunkShape& chunk);
+
+  /// Undoes the filters, last first. Bit i of `filter_mask` set: filter i was not applied. Never allocates much beyond
+  /// the chunk's size: a stage that gives more than its input can have been is EIO, as is a final size other than
+  /// ChunkShape::bytes.
+  Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
+
+  [[nodiscard]] bool empty() const { return stages_.empty(); }
+
+ private:
+  struct Stage;
+  std::vector<std::shared_ptr<const Stage>> stages_;
+  ChunkShape chunk_;
+};
+
+}  // namespace codecfs::filters

@@ -1,0 +1,66 @@
+#pragma once
+// The type of an array's elements, as Zarr v2 (and so numpy) names it. Source: Zarr v2 specification, "Data type
+// encoding"; numpy's array interface ("typestr").
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/json.h"
+
+namespace codecfs {
+
+enum class TypeKind : char {
+  boolean = 'b',
+  signed_int = 'i',
+  unsigned_int = 'u',
+  floating = 'f',
+  complex = 'c',
+  timedelta = 'm',
+  datetime = 'M',
+  string = 'S',   // bytes of fixed length, NUL padded
+  unicode = 'U',  // UCS-4 of fixed length
+  raw = 'V',      // opaque
+  structured = 'r',
+  object = 'O',  // variable length: the chunk's bytes are told by an object codec such as vlen-utf8
+};
+
+enum class ByteOrder : char { little = '<', big = '>', none = '|' };
+
+struct TypeMember;
+
+struct DataType {
+  TypeKind kind = TypeKind::raw;
+  ByteOrder order = ByteOrder::none;  // none where it does not matter (one byte, raw, string, structured)
+  uint64_t size = 0;                  // bytes of one element; 0 for object
+  std::string unit;                   // of timedelta and datetime: "ns", "25s"
+  std::vector<TypeMember> members;    // of structured, in order of their offsets, without gaps
+
+  bool operator==(const DataType&) const = default;
+};
+
+struct TypeMember {
+  std::string name;
+  DataType type;
+  std::vector<uint64_t> shape;  // empty for a single value
+
+  /// Bytes that the member takes.
+  [[nodiscard]] uint64_t size() const;
+  bool operator==(const TypeMember&) const = default;
+};
+
+/// Reads the "dtype" of a .zarray: a string, or for a structured type a list of [name, dtype] and [name, dtype, shape].
+/// EINVAL for what is no numpy type, nesting beyond 32 and sizes beyond 1 GiB.
+Result<DataType> parse_dtype(const Json& dtype);
+/// The other way round.
+Json print_dtype(const DataType& type);
+
+/// One element's bytes (type.size of them, in the type's byte order) from a .zarray "fill_value", and back. Source: Zarr
+/// v2 specification, "Fill value encoding": numbers, true/false, "NaN", "Infinity", "-Infinity", complex as a pair,
+/// base64 of the bytes for string (also plain text, as NCZarr writes it), raw and structured; 0 for any of these means
+/// zeros. Not for null and not for object types. EINVAL.
+Result<std::vector<std::byte>> fill_bytes(const DataType& type, const Json& fill_value);
+Json fill_json(const DataType& type, std::span<const std::byte> element);
+
+}  // namespace codecfs

@@ -1,0 +1,27 @@
+#pragma once
+// JSON as the array formats use it: object keys keep their order, NaN and the infinities are numbers (Python's json
+// module and Zarr attributes have them), and numbers are printed in the shortest form that reads back exactly.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace codecfs {
+
+using Json = nlohmann::ordered_json;
+
+/// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also for
+/// nesting deeper than kMaxJsonDepth.
+Result<Json> parse_json(std::string_view text);
+inline constexpr int kMaxJsonDepth = 64;
+
+/// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles in the
+/// shortest form that reads back; NaN, Infinity, -Infinity bare; strings that are not UTF-8 with U+FFFD.
+std::string print_json(const Json& value, int indent = -1);
+
+/// A float as the double that prints as the shortest decimal which reads back as this float (0.1f -> 0.1).
+double shortest_double(float value);
+
+}  // namespace codecfs
