@@ -1,1 +1,33 @@
-int main() { return 0; }
+// codecfs, and mount.codecfs where it is called by that name.
+
+#include <cstdio>
+
+#include "fs/options.h"
+#include "fs/session.h"
+
+using codecfs::Result;
+using codecfs::fs::Command;
+
+namespace {
+
+// Exit codes as mount(8) has them.
+constexpr int kUsage = 1;
+constexpr int kMountFailed = 32;
+
+int report(const codecfs::Error& error, int code) {
+  std::fprintf(stderr, "codecfs: %s\n", error.reason.c_str());
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
+  if (!command) return report(command.error(), kUsage);
+  if (command->kind == Command::Kind::print) {
+    std::fputs(command->text.c_str(), stdout);
+    return 0;
+  }
+  const Result<> mounted = codecfs::fs::run_mount(command->options);
+  return mounted ? 0 : report(mounted.error(), kMountFailed);
+}

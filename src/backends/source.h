@@ -77,4 +77,7 @@ class Source {
 /// know the format but do not read it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path);
 
+/// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.
+std::string format_versions();
+
 }  // namespace codecfs

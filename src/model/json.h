@@ -21,6 +21,10 @@ inline constexpr int kMaxJsonDepth = 64;
 /// shortest form that reads back; NaN, Infinity, -Infinity bare; strings that are not UTF-8 with U+FFFD.
 std::string print_json(const Json& value, int indent = -1);
 
+/// Adds a member to an object without looking whether the key is there (Json's own operator[] looks at all keys, which is
+/// quadratic in a loop). The caller knows that it is not.
+void append_member(Json& object, std::string key, Json value);
+
 /// A float as the double that prints as the shortest decimal which reads back as this float (0.1f -> 0.1).
 double shortest_double(float value);
 

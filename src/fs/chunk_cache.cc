@@ -1,0 +1,74 @@
+#include "fs/chunk_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace codecfs::fs {
+
+Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+  std::unique_lock lock(mutex_);
+  if (const auto found = slots_.find(key); found != slots_.end()) {
+    const std::shared_ptr<Slot> slot = found->second;
+    if (slot->ready) {
+      ages_.splice(ages_.begin(), ages_, slot->age);
+      ++stats_.cache_hits;
+    } else {
+      ++stats_.decodes_shared;
+      changed_.wait(lock, [&] { return slot->ready; });
+    }
+    return slot->result;
+  }
+
+  const auto slot = std::make_shared<Slot>();
+  slots_.emplace(key, slot);
+  changed_.wait(lock, [&] { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  in_flight_ += estimate;
+  const uint64_t now = ++stats_.decodes_now;
+  if (now > stats_.decodes_parallel) stats_.decodes_parallel = now;
+  lock.unlock();
+
+  Result<Buffer> decoded = decode();
+
+  lock.lock();
+  in_flight_ -= estimate;
+  --stats_.decodes_now;
+  if (decoded) {
+    ++stats_.chunks_decoded;
+    stats_.bytes_decoded += decoded->size();
+    kept_ += decoded->capacity();
+    slot->result = std::make_shared<const Buffer>(std::move(*decoded));
+    slot->age = ages_.insert(ages_.begin(), key);
+    make_room();
+  } else {
+    slot->result = pass_on(decoded);
+    slots_.erase(key);
+  }
+  slot->ready = true;
+  stats_.cache_bytes = kept_;
+  changed_.notify_all();
+  return slot->result;
+}
+
+void ChunkCache::served(ChunkKey key, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  if (found == slots_.end() || !found->second->ready) return;
+  Slot& slot = *found->second;
+  slot.served += bytes;
+  if (slot.served >= (*slot.result)->size()) forget(key);
+  stats_.cache_bytes = kept_;
+}
+
+void ChunkCache::make_room() {
+  // The newest stays even where it is over the limit by itself: its readers are here.
+  while (kept_ > limit_ && ages_.size() > 1) forget(ages_.back());
+}
+
+void ChunkCache::forget(ChunkKey key) {
+  const auto found = slots_.find(key);
+  kept_ -= (*found->second->result)->capacity();
+  ages_.erase(found->second->age);
+  slots_.erase(found);
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,60 @@
+#pragma once
+// Decoded chunks on their way to the kernel.
+//
+// A chunk is decoded once, however many readers ask for it at the same time (single flight): the first decodes in its
+// own thread, the others wait for it. A decoded chunk is kept until the kernel has been given all of its bytes (then the
+// page cache has it, and keeping it twice would be waste) or until room is needed, least recently used first.
+// Errors are not kept: the next reader tries again.
+//
+// Memory: kept chunks are at most `limit` bytes. Decodes under way are admitted while their estimated bytes together
+// stay within `limit` too; one is always admitted, so that a chunk of any size can be read.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "fs/stats.h"
+
+namespace codecfs::fs {
+
+/// Inode number of the chunk's file.
+using ChunkKey = uint64_t;
+using ChunkPtr = std::shared_ptr<const Buffer>;
+
+class ChunkCache {
+ public:
+  ChunkCache(uint64_t limit_bytes, Stats& stats) : limit_(limit_bytes), stats_(stats) {}
+
+  /// The decoded chunk; calls `decode` if nobody has it. `estimate`: bytes that decoding it takes at most, roughly.
+  Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
+
+  /// Tells that `bytes` of the chunk were handed to the kernel; when it has all of them the chunk is dropped.
+  void served(ChunkKey key, uint64_t bytes);
+
+ private:
+  struct Slot {
+    bool ready = false;
+    Result<ChunkPtr> result;         // valid when ready
+    uint64_t served = 0;             // bytes handed to the kernel
+    std::list<ChunkKey>::iterator age;  // valid when ready and kept
+  };
+  void make_room();
+  void forget(ChunkKey key);
+
+  const uint64_t limit_;  // bytes
+  Stats& stats_;
+  std::mutex mutex_;  // guards everything below; never held while decoding
+  std::condition_variable changed_;
+  std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_;
+  std::list<ChunkKey> ages_;  // of kept chunks, most recently used first
+  uint64_t kept_ = 0;         // bytes of kept chunks
+  uint64_t in_flight_ = 0;    // estimated bytes of decodes under way
+};
+
+}  // namespace codecfs::fs

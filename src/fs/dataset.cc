@@ -1,0 +1,116 @@
+#include "fs/dataset.h"
+
+#include <filesystem>
+
+#include "filters/codec_json.h"
+#include "fs/metadata_files.h"
+
+namespace codecfs::fs {
+namespace {
+
+Text make_text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
+constexpr int kMaxDepth = 256;  // of groups in groups: a path deeper than this is over PATH_MAX soon anyway
+
+/// Gathers the metadata of a group and of all below it.
+class Consolidation {
+ public:
+  explicit Consolidation(Source& source) : source_(source) {}
+
+  Result<Json> run(ObjectId group) {
+    CODECFS_TRY(collect(group, "", 0));
+    add_links();
+    Json json = Json::object();
+    json["metadata"] = std::move(metadata_);
+    json["zarr_consolidated_format"] = 1;
+    return json;
+  }
+
+ private:
+  struct Link {
+    std::string directory;  // "a/b/", "" for the top
+    std::string name;
+    std::string target;
+  };
+
+  Result<> collect(ObjectId group, const std::string& directory, int depth) {
+    if (depth > kMaxDepth) return fail(ELOOP, "{}: groups are nested deeper than {}", directory, kMaxDepth);
+    CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_.group_attributes(group));
+    append_member(metadata_, directory + ".zgroup", zgroup_json());
+    append_member(metadata_, directory + ".zattrs", zattrs_json(std::span(attributes)));
+    CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
+    for (const Entry& entry : entries) {
+      const std::string inner = directory + entry.name + "/";
+      if (entry.kind == EntryKind::group) {
+        CODECFS_TRY(collect(entry.object, inner, depth + 1));
+      } else if (entry.kind == EntryKind::variable) {
+        CODECFS_ASSIGN(const VariablePtr facts, source_.variable(entry.object));
+        add_variable(directory + entry.name, *facts);
+      } else {
+        links_.push_back({directory, entry.name, entry.target});
+      }
+    }
+    return {};
+  }
+
+  void add_variable(const std::string& path, const Variable& facts) {
+    variables_.emplace(path, metadata_.size());
+    append_member(metadata_, path + "/.zarray", zarray_json(facts));
+    append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
+  }
+
+  /// A link to a variable is a variable for a reader, so it is listed like one. Links to groups are not: they may be cycles.
+  void add_links() {
+    for (const Link& link : links_) {
+      const std::string target = std::filesystem::path("/" + link.directory + link.target).lexically_normal().string().substr(1);
+      const auto variable = variables_.find(target);
+      if (variable == variables_.end()) continue;
+      const auto& members = metadata_.get_ref<Json::object_t&>();
+      Json zarray = members.begin()[static_cast<ptrdiff_t>(variable->second)].second;
+      Json zattrs = members.begin()[static_cast<ptrdiff_t>(variable->second) + 1].second;
+      append_member(metadata_, link.directory + link.name + "/.zarray", std::move(zarray));
+      append_member(metadata_, link.directory + link.name + "/.zattrs", std::move(zattrs));
+    }
+  }
+
+  Source& source_;
+  Json metadata_ = Json::object();
+  std::unordered_map<std::string, size_t> variables_;  // path -> where its .zarray stands in metadata_, .zattrs next
+  std::vector<Link> links_;
+};
+
+}  // namespace
+
+Result<VariableViewPtr> Dataset::variable(ObjectId id) {
+  if (VariableViewPtr known = variables_.find(id)) return known;
+  CODECFS_ASSIGN(VariablePtr facts, source_->variable(id));
+  const auto view = std::make_shared<VariableView>();
+  view->zarray = make_text(file_text(zarray_json(*facts)));
+  view->zattrs = make_text(file_text(zattrs_json(*facts)));
+  if (const Result<std::string> spec = filters::print_filter_spec(facts->filters)) view->filter = make_text(*spec + "\n");
+  view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
+  view->facts = std::move(facts);
+  variables_.put(id, view);
+  return view;
+}
+
+Text Dataset::zgroup() {
+  static const Text text = make_text(file_text(zgroup_json()));
+  return text;
+}
+
+Result<Text> Dataset::zattrs(ObjectId group) {
+  CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_->group_attributes(group));
+  return make_text(file_text(zattrs_json(std::span(attributes))));
+}
+
+Result<Text> Dataset::zmetadata(ObjectId group) {
+  const std::lock_guard lock(consolidating_);
+  if (Text known = consolidated_.find(group)) return known;
+  CODECFS_ASSIGN(const Json json, Consolidation(*source_).run(group));
+  const Text text = make_text(file_text(json));
+  consolidated_.put(group, text);
+  return text;
+}
+
+}  // namespace codecfs::fs

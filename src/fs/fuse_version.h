@@ -1,0 +1,26 @@
+#pragma once
+// The one place that knows which libfuse we compile with: 3.12 (first with fuse_loop_cfg_*) to 3.17 and later.
+
+#define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 12)
+#include <fuse_lowlevel.h>
+
+namespace codecfs::fs {
+
+/// Clears and sets capabilities that we want; those that the kernel does not offer are left alone.
+inline void choose_capabilities(fuse_conn_info* connection) {
+  // Replies by splice are slower than one copy from a warm buffer.
+  constexpr unsigned unwanted = FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE;
+  constexpr unsigned wanted = FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |
+                              FUSE_CAP_ASYNC_READ | FUSE_CAP_CACHE_SYMLINKS;
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+  for (unsigned bit = 1; bit != 0; bit <<= 1) {
+    if (unwanted & bit) fuse_unset_feature_flag(connection, bit);
+    if (wanted & bit) fuse_set_feature_flag(connection, bit);
+  }
+#else
+  connection->want &= ~unwanted;
+  connection->want |= wanted & connection->capable;
+#endif
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,253 @@
+// Requests arrive on the threads of libfuse's loop, many at a time. Open files and directories belong to the kernel's
+// handle (fi->fh) and die at release; everything else is in the Tree.
+
+#include "fs/operations.h"
+
+#include <cstdio>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "base/log.h"
+#include "fs/kernel_tuning.h"
+
+namespace codecfs::fs {
+namespace {
+
+// Nothing changes under a read-only mount, so the kernel may believe what we said for a day.
+constexpr double kTimeout = 86400;  // seconds
+
+Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
+Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
+
+void reply_error(fuse_req_t request, Ino ino, const Error& error) {
+  tree_of(request).note_error(ino, error);
+  fuse_reply_err(request, error.code);
+}
+
+/// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
+template <class Operation>
+void answer(fuse_req_t request, Ino ino, Operation operation) {
+  Result<> result;
+  try {
+    result = operation();
+  } catch (const std::bad_alloc&) {
+    result = fail(ENOMEM, "out of memory");
+  } catch (const std::exception& exception) {
+    result = fail(EIO, "internal error: {}", exception.what());
+  }
+  if (!result) reply_error(request, ino, result.error());
+}
+
+fuse_entry_param entry_of(const struct stat& status) {
+  fuse_entry_param entry{};
+  entry.ino = status.st_ino;
+  entry.attr = status;
+  entry.attr_timeout = entry.entry_timeout = kTimeout;
+  return entry;
+}
+
+void op_init(void* userdata, fuse_conn_info* connection) {
+  (void)userdata;
+  choose_capabilities(connection);
+  connection->max_readahead = kMaxRead;
+  connection->max_background = 64;
+}
+
+void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    const Result<struct stat> status = tree_of(request).lookup(parent, name);
+    if (status) {
+      const fuse_entry_param entry = entry_of(*status);
+      fuse_reply_entry(request, &entry);
+    } else if (status.error().code == ENOENT && status.error().reason.empty()) {
+      fuse_entry_param absent{};
+      absent.entry_timeout = kTimeout;
+      fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing
+    } else {
+      return std::unexpected(status.error());
+    }
+    return {};
+  });
+}
+
+void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).attributes(ino));
+    fuse_reply_attr(request, &status, kTimeout);
+    return {};
+  });
+}
+
+void op_readlink(fuse_req_t request, fuse_ino_t ino) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const std::string target, tree_of(request).link_target(ino));
+    fuse_reply_readlink(request, target.c_str());
+    return {};
+  });
+}
+
+OpenFile* file_of(fuse_file_info* info) { return reinterpret_cast<OpenFile*>(info->fh); }
+OpenDirectory* directory_of(fuse_file_info* info) { return reinterpret_cast<OpenDirectory*>(info->fh); }
+
+void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  static std::once_flag tuned;
+  std::call_once(tuned, [&] { raise_readahead(mount_of(request).mountpoint, kMaxRead); });
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(std::unique_ptr<OpenFile> file, tree_of(request).open(ino));
+    info->keep_cache = !file->live;
+    info->direct_io = file->live;
+    info->noflush = 1;
+    info->fh = reinterpret_cast<uint64_t>(file.get());
+    if (fuse_reply_open(request, info) == 0) (void)file.release();  // else nobody will release it
+    return {};
+  });
+}
+
+void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
+    fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
+    return {};
+  });
+}
+
+void op_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  delete file_of(info);
+  fuse_reply_err(request, 0);
+}
+
+void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, tree_of(request).open_directory(ino));
+    info->fh = reinterpret_cast<uint64_t>(directory.get());
+    if (fuse_reply_open(request, info) == 0) (void)directory.release();
+    return {};
+  });
+}
+
+/// One entry with its attributes, where they are to be had.
+size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
+  fuse_entry_param entry{};
+  const bool dots = item.name == "." || item.name == "..";  // the kernel wants no attributes of these
+  if (item.attributes && !dots) {
+    // An entry whose attributes cannot be had is listed all the same; looking it up tells why.
+    if (const Result<struct stat> status = item.attributes()) entry = entry_of(*status);
+  }
+  entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
+  if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // shown as d_ino only
+  return fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &entry,
+                                item.next);
+}
+
+size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
+  struct stat status{};
+  status.st_mode = item.type;
+  status.st_ino = item.ino != 0 ? item.ino : 0xffffffff;
+  return fuse_add_direntry(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &status,
+                           item.next);
+}
+
+template <class Add>
+void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add) {
+  answer(request, ino, [&]() -> Result<> {
+    std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
+    size_t used = 0;
+    const Result<> read = tree_of(request).read_directory(*directory_of(info), offset, [&](const DirectoryItem& item) {
+      const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
+      if (entry > reply.size() - used) return false;
+      used += entry;
+      return true;
+    });
+    if (!read && used == 0) return std::unexpected(read.error());
+    fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used);
+    return {};
+  });
+}
+
+void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, ino, size, offset, info, add_plain);
+}
+
+void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, ino, size, offset, info, add_with_attributes);
+}
+
+void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  delete directory_of(info);
+  fuse_reply_err(request, 0);
+}
+
+void op_statfs(fuse_req_t request, fuse_ino_t) {
+  const struct statvfs numbers = tree_of(request).filesystem();
+  fuse_reply_statfs(request, &numbers);
+}
+
+/// A reply in the protocol of getxattr and listxattr: the length for size 0, else the bytes if they fit.
+void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
+  if (size == 0) {
+    fuse_reply_xattr(request, bytes.size());
+  } else if (bytes.size() > size) {
+    fuse_reply_err(request, ERANGE);
+  } else {
+    fuse_reply_buf(request, bytes.data(), bytes.size());
+  }
+}
+
+void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
+  answer(request, ino, [&]() -> Result<> {
+    const std::string_view wanted = name;
+    if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
+    CODECFS_ASSIGN(const std::vector<Xattr> xattrs, tree_of(request).xattrs(ino));
+    for (const Xattr& xattr : xattrs) {
+      if (xattr.name != wanted) continue;
+      reply_sized(request, xattr.value, size);
+      return {};
+    }
+    return std::unexpected(Error{ENODATA, {}});
+  });
+}
+
+void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const std::vector<Xattr> xattrs, tree_of(request).xattrs(ino));
+    std::string names;
+    for (const Xattr& xattr : xattrs) {
+      if (names.size() + xattr.name.size() + 1 > kMaxXattrList) {
+        log::warning("inode {}: only some of its {} attributes fit into an xattr list; .zattrs has them all", ino,
+                     xattrs.size());
+        break;
+      }
+      names += xattr.name;
+      names += '\0';
+    }
+    reply_sized(request, names, size);
+    return {};
+  });
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& operations() {
+  static const fuse_lowlevel_ops table = [] {
+    fuse_lowlevel_ops ops{};
+    ops.init = op_init;
+    ops.lookup = op_lookup;
+    ops.getattr = op_getattr;
+    ops.readlink = op_readlink;
+    ops.open = op_open;
+    ops.read = op_read;
+    ops.release = op_release;
+    ops.opendir = op_opendir;
+    ops.readdir = op_readdir;
+    ops.readdirplus = op_readdirplus;
+    ops.releasedir = op_releasedir;
+    ops.statfs = op_statfs;
+    ops.getxattr = op_getxattr;
+    ops.listxattr = op_listxattr;
+    return ops;
+  }();
+  return table;
+}
+
+}  // namespace codecfs::fs

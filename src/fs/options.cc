@@ -1,0 +1,207 @@
+#include "fs/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <string_view>
+
+#include "backends/source.h"
+#include "filters/codec_json.h"
+#include "fs/fuse_version.h"
+#include "version.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr uint64_t kSmallestCache = uint64_t{1} << 20;
+
+struct OwnOption {
+  std::string_view name;
+  std::string_view help;
+  Result<> (*set)(Options&, const std::string& value);
+};
+
+const std::array kOwnOptions{
+    OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
+              [](Options& options, const std::string& value) -> Result<> {
+                CODECFS_ASSIGN(options.cache_bytes, parse_size(value));
+                if (options.cache_bytes < kSmallestCache) return fail(EINVAL, "-o cache={}: at least 1M", value);
+                return {};
+              }},
+    OwnOption{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+              [](Options& options, const std::string& value) -> Result<> {
+                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.threads);
+                if (error != std::errc{} || end != value.data() + value.size() || options.threads < 1 ||
+                    options.threads > 256)
+                  return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
+                return {};
+              }},
+};
+
+// Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
+constexpr std::array<std::string_view, 22> kIgnored{
+    "ro",     "rw",    "defaults", "auto",    "noauto",  "user", "nouser", "users", "owner",   "group",    "nofail",
+    "_netdev", "nodev", "nosuid",   "suid",    "dev",     "silent", "loud", "async", "mand", "nomand", "noiversion"};
+// Options of the kernel and libfuse that we hand on.
+constexpr std::array<std::string_view, 14> kHandedOn{
+    "exec",        "noexec",     "atime",        "noatime",   "diratime",            "nodiratime", "relatime",
+    "norelatime",  "allow_other", "allow_root",  "auto_unmount", "default_permissions", "sync",       "dirsync"};
+
+Result<> apply_option(Options& options, const std::string& option) {
+  const size_t equals = option.find('=');
+  const std::string name = option.substr(0, equals);
+  for (const OwnOption& own : kOwnOptions) {
+    if (own.name.substr(0, own.name.find('=')) != name) continue;
+    if (equals == std::string::npos) return fail(EINVAL, "-o {}: needs a value: {}", option, own.name);
+    return own.set(options, option.substr(equals + 1));
+  }
+  if (name == "filter") return fail(EINVAL, "-o filter: this version mounts read-only and has no filter rules yet");
+  if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
+  if (name == "debug") {
+    options.debug = options.foreground = true;
+    return {};
+  }
+  if (std::ranges::find(kHandedOn, name) != kHandedOn.end()) {
+    options.fuse.push_back(option);
+    return {};
+  }
+  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them)", option);
+}
+
+Result<> apply_options(Options& options, const std::vector<std::string>& lists) {
+  for (const std::string& list : lists)
+    for (const std::string& option : split_options(list)) CODECFS_TRY(apply_option(options, option));
+  return {};
+}
+
+std::string version_text() {
+  return fmt::format("codecfs {}\nlibfuse {}\n{}\ncodecs: {}\n", CODECFS_VERSION, fuse_pkgversion(), format_versions(),
+                     filters::codec_versions());
+}
+
+std::string option_help() {
+  std::string text = "Options of -o (separated by commas):\n";
+  for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
+  text +=
+      "  ro                          read-only, as all mounts of this version are\n"
+      "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
+      "  auto_unmount                unmount when the daemon dies\n"
+      "  debug                       print every request; implies -f\n"
+      "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
+      "\nUnmount with `fusermount3 -u MOUNTPOINT` or `umount MOUNTPOINT`.\n";
+  return text;
+}
+
+/// mount(8) calls: mount.codecfs SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS].
+Result<Command> parse_mount_helper(int argc, const char* const* argv) {
+  Command command;
+  std::vector<std::string> lists;
+  std::vector<std::string> positional;
+  bool fake = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      positional.emplace_back(argument);
+      continue;
+    }
+    for (size_t at = 1; at < argument.size(); ++at) {
+      const char letter = argument[at];
+      if (letter == 'f') fake = true;
+      if (std::string_view("sfnv").contains(letter)) continue;
+      if (!std::string_view("oNt").contains(letter))
+        return fail(EINVAL, "mount.codecfs: unknown option -{}; usage: mount.codecfs SOURCE DIRECTORY [-o OPTIONS]", letter);
+      std::string value(argument.substr(at + 1));
+      if (value.empty()) {
+        if (i + 1 == argc) return fail(EINVAL, "mount.codecfs: -{} needs a value", letter);
+        value = argv[++i];
+      }
+      if (letter == 'o') lists.push_back(std::move(value));
+      break;
+    }
+  }
+  if (positional.size() != 2)
+    return fail(EINVAL, "usage: mount.codecfs SOURCE DIRECTORY [-sfnv] [-o OPTIONS]");
+  command.options.source = positional[0];
+  command.options.mountpoint = positional[1];
+  CODECFS_TRY(apply_options(command.options, lists));
+  if (fake) command.kind = Command::Kind::print;  // all but the mount itself
+  return command;
+}
+
+}  // namespace
+
+std::vector<std::string> split_options(const std::string& text) {
+  std::vector<std::string> options;
+  std::string option;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || text[i] == ',') {
+      if (!option.empty()) options.push_back(std::exchange(option, {}));
+    } else {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      option += text[i];
+    }
+  }
+  return options;
+}
+
+Result<uint64_t> parse_size(const std::string& text) {
+  uint64_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const std::string_view unit(end, last);
+  unsigned shift = 0;
+  if (unit == "K" || unit == "k") shift = 10;
+  else if (unit == "M" || unit == "m") shift = 20;
+  else if (unit == "G" || unit == "g") shift = 30;
+  else if (!unit.empty()) shift = 64;
+  if (error != std::errc{} || shift == 64 || number > UINT64_MAX >> shift)
+    return fail(EINVAL, "{}: not a size (examples: 512K, 64M, 2G)", text);
+  return number << shift;
+}
+
+Result<Command> parse_command_line(int argc, const char* const* argv) {
+  const std::string_view program = argc > 0 ? argv[0] : "codecfs";
+  const std::string_view base = program.substr(program.rfind('/') + 1);
+  if (base.starts_with("mount.")) return parse_mount_helper(argc, argv);
+
+  Command command;
+  Options& options = command.options;
+  std::vector<std::string> lists;
+  std::vector<std::string> rules;
+  bool version = false;
+
+  CLI::App app("Mounts an HDF5 or netCDF-4 file, or a Zarr v2 directory, as a tree of decoded chunk files.", "codecfs");
+  app.set_help_flag();
+  bool help = false;
+  app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");
+  app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory")->group("Arguments");
+  app.add_option("-o", lists, "mount options, see below")->type_name("OPTIONS")->expected(1)->take_all()->group("Mounting");
+  app.add_flag("-f,--foreground", options.foreground, "stay in the foreground, log to stderr (default: background, syslog)")
+      ->group("Mounting");
+  app.add_option("-F", rules, "filter rule; not in this version, which mounts read-only")
+      ->type_name("VARS,SPEC")->expected(1)->take_all()->group("Mounting");
+  app.add_flag("-h,--help", help, "print this and exit")->group("Information");
+  app.add_flag("-V,--version", version, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
+      ->group("Information");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Error& error) {
+    return fail(EINVAL, "{} (see codecfs --help)", error.what());
+  }
+  if (help || version) {
+    command.kind = Command::Kind::print;
+    command.text = help ? app.help() + "\n" + option_help() : version_text();
+    return command;
+  }
+  if (!rules.empty()) return fail(EINVAL, "-F: this version mounts read-only and has no filter rules yet");
+  if (options.source.empty() || options.mountpoint.empty())
+    return fail(EINVAL, "usage: codecfs [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
+  CODECFS_TRY(apply_options(options, lists));
+  return command;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,38 @@
+#pragma once
+// The command line: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`, and the form in which mount(8) calls
+// mount.codecfs.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace codecfs::fs {
+
+struct Options {
+  std::string source;
+  std::string mountpoint;
+  bool foreground = false;
+  bool debug = false;                                 // log every FUSE request
+  uint64_t cache_bytes = uint64_t{64} << 20;          // -o cache=SIZE
+  unsigned threads = 0;                               // -o threads=N, 0: as many as cores, at least 8
+  std::vector<std::string> fuse;                      // -o options that are handed to libfuse and the kernel
+};
+
+/// What a command line asks for.
+struct Command {
+  enum class Kind { mount, print } kind = Kind::mount;
+  Options options;   // of mount
+  std::string text;  // of print: --help, --version
+};
+
+/// EINVAL with a reason that names the argument.
+Result<Command> parse_command_line(int argc, const char* const* argv);
+
+/// Splits "a,b=1\,2,c" at commas; a backslash keeps the next character as it is.
+std::vector<std::string> split_options(const std::string& text);
+/// "64M", "1G", "4096" in bytes. EINVAL.
+Result<uint64_t> parse_size(const std::string& text);
+
+}  // namespace codecfs::fs

@@ -1,0 +1,131 @@
+#include "fs/session.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdarg>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "backends/source.h"
+#include "base/log.h"
+#include "fs/fuse_version.h"
+#include "fs/operations.h"
+#include "fs/tree.h"
+
+namespace codecfs::fs {
+namespace {
+
+struct DestroySession {
+  void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+struct DestroyLoopConfig {
+  void operator()(fuse_loop_config* config) const { fuse_loop_cfg_destroy(config); }
+};
+
+/// What libfuse said while it mounted: it becomes part of our one line on failure.
+std::string& mount_messages() {
+  static std::string messages;
+  return messages;
+}
+
+std::string format_message(const char* format, va_list arguments) {
+  char line[512];
+  std::vsnprintf(line, sizeof line, format, arguments);
+  std::string text = line;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+__attribute__((format(printf, 2, 0))) void collect_message(fuse_log_level, const char* format, va_list arguments) {
+  if (!mount_messages().empty()) mount_messages() += "; ";
+  mount_messages() += format_message(format, arguments);
+}
+
+__attribute__((format(printf, 2, 0))) void log_message(fuse_log_level level, const char* format, va_list arguments) {
+  const std::string text = format_message(format, arguments);
+  if (text.empty()) return;
+  if (level <= FUSE_LOG_ERR) log::error("{}", text);
+  else if (level <= FUSE_LOG_WARNING) log::warning("{}", text);
+  else if (level <= FUSE_LOG_INFO) log::info("{}", text);
+  else log::debug("{}", text);
+}
+
+Result<std::string> check_mountpoint(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) {
+    if (errno == ENOTCONN)
+      return fail(ENOTCONN, "{}: a dead mount is still there; unmount it first (fusermount3 -u {})", path, path);
+    return fail_errno(errno, "mount point {}", path);
+  }
+  if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
+  std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
+  if (!real) return fail_errno(errno, "mount point {}", path);
+  return std::string(real.get());
+}
+
+/// The option list for libfuse. A comma in the source's name would end the option, so it is escaped.
+std::string fuse_options(const Options& options) {
+  std::string name;
+  for (const char c : std::filesystem::absolute(options.source).lexically_normal().string()) {
+    if (c == ',' || c == '\\') name += '\\';
+    name += c;
+  }
+  std::string text = fmt::format("ro,nosuid,nodev,subtype=codecfs,max_read={},fsname={}", kMaxRead, name);
+  bool default_permissions = false;
+  for (const std::string& option : options.fuse) {
+    default_permissions |= option == "default_permissions";
+    text += "," + option;
+  }
+  if (!default_permissions) text += ",default_permissions";
+  if (options.debug) text += ",debug";
+  return text;
+}
+
+}  // namespace
+
+Result<> run_mount(const Options& options) {
+  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source));
+  const std::string format = source->format();
+  Tree tree(std::move(source), {.cache_bytes = options.cache_bytes});
+  Mount mount{tree, mountpoint};
+
+  fuse_set_log_func(collect_message);
+  const std::string list = fuse_options(options);
+  const char* words[] = {"codecfs", "-o", list.c_str(), nullptr};
+  fuse_args arguments = FUSE_ARGS_INIT(3, const_cast<char**>(words));
+  const std::unique_ptr<fuse_session, DestroySession> session(
+      fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), &mount));
+  fuse_opt_free_args(&arguments);
+  if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
+  if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
+    return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
+  fuse_set_log_func(log_message);
+
+  // The mount is there: from here on the parent may report success. Handlers first, so that a signal in between unmounts.
+  fuse_set_signal_handlers(session.get());
+  if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
+    fuse_session_unmount(session.get());
+    return fail_errno(errno, "cannot go to the background");
+  }
+  if (!options.foreground) log::to_syslog();
+  log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
+
+  const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
+  const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
+  fuse_loop_cfg_set_max_threads(config.get(), threads);
+  fuse_loop_cfg_set_idle_threads(config.get(), threads);
+  const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0, a signal's number, or -errno
+  if (ended > 0) log::info("signal {}: unmounting {}", ended, mountpoint);
+  fuse_session_unmount(session.get());
+  fuse_remove_signal_handlers(session.get());
+  if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
+  return {};
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,13 @@
+#pragma once
+// A mount from beginning to end.
+
+#include "base/result.h"
+#include "fs/options.h"
+
+namespace codecfs::fs {
+
+/// Opens the source, mounts it, goes to the background (unless told otherwise) once the mount is there, serves until
+/// somebody unmounts it or SIGTERM, SIGINT or SIGHUP arrives, and unmounts. An error means that nothing was mounted.
+Result<> run_mount(const Options& options);
+
+}  // namespace codecfs::fs

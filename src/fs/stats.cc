@@ -1,0 +1,28 @@
+#include "fs/stats.h"
+
+#include <fmt/format.h>
+
+namespace codecfs::fs {
+
+std::string Stats::print() const {
+  std::string text;
+  const auto line = [&](const char* name, const Counter& counter) {
+    text += fmt::format("{} {}\n", name, counter.load(std::memory_order_relaxed));
+  };
+  line("lookups", lookups);
+  line("opens", opens);
+  line("reads", reads);
+  line("bytes_read", bytes_read);
+  line("chunks_decoded", chunks_decoded);
+  line("bytes_decoded", bytes_decoded);
+  line("bytes_stored", bytes_stored);
+  line("cache_hits", cache_hits);
+  line("decodes_shared", decodes_shared);
+  line("decodes_now", decodes_now);
+  line("decodes_parallel", decodes_parallel);
+  line("cache_bytes", cache_bytes);
+  line("errors", errors);
+  return text;
+}
+
+}  // namespace codecfs::fs

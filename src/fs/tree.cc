@@ -1,0 +1,227 @@
+// Lookup, attributes, reading. Listing is in tree_listing.cc.
+
+#include "fs/tree.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr size_t kMaxErrors = 4096;  // inodes whose latest reason is remembered
+
+/// No reason: a name that is not there is an answer, not a failure.
+std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); }
+
+uint64_t blocks_of(uint64_t bytes) { return (bytes + 511) / 512; }
+
+}  // namespace
+
+Tree::Tree(std::unique_ptr<Source> source, const Options& options)
+    : dataset_(std::move(source)), nodes_(dataset_.source().root()), cache_(options.cache_bytes, stats_) {}
+
+void Tree::note_error(Ino ino, const Error& error) {
+  if (error.reason.empty()) return;
+  ++stats_.errors;
+  log::error("{}", error.reason);
+  const std::lock_guard lock(errors_mutex_);
+  if (errors_.size() >= kMaxErrors && !errors_.contains(ino)) errors_.erase(errors_.begin());
+  errors_[ino] = error.reason;
+}
+
+struct stat Tree::make_attributes(Ino ino, mode_t type, uint64_t size) const {
+  struct stat status = dataset_.source().status();
+  const mode_t readable = status.st_mode & 0444;
+  status.st_ino = ino;
+  status.st_mode = type | (S_ISDIR(type) ? readable | readable >> 2 : S_ISLNK(type) ? 0777 : readable);
+  status.st_nlink = S_ISDIR(type) ? 2 : 1;
+  status.st_size = static_cast<off_t>(size);
+  status.st_blocks = static_cast<blkcnt_t>(blocks_of(size));
+  status.st_blksize = 1 << 20;
+  return status;
+}
+
+Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
+  ++stats_.lookups;
+  CODECFS_ASSIGN(const Place place, nodes_.at(parent));
+  const Node& node = *place.node;
+  if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", node.path);
+  for (const NamedFile& file : files_of(node.kind))
+    if (file.name == name) return metadata_attributes(node, file.kind);
+  if (node.kind == NodeKind::control) return not_there();
+  if (parent == kRootIno && name == ".codecfs") return attributes(nodes_.control().ino());
+
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+    const std::optional<uint64_t> number = view->facts->grid.number_of(name);
+    if (!number) return not_there();
+    return chunk_attributes(node, *view, *number);
+  }
+  CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
+  return entry_attributes(node, entry);
+}
+
+Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entry) {
+  CODECFS_ASSIGN(const Node* child, nodes_.child(parent, entry));
+  return attributes(child->ino());
+}
+
+Result<struct stat> Tree::attributes(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  const Node& node = *place.node;
+  if (place.file == FileKind::chunk) {
+    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+    return chunk_attributes(node, *view, place.chunk);
+  }
+  if (place.file != FileKind::itself) return metadata_attributes(node, place.file);
+  if (node.kind == NodeKind::symlink) return make_attributes(ino, S_IFLNK, node.target.size());
+  return make_attributes(ino, S_IFDIR, 0);
+}
+
+Result<std::string> Tree::link_target(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
+  return place.node->target;
+}
+
+Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
+  if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
+  CODECFS_ASSIGN(const Text text, text_of(node, file));
+  return make_attributes(node.ino(file), S_IFREG, text->size());
+}
+
+Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView& view, uint64_t number) {
+  const Variable& variable = *view.facts;
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
+  if (!info.stored && !view.shows_absent_chunks()) return not_there();
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
+
+  uint64_t size = 0;
+  if (variable.chunk_bytes) {
+    size = *variable.chunk_bytes;
+  } else if (!variable.unreadable) {
+    // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
+    const Result<ChunkPtr> chunk = decoded(view, node.object, number, ino);
+    if (chunk) size = (*chunk)->size();
+  }
+  struct stat status = make_attributes(ino, S_IFREG, size);
+  if (info.stored) {
+    status.st_blocks = static_cast<blkcnt_t>(std::max<uint64_t>(1, blocks_of(info.stored_size)));
+  } else {
+    const bool zeros = std::ranges::all_of(variable.fill, [](std::byte byte) { return byte == std::byte{0}; });
+    status.st_blocks = zeros ? 0 : 1;  // 0 would tell tar that there is nothing but zeros
+  }
+  return status;
+}
+
+Result<Text> Tree::text_of(const Node& node, FileKind file) {
+  switch (file) {
+    case FileKind::log: return std::make_shared<const std::string>(log::recent());
+    case FileKind::stats: return std::make_shared<const std::string>(stats_.print());
+    case FileKind::zgroup: return Dataset::zgroup();
+    case FileKind::zmetadata: return dataset_.zmetadata(node.object);
+    default: break;
+  }
+  if (node.kind == NodeKind::group) return dataset_.zattrs(node.object);
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+  switch (file) {
+    case FileKind::zarray: return view->zarray;
+    case FileKind::zattrs: return view->zattrs;
+    case FileKind::codecs: return view->codecs;
+    case FileKind::filter:
+      if (view->filter) return view->filter;
+      return not_there();  // _Codecs tells the chain; no spec can
+    default: return not_there();
+  }
+}
+
+Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino) {
+  ++stats_.opens;
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  const Node& node = *place.node;
+  if (place.file == FileKind::itself) return fail(EISDIR, "{}: is a directory", node.path);
+  auto file = std::make_unique<OpenFile>();
+  if (place.file != FileKind::chunk) {
+    CODECFS_ASSIGN(file->text, text_of(node, place.file));
+    file->live = node.kind == NodeKind::control;
+    return file;
+  }
+  CODECFS_ASSIGN(file->variable, dataset_.variable(node.object));
+  const Variable& variable = *file->variable->facts;
+  if (variable.unreadable) return std::unexpected(*variable.unreadable);
+  file->object = node.object;
+  file->chunk = place.chunk;
+  file->key = ino;
+  if (!variable.chunk_bytes) {
+    // The size that was told at lookup is that of these bytes: keep them while the file is open.
+    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(*file->variable, node.object, place.chunk, ino));
+    file->text = std::make_shared<const std::string>(reinterpret_cast<const char*>(chunk->data()), chunk->size());
+  }
+  return file;
+}
+
+Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
+  ++stats_.reads;
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+  if (file.text) {
+    bytes = std::as_bytes(std::span(*file.text));
+    owner = file.text;
+  } else {
+    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(*file.variable, file.object, file.chunk, file.key));
+    bytes = chunk->bytes();
+    owner = chunk;
+  }
+  const size_t from = std::min(bytes.size(), static_cast<size_t>(offset));
+  bytes = bytes.subspan(from, std::min(size, bytes.size() - from));
+  stats_.bytes_read += bytes.size();
+  if (!file.text) cache_.served(file.key, bytes.size());
+  return Slice{bytes, std::move(owner)};
+}
+
+Result<ChunkPtr> Tree::decoded(const VariableView& view, ObjectId object, uint64_t number, ChunkKey key) {
+  const Variable& variable = *view.facts;
+  // A chunk takes its decoded bytes and, while a filter works, as many again.
+  const uint64_t estimate = 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
+  Result<ChunkPtr> chunk =
+      cache_.get(key, estimate, [&] { return dataset_.source().read_chunk(object, number); });
+  if (chunk || chunk.error().code != ENOENT || !view.shows_absent_chunks()) return chunk;
+  // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
+  CODECFS_ASSIGN(const Place place, nodes_.at(key));
+  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(variable); });
+}
+
+Result<std::vector<Xattr>> Tree::xattrs(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  const Node& node = *place.node;
+  std::vector<Xattr> list;
+  if (node.kind == NodeKind::symlink) return list;
+  if (place.file == FileKind::chunk) {
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, place.chunk));
+    list = chunk_xattrs(info);
+  } else if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+    list = variable_xattrs(*view);
+  } else if (place.file == FileKind::itself && node.kind == NodeKind::group) {
+    CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
+    list = group_xattrs(attributes);
+  }
+  const std::lock_guard lock(errors_mutex_);
+  if (const auto found = errors_.find(ino); found != errors_.end())
+    list.insert(list.begin(), {"user._Error", found->second.substr(0, kMaxXattrValue)});
+  return list;
+}
+
+struct statvfs Tree::filesystem() const {
+  // Like any read-only image: as large as its source, and full.
+  struct statvfs numbers{};
+  numbers.f_bsize = numbers.f_frsize = 4096;
+  numbers.f_blocks = (static_cast<uint64_t>(dataset_.source().status().st_size) + 4095) / 4096;
+  numbers.f_namemax = 255;
+  numbers.f_flag = ST_RDONLY;
+  return numbers;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,99 @@
+// Directory listing.
+//
+// A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's chunks,
+// however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a group or chunk
+// number n of a variable.
+
+#include <optional>
+
+#include "fs/tree.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr off_t kFirstFile = 2;
+constexpr off_t kFirstEntry = 16;
+constexpr size_t kBatch = 128;  // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
+
+mode_t mode_of(EntryKind kind) { return kind == EntryKind::symlink ? S_IFLNK : S_IFDIR; }
+
+}  // namespace
+
+Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  const Node& node = *place.node;
+  if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
+    return fail(ENOTDIR, "{}: not a directory", node.path);
+  auto directory = std::make_unique<OpenDirectory>();
+  directory->place = place;
+  if (node.kind == NodeKind::group) {
+    CODECFS_ASSIGN(directory->entries, dataset_.source().list(node.object));
+  } else if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(directory->variable, dataset_.variable(node.object));
+  }
+  return directory;
+}
+
+Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
+                              const std::function<bool(const DirectoryItem&)>& take) {
+  const Node& node = *directory.place.node;
+  for (off_t at = from; at < kFirstFile; ++at) {
+    const Ino ino = at == 0 ? node.ino() : node.parent;
+    if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
+  }
+
+  const std::span<const NamedFile> files = files_of(node.kind);
+  for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
+    const auto index = static_cast<size_t>(at - kFirstFile);
+    if (index >= files.size()) break;
+    const FileKind kind = files[index].kind;
+    if (kind == FileKind::filter && !directory.variable->filter) continue;
+    DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
+    // .zmetadata takes the reading of everything: its size is told when it is looked up. Control files have none.
+    if (kind != FileKind::zmetadata && node.kind != NodeKind::control)
+      item.attributes = [&, kind] { return metadata_attributes(node, kind); };
+    if (!take(item)) return {};
+  }
+
+  if (node.kind == NodeKind::group) return read_group(directory, std::max(from, kFirstEntry), take);
+  if (node.kind != NodeKind::variable) return {};
+  return read_chunks(directory, static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry), take);
+}
+
+Result<> Tree::read_group(OpenDirectory& directory, off_t from,
+                          const std::function<bool(const DirectoryItem&)>& take) {
+  const Node& node = *directory.place.node;
+  for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
+    const Entry& entry = directory.entries[index];
+    const DirectoryItem item{entry.name, kFirstEntry + static_cast<off_t>(index) + 1, mode_of(entry.kind), 0,
+                             [&] { return entry_attributes(node, entry); }};
+    if (!take(item)) return {};
+  }
+  return {};
+}
+
+Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
+                           const std::function<bool(const DirectoryItem&)>& take) {
+  const Node& node = *directory.place.node;
+  const VariableView& view = *directory.variable;
+  const ChunkGrid& grid = view.facts->grid;
+  const bool all = view.shows_absent_chunks();
+  const auto tell = [&](uint64_t number) {
+    DirectoryItem item{grid.name_of(number), kFirstEntry + static_cast<off_t>(number) + 1, S_IFREG, 0, {}};
+    if (view.facts->chunk_bytes) item.attributes = [&, number] { return chunk_attributes(node, view, number); };
+    return take(item);
+  };
+  if (all) {
+    while (from < grid.count() && tell(from)) ++from;
+    return {};
+  }
+  for (;;) {
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, dataset_.source().stored_chunks(node.object, from, kBatch));
+    for (const uint64_t number : numbers)
+      if (!tell(number)) return {};
+    if (numbers.size() < kBatch) return {};
+    from = numbers.back() + 1;
+  }
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,29 @@
+#pragma once
+// Extended attributes: a variable's special attributes as netCDF names them (user._Filter, user._Storage, ...) and every
+// ordinary attribute as user.NAME, so that `getfattr -d` reads like `ncdump -hs`.
+
+#include <string>
+#include <vector>
+
+#include "backends/source.h"
+#include "fs/dataset.h"
+
+namespace codecfs::fs {
+
+struct Xattr {
+  std::string name;  // with "user."
+  std::string value;
+};
+
+/// The kernel's limits for one value and for the list of names (linux/limits.h), bytes. A larger value is left out here
+/// (its place is .zattrs), as one that is too large would fail a whole `getfattr -d`.
+inline constexpr size_t kMaxXattrValue = 65536;
+inline constexpr size_t kMaxXattrList = 65536;
+inline constexpr size_t kMaxXattrName = 255;
+
+/// Special ones first. Where an ordinary attribute has the name of a special one, the special one wins.
+std::vector<Xattr> variable_xattrs(const VariableView& variable);
+std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes);
+std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk);
+
+}  // namespace codecfs::fs
