@@ -1,0 +1,179 @@
+"""The command: help, versions, failures with one clear line, background, signals, mount(8) and fstab."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import CODECFS, DATA, is_mounted, unmount
+
+
+
+def run(*words, **kwargs):
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def any_source():
+    return sorted((DATA / "hdf5").glob("*.nc"))[0]
+
+
+def wait_until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    path = tmp_path / "mnt"
+    path.mkdir()
+    yield path
+    unmount(path)
+
+
+def test_help_is_grouped_and_shows_defaults():
+    result = run(CODECFS, "--help")
+    assert result.returncode == 0
+    for text in ("SOURCE", "MOUNTPOINT", "Mounting", "Information", "cache=SIZE", "default 64M", "threads=N"):
+        assert text in result.stdout
+
+
+def test_version_names_the_libraries():
+    result = run(CODECFS, "--version")
+    assert result.returncode == 0
+    for text in ("codecfs ", "libfuse 3.", "libhdf5 1.", "libdeflate", "zstd", "blosc", "lz4"):
+        assert text in result.stdout, text
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"CDF\x01" + b"\0" * 100, "netCDF-3"),
+    (b"CDF\x02" + b"\0" * 100, "netCDF-3"),
+    (b"CDF\x05" + b"\0" * 100, "netCDF"),
+    (b"PK\x03\x04" + b"\0" * 100, "zip"),
+    (b"", "empty"),
+    (b"hello world" * 50, "neither"),
+    (b"\x89HDF\r\n\x1a\n" + b"\xff" * 200, "HDF5"),
+])
+def test_refuses_by_name_what_it_cannot_read(tmp_path, directory, content, says):
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    result = run(CODECFS, str(source), str(directory))
+    assert result.returncode == 32
+    assert result.stderr.count("\n") == 1 and result.stderr.startswith("codecfs: ")
+    assert says.lower() in result.stderr.lower() and str(source) in result.stderr
+    assert not is_mounted(directory)
+
+
+def test_refuses_a_zarr_v3_store(tmp_path, directory):
+    (tmp_path / "v3").mkdir()
+    (tmp_path / "v3/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    result = run(CODECFS, str(tmp_path / "v3"), str(directory))
+    assert result.returncode == 32 and "v3" in result.stderr
+
+
+@pytest.mark.parametrize("words, says", [
+    (["/nonexistent.nc", "{dir}"], "/nonexistent.nc"),
+    (["{source}", "/nonexistent"], "/nonexistent"),
+    (["{source}", "{source}"], "not a directory"),
+    (["{source}"], "usage"),
+    (["-o", "nonsense=1", "{source}", "{dir}"], "nonsense"),
+    (["-o", "cache=lots", "{source}", "{dir}"], "lots"),
+    (["-o", "threads=0", "{source}", "{dir}"], "threads"),
+    (["-F", "*,307,9", "{source}", "{dir}"], "-F"),
+    (["--nonsense", "{source}", "{dir}"], "nonsense"),
+    (["{source}", "{dir}", "third"], "third"),
+])
+def test_failure_is_one_clear_line(directory, words, says):
+    source = any_source()
+    result = run(CODECFS, *(word.format(source=source, dir=directory) for word in words))
+    assert result.returncode in (1, 32)
+    assert says in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    assert not is_mounted(directory)
+
+
+def test_goes_to_the_background_when_the_mount_is_there(directory):
+    result = run(CODECFS, str(any_source()), str(directory))
+    assert result.returncode == 0 and result.stdout == "" and result.stderr == ""
+    assert is_mounted(directory)
+    assert (directory / ".zgroup").read_text().strip() != ""
+    assert run("fusermount3", "-u", str(directory)).returncode == 0
+    assert not is_mounted(directory)
+
+
+def test_relative_names_work_in_the_background(tmp_path, directory):
+    shutil.copy(any_source(), tmp_path / "with, comma.nc")
+    result = run(CODECFS, "with, comma.nc", "mnt", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (directory / ".zmetadata").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_unmounts(directory, number):
+    with subprocess.Popen([CODECFS, "-f", str(any_source()), str(directory)], stderr=subprocess.PIPE) as process:
+        wait_until(lambda: is_mounted(directory))
+        (directory / ".zattrs").read_text()
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    assert not is_mounted(directory)
+
+
+def test_unmounting_ends_the_daemon(directory):
+    with subprocess.Popen([CODECFS, "-f", str(any_source()), str(directory)], stderr=subprocess.PIPE) as process:
+        wait_until(lambda: is_mounted(directory))
+        assert run("umount", str(directory)).returncode == 0
+        assert process.wait(20) == 0
+
+
+def test_a_dead_mount_is_named(directory):
+    process = subprocess.Popen([CODECFS, "-f", str(any_source()), str(directory)], stderr=subprocess.DEVNULL)
+    wait_until(lambda: is_mounted(directory))
+    process.kill()
+    process.wait()
+    result = run(CODECFS, str(any_source()), str(directory))
+    assert result.returncode == 32 and "dead mount" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_mounting_over_the_source_directory_itself(tmp_path):
+    store = tmp_path / "store"
+    shutil.copytree(sorted(p for p in (DATA / "zarr").iterdir() if (p / ".zgroup").exists())[0], store)
+    assert run(CODECFS, str(store), str(store)).returncode == 0
+    try:
+        assert "zarr_format" in (store / ".zgroup").read_text()
+        assert (store / ".codecfs/stats").exists()
+    finally:
+        unmount(store)
+
+
+@pytest.fixture
+def mount_helper():
+    """mount(8) looks for /sbin/mount.TYPE only; where nobody installed one, ours stands there for the test."""
+    if os.geteuid() != 0:
+        pytest.skip("mount(8) needs root")
+    helper = pathlib.Path("/sbin/mount.codecfs")
+    if os.path.lexists(helper):
+        helper.unlink()
+    helper.symlink_to(CODECFS)
+    yield
+    helper.unlink()
+
+
+def test_mount_8_and_fstab(mount_helper, tmp_path, directory):
+    source = any_source()
+    result = run("mount", "-t", "codecfs", str(source), str(directory), "-o", "ro,cache=32M")
+    assert result.returncode == 0, result.stderr
+    line = [l for l in open("/proc/mounts") if str(directory) in l][0]
+    assert line.split()[0] == str(source) and line.split()[2] == "fuse.codecfs" and "ro" in line.split()[3].split(",")
+    assert run("umount", str(directory)).returncode == 0
+
+    table = tmp_path / "fstab"
+    table.write_text(f"{source} {directory} codecfs ro,nofail,noauto,x-systemd.idle-timeout=60,threads=2 0 0\n")
+    result = run("mount", "-T", str(table), str(directory))
+    assert result.returncode == 0, result.stderr
+    assert is_mounted(directory) and (directory / ".zgroup").exists()
+    assert run("umount", str(directory)).returncode == 0
+
+    result = run("mount", "-t", "codecfs", "/nonexistent.nc", str(directory))
+    assert result.returncode == 32 and "/nonexistent.nc" in result.stderr
