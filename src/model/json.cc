@@ -1,0 +1,400 @@
+// Reading and printing JSON.
+//
+// The parser is our own and makes nlohmann's tree, because nlohmann's cannot read NaN and the infinities, refuses
+// numbers that overflow, does not bound the nesting, and takes time quadratic in the number of an object's keys.
+
+#include "model/json.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <unordered_map>
+
+#include "base/utf8.h"
+
+namespace codecfs {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether a JSON number with a fraction or exponent is too large for a double (else it was too small for one).
+bool overflows(std::string_view number) {
+  if (number.starts_with('-')) number.remove_prefix(1);
+  const size_t e = number.find_first_of("eE");
+  const std::string_view mantissa = number.substr(0, e);
+  const size_t first = mantissa.find_first_of("123456789");
+  if (first == std::string_view::npos) return false;
+  const size_t point = std::min(mantissa.find('.'), mantissa.size());
+  // Place of the first digit that is not 0: 0 stands for units, -1 for tenths.
+  const auto place = static_cast<int64_t>(point) - static_cast<int64_t>(first) - (first < point ? 1 : 0);
+  if (e == std::string_view::npos) return place > 0;
+  const bool negative = number[e + 1] == '-';
+  int64_t exponent = 0;
+  for (const char c : number.substr(e + 1))
+    if (is_digit(c)) exponent = std::min<int64_t>(exponent * 10 + (c - '0'), int64_t{1} << 40);
+  return place + (negative ? -exponent : exponent) > 0;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<Json> parse() {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark, as some editors write
+    Json value;
+    CODECFS_TRY(read_value(value, 0));
+    skip_space();
+    if (at_ < text_.size()) return error("expected the end");
+    return value;
+  }
+
+ private:
+  std::unexpected<Error> error(std::string_view what) const {
+    size_t line = 1;
+    size_t column = 1;
+    for (const char c : text_.substr(0, at_)) {
+      ++column;
+      if (c == '\n') {
+        ++line;
+        column = 1;
+      }
+    }
+    if (at_ >= text_.size())
+      return fail(EINVAL, "JSON: {} at line {} column {}, where the text ends", what, line, column);
+    return fail(EINVAL, "JSON: {} at line {} column {}", what, line, column);
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  bool take(std::string_view token) {
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+
+  Result<> read_value(Json& value, int depth) {
+    if (depth > kMaxJsonDepth) return error("nested too deep");
+    skip_space();
+    if (at_ == text_.size()) return error("expected a value");
+    switch (text_[at_]) {
+      case '{': return read_object(value, depth);
+      case '[': return read_array(value, depth);
+      case '"': {
+        std::string string;
+        CODECFS_TRY(read_string(string));
+        value = std::move(string);
+        return {};
+      }
+      default: break;
+    }
+    if (take("true")) {
+      value = true;
+    } else if (take("false")) {
+      value = false;
+    } else if (take("null")) {
+      value = nullptr;
+    } else if (take("NaN")) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (take("Infinity")) {
+      value = std::numeric_limits<double>::infinity();
+    } else if (take("-Infinity")) {
+      value = -std::numeric_limits<double>::infinity();
+    } else {
+      return read_number(value);
+    }
+    return {};
+  }
+
+  Result<> read_array(Json& value, int depth) {
+    Json::array_t items;
+    ++at_;
+    skip_space();
+    if (!take("]")) {
+      while (true) {
+        CODECFS_TRY(read_value(items.emplace_back(), depth + 1));
+        skip_space();
+        if (take("]")) break;
+        if (!take(",")) return error("expected ',' or ']'");
+      }
+    }
+    value = std::move(items);
+    return {};
+  }
+
+  Result<> read_object(Json& value, int depth) {
+    Json::object_t items;
+    std::unordered_map<std::string, size_t> places;
+    ++at_;
+    skip_space();
+    if (!take("}")) {
+      while (true) {
+        skip_space();
+        if (at_ == text_.size() || text_[at_] != '"') return error("expected a key in quotes");
+        std::string key;
+        CODECFS_TRY(read_string(key));
+        skip_space();
+        if (!take(":")) return error("expected ':'");
+        Json item;
+        CODECFS_TRY(read_value(item, depth + 1));
+        // Of equal keys the last value counts, as everywhere. push_back does not search, as operator[] does.
+        const auto [place, is_new] = places.try_emplace(key, items.size());
+        if (is_new) {
+          items.push_back({std::move(key), std::move(item)});
+        } else {
+          (items.begin() + static_cast<ptrdiff_t>(place->second))->second = std::move(item);
+        }
+        skip_space();
+        if (take("}")) break;
+        if (!take(",")) return error("expected ',' or '}'");
+      }
+    }
+    value = std::move(items);
+    return {};
+  }
+
+  Result<> read_string(std::string& string) {
+    const size_t start = at_++;
+    while (true) {
+      if (at_ == text_.size()) {
+        at_ = start;
+        return error("a string that does not end");
+      }
+      const char c = text_[at_];
+      if (c == '"') break;
+      if (c == '\\') {
+        CODECFS_TRY(read_escape(string));
+        continue;
+      }
+      if (static_cast<unsigned char>(c) < 0x20) return error("a control character in a string (write it as \\u00XX)");
+      const size_t length = utf8_length(text_.substr(at_));
+      if (length == 0) return error("bytes that are not UTF-8");
+      string.append(text_, at_, length);
+      at_ += length;
+    }
+    ++at_;
+    return {};
+  }
+
+  Result<> read_escape(std::string& string) {
+    const char c = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    static constexpr std::string_view kEscapes = "\"\\/bfnrt";
+    static constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+    if (const size_t index = kEscapes.find(c); c != '\0' && index != std::string_view::npos) {
+      string.push_back(kMeanings[index]);
+      at_ += 2;
+      return {};
+    }
+    if (c != 'u') return error("an unknown escape");
+    CODECFS_ASSIGN(const char32_t unit, read_unit());
+    if (unit < 0xD800 || unit > 0xDFFF) {
+      utf8_append(string, unit);
+      return {};
+    }
+    if (unit > 0xDBFF || !text_.substr(at_).starts_with("\\u")) return error("half of a surrogate pair");
+    CODECFS_ASSIGN(const char32_t low, read_unit());
+    if (low < 0xDC00 || low > 0xDFFF) return error("half of a surrogate pair");
+    utf8_append(string, 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00));
+    return {};
+  }
+
+  /// The 16 bits of a \uXXXX, of which the first two characters have been seen.
+  Result<char32_t> read_unit() {
+    uint32_t unit = 0;
+    const std::string_view digits = text_.substr(at_ + 2, 4);
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
+    if (digits.size() < 4 || digits[0] == '-' || code != std::errc() || end != digits.data() + 4)
+      return error("expected four hexadecimal digits");
+    at_ += 6;
+    return char32_t{unit};
+  }
+
+  Result<> read_number(Json& value) {
+    size_t end = at_;
+    const auto digits = [&] {
+      const size_t start = end;
+      while (end < text_.size() && is_digit(text_[end])) ++end;
+      return end > start;
+    };
+    if (text_[end] == '-') ++end;
+    const size_t first = end;
+    if (!digits()) return error("expected a value");
+    if (text_[first] == '0' && end > first + 1) return error("a number with a leading zero");
+    bool integer = true;
+    if (end < text_.size() && text_[end] == '.') {
+      integer = false;
+      ++end;
+      if (!digits()) return error("a number without digits after the point");
+    }
+    if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
+      integer = false;
+      ++end;
+      if (end < text_.size() && (text_[end] == '+' || text_[end] == '-')) ++end;
+      if (!digits()) return error("a number without digits in the exponent");
+    }
+    const std::string_view number = text_.substr(at_, end - at_);
+    at_ = end;
+    if (integer && (number[0] == '-' ? read_as<int64_t>(number, value) : read_as<uint64_t>(number, value))) return {};
+    if (!read_as<double>(number, value)) {
+      const double magnitude = overflows(number) ? std::numeric_limits<double>::infinity() : 0.0;
+      value = number[0] == '-' ? -magnitude : magnitude;
+    }
+    return {};
+  }
+
+  template <class T>
+  static bool read_as(std::string_view number, Json& value) {
+    T result{};
+    if (std::from_chars(number.data(), number.data() + number.size(), result).ec != std::errc()) return false;
+    value = result;
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+/// As Python's repr(): shortest digits that read back, exponents below 1e-4 and from 1e16 on, always a point or an
+/// exponent.
+void print_double(double value, std::string& out) {
+  if (std::isnan(value)) {
+    out += "NaN";
+    return;
+  }
+  if (std::isinf(value)) {
+    out += value < 0 ? "-Infinity" : "Infinity";
+    return;
+  }
+  char text[32];
+  const auto scientific = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific);
+  const std::string_view printed(text, static_cast<size_t>(scientific.ptr - text));
+  int exponent = 0;
+  const std::string_view digits = printed.substr(printed.find('e') + 1);
+  std::from_chars(digits.data() + (digits[0] == '+' ? 1 : 0), digits.data() + digits.size(), exponent);
+  if (exponent < -4 || exponent >= 16) {
+    out += printed;
+    return;
+  }
+  char fixed_text[40];
+  const auto fixed = std::to_chars(fixed_text, fixed_text + sizeof fixed_text, value, std::chars_format::fixed);
+  const std::string_view plain(fixed_text, static_cast<size_t>(fixed.ptr - fixed_text));
+  out += plain;
+  if (plain.find('.') == std::string_view::npos) out += ".0";
+}
+
+void print_string(std::string_view string, std::string& out) {
+  out += '"';
+  while (!string.empty()) {
+    const size_t length = utf8_length(string);
+    const auto c = static_cast<unsigned char>(string[0]);
+    if (length == 0) {
+      out += "\uFFFD";
+      string.remove_prefix(1);
+      continue;
+    }
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      case '\b': out += "\\b"; break;
+      case '\f': out += "\\f"; break;
+      default:
+        if (c < 0x20) {
+          out += fmt::format("\\u{:04x}", c);
+        } else {
+          out += string.substr(0, length);
+        }
+    }
+    string.remove_prefix(length);
+  }
+  out += '"';
+}
+
+class Printer {
+ public:
+  Printer(int indent, std::string& out) : indent_(indent), out_(out) {}
+
+  void print(const Json& value, int depth) {
+    switch (value.type()) {
+      case Json::value_t::object: {
+        const auto& items = value.get_ref<const Json::object_t&>();
+        print_items('{', '}', items, depth, [&](const auto& item) {
+          print_string(item.first, out_);
+          out_ += ": ";
+          print(item.second, depth + 1);
+        });
+        break;
+      }
+      case Json::value_t::array: {
+        const auto& items = value.get_ref<const Json::array_t&>();
+        print_items('[', ']', items, depth, [&](const Json& item) { print(item, depth + 1); });
+        break;
+      }
+      case Json::value_t::string: print_string(value.get_ref<const std::string&>(), out_); break;
+      case Json::value_t::boolean: out_ += value.get<bool>() ? "true" : "false"; break;
+      case Json::value_t::number_integer: out_ += fmt::format("{}", value.get<int64_t>()); break;
+      case Json::value_t::number_unsigned: out_ += fmt::format("{}", value.get<uint64_t>()); break;
+      case Json::value_t::number_float: print_double(value.get<double>(), out_); break;
+      default: out_ += "null"; break;
+    }
+  }
+
+ private:
+  template <class Items, class PrintItem>
+  void print_items(char open, char close, const Items& items, int depth, PrintItem print_item) {
+    out_ += open;
+    bool first = true;
+    for (const auto& item : items) {
+      if (!first) out_ += indent_ < 0 ? ", " : ",";
+      first = false;
+      new_line(depth + 1);
+      print_item(item);
+    }
+    if (!first) new_line(depth);
+    out_ += close;
+  }
+
+  void new_line(int depth) {
+    if (indent_ < 0) return;
+    out_ += '\n';
+    out_.append(static_cast<size_t>(indent_) * static_cast<size_t>(depth), ' ');
+  }
+
+  int indent_;
+  std::string& out_;
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text) {
+  try {
+    return Parser(text).parse();
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "JSON: no memory for a text of {} bytes", text.size());
+  }
+}
+
+std::string print_json(const Json& value, int indent) {
+  std::string out;
+  Printer(indent, out).print(value, 0);
+  return out;
+}
+
+void append_member(Json& object, std::string key, Json value) {
+  static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>()).emplace_back(std::move(key), std::move(value));
+}
+
+double shortest_double(float value) {
+  if (!std::isfinite(value)) return value;
+  char text[32];
+  const auto printed = std::to_chars(text, text + sizeof text, value);
+  double result = value;
+  std::from_chars(text, printed.ptr, result);
+  return result;
+}
+
+}  // namespace codecfs

@@ -1,0 +1,61 @@
+// Chunks of fill.
+
+#include "model/variable.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/endian.h"
+
+namespace codecfs {
+namespace {
+
+/// Repeats `element` all over `target`, by doubling what is there.
+void repeat(Bytes element, MutableBytes target) {
+  if (target.empty()) return;
+  if (std::ranges::all_of(element, [](std::byte b) { return b == std::byte{0}; })) {
+    std::memset(target.data(), 0, target.size());
+    return;
+  }
+  size_t done = std::min(element.size(), target.size());
+  std::memcpy(target.data(), element.data(), done);
+  while (done < target.size()) {
+    const size_t count = std::min(done, target.size() - done);
+    std::memcpy(target.data() + done, target.data(), count);
+    done += count;
+  }
+}
+
+/// vlen-utf8: the number of items as LE32, then the items.
+Result<Buffer> make_vlen_fill(const Variable& variable) {
+  static constexpr std::byte kEmptyString[4] = {};
+  const Bytes element = variable.fill.empty() ? Bytes(kEmptyString) : Bytes(variable.fill);
+  const uint64_t count = variable.grid.elements_per_chunk();
+  uint64_t size = 0;
+  if (count > UINT32_MAX || __builtin_mul_overflow(count, element.size(), &size) || size > SIZE_MAX - 4)
+    return fail(ENOMEM, "a chunk of {} fill values is out of the question", count);
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size + 4));
+  store_le(buffer.data(), static_cast<uint32_t>(count));
+  repeat(element, buffer.mutable_bytes().subspan(4));
+  return buffer;
+}
+
+}  // namespace
+
+Result<Buffer> make_fill_chunk(const Variable& variable) {
+  if (variable.type.kind == TypeKind::object) {
+    const auto id = variable.object_codec.is_object() ? variable.object_codec.find("id") : variable.object_codec.end();
+    if (id != variable.object_codec.end() && *id == "vlen-utf8") return make_vlen_fill(variable);
+    return fail(EOPNOTSUPP, "no chunk of fill can be made for object codec {}", print_json(variable.object_codec));
+  }
+  uint64_t size = 0;
+  if (variable.fill.size() != variable.type.size)
+    return fail(EINVAL, "a fill of {} bytes for elements of {}", variable.fill.size(), variable.type.size);
+  if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &size))
+    return fail(ENOMEM, "a chunk of {} elements is out of the question", variable.grid.elements_per_chunk());
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
+  repeat(variable.fill, buffer.mutable_bytes());
+  return buffer;
+}
+
+}  // namespace codecfs
