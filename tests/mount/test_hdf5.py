@@ -1,0 +1,153 @@
+"""Every generated HDF5 and netCDF-4 file: each chunk file holds the bytes that h5py reads, and zarr-python and xarray see on
+the mount what h5py and xarray see in the file."""
+import json
+import os
+import pathlib
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+import zarr
+from compare import read_variable, same_values
+from conftest import DATA
+
+# Sources whose damage is the point have tests of their own (test_errors.py).
+FILES = sorted(p for p in (DATA / "hdf5").iterdir() if p.suffix in (".h5", ".nc") and not p.name.startswith("damaged"))
+HIDDEN = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
+          "_NCProperties", "_ARRAY_DIMENSIONS"}
+
+
+def shown_name(path):
+    return path.replace("_nc4_non_coord_", "")
+
+
+def variables(file):
+    """(path, dataset) of all datasets that a netCDF or HDF5 reader sees under their first path."""
+    found, seen = [], set()
+
+    def visit(group, prefix):
+        for name in group:
+            link = group.get(name, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                continue
+            item = group.get(name)
+            if item is None or isinstance(item, h5py.Datatype) or isinstance(link, h5py.SoftLink):
+                continue
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:
+                continue
+            seen.add(address)
+            path = prefix + name
+            if isinstance(item, h5py.Group):
+                visit(item, path + "/")
+            elif not bytes(item.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not"):
+                found.append((path, item))
+
+    seen.add(h5py.h5o.get_info(file["/"].id).addr)
+    visit(file["/"], "")
+    return found
+
+
+def is_vlen_string(dataset):
+    info = h5py.check_string_dtype(dataset.dtype)
+    return info is not None and info.length is None
+
+
+def has_zarr_form(dataset):
+    """References and ragged data keep their metadata only; members of these kinds count too."""
+    def plain(dtype):
+        if dtype.names:
+            return all(plain(dtype[name]) for name in dtype.names)
+        return dtype.base.kind != "O"
+    return is_vlen_string(dataset) or plain(dataset.dtype)
+
+
+def values_of(dataset):
+    if dataset.shape is None:
+        return np.empty((0,), dataset.dtype)
+    return np.asarray(dataset[()])
+
+
+def check_attributes(shown, attributes, where, scalars):
+    for name, theirs in attributes.items():
+        if name in HIDDEN or isinstance(theirs, h5py.Reference):
+            continue
+        if isinstance(theirs, np.ndarray) and theirs.dtype.kind == "O" and theirs.size and not isinstance(
+                theirs.ravel()[0], (str, bytes)):
+            continue
+        assert name in shown, f"{where}: attribute {name} is not shown"
+        if isinstance(theirs, np.ndarray) and theirs.dtype.names:
+            continue
+        if isinstance(theirs, np.void):
+            continue
+        if scalars and isinstance(theirs, np.ndarray) and theirs.size == 1:
+            theirs = theirs.ravel()[0]
+        ours = shown[name]
+        if isinstance(theirs, (float, np.floating)) or isinstance(theirs, np.ndarray) and theirs.dtype.kind == "f":
+            ours = np.asarray(ours, np.asarray(theirs).dtype)
+        if np.iscomplexobj(theirs):
+            ours = np.asarray(ours, float) @ [1, 1j]
+        assert same_values(ours, theirs), f"{where}: attribute {name}: {ours!r} is not {theirs!r}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_every_chunk_is_what_h5py_reads(mount, path):
+    m = mount(path)
+    group = zarr.open_group(str(m.path), "r")
+    # External and virtual sources are named relative to the file.
+    with h5py.File(path) as file:
+        netcdf = "_NCProperties" in file.attrs
+        check_attributes(json.loads((m.path / ".zattrs").read_text()), file.attrs, "/", netcdf)
+        for name, dataset in variables(file):
+            directory = m.path / shown_name(name)
+            check_attributes(json.loads((directory / ".zattrs").read_text()), dataset.attrs, name, netcdf)
+            if not has_zarr_form(dataset) or "unknown" in name:
+                continue
+            os.chdir(path.parent)
+            values = values_of(dataset)
+            read_variable(directory, values, dataset.fillvalue if dataset.shape is not None else 0)
+            if is_vlen_string(dataset):
+                array = np.asarray(group[shown_name(name)][...])
+                assert same_values(array, values), name
+            elif values.dtype.names is None:
+                array = np.asarray(group[shown_name(name)][...])
+                assert array.tobytes() == values.astype(array.dtype).tobytes(), name
+        assert json.loads((m.path / ".zmetadata").read_text())["zarr_consolidated_format"] == 1
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.suffix == ".nc"], ids=lambda p: p.name)
+def test_xarray_sees_the_same(mount, path):
+    m = mount(path)
+    with netCDF4.Dataset(path) as nc:
+        groups = ["/"] + [g for g in nc.groups]
+        # xarray's netCDF engine reads no user-defined types but plain ones.
+        odd = [v for g in [nc, *nc.groups.values()] for v in g.variables
+               if isinstance(g[v].datatype, (netCDF4.CompoundType, netCDF4.VLType))]
+    for group in groups:
+        for decode in (False, True):
+            theirs = xarray.open_dataset(path, group=group, engine="netcdf4", decode_cf=decode, drop_variables=odd)
+            where = m.path if group == "/" else m.path / group
+            ours = xarray.open_zarr(str(where), consolidated=True, decode_cf=decode, drop_variables=odd)
+            assert dict(ours.sizes) == {d: n for d, n in theirs.sizes.items() if d in ours.sizes}
+            assert set(ours.variables) == set(theirs.variables)
+            for name in theirs.variables:
+                a, b = ours[name], theirs[name]
+                assert a.dims == b.dims, name
+                assert same_values(a.values, b.values), f"{group} {name}"
+                for key, value in b.attrs.items():
+                    assert same_values(np.asarray(a.attrs[key], getattr(value, "dtype", None)), value), (name, key)
+            assert {k: np.asarray(v).tolist() for k, v in ours.attrs.items()}.keys() == theirs.attrs.keys()
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.suffix == ".h5"], ids=lambda p: p.name)
+def test_xarray_opens_any_hdf5_file(mount, path):
+    """Dimensions without scales have the names that netCDF gives them, so no two sizes share a name."""
+    m = mount(path)
+    metadata = json.loads((m.path / ".zmetadata").read_text())["metadata"]
+    for key in list(metadata):
+        if not key.endswith(".zarray"):
+            continue
+        dimensions = metadata[key.replace(".zarray", ".zattrs")]["_ARRAY_DIMENSIONS"]
+        assert len(dimensions) == len(metadata[key]["shape"]), key

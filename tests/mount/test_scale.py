@@ -1,0 +1,94 @@
+"""Size is no obstacle: a million chunks, grids of billions of cells, gigabytes of data; memory stays where it is."""
+import hashlib
+import os
+import random
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+SANITIZED = bool(os.environ.get("CODECFS_SANITIZE"))
+
+
+@pytest.fixture(scope="module")
+def million(tmp_path_factory):
+    """1,000,000 stored chunks of 8 bytes."""
+    path = tmp_path_factory.mktemp("million") / "million.h5"
+    with h5py.File(path, "w", libver="latest") as f:
+        d = f.create_dataset("v", (1_000_000,), "i8", chunks=(1,), fillvalue=-1)
+        d[:] = np.arange(1_000_000)
+    return path
+
+
+def test_a_million_chunks_are_listed_without_keeping_them(mount, million):
+    m = mount(million)
+    (m.path / "v/.zarray").read_bytes()
+    before = m.resident_peak()
+    with subprocess.Popen(["ls", "-f", m.path / "v"], stdout=subprocess.PIPE) as listing:
+        names = listing.stdout.read().split(b"\n")
+    assert len(names) == 1_000_000 + 4 + 2 + 1 and len(set(names)) == len(names)
+    if not SANITIZED:
+        assert m.resident_peak() - before < 32 << 20
+
+
+def test_a_random_chunk_of_a_million_is_found_without_walking(mount, million):
+    m = mount(million)
+    numbers = random.Random(1).sample(range(1_000_000), 2000)
+    for number in numbers:
+        assert (m.path / f"v/{number}").read_bytes() == number.to_bytes(8, "little")
+    assert m.stats()["chunks_decoded"] == 2000
+    if not SANITIZED:
+        assert m.resident_peak() < 96 << 20
+
+
+def test_a_sparse_grid_lists_what_is_stored(mount, tmp_path):
+    path = tmp_path / "sparse.h5"
+    rng = random.Random(2)
+    with h5py.File(path, "w") as f:
+        d = f.create_dataset("v", (1 << 20, 1 << 20), "u1", chunks=(4, 4), maxshape=(None, 1 << 20), fillvalue=0)
+        d.attrs["_FillValue"] = np.uint8(0)
+        cells = sorted({(rng.randrange(1 << 18), rng.randrange(1 << 18)) for _ in range(2000)})
+        for i, j in cells:
+            d[4 * i, 4 * j] = 1
+    m = mount(path)
+    listed = [n for n in os.listdir(m.path / "v") if n[0].isdigit()]
+    assert listed == [f"{i}.{j}" for i, j in cells]
+    i, j = cells[1000]
+    assert (m.path / f"v/{i}.{j}").read_bytes() == b"\1" + bytes(15)
+
+
+def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
+    count, size = 256, 16 << 20
+    path = tmp_path / "big.h5"
+    patterns = [np.random.default_rng(i).integers(0, 256, 1 << 14, "u1").tobytes() * (size >> 14) for i in range(4)]
+    with h5py.File(path, "w") as f:
+        d = f.create_dataset("v", (count, size), "u1", chunks=(1, size), compression="gzip")
+        for i in range(count):
+            if i < len(patterns):
+                d[i] = np.frombuffer(patterns[i], "u1")
+            else:
+                _, stored = d.id.read_direct_chunk((i % 4, 0))
+                d.id.write_direct_chunk((i, 0), stored)
+    expected = hashlib.sha256()
+    for name in sorted(f"{i}.0" for i in range(count)):
+        expected.update(patterns[int(name.split(".")[0]) % 4])
+    m = mount(path)
+    result = subprocess.run("cat v/[0-9]* | sha256sum", shell=True, cwd=m.path, capture_output=True, text=True,
+                            env={**os.environ, "LC_ALL": "C"}, check=True)
+    assert result.stdout.split()[0] == expected.hexdigest()
+    assert m.stats()["chunks_decoded"] == count
+    if not SANITIZED:
+        assert m.resident_peak() < 256 << 20
+
+
+def test_ten_thousand_variables(mount, tmp_path):
+    path = tmp_path / "many.h5"
+    with h5py.File(path, "w") as f:
+        for i in range(10_000):
+            f.create_dataset(f"v{i}", data=np.int32(i), shape=())
+    m = mount(path)
+    assert len(os.listdir(m.path)) == 10_003
+    for i in range(0, 10_000, 997):
+        assert (m.path / f"v{i}/0").read_bytes() == i.to_bytes(4, "little")
+    subprocess.run(["ls", "-l", m.path], stdout=subprocess.DEVNULL, check=True)
