@@ -1,0 +1,79 @@
+// Inode numbers: reversible, distinct, the root is 1, and grids of any size have numbers for all of their chunks.
+
+#include "fs/nodes.h"
+
+#include <gtest/gtest.h>
+
+namespace codecfs::fs {
+namespace {
+
+Entry entry(std::string name, EntryKind kind, ObjectId object = 0) { return {std::move(name), kind, object, {}}; }
+
+TEST(Nodes, RootIsInodeOne) {
+  const Nodes nodes(entry("", EntryKind::group, 5));
+  const auto place = nodes.at(kRootIno);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->node->kind, NodeKind::group);
+  EXPECT_EQ(place->node->object, 5);
+  EXPECT_EQ(place->file, FileKind::itself);
+  EXPECT_EQ(nodes.control().kind, NodeKind::control);
+}
+
+TEST(Nodes, TheSameNameIsTheSameNode) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* a = *nodes.child(root, entry("a", EntryKind::group, 1));
+  EXPECT_EQ(a, *nodes.child(root, entry("a", EntryKind::group, 1)));
+  const Node* inner = *nodes.child(*a, entry("a", EntryKind::variable, 2));
+  EXPECT_NE(a, inner);
+  EXPECT_EQ(inner->path, "/a/a");
+  EXPECT_EQ(inner->parent, a->ino());
+  EXPECT_EQ(nodes.at(inner->ino(FileKind::zarray))->file, FileKind::zarray);
+}
+
+TEST(Nodes, ChunkNumbersComeBack) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* small = *nodes.child(root, entry("small", EntryKind::variable));
+  const Node* large = *nodes.child(root, entry("large", EntryKind::variable));
+  constexpr uint64_t kHuge = uint64_t{1} << 45;
+  for (const uint64_t number : {uint64_t{0}, uint64_t{1}, uint64_t{999'999}}) {
+    const auto place = nodes.at(*nodes.chunk_ino(*small, number, 1'000'000));
+    EXPECT_EQ(place->node, small);
+    EXPECT_EQ(place->file, FileKind::chunk);
+    EXPECT_EQ(place->chunk, number);
+  }
+  for (const uint64_t number : {uint64_t{0}, uint64_t{1} << 40, kHuge - 1}) {
+    const auto place = nodes.at(*nodes.chunk_ino(*large, number, kHuge));
+    EXPECT_EQ(place->node, large);
+    EXPECT_EQ(place->file, FileKind::chunk);
+    EXPECT_EQ(place->chunk, number);
+  }
+  const Node* later = *nodes.child(root, entry("later", EntryKind::group));
+  EXPECT_EQ(nodes.at(later->ino())->node, later);
+}
+
+TEST(Nodes, RefusesWhatWasNeverGivenOut) {
+  Nodes nodes(entry("", EntryKind::group));
+  EXPECT_EQ(nodes.at(Ino{77} << kLocalBits | 1).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(0).error().code, ESTALE);
+}
+
+TEST(Nodes, RunsOutWithAnError) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  constexpr uint64_t kLargest = uint64_t{1} << 60;
+  int given = 0;
+  for (; given < 64; ++given) {
+    const Node* node = *nodes.child(root, entry("v" + std::to_string(given), EntryKind::variable));
+    const auto ino = nodes.chunk_ino(*node, kLargest - 1, kLargest);
+    if (ino) continue;
+    EXPECT_EQ(ino.error().code, ENFILE);
+    break;
+  }
+  EXPECT_GT(given, 3);
+  EXPECT_LT(given, 64);
+}
+
+}  // namespace
+}  // namespace codecfs::fs

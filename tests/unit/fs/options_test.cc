@@ -1,0 +1,70 @@
+// Command lines: sizes, escapes, mount(8)'s form, and errors that name the argument.
+
+#include "fs/options.h"
+
+#include <gtest/gtest.h>
+
+namespace codecfs::fs {
+namespace {
+
+Result<Command> parse(std::vector<const char*> words) {
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+TEST(Options, SplitsAtCommasThatAreNotEscaped) {
+  EXPECT_EQ(split_options("a,b=1,c"), (std::vector<std::string>{"a", "b=1", "c"}));
+  EXPECT_EQ(split_options("a=1\\,2,b"), (std::vector<std::string>{"a=1,2", "b"}));
+  EXPECT_EQ(split_options(",,a,"), (std::vector<std::string>{"a"}));
+  EXPECT_TRUE(split_options("").empty());
+}
+
+TEST(Options, ReadsSizes) {
+  EXPECT_EQ(*parse_size("4096"), 4096);
+  EXPECT_EQ(*parse_size("512K"), 512 << 10);
+  EXPECT_EQ(*parse_size("2G"), uint64_t{2} << 30);
+  for (const char* text : {"", "M", "-1", "1T", "1MB", "99999999999999999999", "18446744073709551615G", " 1"})
+    EXPECT_FALSE(parse_size(text)) << text;
+}
+
+TEST(Options, TakesTheOrdinaryForm) {
+  const auto command = parse({"codecfs", "-o", "cache=8M,threads=3,allow_other", "in.nc", "mnt", "-o", "ro", "-f"});
+  ASSERT_TRUE(command) << command.error().reason;
+  EXPECT_EQ(command->options.source, "in.nc");
+  EXPECT_EQ(command->options.mountpoint, "mnt");
+  EXPECT_EQ(command->options.cache_bytes, 8 << 20);
+  EXPECT_EQ(command->options.threads, 3);
+  EXPECT_EQ(command->options.fuse, (std::vector<std::string>{"allow_other"}));
+  EXPECT_TRUE(command->options.foreground);
+}
+
+TEST(Options, TakesTheFormOfMount8) {
+  const auto command = parse({"/sbin/mount.codecfs", "/data/in.nc", "/mnt", "-sn", "-o",
+                              "rw,nofail,x-systemd.automount,_netdev,cache=8M", "-t", "codecfs"});
+  ASSERT_TRUE(command) << command.error().reason;
+  EXPECT_EQ(command->kind, Command::Kind::mount);
+  EXPECT_EQ(command->options.source, "/data/in.nc");
+  EXPECT_EQ(command->options.cache_bytes, 8 << 20);
+  EXPECT_FALSE(command->options.foreground) << "-f means fake here, -sn is taken and ignored";
+  EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::print);
+}
+
+TEST(Options, NamesWhatIsWrong) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
+      {{"codecfs", "-o", "nonsense", "a", "b"}, "nonsense"}, {{"codecfs", "-o", "cache", "a", "b"}, "cache"},
+      {{"codecfs", "-o", "cache=1K", "a", "b"}, "1M"},       {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
+      {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},   {{"codecfs", "a"}, "usage"},
+      {{"codecfs", "-F", "*,307,9", "a", "b"}, "-F"},        {{"codecfs", "-o", "filter=*", "a", "b"}, "filter"},
+      {{"mount.codecfs", "a"}, "usage"},                     {{"mount.codecfs", "-x", "a", "b"}, "-x"},
+      {{"mount.codecfs", "a", "b", "-o"}, "-o"},
+  };
+  for (const auto& [words, says] : cases) {
+    const auto command = parse(words);
+    ASSERT_FALSE(command) << says;
+    EXPECT_EQ(command.error().code, EINVAL);
+    EXPECT_NE(command.error().reason.find(says), std::string::npos) << command.error().reason;
+    EXPECT_EQ(command.error().reason.find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace codecfs::fs
