@@ -1,0 +1,31 @@
+#pragma once
+// Where libhdf5 keeps the chunks of a chunked dataset. All functions under a LibraryLock.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/hdf5/handle.h"
+#include "base/result.h"
+#include "model/chunk_grid.h"
+
+namespace codecfs::hdf5 {
+
+struct StoredChunk {
+  bool stored = false;
+  uint64_t address = 0;  // bytes from the start of the file
+  uint64_t size = 0;     // bytes as stored
+  uint32_t filter_mask = 0;
+};
+
+/// One lookup in the index, at an offset in elements. No raw data is read. EIO.
+Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset);
+/// Whether there is a chunk: half the work of locate_chunk(). EIO.
+Result<bool> is_chunk_stored(hid_t dataset, std::span<const uint64_t> offset);
+/// Number of stored chunks. Walks the whole index. EIO.
+Result<uint64_t> count_stored_chunks(hid_t dataset);
+/// The numbers in `grid` of all stored chunks, ascending, by one walk of the index. `rank`: dimensions of the dataset,
+/// those of `grid` beyond it being parts of the element. EIO, ENOMEM.
+Result<std::vector<uint64_t>> list_stored_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank);
+
+}  // namespace codecfs::hdf5

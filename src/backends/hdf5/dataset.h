@@ -1,0 +1,101 @@
+#pragma once
+// An open dataset: what it is, where its chunks are, and what is in them.
+//
+// Chunks take one of two roads. The direct one: libhdf5 says where a chunk is, its bytes are read with pread and
+// decoded with our own pipeline, many at a time. The slow one: H5Dread of the chunk's part of the array, one at a time,
+// for what only libhdf5 can put together (virtual storage, compact data, n-bit and scale-offset, integers narrower than
+// their bytes, strings of variable length).
+//
+// Contiguous and other unchunked storage is cut along the slowest dimensions into pieces of about kPieceBytes, each of
+// them contiguous in C order.
+//
+// A Dataset is immutable but for what the LibraryLock guards; its functions may be called from many threads and take
+// that lock themselves.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/hdf5/chunk_index.h"
+#include "backends/hdf5/external_storage.h"
+#include "backends/hdf5/handle.h"
+#include "backends/hdf5/source_file.h"
+#include "backends/hdf5/type_map.h"
+#include "backends/source.h"
+#include "filters/pipeline.h"
+#include "model/variable.h"
+
+namespace codecfs::hdf5 {
+
+inline constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
+/// Decoded chunks larger than this are refused.
+inline constexpr uint64_t kMaxChunk = uint64_t{1} << 30;
+
+class Dataset {
+ public:
+  /// `dataset` as opened with default access; `name` for messages; `file` outlives the Dataset.
+  static Result<std::shared_ptr<Dataset>> open(SourceFile& file, Handle dataset, std::string name);
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  /// All of the variable but its attributes and dimension names.
+  [[nodiscard]] const Variable& facts() const { return facts_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] hid_t id() const { return dataset_.get(); }
+  /// Dimensions of the dataset itself; facts().grid has more where its elements are arrays, and one where it is null.
+  [[nodiscard]] size_t rank() const { return rank_; }
+
+  Result<ChunkInfo> locate(uint64_t number) const;
+  Result<std::vector<uint64_t>> stored_chunks(uint64_t from, size_t limit);
+  Result<Buffer> read_chunk(uint64_t number) const;
+
+ private:
+  // The part of the array that a chunk covers.
+  struct Region {
+    std::vector<uint64_t> coordinates;  // of the chunk in the grid
+    std::vector<uint64_t> start;        // in elements
+    std::vector<uint64_t> count;        // within the array; at the edge less than the chunk
+    uint64_t elements = 1;              // product of count
+    uint64_t first = 0;                 // C-order index of the first element
+    [[nodiscard]] bool whole(const ChunkGrid& grid) const { return elements == grid.elements_per_chunk(); }
+  };
+
+  Dataset(SourceFile& file, Handle dataset, std::string name)
+      : file_(file), dataset_(std::move(dataset)), name_(std::move(name)) {}
+  Result<> read_facts();
+  Result<> read_filters(hid_t properties);
+  Result<> read_grid(hid_t properties);
+  Result<> read_fill(hid_t properties);
+  Result<> choose_road(hid_t properties);
+
+  [[nodiscard]] Region region_of(uint64_t number) const;
+  [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
+  Result<Buffer> read_stored(const Region& region) const;
+  Result<Buffer> read_piece(const Region& region) const;
+  Result<Buffer> read_by_library(const Region& region) const;
+  Result<Buffer> read_text(const Region& region) const;
+  Result<Handle> library_selection(const Region& region, Handle& memory) const;
+  Result<> read_at(uint64_t address, MutableBytes to) const;
+  Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
+
+  SourceFile& file_;
+  Handle dataset_;
+  std::string name_;
+  Variable facts_;
+  MappedType mapped_;
+  size_t rank_ = 0;
+  bool direct_ = false;         // which road
+  bool has_storage_ = true;     // of unchunked data: whether its space has been allocated
+  uint64_t offset_ = 0;         // of contiguous data: bytes from the start of the file
+  uint64_t storage_bytes_ = 0;  // of contiguous data
+  std::optional<ExternalStorage> external_;
+  bool raw_partial_chunks_ = false;  // chunks over the edge are stored without filters
+  std::optional<filters::Pipeline> pipeline_;
+  std::optional<Error> pipeline_error_;   // why there is none
+  std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock
+};
+
+}  // namespace codecfs::hdf5

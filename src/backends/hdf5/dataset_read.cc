@@ -1,0 +1,297 @@
+// Where a dataset's chunks are, and reading them. See dataset.h for the two roads.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/hdf5/dataset.h"
+#include "backends/hdf5/hdf5_version.h"
+#include "backends/hdf5/library_lock.h"
+#include "base/endian.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+// Grids up to this size are listed by asking for every cell.
+constexpr uint64_t kSmallGrid = 1 << 16;
+// Larger ones as long as there is one stored chunk in so many cells.
+constexpr uint64_t kSparse = 16;
+// Cells that are asked for before others get a turn with the library.
+constexpr uint64_t kCellsAtOnce = 1024;
+
+void fill_with(MutableBytes to, Bytes element) {
+  const bool zeros = std::ranges::all_of(element, [](std::byte byte) { return byte == std::byte{0}; });
+  if (zeros || element.empty()) {
+    std::ranges::fill(to, std::byte{0});
+    return;
+  }
+  for (size_t at = 0; at + element.size() <= to.size(); at += element.size())
+    std::memcpy(to.data() + at, element.data(), element.size());
+}
+
+std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& values, size_t rank) {
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  std::copy_n(values.begin(), rank, dims.begin());
+  return dims;
+}
+
+}  // namespace
+
+Dataset::Region Dataset::region_of(uint64_t number) const {
+  const ChunkGrid& grid = facts_.grid;
+  Region region;
+  region.coordinates.resize(grid.rank());
+  region.start.resize(grid.rank());
+  region.count.resize(grid.rank());
+  grid.coordinates_of(number, region.coordinates);
+  for (size_t d = 0; d < grid.rank(); ++d) {
+    region.start[d] = region.coordinates[d] * grid.chunks()[d];
+    region.count[d] = std::min(grid.chunks()[d], grid.shape()[d] - region.start[d]);
+    region.elements *= region.count[d];
+    region.first = region.first * grid.shape()[d] + region.start[d];
+  }
+  return region;
+}
+
+Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
+  const LibraryLock lock;
+  auto chunk = locate_chunk(dataset_.get(), {region.start.data(), rank_});
+  if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
+  if (raw_partial_chunks_ && !region.whole(facts_.grid)) chunk->filter_mask = ~uint32_t{0};
+  return chunk;
+}
+
+Result<ChunkInfo> Dataset::locate(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  ChunkInfo info;
+  if (facts_.storage == Storage::chunked) {
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+    if (!chunk.stored) return info;
+    info.stored = true;
+    info.stored_size = chunk.size;
+    info.offset = chunk.address;
+    const size_t count = facts_.filters.size();
+    info.filter_mask = count < 32 ? chunk.filter_mask & ((uint32_t{1} << count) - 1) : chunk.filter_mask;
+    return info;
+  }
+  info.stored = has_storage_;
+  if (!info.stored) return info;
+  const uint64_t element = mapped_.text ? 16 : facts_.type.size;  // a string's place in the array, without its text
+  info.stored_size = region.elements * element;
+  if (facts_.storage == Storage::contiguous) info.offset = offset_ + region.first * element;
+  return info;
+}
+
+Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit) {
+  const ChunkGrid& grid = facts_.grid;
+  std::vector<uint64_t> numbers;
+  if (facts_.storage != Storage::chunked) {
+    if (has_storage_)
+      for (uint64_t number = from; number < grid.count() && numbers.size() < limit; ++number) numbers.push_back(number);
+    return numbers;
+  }
+
+  if (grid.count() > kSmallGrid) {
+    const LibraryLock lock;
+    if (!stored_count_) {
+      CODECFS_ASSIGN(stored_count_, count_stored_chunks(dataset_.get()));
+    }
+    if (*stored_count_ < grid.count() / kSparse) {
+      if (file_.listing_owner != this) {
+        CODECFS_ASSIGN(auto all, list_stored_chunks(dataset_.get(), grid, rank_));
+        file_.listing = std::make_shared<const std::vector<uint64_t>>(std::move(all));
+        file_.listing_owner = this;
+      }
+      const auto begin = std::ranges::lower_bound(*file_.listing, from);
+      const auto left = static_cast<size_t>(file_.listing->end() - begin);
+      numbers.assign(begin, begin + static_cast<ptrdiff_t>(std::min(limit, left)));
+      if (numbers.empty()) {
+        file_.listing.reset();
+        file_.listing_owner = nullptr;
+      }
+      return numbers;
+    }
+  }
+
+  std::vector<uint64_t> offset(grid.rank());
+  for (uint64_t number = from; number < grid.count() && numbers.size() < limit;) {
+    const LibraryLock lock;
+    const uint64_t until = std::min(grid.count(), number + kCellsAtOnce);
+    for (; number < until && numbers.size() < limit; ++number) {
+      grid.coordinates_of(number, offset);
+      for (size_t d = 0; d < rank_; ++d) offset[d] *= grid.chunks()[d];
+      CODECFS_ASSIGN(const bool stored, is_chunk_stored(dataset_.get(), {offset.data(), rank_}));
+      if (stored) numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+Result<Buffer> Dataset::read_chunk(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
+  const Region region = region_of(number);
+  if (facts_.storage == Storage::chunked && direct_) return read_stored(region);
+  if (facts_.storage == Storage::chunked) {
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+    if (!chunk.stored) return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
+  } else if (!has_storage_) {
+    return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
+  }
+  if (direct_) return read_piece(region);
+  return mapped_.text ? read_text(region) : read_by_library(region);
+}
+
+Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
+  struct stat now{};
+  if (fstat(file_.fd.get(), &now) != 0) return fail_errno(errno, "{}", file_.path);
+  const auto size = static_cast<uint64_t>(now.st_size);
+  if (address > size || to.size() > size - address)
+    return fail(EIO, "{}: {} bytes at {} lie beyond the end of the file ({} bytes): it is truncated or damaged", name_,
+                to.size(), address, size);
+  for (size_t done = 0; done < to.size();) {
+    const ssize_t count = pread(file_.fd.get(), to.data() + done, to.size() - done, static_cast<off_t>(address + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(errno, "{}: reading at {}", name_, address + done);
+    if (count == 0) return fail(EIO, "{}: the file became shorter", name_);
+    done += static_cast<size_t>(count);
+  }
+  return {};
+}
+
+Result<Buffer> Dataset::read_stored(const Region& region) const {
+  CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+  if (!chunk.stored)
+    return fail(ENOENT, "{}: chunk {} is not stored", name_,
+                facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+  // No filter that is known makes data much larger; a damaged index may say anything.
+  const uint64_t most = 2 * *facts_.chunk_bytes + (uint64_t{64} << 10);
+  if (chunk.size > most)
+    return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, *facts_.chunk_bytes,
+                chunk.size);
+  CODECFS_ASSIGN(Buffer stored, Buffer::allocate(chunk.size));
+  CODECFS_TRY(read_at(chunk.address, stored.mutable_bytes()));
+  auto decoded = decode(std::move(stored), chunk.filter_mask);
+  if (!decoded)
+    return fail(decoded.error().code, "{}: chunk {}: {}", name_,
+                facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
+  return decoded;
+}
+
+Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
+  if (pipeline_) return pipeline_->decode(std::move(stored), filter_mask);
+  // A filter is missing: chunks that were stored without it can be read all the same.
+  std::vector<FilterStage> applied;
+  for (size_t i = 0; i < facts_.filters.size(); ++i)
+    if (i >= 32 || (filter_mask >> i & 1) == 0) applied.push_back(facts_.filters[i]);
+  if (applied.size() == facts_.filters.size()) return std::unexpected(*pipeline_error_);
+  CODECFS_ASSIGN(const filters::Pipeline pipeline, filters::Pipeline::make(applied, {facts_.chunk_bytes, facts_.type}));
+  return pipeline.decode(std::move(stored));
+}
+
+Result<Buffer> Dataset::read_piece(const Region& region) const {
+  const uint64_t element = facts_.type.size;
+  const uint64_t bytes = region.elements * element;
+  const uint64_t begin = region.first * element;
+  if (!external_ && (begin > storage_bytes_ || bytes > storage_bytes_ - begin))
+    return fail(EIO, "{}: its storage of {} bytes is smaller than its shape", name_, storage_bytes_);
+  CODECFS_ASSIGN(Buffer piece, Buffer::allocate(*facts_.chunk_bytes));
+  const MutableBytes inside = piece.mutable_bytes().first(bytes);
+  if (external_) {
+    auto read = external_->read(begin, inside);
+    if (!read) return fail(read.error().code, "{}: {}", name_, read.error().reason);
+  } else {
+    CODECFS_TRY(read_at(offset_ + begin, inside));
+  }
+  fill_with(piece.mutable_bytes().subspan(bytes), facts_.fill);
+  return piece;
+}
+
+// Selects the chunk's part of the array in the file, and its place in a chunk in memory.
+Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) const {
+  Handle space(H5Dget_space(dataset_.get()));
+  if (rank_ == 0) {
+    memory = Handle(H5Screate(H5S_SCALAR));
+    return space;
+  }
+  const auto start = library_dims(region.start, rank_);
+  const auto count = library_dims(region.count, rank_);
+  const auto chunk = library_dims(facts_.grid.chunks(), rank_);
+  const std::array<hsize_t, H5S_MAX_RANK> origin{};
+  memory = Handle(H5Screate_simple(static_cast<int>(rank_), chunk.data(), nullptr));
+  if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
+      H5Sselect_hyperslab(memory.get(), H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr) < 0)
+    return fail_library(EIO, "{}: selecting a chunk", name_);
+  return space;
+}
+
+Result<Buffer> Dataset::read_by_library(const Region& region) const {
+  CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
+  fill_with(chunk.mutable_bytes(), facts_.fill);
+  const LibraryLock lock;
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+  return chunk;
+}
+
+// vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
+Result<Buffer> Dataset::read_text(const Region& region) const {
+  const uint64_t elements = facts_.grid.elements_per_chunk();
+  std::vector<char*> texts(elements, nullptr);
+  const LibraryLock lock;
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  struct Reclaim {
+    hid_t type, space;
+    void* values;
+    ~Reclaim() { reclaim(type, space, values); }
+  } const owned{mapped_.memory.get(), memory.get(), texts.data()};
+  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, texts.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+
+  // Elements beyond the array's edge are fill; unwritten ones within it libhdf5 has filled itself.
+  std::vector<bool> inside(elements, region.whole(facts_.grid));
+  if (!region.whole(facts_.grid)) {
+    std::vector<uint64_t> at(facts_.grid.rank());
+    for (uint64_t i = 0; i < elements; ++i) {
+      uint64_t rest = i;
+      bool in = true;
+      for (size_t d = at.size(); d-- > 0;) {
+        in &= rest % facts_.grid.chunks()[d] < region.count[d];
+        rest /= facts_.grid.chunks()[d];
+      }
+      inside[i] = in;
+    }
+  }
+  uint64_t total = sizeof(uint32_t);
+  std::vector<uint32_t> sizes(elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const size_t size = texts[i] == nullptr ? 0 : std::strlen(texts[i]);
+    if (size > kMaxChunk) return fail(EFBIG, "{}: a string of {} bytes is over the limit of 1 GiB", name_, size);
+    sizes[i] = static_cast<uint32_t>(size);
+    total += inside[i] ? sizeof(uint32_t) + size : facts_.fill.size();
+    if (total > kMaxChunk) return fail(EFBIG, "{}: the strings of a chunk are over the limit of 1 GiB", name_);
+  }
+  CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(total));
+  std::byte* to = chunk.data();
+  store_le(to, static_cast<uint32_t>(elements));
+  to += sizeof(uint32_t);
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (!inside[i]) {
+      to = std::ranges::copy(facts_.fill, to).out;
+      continue;
+    }
+    store_le(to, sizes[i]);
+    to += sizeof(uint32_t);
+    if (sizes[i] > 0) std::memcpy(to, texts[i], sizes[i]);
+    to += sizes[i];
+  }
+  return chunk;
+}
+
+}  // namespace codecfs::hdf5

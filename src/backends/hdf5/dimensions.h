@@ -1,0 +1,55 @@
+#pragma once
+// Names of dimensions, as netCDF-C finds them: from dimension scales, else made up (phony_dim_N).
+//
+// netCDF numbers all dimensions of a file with one counter. Scales are dimensions with a number of their own
+// (_Netcdf4Dimid) or the next one; they are met group by group, a group before its children. Then datasets without
+// scales are given dimensions: children before their parent; one of the same group, length and unlimitedness that the
+// dataset does not use yet is taken, else a new one gets the next number. Source: netcdf-c, libhdf5/hdf5open.c
+// (rec_match_dimscales, create_phony_dims); "phony" names need a walk through the whole file, which is made when the
+// first one is asked for.
+//
+// netCDF passes over what it does not understand (references, bit fields, types of the user's that are not committed);
+// here such datasets are numbered after all others.
+//
+// All calls under a LibraryLock.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/hdf5/dataset.h"
+#include "backends/hdf5/object_tree.h"
+#include "base/result.h"
+
+namespace codecfs::hdf5 {
+
+bool is_dimension_scale(hid_t dataset);
+
+class Dimensions {
+ public:
+  Dimensions(hid_t file, const ObjectTree& tree) : file_(file), tree_(tree) {}
+
+  /// One name for each dimension of dataset.facts().grid.
+  Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
+
+ private:
+  // What the walk found out.
+  struct Numbering {
+    std::unordered_map<int, std::string> by_id;                 // real dimensions
+    std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // numbers by address, for those without scales
+    std::unordered_map<int, std::string> phony;
+  };
+  class Walk;
+
+  std::optional<std::string> scale_name(ObjectId object, uint64_t scale);
+  const Numbering& numbering();
+
+  hid_t file_;
+  const ObjectTree& tree_;
+  std::optional<Numbering> numbering_;
+  std::unordered_map<ObjectId, std::unordered_map<uint64_t, std::string>> members_;  // link names by group and address
+};
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,46 @@
+#pragma once
+// The file driver of ours that lies under libhdf5: plain pread on a read-only file, and the capture mark.
+//
+// Capture. Some answers of libhdf5 are slow to get by asking (where is this chunk: H5Dget_chunk_info_by_coord of 1.10
+// walks the whole index) and quick to get by looking where it reads. While a CaptureScope lives, raw data reads
+// (H5FD_MEM_DRAW) of this thread read nothing: their address, in bytes from the start of the file whatever its user
+// block, and their size are recorded, and libhdf5 is told that all went well. Metadata is read as always.
+//
+// Besides: a file that a crashed writer left marked as open (superblock version 3) is shown to libhdf5 without the
+// mark. Metadata beyond the end of a truncated file reads as zeros, which libhdf5 finds wrong; raw data there is an
+// error. There are no lock callbacks: libhdf5 would refuse files on filesystems without locks.
+//
+// Only for reading: opening for writing is refused. That holds for the sources of virtual datasets as well.
+
+#include <hdf5.h>
+
+#include <cstdint>
+
+namespace codecfs::hdf5 {
+
+/// The driver's identifier, registered at the first call (under a LibraryLock); negative on failure.
+hid_t file_driver();
+
+/// Whether the file of this name bears the mark of a writer that has it open or crashed. False where it cannot be read.
+bool marked_as_open(int fd);
+
+/// What a CaptureScope saw.
+struct Captured {
+  uint64_t address = 0;  // bytes from the start of the file
+  uint64_t size = 0;     // bytes
+  unsigned reads = 0;    // number of raw data reads; address and size are the latest one's
+};
+
+class CaptureScope {
+ public:
+  CaptureScope();
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+  [[nodiscard]] const Captured& seen() const { return seen_; }
+
+ private:
+  Captured seen_;
+};
+
+}  // namespace codecfs::hdf5

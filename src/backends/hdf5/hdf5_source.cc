@@ -1,0 +1,225 @@
+// The HDF5 backend behind the Source interface: open datasets are kept, everything else is asked of its parts.
+//
+// Locks, in this order: opened_mutex_, the LibraryLock. Chunks are read with neither.
+
+#include "backends/hdf5/hdf5_source.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/hdf5/attribute_values.h"
+#include "backends/hdf5/dataset.h"
+#include "backends/hdf5/dimensions.h"
+#include "backends/hdf5/file_driver.h"
+#include "backends/hdf5/hdf5_version.h"
+#include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/object_tree.h"
+#include "backends/hdf5/superblock.h"
+#include "base/log.h"
+
+namespace codecfs {
+namespace hdf5 {
+namespace {
+
+constexpr size_t kOpenDatasets = 128;
+
+// Runs what may throw (memory, JSON) at the edge of the backend.
+template <class Function>
+auto guarded(Function function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "not enough memory");
+  } catch (const std::exception& error) {
+    return fail(EIO, "{}", error.what());
+  }
+}
+
+class Hdf5Source final : public Source {
+ public:
+  static Result<std::unique_ptr<Source>> open(const std::string& path) {
+    std::unique_ptr<Hdf5Source> source(new Hdf5Source);
+    CODECFS_TRY(source->open_file(path));
+    return std::unique_ptr<Source>(std::move(source));
+  }
+
+  ~Hdf5Source() override {
+    const LibraryLock lock;
+    recent_.clear();
+    file_.file.reset();
+  }
+
+  [[nodiscard]] const struct stat& status() const override { return file_.status; }
+  [[nodiscard]] std::string format() const override { return netcdf_ ? "netCDF-4" : "HDF5"; }
+  [[nodiscard]] Entry root() const override { return {"", EntryKind::group, ObjectTree::kRoot, ""}; }
+
+  Result<std::vector<Entry>> list(ObjectId group) override {
+    return guarded([&]() -> Result<std::vector<Entry>> {
+      const LibraryLock lock;
+      return tree_->list(group);
+    });
+  }
+
+  Result<Entry> find(ObjectId group, std::string_view name) override {
+    return guarded([&]() -> Result<Entry> {
+      const LibraryLock lock;
+      return tree_->find(group, name);
+    });
+  }
+
+  Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
+    return guarded([&]() -> Result<std::vector<Attribute>> {
+      const LibraryLock lock;
+      CODECFS_ASSIGN(const Handle handle, tree_->open(group));
+      return read_attributes(handle.get(), {netcdf_, false}, tree_->path(group));
+    });
+  }
+
+  Result<VariablePtr> variable(ObjectId id) override {
+    return guarded([&]() -> Result<VariablePtr> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      auto variable = std::make_shared<Variable>(dataset->facts());
+      const LibraryLock lock;
+      const AttributeRules rules{netcdf_, is_dimension_scale(dataset->id())};
+      CODECFS_ASSIGN(variable->attributes, read_attributes(dataset->id(), rules, dataset->name()));
+      CODECFS_ASSIGN(variable->dimensions, dimensions_->names(id, *dataset));
+      return VariablePtr(std::move(variable));
+    });
+  }
+
+  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
+    return guarded([&]() -> Result<ChunkInfo> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      return dataset->locate(number);
+    });
+  }
+
+  Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
+    return guarded([&]() -> Result<std::vector<uint64_t>> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      return dataset->stored_chunks(from, limit);
+    });
+  }
+
+  Result<Buffer> read_chunk(ObjectId id, uint64_t number) override {
+    return guarded([&]() -> Result<Buffer> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      return dataset->read_chunk(number);
+    });
+  }
+
+ private:
+  struct Opened {
+    ObjectId id;
+    std::shared_ptr<Dataset> dataset;
+  };
+
+  Hdf5Source() = default;
+
+  Result<> open_file(const std::string& path) {
+    char* resolved = realpath(path.c_str(), nullptr);
+    if (resolved == nullptr) return fail_errno(errno, "{}", path);
+    file_.path = resolved;
+    free(resolved);  // NOLINT: realpath allocates with malloc
+    file_.directory = file_.path.substr(0, file_.path.rfind('/'));
+    std::error_code error;
+    file_.working_directory = std::filesystem::current_path(error).string();
+
+    file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
+    if (flock(file_.fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+
+    const LibraryLock lock;
+    const hid_t driver = file_driver();
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+    if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail_library(EIO, "the file driver");
+    allow_truncated(access.get());
+    file_.file = Handle(H5Fopen(file_.path.c_str(), H5F_ACC_RDONLY, access.get()));
+    if (!file_.file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
+    warn_of_damage(path);
+
+    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::make(file_.file.get(), file_.path, file_.status));
+    tree_.emplace(std::move(tree));
+    dimensions_.emplace(file_.file.get(), *tree_);
+    netcdf_ = is_netcdf();
+    return {};
+  }
+
+  void warn_of_damage(const std::string& path) const {
+    if (marked_as_open(file_.fd.get()))
+      log::warning("{} is marked as open for writing: a writer has it open or crashed (h5clear -s removes the mark)",
+                   path);
+    hsize_t size = 0;
+    if (H5Fget_filesize(file_.file.get(), &size) >= 0 && size > static_cast<hsize_t>(file_.status.st_size))
+      log::warning("{} is truncated: {} bytes of {} are there", path, file_.status.st_size, size);
+  }
+
+  // A file that netCDF-4 wrote: by the marks of its root, or of one of its first datasets.
+  bool is_netcdf() const {
+    const auto root = tree_->open(ObjectTree::kRoot);
+    if (!root) return false;
+    if (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0) return true;
+    struct Search {
+      int left = 16;
+      bool found = false;
+      static herr_t visit(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
+        auto& search = *static_cast<Search*>(data);
+        search.found = info->type == H5L_TYPE_HARD && H5Aexists_by_name(group, name, "_Netcdf4Dimid", H5P_DEFAULT) > 0;
+        return search.found || --search.left == 0 ? 1 : 0;
+      }
+    } search;
+    iterate_links(root->get(), H5_INDEX_NAME, Search::visit, &search);
+    return search.found;
+  }
+
+  // The dataset from among those opened lately, or opened now. One that was dropped from these but is still in use is
+  // taken up again.
+  Result<std::shared_ptr<Dataset>> opened(ObjectId id) {
+    std::shared_ptr<Dataset> dropped;  // closed after the mutex is released
+    const std::lock_guard guard(opened_mutex_);
+    if (const auto known = by_id_.find(id); known != by_id_.end()) {
+      recent_.splice(recent_.begin(), recent_, known->second);
+      return recent_.front().dataset;
+    }
+    const LibraryLock lock;
+    CODECFS_ASSIGN(Handle handle, tree_->open(id));
+    if (H5Iget_type(handle.get()) != H5I_DATASET) return fail(EISDIR, "{} is a group", tree_->path(id));
+    CODECFS_ASSIGN(std::shared_ptr<Dataset> dataset, Dataset::open(file_, std::move(handle), tree_->path(id)));
+    if (recent_.size() >= kOpenDatasets) {
+      dropped = std::move(recent_.back().dataset);
+      by_id_.erase(recent_.back().id);
+      recent_.pop_back();
+    }
+    recent_.push_front({id, dataset});
+    by_id_[id] = recent_.begin();
+    return dataset;
+  }
+
+  SourceFile file_;
+  bool netcdf_ = false;
+  std::optional<ObjectTree> tree_;        // guarded by the LibraryLock
+  std::optional<Dimensions> dimensions_;  // guarded by the LibraryLock
+
+  std::mutex opened_mutex_;
+  std::list<Opened> recent_;                                         // latest first; guarded by opened_mutex_
+  std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_;  // guarded by opened_mutex_
+};
+
+}  // namespace
+}  // namespace hdf5
+
+bool looks_like_hdf5(int fd) { return hdf5::find_signature(fd).has_value(); }
+
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path) {
+  return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path); });
+}
+
+}  // namespace codecfs

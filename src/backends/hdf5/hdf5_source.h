@@ -1,0 +1,19 @@
+#pragma once
+// HDF5 and netCDF-4 files as a Source. See backends/source.h for the interface.
+
+#include <memory>
+#include <string>
+
+#include "backends/source.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+/// Whether the file bears HDF5's signature, at its start or after a user block.
+bool looks_like_hdf5(int fd);
+
+/// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
+/// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path);
+
+}  // namespace codecfs

@@ -1,0 +1,47 @@
+// One lock around libhdf5, and its error stack turned into text.
+
+#include "backends/hdf5/library_lock.h"
+
+#include <hdf5.h>
+
+namespace codecfs::hdf5 {
+namespace {
+
+// Never destroyed: handles of static lifetime may be closed while the process ends.
+std::recursive_mutex& library_mutex() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+// Takes the first entry of a walk that goes from the innermost function outwards.
+herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
+  auto& error = *static_cast<H5E_error2_t*>(to);
+  error = *entry;
+  return 1;
+}
+
+// The strings of the entry live until the error stack is cleared.
+bool innermost_error(H5E_error2_t& error) {
+  error = {};
+  return H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &error) >= 0 && error.desc != nullptr;
+}
+
+}  // namespace
+
+LibraryLock::LibraryLock() : guard_(library_mutex()) {
+  thread_local bool quiet = false;
+  if (!quiet) quiet = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+}
+
+std::string library_reason() {
+  H5E_error2_t error;
+  if (!innermost_error(error)) return "libhdf5 gives no reason";
+  return error.desc;
+}
+
+std::string failing_function() {
+  H5E_error2_t error;
+  return innermost_error(error) && error.func_name != nullptr ? error.func_name : "";
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,304 @@
+// Links of an HDF5 file as directory entries. See the header for what becomes of links that make it a graph.
+
+#include "backends/hdf5/object_tree.h"
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <utility>
+
+#include "backends/hdf5/attribute_values.h"
+#include "backends/hdf5/library_lock.h"
+#include "backends/names.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr std::string_view kDimensionOnly = "This is a netCDF dimension but not a netCDF variable";
+
+herr_t collect_link(hid_t group, const char* name, const RawLinkInfo* info, void* to) {
+  try {
+    static_cast<std::vector<Link>*>(to)->push_back({name, link_info(group, *info)});
+    return 0;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+// Whether libhdf5 would take the text as the name of one link and not as a path.
+bool is_link_name(std::string_view name) {
+  return !name.empty() && name != "." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+std::vector<std::string_view> components_of(std::string_view path) {
+  std::vector<std::string_view> components;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    const std::string_view component = path.substr(0, slash);
+    if (!component.empty() && component != ".") components.push_back(component);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return components;
+}
+
+std::string file_name_of(std::string_view link_name) { return escape_name(netcdf_name(link_name)); }
+
+Result<std::string> link_value(hid_t group, const Link& link) {
+  std::string value(link.info.text_size, '\0');
+  if (link.info.text_size == 0) return value;
+  if (H5Lget_val(group, link.name.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "link \"{}\"", link.name);
+  return value;
+}
+
+}  // namespace
+
+std::string_view netcdf_name(std::string_view link_name) {
+  if (link_name.size() > kNonCoordinate.size() && link_name.starts_with(kNonCoordinate))
+    link_name.remove_prefix(kNonCoordinate.size());
+  return link_name;
+}
+
+Result<std::vector<Link>> links_of(hid_t group) {
+  std::vector<Link> links;
+  const Handle plist(H5Gget_create_plist(group));
+  unsigned flags = 0;
+  const bool ordered = H5Pget_link_creation_order(plist.get(), &flags) >= 0 && (flags & H5P_CRT_ORDER_TRACKED) != 0;
+  if (iterate_links(group, ordered ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, collect_link, &links) < 0)
+    return fail_library(EIO, "the links of a group cannot be listed");
+  return links;
+}
+
+bool is_dimension_without_variable(hid_t dataset) {
+  return text_attribute(dataset, "NAME").starts_with(kDimensionOnly);
+}
+
+Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct stat& status) {
+  const Handle root(H5Gopen2(file, "/", H5P_DEFAULT));
+  ObjectInfo info;
+  if (!root || !object_info(root.get(), info)) return fail_library(EIO, "{}: its root group", path);
+  ObjectTree tree;
+  tree.file_ = file;
+  tree.file_path_ = std::move(path);
+  tree.status_ = status;
+  tree.nodes_.push_back({info.address, kRoot, "", true});
+  tree.numbers_.emplace(info.address, kRoot);
+  return tree;
+}
+
+Result<Handle> ObjectTree::open(ObjectId object) const {
+  if (object >= nodes_.size()) return fail(ENOENT, "no object has the number {}", object);
+  Handle handle(open_object(file_, nodes_[object].address));
+  if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));
+  const H5I_type_t kind = H5Iget_type(handle.get());
+  if (kind != (nodes_[object].group ? H5I_GROUP : H5I_DATASET))
+    return fail(EIO, "{} is not the kind of object that it was", path(object));
+  return handle;
+}
+
+Result<Handle> ObjectTree::open_group(ObjectId group) const {
+  if (group < nodes_.size() && !nodes_[group].group) return fail(ENOTDIR, "{} is not a group", path(group));
+  return open(group);
+}
+
+std::string ObjectTree::path(ObjectId object) const {
+  std::string path;
+  for (; object != kRoot; object = nodes_[object].parent) path.insert(0, "/" + as_utf8(nodes_[object].name));
+  return path.empty() ? "/" : path;
+}
+
+Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  std::vector<Entry> entries;
+  entries.reserve(links.size());
+  for (const Link& link : links) {
+    auto entry = entry_of(group, handle.get(), link);
+    if (!entry) {
+      log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
+    } else if (*entry) {
+      entries.push_back(std::move(**entry));
+    }
+  }
+  return entries;
+}
+
+Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  const auto try_link = [&](const Link& link) -> Result<std::optional<Entry>> {
+    if (shown_name(handle.get(), link.name) != file_name) return std::optional<Entry>();
+    return entry_of(group, handle.get(), link);
+  };
+  if (is_cut_name(file_name)) {
+    CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+    for (const Link& link : links) {
+      if (file_name_of(link.name) != file_name && escape_name(link.name) != file_name) continue;
+      CODECFS_ASSIGN(auto entry, try_link(link));
+      if (entry) return std::move(*entry);
+    }
+  } else if (const auto name = unescape_name(file_name); name && is_link_name(*name)) {
+    for (const std::string& candidate : {*name, std::string(kNonCoordinate) + *name}) {
+      Link link{candidate, {}};
+      if (H5Lexists(handle.get(), candidate.c_str(), H5P_DEFAULT) <= 0) continue;
+      if (!link_info(handle.get(), candidate.c_str(), link.info)) return fail_library(EIO, "link \"{}\"", candidate);
+      CODECFS_ASSIGN(auto entry, try_link(link));
+      if (entry) return std::move(*entry);
+    }
+  }
+  return fail(ENOENT, "{} has no member \"{}\"", path(group), file_name);
+}
+
+bool ObjectTree::is_hidden(hid_t group, const std::string& link_name) const {
+  LinkInfo info;
+  if (!link_info(group, link_name.c_str(), info) || info.type != H5L_TYPE_HARD) return false;
+  const Handle object(open_object(file_, info.address));
+  return object && H5Iget_type(object.get()) == H5I_DATASET && is_dimension_without_variable(object.get());
+}
+
+// Without netCDF's prefix, unless something else has that name.
+std::string ObjectTree::shown_name(hid_t group, const std::string& link_name) const {
+  const std::string_view name = netcdf_name(link_name);
+  if (name.size() == link_name.size() || !is_link_name(name)) return escape_name(link_name);
+  const std::string plain(name);
+  if (H5Lexists(group, plain.c_str(), H5P_DEFAULT) > 0 && !is_hidden(group, plain)) return escape_name(link_name);
+  return escape_name(plain);
+}
+
+// None for what is not shown: committed datatypes, netCDF's dimensions without a variable.
+Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, const Link& link) {
+  Entry entry;
+  entry.name = shown_name(handle, link.name);
+  entry.kind = EntryKind::symlink;
+  switch (link.info.type) {
+    case H5L_TYPE_HARD: return hard_link(group, handle, link, std::move(entry));
+    case H5L_TYPE_SOFT: {
+      CODECFS_ASSIGN(entry.target, soft_target(group, handle, link));
+      return entry;
+    }
+    case H5L_TYPE_EXTERNAL: {
+      CODECFS_ASSIGN(entry.target, external_target(group, handle, link));
+      return entry;
+    }
+    default: entry.target = fmt::format("user-defined-link:{}", static_cast<int>(link.info.type)); return entry;
+  }
+}
+
+Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
+  ObjectInfo info;
+  if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
+  if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
+  if (info.type == H5O_TYPE_DATASET && info.attributes > 0) {
+    const Handle dataset(open_object(file_, info.address));
+    if (dataset && is_dimension_without_variable(dataset.get())) return std::optional<Entry>();
+  }
+
+  const auto known = numbers_.find(info.address);
+  const bool elsewhere = known != numbers_.end() && (known->second == kRoot || nodes_[known->second].parent != group ||
+                                                     nodes_[known->second].name != link.name);
+  if (info.references > 1 || elsewhere) {
+    if (!places_) find_places();
+    const auto place = places_->find(info.address);
+    const bool here = place != places_->end() && info.address != nodes_[kRoot].address &&
+                      place->second.parent == nodes_[group].address && place->second.name == link.name;
+    if (!here) {
+      // An object that lies about its number of links was not among the places: where it was met first counts.
+      const auto other = place == places_->end() && elsewhere ? path(known->second) : place_path(info.address);
+      if (other) {
+        entry.target = relative_target(group, *other);
+        return entry;
+      }
+    }
+  }
+  entry.kind = info.type == H5O_TYPE_GROUP ? EntryKind::group : EntryKind::variable;
+  if (known != numbers_.end()) {
+    entry.object = known->second;
+  } else {
+    entry.object = nodes_.size();
+    nodes_.push_back({info.address, group, link.name, info.type == H5O_TYPE_GROUP});
+    numbers_.emplace(info.address, entry.object);
+  }
+  return entry;
+}
+
+Result<std::string> ObjectTree::soft_target(ObjectId group, hid_t handle, const Link& link) const {
+  CODECFS_ASSIGN(std::string value, link_value(handle, link));
+  value.resize(std::min(value.find('\0'), value.size()));
+  if (value.starts_with('/')) return relative_target(group, value);
+  std::string target;
+  for (const std::string_view component : components_of(value)) {
+    if (!target.empty()) target += '/';
+    target += file_name_of(component);
+  }
+  return target.empty() ? "." : target;
+}
+
+Result<std::string> ObjectTree::external_target(ObjectId group, hid_t handle, const Link& link) const {
+  CODECFS_ASSIGN(const std::string value, link_value(handle, link));
+  unsigned flags = 0;
+  const char* file_name = nullptr;
+  const char* object = nullptr;
+  if (H5Lunpack_elink_val(value.data(), value.size(), &flags, &file_name, &object) < 0)
+    return fail_library(EIO, "external link \"{}\"", link.name);
+  if (is_this_file(file_name)) return relative_target(group, object);
+  return fmt::format("external-link:{}:{}", file_name, object);
+}
+
+bool ObjectTree::is_this_file(std::string_view file_name) const {
+  std::string path(file_name);
+  if (!path.starts_with('/')) path = file_path_.substr(0, file_path_.rfind('/') + 1) + path;
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && status.st_dev == status_.st_dev && status.st_ino == status_.st_ino;
+}
+
+// From a group's directory to an absolute path of the file.
+std::string ObjectTree::relative_target(ObjectId group, std::string_view path) const {
+  std::vector<std::string_view> here;
+  for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) here.push_back(nodes_[at].name);
+  std::ranges::reverse(here);
+  const std::vector<std::string_view> there = components_of(path);
+  const auto common = static_cast<size_t>(std::ranges::mismatch(here, there).in1 - here.begin());
+  std::string target;
+  for (size_t i = common; i < here.size(); ++i) target += "../";
+  for (size_t i = common; i < there.size(); ++i) target += file_name_of(there[i]) + "/";
+  if (target.empty()) return ".";
+  target.pop_back();
+  return target;
+}
+
+// The breadth-first walk. What cannot be read is left out here and reported when it is listed.
+void ObjectTree::find_places() {
+  places_.emplace();
+  places_->emplace(nodes_[kRoot].address, Place{nodes_[kRoot].address, ""});
+  std::deque<uint64_t> groups{nodes_[kRoot].address};
+  for (; !groups.empty(); groups.pop_front()) {
+    const Handle group(open_object(file_, groups.front()));
+    if (!group) continue;
+    const auto links = links_of(group.get());
+    if (!links) continue;
+    for (const Link& link : *links) {
+      if (link.info.type != H5L_TYPE_HARD || places_->contains(link.info.address)) continue;
+      ObjectInfo info;
+      if (!object_info_by_name(group.get(), link.name.c_str(), info)) continue;
+      if (info.type == H5O_TYPE_GROUP)
+        groups.push_back(info.address);
+      else if (info.references < 2)
+        continue;
+      places_->emplace(info.address, Place{groups.front(), link.name});
+    }
+  }
+}
+
+std::optional<std::string> ObjectTree::place_path(uint64_t address) const {
+  std::string path;
+  while (address != nodes_[kRoot].address) {
+    const auto place = places_->find(address);
+    if (place == places_->end()) return std::nullopt;
+    path.insert(0, "/" + place->second.name);
+    address = place->second.parent;
+  }
+  return path.empty() ? "/" : path;
+}
+
+}  // namespace codecfs::hdf5

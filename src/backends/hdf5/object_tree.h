@@ -1,0 +1,95 @@
+#pragma once
+// The groups and links of an HDF5 file as a tree of names: every object at one place, all else symbolic links.
+//
+// HDF5 is a graph: objects may have several hard links, and links may close cycles. An object with one hard link stands
+// at it. One with more stands where a breadth-first walk of the file, in listing order, meets it first; its other
+// links, and links to the root, are shown as symlinks to that place. The walk is made once, when the first such object
+// is met.
+//
+// Objects are numbered in the order in which they are first handed out and stay valid as long as the tree. All calls
+// under a LibraryLock, which also guards the tree's own state.
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/hdf5/handle.h"
+#include "backends/hdf5/hdf5_version.h"
+#include "backends/source.h"
+
+namespace codecfs::hdf5 {
+
+/// netCDF's prefix of a variable that has the name of a dimension without being its coordinate variable.
+inline constexpr std::string_view kNonCoordinate = "_nc4_non_coord_";
+/// The name that netCDF knows an object by.
+std::string_view netcdf_name(std::string_view link_name);
+
+struct Link {
+  std::string name;
+  LinkInfo info;
+};
+/// All links of a group in creation order where it is kept, else by name; the order in which netCDF sees them too.
+Result<std::vector<Link>> links_of(hid_t group);
+
+/// Whether the dataset is one of netCDF's dimensions that have no variable.
+bool is_dimension_without_variable(hid_t dataset);
+
+class ObjectTree {
+ public:
+  static constexpr ObjectId kRoot = 0;
+
+  /// `file` stays open as long as the tree; `path` and `status` are the file's own.
+  static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status);
+
+  Result<std::vector<Entry>> list(ObjectId group);
+  Result<Entry> find(ObjectId group, std::string_view file_name);
+
+  /// Opens an object by its address: no path is walked. ENOENT for a number never handed out.
+  [[nodiscard]] Result<Handle> open(ObjectId object) const;
+  /// For messages: "/ocean/salinity", as UTF-8.
+  [[nodiscard]] std::string path(ObjectId object) const;
+  [[nodiscard]] uint64_t address(ObjectId object) const { return nodes_[object].address; }
+  /// The link that leads to the object, and the group that holds it (the root's is the root).
+  [[nodiscard]] const std::string& link_name(ObjectId object) const { return nodes_[object].name; }
+  [[nodiscard]] ObjectId parent(ObjectId object) const { return nodes_[object].parent; }
+
+ private:
+  struct Node {
+    uint64_t address = 0;
+    ObjectId parent = 0;
+    std::string name;
+    bool group = false;
+  };
+  struct Place {
+    uint64_t parent = 0;  // address of the group
+    std::string name;
+  };
+
+  ObjectTree() = default;
+  Result<Handle> open_group(ObjectId group) const;
+  Result<std::optional<Entry>> entry_of(ObjectId group, hid_t handle, const Link& link);
+  Result<std::optional<Entry>> hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry);
+  std::string shown_name(hid_t group, const std::string& link_name) const;
+  bool is_hidden(hid_t group, const std::string& link_name) const;
+  Result<std::string> soft_target(ObjectId group, hid_t handle, const Link& link) const;
+  Result<std::string> external_target(ObjectId group, hid_t handle, const Link& link) const;
+  [[nodiscard]] std::string relative_target(ObjectId group, std::string_view path) const;
+  [[nodiscard]] bool is_this_file(std::string_view file_name) const;
+  void find_places();
+  [[nodiscard]] std::optional<std::string> place_path(uint64_t address) const;
+
+  hid_t file_ = H5I_INVALID_HID;
+  std::string file_path_;
+  struct stat status_{};
+  std::vector<Node> nodes_;
+  std::unordered_map<uint64_t, ObjectId> numbers_;             // by address
+  std::optional<std::unordered_map<uint64_t, Place>> places_;  // of groups and of objects with several links
+};
+
+}  // namespace codecfs::hdf5
