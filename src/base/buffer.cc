@@ -45,7 +45,7 @@ class Pool {
  private:
   std::mutex mutex_;
   std::map<size_t, std::vector<std::byte*>> idle_;  // guarded by mutex_
-  size_t idle_bytes_ = 0;                            // guarded by mutex_
+  size_t idle_bytes_ = 0;                           // guarded by mutex_
 };
 
 Pool& pool() {

@@ -19,7 +19,7 @@ using MutableBytes = std::span<std::byte>;
 
 class Buffer {
  public:
-  static constexpr size_t kAlignment = 4096;           // bytes
+  static constexpr size_t kAlignment = 4096;              // bytes
   static constexpr size_t kPoolBytes = size_t{32} << 20;  // idle bytes kept at most
 
   Buffer() = default;

@@ -57,18 +57,18 @@ template <class T>
 #define CODECFS_JOIN(a, b) CODECFS_JOIN_(a, b)
 
 /// Runs an expression that gives a Result; returns its error, else goes on.
-#define CODECFS_TRY(expression)                                             \
-  do {                                                                      \
-    auto codecfs_result_ = (expression);                                    \
+#define CODECFS_TRY(expression)                                                       \
+  do {                                                                                \
+    auto codecfs_result_ = (expression);                                              \
     if (!codecfs_result_) return std::unexpected(std::move(codecfs_result_.error())); \
   } while (false)
 
 /// Declares a variable with the value of a Result; returns its error if it has none.
 #define CODECFS_ASSIGN(declaration, expression) \
   CODECFS_ASSIGN_(CODECFS_JOIN(codecfs_result_, __LINE__), declaration, expression)
-#define CODECFS_ASSIGN_(result, declaration, expression)            \
-  auto result = (expression);                                       \
-  if (!result) return std::unexpected(std::move(result.error()));   \
+#define CODECFS_ASSIGN_(result, declaration, expression)          \
+  auto result = (expression);                                     \
+  if (!result) return std::unexpected(std::move(result.error())); \
   declaration = std::move(*result)
 
 }  // namespace codecfs

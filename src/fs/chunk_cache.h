@@ -2,8 +2,8 @@
 // Decoded chunks on their way to the kernel.
 //
 // A chunk is decoded once, however many readers ask for it at the same time (single flight): the first decodes in its
-// own thread, the others wait for it. A decoded chunk is kept until the kernel has been given all of its bytes (then the
-// page cache has it, and keeping it twice would be waste) or until room is needed, least recently used first.
+// own thread, the others wait for it. A decoded chunk is kept until the kernel has been given all of its bytes (then
+// the page cache has it, and keeping it twice would be waste) or until room is needed, least recently used first.
 // Errors are not kept: the next reader tries again.
 //
 // Memory: kept chunks are at most `limit` bytes. Decodes under way are admitted while their estimated bytes together
@@ -40,8 +40,8 @@ class ChunkCache {
  private:
   struct Slot {
     bool ready = false;
-    Result<ChunkPtr> result;         // valid when ready
-    uint64_t served = 0;             // bytes handed to the kernel
+    Result<ChunkPtr> result;            // valid when ready
+    uint64_t served = 0;                // bytes handed to the kernel
     std::list<ChunkKey>::iterator age;  // valid when ready and kept
   };
   void make_room();

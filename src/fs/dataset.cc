@@ -59,10 +59,12 @@ class Consolidation {
     append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
   }
 
-  /// A link to a variable is a variable for a reader, so it is listed like one. Links to groups are not: they may be cycles.
+  /// A link to a variable is a variable for a reader, so it is listed like one. Links to groups are not: they may be
+  /// cycles.
   void add_links() {
     for (const Link& link : links_) {
-      const std::string target = std::filesystem::path("/" + link.directory + link.target).lexically_normal().string().substr(1);
+      const std::string target =
+          std::filesystem::path("/" + link.directory + link.target).lexically_normal().string().substr(1);
       const auto variable = variables_.find(target);
       if (variable == variables_.end()) continue;
       const auto& members = metadata_.get_ref<Json::object_t&>();
@@ -87,7 +89,8 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   const auto view = std::make_shared<VariableView>();
   view->zarray = make_text(file_text(zarray_json(*facts)));
   view->zattrs = make_text(file_text(zattrs_json(*facts)));
-  if (const Result<std::string> spec = filters::print_filter_spec(facts->filters)) view->filter = make_text(*spec + "\n");
+  if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
+    view->filter = make_text(*spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
   view->facts = std::move(facts);
   variables_.put(id, view);

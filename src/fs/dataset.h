@@ -1,7 +1,7 @@
 #pragma once
 // The mounted source with what we keep of it: the facts of recently used variables with the texts of their metadata
-// files, and recently made `.zmetadata` texts. Safe from all threads; what it hands out never changes and stays valid while
-// held.
+// files, and recently made `.zmetadata` texts. Safe from all threads; what it hands out never changes and stays valid
+// while held.
 
 #include <cstdint>
 #include <list>
@@ -25,7 +25,8 @@ struct VariableView {
   Text filter;  // null where a codec of the chain has no HDF5 id, so that no spec can say it
   Text codecs;
 
-  /// A reader of a null fill_value hands out uninitialised memory for absent chunks, so they are shown as files of fill.
+  /// A reader of a null fill_value hands out uninitialised memory for absent chunks, so they are shown as files of
+  /// fill.
   [[nodiscard]] bool shows_absent_chunks() const { return facts->fill_value.is_null() && !facts->unreadable; }
 };
 

@@ -35,7 +35,8 @@ Nodes::Nodes(const Entry& root) {
        .path = {},
        .parent = kRootIno,
        .slot = 0});
-  control_ = add({.kind = NodeKind::control, .object = 0, .target = {}, .path = "/.codecfs", .parent = kRootIno, .slot = 1});
+  control_ =
+      add({.kind = NodeKind::control, .object = 0, .target = {}, .path = "/.codecfs", .parent = kRootIno, .slot = 1});
 }
 
 const Node* Nodes::add(Node node) {

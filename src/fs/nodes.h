@@ -1,8 +1,8 @@
 #pragma once
 // Inodes: which number stands for which file of the tree.
 //
-// A directory (group, variable, control directory) or symlink is a Node, made when its name is first looked up. The files
-// in a directory need no object of their own, not even a million chunks: their inode number tells which they are.
+// A directory (group, variable, control directory) or symlink is a Node, made when its name is first looked up. The
+// files in a directory need no object of their own, not even a million chunks: their inode number tells which they are.
 //
 //   ino = slot << 40 | local        local 1        the directory or symlink itself
 //                                   local 2..15    its metadata files (FileKind)

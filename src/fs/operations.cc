@@ -50,6 +50,7 @@ fuse_entry_param entry_of(const struct stat& status) {
 void op_init(void* userdata, fuse_conn_info* connection) {
   (void)userdata;
   choose_capabilities(connection);
+  connection->max_read = kMaxRead;  // as in the mount option
   connection->max_readahead = kMaxRead;
   connection->max_background = 64;
 }

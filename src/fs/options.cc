@@ -44,12 +44,13 @@ const std::array kOwnOptions{
 
 // Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
 constexpr std::array<std::string_view, 22> kIgnored{
-    "ro",     "rw",    "defaults", "auto",    "noauto",  "user", "nouser", "users", "owner",   "group",    "nofail",
-    "_netdev", "nodev", "nosuid",   "suid",    "dev",     "silent", "loud", "async", "mand", "nomand", "noiversion"};
+    "ro",      "rw",    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "nofail",
+    "_netdev", "nodev", "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
 // Options of the kernel and libfuse that we hand on.
-constexpr std::array<std::string_view, 14> kHandedOn{
-    "exec",        "noexec",     "atime",        "noatime",   "diratime",            "nodiratime", "relatime",
-    "norelatime",  "allow_other", "allow_root",  "auto_unmount", "default_permissions", "sync",       "dirsync"};
+constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
+                                                     "diratime",    "nodiratime", "relatime",     "norelatime",
+                                                     "allow_other", "allow_root", "auto_unmount", "default_permissions",
+                                                     "sync",        "dirsync"};
 
 Result<> apply_option(Options& options, const std::string& option) {
   const size_t equals = option.find('=');
@@ -113,7 +114,8 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
       if (letter == 'f') fake = true;
       if (std::string_view("sfnv").contains(letter)) continue;
       if (!std::string_view("oNt").contains(letter))
-        return fail(EINVAL, "mount.codecfs: unknown option -{}; usage: mount.codecfs SOURCE DIRECTORY [-o OPTIONS]", letter);
+        return fail(EINVAL, "mount.codecfs: unknown option -{}; usage: mount.codecfs SOURCE DIRECTORY [-o OPTIONS]",
+                    letter);
       std::string value(argument.substr(at + 1));
       if (value.empty()) {
         if (i + 1 == argc) return fail(EINVAL, "mount.codecfs: -{} needs a value", letter);
@@ -123,8 +125,7 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
       break;
     }
   }
-  if (positional.size() != 2)
-    return fail(EINVAL, "usage: mount.codecfs SOURCE DIRECTORY [-sfnv] [-o OPTIONS]");
+  if (positional.size() != 2) return fail(EINVAL, "usage: mount.codecfs SOURCE DIRECTORY [-sfnv] [-o OPTIONS]");
   command.options.source = positional[0];
   command.options.mountpoint = positional[1];
   CODECFS_TRY(apply_options(command.options, lists));
@@ -154,10 +155,14 @@ Result<uint64_t> parse_size(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), last, number);
   const std::string_view unit(end, last);
   unsigned shift = 0;
-  if (unit == "K" || unit == "k") shift = 10;
-  else if (unit == "M" || unit == "m") shift = 20;
-  else if (unit == "G" || unit == "g") shift = 30;
-  else if (!unit.empty()) shift = 64;
+  if (unit == "K" || unit == "k")
+    shift = 10;
+  else if (unit == "M" || unit == "m")
+    shift = 20;
+  else if (unit == "G" || unit == "g")
+    shift = 30;
+  else if (!unit.empty())
+    shift = 64;
   if (error != std::errc{} || shift == 64 || number > UINT64_MAX >> shift)
     return fail(EINVAL, "{}: not a size (examples: 512K, 64M, 2G)", text);
   return number << shift;
@@ -179,11 +184,19 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   bool help = false;
   app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");
   app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory")->group("Arguments");
-  app.add_option("-o", lists, "mount options, see below")->type_name("OPTIONS")->expected(1)->take_all()->group("Mounting");
-  app.add_flag("-f,--foreground", options.foreground, "stay in the foreground, log to stderr (default: background, syslog)")
+  app.add_option("-o", lists, "mount options, see below")
+      ->type_name("OPTIONS")
+      ->expected(1)
+      ->take_all()
+      ->group("Mounting");
+  app.add_flag("-f,--foreground", options.foreground,
+               "stay in the foreground, log to stderr (default: background, syslog)")
       ->group("Mounting");
   app.add_option("-F", rules, "filter rule; not in this version, which mounts read-only")
-      ->type_name("VARS,SPEC")->expected(1)->take_all()->group("Mounting");
+      ->type_name("VARS,SPEC")
+      ->expected(1)
+      ->take_all()
+      ->group("Mounting");
   app.add_flag("-h,--help", help, "print this and exit")->group("Information");
   app.add_flag("-V,--version", version, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
       ->group("Information");

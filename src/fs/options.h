@@ -1,6 +1,6 @@
 #pragma once
-// The command line: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`, and the form in which mount(8) calls
-// mount.codecfs.
+// The command line: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`, and the form in which mount(8)
+// calls mount.codecfs.
 
 #include <cstdint>
 #include <string>
@@ -14,10 +14,10 @@ struct Options {
   std::string source;
   std::string mountpoint;
   bool foreground = false;
-  bool debug = false;                                 // log every FUSE request
-  uint64_t cache_bytes = uint64_t{64} << 20;          // -o cache=SIZE
-  unsigned threads = 0;                               // -o threads=N, 0: as many as cores, at least 8
-  std::vector<std::string> fuse;                      // -o options that are handed to libfuse and the kernel
+  bool debug = false;                         // log every FUSE request
+  uint64_t cache_bytes = uint64_t{64} << 20;  // -o cache=SIZE
+  unsigned threads = 0;                       // -o threads=N, 0: as many as cores, at least 8
+  std::vector<std::string> fuse;              // -o options that are handed to libfuse and the kernel
 };
 
 /// What a command line asks for.

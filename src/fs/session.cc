@@ -49,10 +49,14 @@ __attribute__((format(printf, 2, 0))) void collect_message(fuse_log_level, const
 __attribute__((format(printf, 2, 0))) void log_message(fuse_log_level level, const char* format, va_list arguments) {
   const std::string text = format_message(format, arguments);
   if (text.empty()) return;
-  if (level <= FUSE_LOG_ERR) log::error("{}", text);
-  else if (level <= FUSE_LOG_WARNING) log::warning("{}", text);
-  else if (level <= FUSE_LOG_INFO) log::info("{}", text);
-  else log::debug("{}", text);
+  if (level <= FUSE_LOG_ERR)
+    log::error("{}", text);
+  else if (level <= FUSE_LOG_WARNING)
+    log::warning("{}", text);
+  else if (level <= FUSE_LOG_INFO)
+    log::info("{}", text);
+  else
+    log::debug("{}", text);
 }
 
 Result<std::string> check_mountpoint(const std::string& path) {
@@ -107,7 +111,8 @@ Result<> run_mount(const Options& options) {
     return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
   fuse_set_log_func(log_message);
 
-  // The mount is there: from here on the parent may report success. Handlers first, so that a signal in between unmounts.
+  // The mount is there: from here on the parent may report success. Handlers first, so that a signal in between
+  // unmounts.
   fuse_set_signal_handlers(session.get());
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
     fuse_session_unmount(session.get());

@@ -185,8 +185,11 @@ Result<ChunkPtr> Tree::decoded(const VariableView& view, ObjectId object, uint64
   const Variable& variable = *view.facts;
   // A chunk takes its decoded bytes and, while a filter works, as many again.
   const uint64_t estimate = 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
-  Result<ChunkPtr> chunk =
-      cache_.get(key, estimate, [&] { return dataset_.source().read_chunk(object, number); });
+  Result<ChunkPtr> chunk = cache_.get(key, estimate, [&]() -> Result<Buffer> {
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(object, number));
+    stats_.bytes_stored += info.stored_size;
+    return dataset_.source().read_chunk(object, number);
+  });
   if (chunk || chunk.error().code != ENOENT || !view.shows_absent_chunks()) return chunk;
   // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
   CODECFS_ASSIGN(const Place place, nodes_.at(key));

@@ -23,7 +23,7 @@ namespace codecfs::fs {
 
 /// An open file: text that was made at open, or a chunk.
 struct OpenFile {
-  Text text;  // null for a chunk
+  Text text;          // null for a chunk
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
   VariableViewPtr variable;
   ObjectId object = 0;
@@ -41,9 +41,9 @@ struct OpenDirectory {
 /// One name that a directory shows.
 struct DirectoryItem {
   std::string name;
-  off_t next = 0;      // position behind it
-  mode_t type = 0;     // S_IFREG, S_IFDIR or S_IFLNK
-  Ino ino = 0;         // 0 where no inode number was given out yet
+  off_t next = 0;   // position behind it
+  mode_t type = 0;  // S_IFREG, S_IFDIR or S_IFLNK
+  Ino ino = 0;      // 0 where no inode number was given out yet
   /// Its attributes, if they are cheap to have.
   std::function<Result<struct stat>()> attributes;
 };

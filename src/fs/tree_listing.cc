@@ -1,8 +1,8 @@
 // Directory listing.
 //
-// A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's chunks,
-// however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a group or chunk
-// number n of a variable.
+// A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's
+// chunks, however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a
+// group or chunk number n of a variable.
 
 #include <optional>
 
@@ -60,8 +60,7 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
   return read_chunks(directory, static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry), take);
 }
 
-Result<> Tree::read_group(OpenDirectory& directory, off_t from,
-                          const std::function<bool(const DirectoryItem&)>& take) {
+Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take) {
   const Node& node = *directory.place.node;
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
     const Entry& entry = directory.entries[index];

@@ -1,6 +1,6 @@
 #pragma once
-// Extended attributes: a variable's special attributes as netCDF names them (user._Filter, user._Storage, ...) and every
-// ordinary attribute as user.NAME, so that `getfattr -d` reads like `ncdump -hs`.
+// Extended attributes: a variable's special attributes as netCDF names them (user._Filter, user._Storage, ...) and
+// every ordinary attribute as user.NAME, so that `getfattr -d` reads like `ncdump -hs`.
 
 #include <string>
 #include <vector>
