@@ -11,16 +11,17 @@
 
 namespace codecfs::filters {
 
-/// `_Filter`: numeric ids and unsigned parameters, "" for an empty chain. ENODATA with a reason where a codec has no HDF5 id.
+/// `_Filter`: numeric ids and unsigned parameters, "" for an empty chain. ENODATA with a reason where a codec has no
+/// HDF5 id.
 Result<std::string> print_filter_spec(std::span<const FilterStage> chain);
 
 /// `_Codecs`: the JSON array, in the order of encoding. A filter without a codec is shown as
 /// {"id": "hdf5:32000", "name": "lzf", "parameters": [4, 261, 160]}.
 Json print_codecs(std::span<const FilterStage> chain);
 
-/// The chain of a .zarray: `filters` (array or null) in their order, then `compressor` (object or null). Every stage keeps
-/// its JSON; stages whose codec has an HDF5 id get id and parameters too (item_size: bytes of an element). Unknown
-/// codecs are kept (they fail when a chunk is decoded). EINVAL for JSON of the wrong kind.
+/// The chain of a .zarray: `filters` (array or null) in their order, then `compressor` (object or null). Every stage
+/// keeps its JSON; stages whose codec has an HDF5 id get id and parameters too (item_size: bytes of an element).
+/// Unknown codecs are kept (they fail when a chunk is decoded). EINVAL for JSON of the wrong kind.
 Result<std::vector<FilterStage>> parse_zarr_codecs(const Json& compressor, const Json& filters, uint64_t item_size);
 
 /// "zlib 1.2.13 (libdeflate 1.14), zstd 1.5.4, ...": the codecs built in, with versions, for --version.

@@ -13,18 +13,20 @@
 
 namespace codecfs::filters {
 
-class Filter;
-
 /// What a chunk is before the first filter encodes it, and after the last has decoded it.
 struct ChunkShape {
   std::optional<uint64_t> bytes;  // exact decoded size; none where it depends on the data (object types)
   DataType type;                  // of its elements
 };
 
+/// True for filters that no code but libhdf5's own can undo (n-bit, scale-offset): such chunks take the way through
+/// H5Dread.
+bool only_in_libhdf5(uint32_t id);
+
 class Pipeline {
  public:
-  /// `chain` in the order of encoding. Fails with EIO and a reason that names the filter (id or codec id) where one is not
-  /// known here, with EINVAL where parameters make no sense.
+  /// `chain` in the order of encoding. Fails with EIO and a reason that names the filter (id or codec id) where one is
+  /// not known here (or only_in_libhdf5), with EINVAL where parameters make no sense or the chain is longer than 32.
   static Result<Pipeline> make(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
   /// Undoes the filters, last first. Bit i of `filter_mask` set: filter i was not applied. Never allocates much beyond

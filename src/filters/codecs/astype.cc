@@ -1,0 +1,21 @@
+// astype: numcodecs "astype". The elements in another dtype.
+//
+//   {"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f8"}
+
+#include "filters/codecs/cast.h"
+
+namespace codecfs::filters::codecs {
+
+Filter astype() {
+  return {
+      .name = "astype",
+      .codec = "astype",
+      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+        CODECFS_ASSIGN(const ElementTypes types,
+                       read_element_types(context.stage.codec, "decode_dtype", "encode_dtype"));
+        return make_cast_decoder(types);
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

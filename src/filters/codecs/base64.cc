@@ -1,0 +1,40 @@
+// base64: numcodecs "base64". RFC 4648, section 4, with padding.
+//
+//   4 characters for 3 bytes                                                              {"id": "base64"}
+
+#include "model/base64.h"
+
+#include <string_view>
+
+#include "filters/filter.h"
+#include "filters/output_buffer.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
+  if (in.size() / 4 * 3 > bound.max + 2) return too_large(bound);
+  const auto bytes = decode_base64({reinterpret_cast<const char*>(in.data()), in.size()});
+  if (!bytes) return fail(EIO, "this is no base64 text, or it is cut short");
+  return Buffer::copy_of(*bytes);
+}
+
+SizeBound encoded(const SizeBound& decoded) {
+  const auto text = [](uint64_t bytes) { return (bytes + 2) / 3 * 4; };
+  if (decoded.exact) return SizeBound::exactly(text(*decoded.exact));
+  return {.max = text(decoded.max), .exact = std::nullopt};
+}
+
+}  // namespace
+
+Filter base64() {
+  return {
+      .name = "base64",
+      .codec = "base64",
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{.decode = decode, .encoded = encoded};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,154 @@
+// bitshuffle: HDF5 filter 32008. The bits of elements as planes, in blocks; each block compressed by LZ4 or Zstandard,
+// or none. Not the bit shuffle of Blosc; no numcodecs codec.
+//
+// A block of N elements (N a multiple of 8) of S bytes is 8*S rows of N/8 bytes: row 8*j + k has bit k of byte j of
+// all elements, the first of eight elements in the lowest bit:
+//
+//   byte 0: bit 0 | bit 1 | ... | bit 7 | byte 1: bit 0 | ...
+//
+//   not compressed   planes of block 0 | planes of block 1 | ... | elements that make no eight, as they are
+//   compressed       BE64 data bytes | BE32 block bytes | BE32 stored bytes, stored block | ... | the same
+//
+// The last block may have fewer elements, but a multiple of 8. parameters [major, minor, bytes of an element, elements
+// of a block or 0 = the default, 0 none / 2 LZ4 / 3 Zstandard, level]. A compressed chunk tells its block size itself.
+
+#include <lz4.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <vector>
+
+#include "filters/byte_planes.h"
+#include "filters/codecs/block_stream.h"
+#include "filters/codecs/zstd_frames.h"
+#include "filters/filter.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+enum class Compression : uint32_t { none = 0, lz4 = 2, zstd = 3 };
+
+constexpr size_t kMaxElement = size_t{1} << 20;  // bytes
+
+struct Settings {
+  size_t element = 1;  // bytes
+  size_t block = 0;    // elements
+  Compression compression = Compression::none;
+};
+
+/// The library's rule: about 8 KiB, in elements a multiple of 8, at least 128.
+size_t default_block(size_t element) { return std::max<size_t>(128, 8192 / element / 8 * 8); }
+
+/// In each 8 bytes, bit e of byte k becomes bit k of byte e: a transposition by swapping blocks of 1, 2 and 4 bits.
+void transpose_bits(std::byte* bytes, size_t size) {
+  for (size_t i = 0; i < size; i += 8) {
+    auto x = load_le<uint64_t>(bytes + i);
+    uint64_t t = (x ^ x >> 7) & 0x00AA00AA00AA00AA;
+    x ^= t ^ t << 7;
+    t = (x ^ x >> 14) & 0x0000CCCC0000CCCC;
+    x ^= t ^ t << 14;
+    t = (x ^ x >> 28) & 0x00000000F0F0F0F0;
+    x ^= t ^ t << 28;
+    store_le(bytes + i, x);
+  }
+}
+
+/// One block of `count` elements (a multiple of 8) from its bit planes. `scratch` has room for it.
+void join_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
+  // The 8 rows of one byte are the planes of count/8 groups of 8 bytes: a group has one bit of 8 elements in each byte.
+  for (size_t j = 0; j < element; ++j) join_byte_planes(from + j * count, scratch + j * count, count / 8, 8);
+  transpose_bits(scratch, count * element);
+  join_byte_planes(scratch, to, count, element);
+}
+
+/// The block's planes: `stored` as it is, or decompressed to `scratch` (of `size` bytes).
+Result<const std::byte*> planes_of(Bytes stored, Compression compression, MutableBytes scratch) {
+  std::optional<size_t> written;
+  if (compression == Compression::zstd) {
+    CODECFS_TRY(zstd_content_size(stored));
+    CODECFS_ASSIGN(written, zstd_decode(stored, scratch));
+  } else if (stored.size() <= INT_MAX && scratch.size() <= INT_MAX) {
+    const int result =
+        LZ4_decompress_safe(reinterpret_cast<const char*>(stored.data()), reinterpret_cast<char*>(scratch.data()),
+                            static_cast<int>(stored.size()), static_cast<int>(scratch.size()));
+    if (result >= 0) written = static_cast<size_t>(result);
+  }
+  if (written != scratch.size()) return fail(EIO, "a block is damaged");
+  return scratch.data();
+}
+
+Result<Buffer> decode(const Buffer& in, const Settings& settings, const SizeBound& bound) {
+  const bool compressed = settings.compression != Compression::none;
+  const size_t element = settings.element;
+  BlockStream stream;
+  size_t size = in.size();
+  size_t block = settings.block;
+  if (compressed) {
+    CODECFS_ASSIGN(stream, BlockStream::open(in.bytes(), bound));
+    size = stream.size();
+    block = stream.block_size() / element;
+    if (block == 0 || block % 8 != 0)
+      return fail(EIO, "the header is damaged: blocks of {} bytes", stream.block_size());
+  }
+  if (size % element != 0) return fail(EIO, "{} bytes are no whole number of elements of {} bytes", size, element);
+  const size_t count = size / element;
+  block = std::min(block, count / 8 * 8);
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
+  CODECFS_ASSIGN(Buffer scratch, Buffer::allocate(2 * block * element));
+
+  size_t done = 0;  // elements
+  while (count - done >= 8) {
+    const size_t now = std::min(block, (count - done) / 8 * 8);
+    const size_t bytes = now * element;
+    const std::byte* planes = in.data() + done * element;
+    if (compressed) {
+      CODECFS_ASSIGN(const Bytes stored, stream.next_block());
+      CODECFS_ASSIGN(planes, planes_of(stored, settings.compression, scratch.mutable_bytes().first(bytes)));
+    }
+    join_bit_planes(planes, out.data() + done * element, now, element, scratch.data() + block * element);
+    done += now;
+  }
+  Bytes rest = in.bytes().subspan(compressed ? 0 : done * element);
+  if (compressed) {
+    CODECFS_ASSIGN(rest, stream.take(size - done * element));
+  }
+  if (!rest.empty()) std::memcpy(out.data() + done * element, rest.data(), rest.size());
+  return out;
+}
+
+Result<Settings> read_settings(const StageContext& context) {
+  const auto& parameters = context.stage.parameters;
+  const auto at = [&](size_t i) -> size_t { return i < parameters.size() ? parameters[i] : 0; };
+  Settings settings;
+  settings.element = at(2) == 0 ? context.type.size : at(2);
+  if (settings.element == 0 || settings.element > kMaxElement)
+    return fail(EINVAL, "elements of {} bytes", settings.element);
+  settings.block = at(3) == 0 ? default_block(settings.element) : at(3);
+  if (settings.block % 8 != 0) return fail(EINVAL, "blocks of {} elements; must be a multiple of 8", settings.block);
+  settings.compression = static_cast<Compression>(at(4));
+  switch (settings.compression) {
+    case Compression::none:
+    case Compression::lz4:
+    case Compression::zstd: return settings;
+  }
+  return fail(EINVAL, "compression {} is not known (2 is LZ4, 3 is Zstandard)", at(4));
+}
+
+}  // namespace
+
+Filter bitshuffle() {
+  return {
+      .id = 32008,
+      .name = "bitshuffle",
+      .aliases = {"bshuf"},
+      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+        CODECFS_ASSIGN(const Settings settings, read_settings(context));
+        return Decoder{
+            .decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
+            .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,91 @@
+// bzip2: HDF5 filter 307, numcodecs "bz2". Streams of bzip2 1.x, one or several; what follows the last and is no stream
+// is ignored, as Python's bz2 (numcodecs) and the HDF5 filter do.
+//
+//   'B' 'Z' 'h' '1'..'9' | blocks of at most 900 KB | checksum            parameters [level 1..9]
+
+#include <bzlib.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "filters/codec_fields.h"
+#include "filters/filter.h"
+#include "filters/output_buffer.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+struct Stream {
+  bz_stream state{};
+  bool open = false;
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() {
+    if (open) BZ2_bzDecompressEnd(&state);
+  }
+};
+
+unsigned clamp(size_t size) { return static_cast<unsigned>(std::min<size_t>(size, UINT_MAX)); }
+
+/// Decodes one stream from the front of `in` and takes it off. False where there is none.
+Result<bool> decode_stream(Bytes& in, OutputBuffer& out) {
+  Stream stream;
+  if (BZ2_bzDecompressInit(&stream.state, 0, 0) != BZ_OK) return fail(ENOMEM, "no memory for the decoder");
+  stream.open = true;
+  for (bool first = true;; first = false) {
+    CODECFS_ASSIGN(const MutableBytes room, out.room());
+    const unsigned in_size = clamp(in.size());
+    const unsigned out_size = clamp(room.size());
+    stream.state.next_in = const_cast<char*>(reinterpret_cast<const char*>(in.data()));
+    stream.state.avail_in = in_size;
+    stream.state.next_out = reinterpret_cast<char*>(room.data());
+    stream.state.avail_out = out_size;
+    const int result = BZ2_bzDecompress(&stream.state);
+    const size_t consumed = in_size - stream.state.avail_in;
+    const size_t produced = out_size - stream.state.avail_out;
+    CODECFS_TRY(out.wrote(produced));
+    if (result == BZ_DATA_ERROR_MAGIC && first) return false;
+    in = in.subspan(consumed);
+    if (result == BZ_STREAM_END) return true;
+    if (result == BZ_MEM_ERROR) return fail(ENOMEM, "no memory for the decoder");
+    if (result != BZ_OK) return fail(EIO, "the compressed data is damaged");
+    if (consumed == 0 && produced == 0) return fail(EIO, "the compressed data is cut short");
+  }
+}
+
+Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
+  CODECFS_ASSIGN(OutputBuffer out, OutputBuffer::make(bound, in.size()));
+  Bytes rest = in.bytes();
+  for (bool first = true; first || (!rest.empty() && out.size() < bound.max); first = false) {
+    CODECFS_ASSIGN(const bool decoded, decode_stream(rest, out));
+    if (!decoded && first) return fail(EIO, "this is no bzip2 data");
+    if (!decoded) break;
+  }
+  return out.take();
+}
+
+}  // namespace
+
+Filter bzip2() {
+  return {
+      .id = 307,
+      .name = "bzip2",
+      .aliases = {"bz2"},
+      .codec = "bz2",
+      .library =
+          std::string("bzip2 ") + std::string(BZ2_bzlibVersion()).substr(0, std::string(BZ2_bzlibVersion()).find(',')),
+      .parameters_of = [](const Json& codec, uint64_t) -> Result<std::vector<uint32_t>> {
+        CODECFS_ASSIGN(const int64_t level, integer_field(codec, "level", 1, 1, 9));
+        return std::vector{static_cast<uint32_t>(level)};
+      },
+      .codec_of = [](std::span<const uint32_t> parameters) -> Json {
+        return {{"id", "bz2"}, {"level", parameters.empty() ? 9 : parameters[0]}};
+      },
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{.decode = decode, .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,13 @@
+#pragma once
+// Elements of one dtype converted to another, as numpy's astype does.
+
+#include "filters/codecs/element_types.h"
+#include "filters/filter.h"
+#include "filters/number_types.h"
+
+namespace codecfs::filters::codecs {
+
+/// EINVAL for what is no number type.
+Result<Decoder> make_cast_decoder(const ElementTypes& types);
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,34 @@
+// deflate: HDF5 filter 1, numcodecs "zlib". RFC 1950. What follows the stream is ignored, as zlib's users do.
+//
+//   78 xx | deflate blocks | Adler-32 of the data, big-endian        parameters [level 0..9]
+
+#include "filters/codec_fields.h"
+#include "filters/codecs/inflate.h"
+#include "filters/filter.h"
+
+namespace codecfs::filters::codecs {
+
+Filter deflate() {
+  return {
+      .id = 1,
+      .name = "deflate",
+      .aliases = {"zlib", "gzip"},
+      .codec = "zlib",
+      .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
+      .parameters_of = [](const Json& codec, uint64_t) -> Result<std::vector<uint32_t>> {
+        CODECFS_ASSIGN(const int64_t level, integer_field(codec, "level", 1, -1, 9));
+        return std::vector{static_cast<uint32_t>(level)};
+      },
+      .codec_of = [](std::span<const uint32_t> parameters) -> Json {
+        const auto level = parameters.empty() ? 6 : static_cast<int32_t>(parameters[0]);
+        return {{"id", "zlib"}, {"level", level}};
+      },
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{
+            .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::zlib, out); },
+            .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

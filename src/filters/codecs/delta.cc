@@ -1,0 +1,70 @@
+// delta: numcodecs "delta". Each element as its difference from the one before, the first as it is.
+//
+//   first | second - first | ...         {"id": "delta", "dtype": "<i4", "astype": "<i2"}
+//
+// Decoded sums are computed as numpy's cumsum does: integers wrap; floats in the type that holds both dtypes.
+
+#include "filters/codecs/element_types.h"
+#include "filters/filter.h"
+#include "filters/number_types.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+/// The type in which numpy adds elements of type Encoded up to a float type Decoded. Half sums are rounded each time.
+template <class Decoded, class Encoded>
+using FloatSum = std::conditional_t<std::same_as<Decoded, double> || std::same_as<Encoded, double> ||
+                                        (std::integral<Encoded> && sizeof(Encoded) >= 4),
+                                    double,
+                                    std::conditional_t<std::same_as<Decoded, float> || std::same_as<Encoded, float> ||
+                                                           (std::integral<Encoded> && sizeof(Encoded) == 2),
+                                                       float, Half>>;
+
+template <class Decoded, class Encoded>
+Result<Buffer> sum_up(Buffer in, const ElementTypes& types) {
+  if constexpr (std::integral<Decoded>) {
+    uint64_t sum = 0;
+    return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded difference) {
+      sum += static_cast<uint64_t>(difference);
+      return static_cast<Decoded>(sum);
+    });
+  } else {
+    using Sum = FloatSum<Decoded, Encoded>;
+    Sum sum{};
+    bool first = true;
+    return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded difference) {
+      const auto next = element_of<Sum>(value_of(difference));
+      sum = first ? next : element_of<Sum>(value_of(sum) + value_of(next));
+      first = false;
+      return element_of<Decoded>(value_of(sum));
+    });
+  }
+}
+
+template <class Decoded, class Encoded>
+constexpr bool kSummable = (std::integral<Decoded> && std::integral<Encoded>) ||
+                           (FloatElement<Decoded> && (FloatElement<Encoded> || std::integral<Encoded>));
+
+Result<Decoder> make_decoder(const StageContext& context) {
+  CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
+  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Decoder> {
+    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
+      using Decoded = decltype(decoded);
+      using Encoded = decltype(encoded);
+      if constexpr (kSummable<Decoded, Encoded>) {
+        return Decoder{
+            .decode = [types](Buffer in, const SizeBound&) { return sum_up<Decoded, Encoded>(std::move(in), types); },
+            .encoded = resizes_elements(sizeof(Decoded), sizeof(Encoded))};
+      } else {
+        return fail(EINVAL, "numpy cannot sum dtype {} up to {}", print_json(print_dtype(types.encoded)),
+                    print_json(print_dtype(types.decoded)));
+      }
+    });
+  });
+}
+
+}  // namespace
+
+Filter delta() { return {.name = "delta", .codec = "delta", .make_decoder = make_decoder}; }
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,48 @@
+// fixedscaleoffset: numcodecs "fixedscaleoffset". round((x - offset) * scale), as elements of astype.
+//
+//   {"id": "fixedscaleoffset", "scale": 10, "offset": 1000, "dtype": "<f8", "astype": "|u1"}
+//
+// Decoded as numpy does it: stored integers in double, stored floats in their own precision.
+
+#include "filters/codecs/element_types.h"
+#include "filters/filter.h"
+#include "filters/number_types.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+template <class Decoded, class Encoded>
+Result<Buffer> decode(Buffer in, const ElementTypes& types, double scale, double offset) {
+  using Number = std::conditional_t<FloatElement<Encoded>, Encoded, double>;
+  const auto divisor = value_of(element_of<Number>(scale));
+  const auto summand = value_of(element_of<Number>(offset));
+  return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded stored) {
+    const auto quotient = element_of<Number>(value_of(element_of<Number>(value_of(stored))) / divisor);
+    return element_of<Decoded>(value_of(element_of<Number>(value_of(quotient) + summand)));
+  });
+}
+
+Result<Decoder> make_decoder(const StageContext& context) {
+  CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
+  CODECFS_ASSIGN(const double scale, number_field(context.stage.codec, "scale"));
+  CODECFS_ASSIGN(const double offset, number_field(context.stage.codec, "offset"));
+  if (scale == 0) return fail(EINVAL, "\"scale\" is 0");
+  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Decoder> {
+    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
+      using Decoded = decltype(decoded);
+      using Encoded = decltype(encoded);
+      return Decoder{
+          .decode = [=](Buffer in,
+                        const SizeBound&) { return decode<Decoded, Encoded>(std::move(in), types, scale, offset); },
+          .encoded = resizes_elements(sizeof(Decoded), sizeof(Encoded))};
+    });
+  });
+}
+
+}  // namespace
+
+Filter fixedscaleoffset() {
+  return {.name = "fixedscaleoffset", .codec = "fixedscaleoffset", .make_decoder = make_decoder};
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,56 @@
+// lz4: HDF5 filter 32004. Blocks in the framing of block_stream.h; a block whose stored size is that of its data is
+// stored as it is. The last block is short. numcodecs' "lz4" has other bytes (numcodecs_lz4.cc): there is no codec for
+// this one.
+//
+//   BE64 data bytes | BE32 block bytes | BE32 stored bytes, LZ4 block | ...          parameters [block bytes, 0 = 1
+//   GiB]
+
+#include <lz4.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "filters/codecs/block_stream.h"
+#include "filters/filter.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
+  CODECFS_ASSIGN(BlockStream stream, BlockStream::open(in.bytes(), bound));
+  if (stream.block_size() == 0 && stream.size() > 0) return fail(EIO, "the header is damaged: blocks of 0 bytes");
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(stream.size()));
+  for (size_t done = 0; done < out.size();) {
+    const size_t size = std::min({stream.block_size(), out.size() - done, size_t{INT_MAX}});
+    CODECFS_ASSIGN(const Bytes block, stream.next_block());
+    if (block.size() == size) {
+      std::memcpy(out.data() + done, block.data(), size);
+    } else {
+      const int written = block.size() > INT_MAX
+                              ? -1
+                              : LZ4_decompress_safe(reinterpret_cast<const char*>(block.data()),
+                                                    reinterpret_cast<char*>(out.data() + done),
+                                                    static_cast<int>(block.size()), static_cast<int>(size));
+      if (written < 0 || static_cast<size_t>(written) != size)
+        return fail(EIO, "the block at byte {} of the data is damaged", done);
+    }
+    done += size;
+  }
+  return out;
+}
+
+}  // namespace
+
+Filter lz4() {
+  return {
+      .id = 32004,
+      .name = "lz4",
+      .library = std::string("lz4 ") + LZ4_versionString(),
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{.decode = decode, .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

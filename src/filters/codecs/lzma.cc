@@ -1,0 +1,163 @@
+// lzma: numcodecs "lzma", that is, Python's lzma module. Streams of the named format, one after the other; what follows
+// the last and is no stream is ignored, as Python does.
+//
+//   {"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": null}
+//
+// format: 0 either of the next two, 1 .xz, 2 .lzma (alone), 3 raw: then "filters" tells the chain, as
+// [{"id": 3, "dist": 4}, {"id": 33, "preset": 6}] (ids and options of liblzma; missing options come from the preset).
+
+#include <lzma.h>
+
+#include <array>
+#include <memory>
+
+#include "filters/codec_fields.h"
+#include "filters/filter.h"
+#include "filters/output_buffer.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+constexpr uint64_t kMemoryLimit = uint64_t{256} << 20;  // the largest preset needs 65 MiB
+
+enum class Format : int64_t { either = 0, xz = 1, alone = 2, raw = 3 };
+
+/// The chain of a raw stream, with the options that liblzma points to.
+struct RawChain {
+  std::array<lzma_filter, LZMA_FILTERS_MAX + 1> filters{};
+  std::array<lzma_options_lzma, LZMA_FILTERS_MAX> lzma{};
+  std::array<lzma_options_delta, LZMA_FILTERS_MAX> delta{};
+  std::array<lzma_options_bcj, LZMA_FILTERS_MAX> bcj{};
+};
+
+Result<> read_lzma_options(const Json& filter, lzma_options_lzma& options) {
+  CODECFS_ASSIGN(const int64_t preset, integer_field(filter, "preset", LZMA_PRESET_DEFAULT, 0, UINT32_MAX));
+  if (lzma_lzma_preset(&options, static_cast<uint32_t>(preset)) != 0)
+    return fail(EINVAL, "\"preset\": {} is not one of LZMA", preset);
+  CODECFS_ASSIGN(options.dict_size, integer_field(filter, "dict_size", options.dict_size, 0, UINT32_MAX));
+  CODECFS_ASSIGN(options.lc, integer_field(filter, "lc", options.lc, 0, LZMA_LCLP_MAX));
+  CODECFS_ASSIGN(options.lp, integer_field(filter, "lp", options.lp, 0, LZMA_LCLP_MAX));
+  CODECFS_ASSIGN(options.pb, integer_field(filter, "pb", options.pb, 0, LZMA_PB_MAX));
+  return {};
+}
+
+Result<std::shared_ptr<const RawChain>> read_chain(const Json& codec) {
+  const auto found = codec.find("filters");
+  if (found == codec.end() || !found->is_array() || found->empty() || found->size() > LZMA_FILTERS_MAX)
+    return fail(EINVAL, "the raw format needs \"filters\", a list of 1 to {}", LZMA_FILTERS_MAX);
+  auto chain = std::make_shared<RawChain>();
+  for (size_t i = 0; i < found->size(); ++i) {
+    const Json& filter = (*found)[i];
+    const auto id = filter.is_object() ? filter.find("id") : filter.end();
+    if (!filter.is_object() || id == filter.end() || !id->is_number_integer())
+      return fail(EINVAL, "\"filters\": {} has no id", print_json(filter));
+    chain->filters[i].id = id->get<uint64_t>();
+    switch (chain->filters[i].id) {
+      case LZMA_FILTER_LZMA1:
+      case LZMA_FILTER_LZMA2:
+        CODECFS_TRY(read_lzma_options(filter, chain->lzma[i]));
+        chain->filters[i].options = &chain->lzma[i];
+        break;
+      case LZMA_FILTER_DELTA: {
+        chain->delta[i].type = LZMA_DELTA_TYPE_BYTE;
+        CODECFS_ASSIGN(chain->delta[i].dist,
+                       integer_field(filter, "dist", 1, LZMA_DELTA_DIST_MIN, LZMA_DELTA_DIST_MAX));
+        chain->filters[i].options = &chain->delta[i];
+        break;
+      }
+      default: {  // the branch converters; liblzma refuses what it does not know
+        CODECFS_ASSIGN(chain->bcj[i].start_offset, integer_field(filter, "start_offset", 0, 0, UINT32_MAX));
+        chain->filters[i].options = &chain->bcj[i];
+      }
+    }
+  }
+  chain->filters[found->size()].id = LZMA_VLI_UNKNOWN;
+  const uint64_t memory = lzma_raw_decoder_memusage(chain->filters.data());
+  if (memory == UINT64_MAX) return fail(EINVAL, "liblzma does not know this chain of filters");
+  if (memory > kMemoryLimit)
+    return fail(EINVAL, "decoding needs {} MiB, more than the {} MiB allowed", memory >> 20, kMemoryLimit >> 20);
+  return chain;
+}
+
+struct Stream {
+  lzma_stream state = LZMA_STREAM_INIT;
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { lzma_end(&state); }
+};
+
+lzma_ret start(lzma_stream& stream, Format format, const RawChain* chain) {
+  switch (format) {
+    case Format::either: return lzma_auto_decoder(&stream, kMemoryLimit, 0);
+    case Format::xz: return lzma_stream_decoder(&stream, kMemoryLimit, 0);
+    case Format::alone: return lzma_alone_decoder(&stream, kMemoryLimit);
+    case Format::raw: return lzma_raw_decoder(&stream, chain->filters.data());
+  }
+  return LZMA_PROG_ERROR;
+}
+
+/// Decodes one stream from the front of `in` and takes it off. False where there is none.
+Result<bool> decode_stream(Bytes& in, Format format, const RawChain* chain, OutputBuffer& out) {
+  Stream stream;
+  if (const lzma_ret result = start(stream.state, format, chain); result != LZMA_OK)
+    return fail(result == LZMA_MEM_ERROR ? ENOMEM : EIO, "liblzma cannot start ({})", static_cast<int>(result));
+  stream.state.next_in = reinterpret_cast<const uint8_t*>(in.data());
+  stream.state.avail_in = in.size();
+  for (;;) {
+    CODECFS_ASSIGN(const MutableBytes room, out.room());
+    const size_t before = stream.state.avail_in;
+    stream.state.next_out = reinterpret_cast<uint8_t*>(room.data());
+    stream.state.avail_out = room.size();
+    const lzma_ret result = lzma_code(&stream.state, LZMA_RUN);
+    const size_t produced = room.size() - stream.state.avail_out;
+    CODECFS_TRY(out.wrote(produced));
+    switch (result) {
+      case LZMA_OK: break;
+      case LZMA_STREAM_END: in = in.last(stream.state.avail_in); return true;
+      case LZMA_FORMAT_ERROR: return false;
+      case LZMA_MEM_ERROR: return fail(ENOMEM, "no memory for the decoder");
+      case LZMA_MEMLIMIT_ERROR:
+        return fail(EIO, "decoding needs {} MiB, more than the {} MiB allowed", lzma_memusage(&stream.state) >> 20,
+                    kMemoryLimit >> 20);
+      case LZMA_BUF_ERROR: return fail(EIO, "the compressed data is cut short");
+      default: return fail(EIO, "the compressed data is damaged");
+    }
+    if (produced == 0 && before == stream.state.avail_in) return fail(EIO, "the compressed data is cut short");
+  }
+}
+
+Result<Buffer> decode(const Buffer& in, Format format, const RawChain* chain, const SizeBound& bound) {
+  CODECFS_ASSIGN(OutputBuffer out, OutputBuffer::make(bound, in.size()));
+  Bytes rest = in.bytes();
+  for (bool first = true; first || (!rest.empty() && out.size() < bound.max); first = false) {
+    CODECFS_ASSIGN(const bool decoded, decode_stream(rest, format, chain, out));
+    if (!decoded && first) return fail(EIO, "this is no LZMA data of the stated format");
+    if (!decoded || format == Format::raw) break;
+  }
+  return out.take();
+}
+
+}  // namespace
+
+Filter lzma() {
+  return {
+      .name = "lzma",
+      .aliases = {"xz"},
+      .codec = "lzma",
+      .library = std::string("liblzma ") + lzma_version_string(),
+      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+        CODECFS_ASSIGN(const int64_t number, integer_field(context.stage.codec, "format", 1, 0, 3));
+        const auto format = static_cast<Format>(number);
+        std::shared_ptr<const RawChain> chain;
+        if (format == Format::raw) {
+          CODECFS_ASSIGN(chain, read_chain(context.stage.codec));
+        }
+        return Decoder{.decode = [format, chain](const Buffer& in,
+                                                 const SizeBound& out) { return decode(in, format, chain.get(), out); },
+                       .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

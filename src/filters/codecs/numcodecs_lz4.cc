@@ -1,0 +1,43 @@
+// numcodecs "lz4": one LZ4 block behind its size. HDF5's filter lz4 (lz4.cc) has other bytes, so this has no HDF5 id.
+//
+//   LE32 data bytes | LZ4 block                                      {"id": "lz4", "acceleration": 1}
+
+#include <lz4.h>
+
+#include <climits>
+
+#include "base/endian.h"
+#include "filters/filter.h"
+#include "filters/output_buffer.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
+  if (in.size() < 4 || in.size() > INT_MAX) return fail(EIO, "{} bytes cannot be LZ4 data", in.size());
+  const size_t size = load_le<uint32_t>(in.data());
+  if (size > INT_MAX) return fail(EIO, "its header tells {} bytes, more than LZ4 can have", size);
+  CODECFS_TRY(check_told_size(size, in.size(), bound));
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
+  const int written =
+      LZ4_decompress_safe(reinterpret_cast<const char*>(in.data() + 4), reinterpret_cast<char*>(out.data()),
+                          static_cast<int>(in.size() - 4), static_cast<int>(size));
+  if (written < 0 || static_cast<size_t>(written) != size)
+    return fail(EIO, "the compressed data is damaged or cut short");
+  return out;
+}
+
+}  // namespace
+
+Filter numcodecs_lz4() {
+  return {
+      .name = "numcodecs.lz4",
+      .codec = "lz4",
+      .library = std::string("lz4 ") + LZ4_versionString(),
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{.decode = decode, .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,9 @@
+// scale-offset: HDF5 filter 6. Only libhdf5 has it. Not numcodecs' fixedscaleoffset.
+
+#include "filters/filter.h"
+
+namespace codecfs::filters::codecs {
+
+Filter scaleoffset() { return {.id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}}; }
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,51 @@
+// shuffle: HDF5 filter 2, numcodecs "shuffle". Stores the bytes of elements as planes (see byte_planes.h); what is no
+// whole element at the end stays as it is. Nothing happens for elements of one byte and for less than two elements.
+//
+//   plane 0 | plane 1 | ... | plane size-1 | length % size bytes           parameters [bytes of an element]
+//
+// 0 or nothing for the element's size means that of the dtype: netcdf-c writes so.
+
+#include <cstring>
+
+#include "filters/byte_planes.h"
+#include "filters/codec_fields.h"
+#include "filters/filter.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+Result<Buffer> unshuffle(Buffer in, size_t size) {
+  const size_t count = size > 1 ? in.size() / size : 0;
+  if (count < 2) return in;
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size()));
+  join_byte_planes(in.data(), out.data(), count, size);
+  const size_t whole = count * size;
+  std::memcpy(out.data() + whole, in.data() + whole, in.size() - whole);
+  return out;
+}
+
+}  // namespace
+
+Filter shuffle() {
+  return {
+      .id = 2,
+      .name = "shuffle",
+      .codec = "shuffle",
+      .parameters_of = [](const Json& codec, uint64_t item_size) -> Result<std::vector<uint32_t>> {
+        CODECFS_ASSIGN(int64_t size, integer_field(codec, "elementsize", 0, 0, UINT32_MAX));
+        if (size == 0) size = static_cast<int64_t>(std::min<uint64_t>(item_size, UINT32_MAX));
+        return std::vector{static_cast<uint32_t>(size)};
+      },
+      .codec_of = [](std::span<const uint32_t> parameters) -> Json {
+        return {{"id", "shuffle"}, {"elementsize", parameters.empty() ? 0 : parameters[0]}};
+      },
+      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+        const auto& parameters = context.stage.parameters;
+        const size_t size = parameters.empty() || parameters[0] == 0 ? context.type.size : parameters[0];
+        return Decoder{.decode = [size](Buffer in, const SizeBound&) { return unshuffle(std::move(in), size); },
+                       .encoded = {}};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

@@ -1,0 +1,43 @@
+// zstd: HDF5 filter 32015, numcodecs "zstd". RFC 8878 frames: one or several, with or without content size and
+// checksum, skippable ones between.
+//
+//   28 b5 2f fd | header | blocks | checksum          parameters [level, as a signed number]
+
+#include "filters/codec_fields.h"
+#include "filters/codecs/zstd_frames.h"
+#include "filters/filter.h"
+#include "filters/output_buffer.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
+  CODECFS_ASSIGN(const std::optional<uint64_t> told, zstd_content_size(in.bytes()));
+  if (told && *told > bound.max) return too_large(bound);
+  const SizeBound limit = told && !bound.exact ? SizeBound{.max = *told, .exact = std::nullopt} : bound;
+  return decode_whole(limit, in.size(), [&](MutableBytes room) { return zstd_decode(in.bytes(), room); });
+}
+
+}  // namespace
+
+Filter zstd() {
+  return {
+      .id = 32015,
+      .name = "zstd",
+      .aliases = {"zstandard"},
+      .codec = "zstd",
+      .library = zstd_library(),
+      .parameters_of = [](const Json& codec, uint64_t) -> Result<std::vector<uint32_t>> {
+        CODECFS_ASSIGN(const int64_t level, integer_field(codec, "level", 0, INT32_MIN, INT32_MAX));
+        return std::vector{static_cast<uint32_t>(level)};
+      },
+      .codec_of = [](std::span<const uint32_t> parameters) -> Json {
+        return {{"id", "zstd"}, {"level", parameters.empty() ? 3 : static_cast<int32_t>(parameters[0])}};
+      },
+      .make_decoder = [](const StageContext&) -> Result<Decoder> {
+        return Decoder{.decode = decode, .encoded = compressed_size};
+      },
+  };
+}
+
+}  // namespace codecfs::filters::codecs

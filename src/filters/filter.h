@@ -1,0 +1,88 @@
+#pragma once
+// One known filter: its names in both worlds, how its parameters are told there, and what decodes it.
+//
+// The same filter is an id with 32-bit parameters in HDF5 ({32015, [3]}) and a JSON object in Zarr
+// ({"id": "zstd", "level": 3}). Filters known to one world only have id 0 or an empty codec. The built-in ones are
+// listed in codecs/all.inc, each in a file of its own; others may be registered while we run.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "model/json.h"
+#include "model/variable.h"
+
+namespace codecfs::filters {
+
+/// What is known of a size before the bytes are there.
+struct SizeBound {
+  uint64_t max = 0;                    // bytes; never more
+  std::optional<uint64_t> exact = {};  // bytes; where it is determined (then equal to max)
+
+  static SizeBound exactly(uint64_t bytes) { return {bytes, bytes}; }
+};
+
+/// A filter with its parameters read and checked, ready to decode. Immutable; used from many threads at once.
+struct Decoder {
+  /// Undoes the filter: from the bytes that the encoder gave to those that it took. `out` bounds the latter: a stream
+  /// that would grow past it is EIO before memory is taken for it (sizes below it are checked by the pipeline). EIO for
+  /// damaged data, ENOMEM. The reason does not name the filter.
+  std::function<Result<Buffer>(Buffer in, const SizeBound& out)> decode = {};
+  /// Sizes that the encoder may give for what it takes. Empty: it keeps the size.
+  std::function<SizeBound(const SizeBound& decoded)> encoded = {};
+};
+
+/// For compressors: incompressible data grows a little.
+SizeBound compressed_size(const SizeBound& decoded);
+/// For checksums: `bytes` more than the data.
+std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes);
+/// For filters whose elements change their size.
+std::function<SizeBound(const SizeBound&)> resizes_elements(uint64_t decoded_size, uint64_t encoded_size);
+
+/// What a filter is told of where it stands.
+struct StageContext {
+  const FilterStage& stage;
+  const DataType& type;  // of the elements of a decoded chunk
+};
+
+struct Filter {
+  uint32_t id = 0;                        // HDF5 filter id; 0: none
+  std::string name = {};                  // canonical, lower case, unique
+  std::vector<std::string> aliases = {};  // lower case
+  std::string codec = {};                 // numcodecs id (case-sensitive); empty: none
+  std::string library = {};               // "zstd 1.5.4": what decodes it, empty where it is our own code
+  bool reentrant = true;                  // may run in several threads at once
+
+  /// HDF5 parameters for a codec's JSON, which is read liberally ("level": "5" is 5, what is missing takes numcodecs'
+  /// default). `item_size`: bytes of an element, 0 if not fixed. EINVAL. Empty: there is no such mapping.
+  std::function<Result<std::vector<uint32_t>>(const Json& codec, uint64_t item_size)> parameters_of = {};
+  /// The codec's JSON, as numcodecs writes it, for HDF5 parameters. Never fails: what is missing takes HDF5's default.
+  /// Empty: there is no such mapping.
+  std::function<Json(std::span<const uint32_t> parameters)> codec_of = {};
+
+  /// Reads and checks the parameters of a stage. EINVAL. Empty: only libhdf5 can decode it.
+  std::function<Result<Decoder>(const StageContext&)> make_decoder = {};
+};
+
+using FilterPtr = std::shared_ptr<const Filter>;
+
+/// Adds a filter to the known ones. EINVAL without a name, EEXIST where its id, codec or one of its names is taken.
+Result<> register_filter(Filter filter);
+/// These give null where none is known. Names are compared without regard to case and include the aliases.
+FilterPtr find_by_id(uint32_t id);
+FilterPtr find_by_codec(std::string_view codec);
+FilterPtr find_by_name(std::string_view name);
+/// All that are known, by id, then by name.
+std::vector<FilterPtr> list();
+
+/// The filter that a stage means: by its codec where it has one (also in the form "hdf5:32004"), else by its id.
+FilterPtr find_for(const FilterStage& stage);
+
+}  // namespace codecfs::filters

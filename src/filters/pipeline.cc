@@ -1,0 +1,103 @@
+// A chain made ready: parameters are read once, in make(), so that decoding a chunk looks nothing up. Before the bytes
+// are touched, the sizes that each stage may give are computed from the chunk's size, front to back; then the stages
+// are undone back to front within these bounds.
+
+#include "filters/pipeline.h"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include "filters/filter.h"
+
+namespace codecfs::filters {
+namespace {
+
+constexpr size_t kMaxStages = 32;                        // bits of a filter mask; HDF5's own limit
+constexpr uint64_t kMaxUnknownSize = uint64_t{1} << 30;  // of a chunk whose size depends on its data
+
+/// How the stage is called in messages: "deflate (filter 1)", "codec 'delta'".
+std::string label_of(const FilterStage& stage, const Filter* filter) {
+  if (stage.codec.is_object() && stage.codec.contains("id")) {
+    const auto* codec = stage.codec["id"].get_ptr<const std::string*>();
+    if (codec != nullptr && !codec->starts_with("hdf5:")) return fmt::format("codec '{}'", *codec);
+  }
+  const std::string& name = filter != nullptr ? filter->name : stage.name;
+  return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
+}
+
+}  // namespace
+
+struct Pipeline::Stage {
+  std::string label;
+  FilterPtr filter;
+  Decoder decoder;
+
+  [[nodiscard]] SizeBound encoded(const SizeBound& decoded) const {
+    return decoder.encoded ? decoder.encoded(decoded) : decoded;
+  }
+
+  Result<Buffer> decode(Buffer stored, const SizeBound& bound) const {
+    Result<Buffer> decoded = decoder.decode(std::move(stored), bound);
+    if (!decoded) return fail(decoded.error().code, "{}: {}", label, decoded.error().reason);
+    if (bound.exact && decoded->size() != *bound.exact)
+      return fail(EIO, "{}: decoded to {} bytes, not {}", label, decoded->size(), *bound.exact);
+    if (decoded->size() > bound.max)
+      return fail(EIO, "{}: decoded to {} bytes, more than {}", label, decoded->size(), bound.max);
+    return decoded;
+  }
+};
+
+bool only_in_libhdf5(uint32_t id) {
+  const FilterPtr filter = find_by_id(id);
+  return filter != nullptr && !filter->make_decoder;
+}
+
+Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
+  if (chain.size() > kMaxStages) return fail(EINVAL, "{} filters in a chain, more than {}", chain.size(), kMaxStages);
+  Pipeline pipeline;
+  pipeline.chunk_ = chunk;
+  for (const FilterStage& stage : chain) {
+    auto made = std::make_shared<Stage>();
+    made->filter = find_for(stage);
+    made->label = label_of(stage, made->filter.get());
+    if (made->filter == nullptr) return fail(EIO, "{} is not known here", made->label);
+    if (!made->filter->make_decoder) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
+    Result<Decoder> decoder = made->filter->make_decoder({stage, chunk.type});
+    if (!decoder) return fail(decoder.error().code, "{}: {}", made->label, decoder.error().reason);
+    made->decoder = *std::move(decoder);
+    pipeline.stages_.push_back(std::move(made));
+  }
+  return pipeline;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for the filters of a variable");
+} catch (const std::exception& e) {
+  return fail(EINVAL, "the filters of a variable cannot be read: {}", e.what());
+}
+
+Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
+  const auto applied = [&](size_t i) { return (filter_mask >> i & 1) == 0; };
+  const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{kMaxUnknownSize, std::nullopt};
+
+  std::array<SizeBound, kMaxStages> decoded;  // what stage i has to give
+  SizeBound bound = chunk;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    decoded[i] = bound;
+    if (applied(i)) bound = stages_[i]->encoded(bound);
+  }
+
+  Buffer buffer = std::move(stored);
+  for (size_t i = stages_.size(); i-- > 0;) {
+    if (!applied(i)) continue;
+    CODECFS_ASSIGN(buffer, stages_[i]->decode(std::move(buffer), decoded[i]));
+  }
+  if (chunk.exact && buffer.size() != *chunk.exact)
+    return fail(EIO, "decoded to {} bytes, not {}", buffer.size(), *chunk.exact);
+  return buffer;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to decode a chunk");
+} catch (const std::exception& e) {
+  return fail(EIO, "a chunk cannot be decoded: {}", e.what());
+}
+
+}  // namespace codecfs::filters

@@ -1,0 +1,127 @@
+// The known filters. Few and rarely changed: a list that is searched, under a lock that readers share.
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+#include <utility>
+
+#include "filters/filter.h"
+
+namespace codecfs::filters {
+
+namespace codecs {
+#define CODECFS_FILTER(name) Filter name();
+#include "filters/codecs/all.inc"
+#undef CODECFS_FILTER
+}  // namespace codecs
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_name(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
+
+bool has_name(const Filter& filter, std::string_view name) {
+  return same_name(filter.name, name) ||
+         std::ranges::any_of(filter.aliases, [&](const std::string& alias) { return same_name(alias, name); });
+}
+
+class Registry {
+ public:
+  Result<> add(Filter filter) {
+    if (filter.name.empty()) return fail(EINVAL, "a filter without a name");
+    const std::unique_lock lock(mutex_);
+    for (const FilterPtr& other : filters_) {
+      const bool same_id = filter.id != 0 && filter.id == other->id;
+      const bool same_codec = !filter.codec.empty() && filter.codec == other->codec;
+      const bool same_alias = std::ranges::any_of(filter.aliases, [&](const auto& a) { return has_name(*other, a); });
+      if (same_id || same_codec || same_alias || has_name(*other, filter.name))
+        return fail(EEXIST, "filter {} (id {}, codec '{}') is known already as {} (id {}, codec '{}')", filter.name,
+                    filter.id, filter.codec, other->name, other->id, other->codec);
+    }
+    filters_.push_back(std::make_shared<const Filter>(std::move(filter)));
+    return {};
+  }
+
+  template <class Predicate>
+  FilterPtr find(Predicate predicate) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = std::ranges::find_if(filters_, [&](const FilterPtr& f) { return predicate(*f); });
+    return found == filters_.end() ? nullptr : *found;
+  }
+
+  std::vector<FilterPtr> list() const {
+    const std::shared_lock lock(mutex_);
+    return filters_;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::vector<FilterPtr> filters_;  // guarded by mutex_
+};
+
+Registry& registry() {
+  static Registry& instance = [] -> Registry& {
+    auto& made = *new Registry;  // never destroyed: chunks may be decoded while static objects go
+#define CODECFS_FILTER(name) (void)made.add(codecs::name());
+#include "filters/codecs/all.inc"
+#undef CODECFS_FILTER
+    return made;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+Result<> register_filter(Filter filter) { return registry().add(std::move(filter)); }
+
+FilterPtr find_by_id(uint32_t id) {
+  if (id == 0) return nullptr;
+  return registry().find([&](const Filter& f) { return f.id == id; });
+}
+
+FilterPtr find_by_codec(std::string_view codec) {
+  if (codec.empty()) return nullptr;
+  return registry().find([&](const Filter& f) { return f.codec == codec; });
+}
+
+FilterPtr find_by_name(std::string_view name) {
+  return registry().find([&](const Filter& f) { return has_name(f, name); });
+}
+
+std::vector<FilterPtr> list() {
+  std::vector<FilterPtr> all = registry().list();
+  std::ranges::sort(all, {},
+                    [](const FilterPtr& f) { return std::tuple(f->id == 0, f->id, std::string_view(f->name)); });
+  return all;
+}
+
+FilterPtr find_for(const FilterStage& stage) {
+  const auto* id =
+      stage.codec.is_object() && stage.codec.contains("id") ? stage.codec["id"].get_ptr<const std::string*>() : nullptr;
+  if (id == nullptr || id->starts_with("hdf5:")) return find_by_id(stage.id);
+  return find_by_codec(*id);
+}
+
+SizeBound compressed_size(const SizeBound& decoded) {
+  return {.max = decoded.max + decoded.max / 4 + 4096, .exact = std::nullopt};
+}
+
+std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes) {
+  return [bytes](const SizeBound& decoded) -> SizeBound {
+    if (decoded.exact) return SizeBound::exactly(*decoded.exact + bytes);
+    return {.max = decoded.max + bytes, .exact = std::nullopt};
+  };
+}
+
+std::function<SizeBound(const SizeBound&)> resizes_elements(uint64_t decoded_size, uint64_t encoded_size) {
+  return [=](const SizeBound& decoded) -> SizeBound {
+    const uint64_t max = decoded.max / decoded_size * encoded_size;
+    if (decoded.exact && *decoded.exact % decoded_size == 0) return SizeBound::exactly(max);
+    return {.max = max, .exact = std::nullopt};
+  };
+}
+
+}  // namespace codecfs::filters
