@@ -61,7 +61,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     if (status) {
       const fuse_entry_param entry = entry_of(*status);
       fuse_reply_entry(request, &entry);
-    } else if (status.error().code == ENOENT && status.error().reason.empty()) {
+    } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
       absent.entry_timeout = kTimeout;
       fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing

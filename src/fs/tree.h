@@ -62,7 +62,7 @@ class Tree {
 
   Tree(std::unique_ptr<Source> source, const Options& options);
 
-  /// ENOENT (with an empty reason: a name that is not there is no failure), and the backend's errors.
+  /// ENOENT for a name that is not there, which is no failure; and the backend's errors.
   Result<struct stat> lookup(Ino parent, std::string_view name);
   Result<struct stat> attributes(Ino ino);
   Result<std::string> link_target(Ino ino);

@@ -284,13 +284,24 @@ void print_double(double value, std::string& out) {
   if (plain.find('.') == std::string_view::npos) out += ".0";
 }
 
+void print_code_point(char32_t code, std::string& out) {
+  if (code >= 0x20 && code < 0x7F) {
+    out += static_cast<char>(code);
+  } else if (code < 0x10000) {
+    out += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
+  } else {
+    const uint32_t offset = static_cast<uint32_t>(code) - 0x10000;
+    out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (offset >> 10), 0xDC00 + (offset & 0x3FF));
+  }
+}
+
 void print_string(std::string_view string, std::string& out) {
   out += '"';
   while (!string.empty()) {
     const size_t length = utf8_length(string);
     const auto c = static_cast<unsigned char>(string[0]);
     if (length == 0) {
-      out += "\uFFFD";
+      out += "\\ufffd";
       string.remove_prefix(1);
       continue;
     }
@@ -303,11 +314,7 @@ void print_string(std::string_view string, std::string& out) {
       case '\b': out += "\\b"; break;
       case '\f': out += "\\f"; break;
       default:
-        if (c < 0x20) {
-          out += fmt::format("\\u{:04x}", c);
-        } else {
-          out += string.substr(0, length);
-        }
+        print_code_point(utf8_decode(string), out);
     }
     string.remove_prefix(length);
   }

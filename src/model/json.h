@@ -18,7 +18,8 @@ Result<Json> parse_json(std::string_view text);
 inline constexpr int kMaxJsonDepth = 64;
 
 /// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles in the
-/// shortest form that reads back; NaN, Infinity, -Infinity bare; strings that are not UTF-8 with U+FFFD.
+/// shortest form that reads back; NaN, Infinity, -Infinity bare. The text is ASCII, as zarr-python insists (zarr 2's
+/// util.json_loads); other characters are \uXXXX, and bytes that are not UTF-8 \ufffd.
 std::string print_json(const Json& value, int indent = -1);
 
 /// Adds a member to an object without looking whether the key is there (Json's own operator[] looks at all keys, which is

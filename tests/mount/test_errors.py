@@ -100,7 +100,7 @@ def test_an_unknown_filter(mount, tmp_path):
         dcpl.set_chunk((10,))
         dcpl.set_filter(32999, h5py.h5z.FLAG_OPTIONAL, (1, 2, 3))
         space = h5py.h5s.create_simple((20,))
-        d = h5py.h5d.create(f.id, b"v", h5py.h5t.STD_I4LE, space, dcpl)
+        d = h5py.h5d.create(f.id, b"v", h5py.h5t.STD_I32LE, space, dcpl)
         d.write_direct_chunk((0,), b"whatever")
         f["ok"] = np.arange(3)
     m = mount(path)

@@ -2,7 +2,7 @@
 the mount what h5py and xarray see in the file."""
 import json
 import os
-import pathlib
+import shutil
 
 import h5py
 import netCDF4
@@ -64,10 +64,21 @@ def has_zarr_form(dataset):
     return is_vlen_string(dataset) or plain(dataset.dtype)
 
 
-def values_of(dataset):
+def values_of(dataset, scratch):
+    """What h5py reads, with two of its troubles worked around."""
     if dataset.shape is None:
         return np.empty((0,), dataset.dtype)
-    return np.asarray(dataset[()])
+    try:
+        return np.asarray(dataset[()])
+    except OSError as error:
+        if "no write intent" in str(error):  # libhdf5 writes the fill of variable-length strings while it reads
+            copy = shutil.copy(dataset.file.filename, scratch / "copy.h5")
+            with h5py.File(copy, "r+") as file:
+                return np.asarray(file[dataset.name][()])
+        # h5py asks for a conversion that libhdf5 does not have (bit fields): read them in the file's own type.
+        values = np.empty(dataset.shape, dataset.dtype)
+        dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values, mtype=dataset.id.get_type())
+        return values
 
 
 def check_attributes(shown, attributes, where, scalars):
@@ -93,7 +104,7 @@ def check_attributes(shown, attributes, where, scalars):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_every_chunk_is_what_h5py_reads(mount, path):
+def test_every_chunk_is_what_h5py_reads(mount, path, tmp_path):
     m = mount(path)
     group = zarr.open_group(str(m.path), "r")
     # External and virtual sources are named relative to the file.
@@ -106,8 +117,8 @@ def test_every_chunk_is_what_h5py_reads(mount, path):
             if not has_zarr_form(dataset) or "unknown" in name:
                 continue
             os.chdir(path.parent)
-            values = values_of(dataset)
-            read_variable(directory, values, dataset.fillvalue if dataset.shape is not None else 0)
+            values = values_of(dataset, tmp_path)
+            read_variable(directory, values)
             if is_vlen_string(dataset):
                 array = np.asarray(group[shown_name(name)][...])
                 assert same_values(array, values), name
@@ -127,8 +138,13 @@ def test_xarray_sees_the_same(mount, path):
                if isinstance(g[v].datatype, (netCDF4.CompoundType, netCDF4.VLType))]
     for group in groups:
         for decode in (False, True):
-            theirs = xarray.open_dataset(path, group=group, engine="netcdf4", decode_cf=decode, drop_variables=odd)
             where = m.path if group == "/" else m.path / group
+            try:
+                theirs = xarray.open_dataset(path, group=group, engine="netcdf4", decode_cf=decode, drop_variables=odd)
+            except xarray.core.variable.MissingDimensionsError as error:
+                with pytest.raises(xarray.core.variable.MissingDimensionsError, match=str(error)[:20]):
+                    xarray.open_zarr(str(where), consolidated=True, decode_cf=decode, drop_variables=odd)
+                continue
             ours = xarray.open_zarr(str(where), consolidated=True, decode_cf=decode, drop_variables=odd)
             assert dict(ours.sizes) == {d: n for d, n in theirs.sizes.items() if d in ours.sizes}
             assert set(ours.variables) == set(theirs.variables)
