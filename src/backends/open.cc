@@ -1,0 +1,85 @@
+// Recognises a source by its content and opens it with the backend that reads it.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <string_view>
+
+#include "backends/hdf5/hdf5_source.h"
+#include "backends/source.h"
+#include "backends/zarr/zarr_source.h"
+#include "base/unique_fd.h"
+
+namespace codecfs {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+/// A format that we know and do not read.
+struct Stranger {
+  std::string_view signature;  // the first bytes of the file
+  const char* what;            // what it is, and what to do
+};
+
+constexpr Stranger kStrangers[] = {
+    {"CDF\001"sv, "a netCDF-3 classic file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"CDF\002"sv, "a netCDF-3 file with 64-bit offsets; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"CDF\005"sv, "a netCDF-3 CDF-5 file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"PK\003\004"sv, "a zip archive; Zarr stores in zip archives are not read yet: unpack it with unzip"},
+    {"PK\005\006"sv, "an empty zip archive"},
+    {"GRIB"sv, "a GRIB file; make it a netCDF-4 file, for instance with: cdo -f nc4 copy FILE NEW.nc"},
+    {"\016\003\023\001"sv, "an HDF4 file; make it an HDF5 file with: h4toh5convert FILE NEW.h5"},
+    {"\x93NUMPY"sv, "a NumPy array file; np.load(FILE, mmap_mode=\"r\") reads it as it is"},
+    {"\x1F\x8B"sv, "a file compressed with gzip; unpack it with gunzip"},
+    {"BZh"sv, "a file compressed with bzip2; unpack it with bunzip2"},
+    {"\x28\xB5\x2F\xFD"sv, "a file compressed with zstd; unpack it with unzstd"},
+    {"\xFD"
+     "7zXZ"sv,
+     "a file compressed with xz; unpack it with unxz"},
+};
+
+std::unexpected<Error> refuse(const std::string& path, const char* what) {
+  return fail(EINVAL, "{}: is {}", path, what);
+}
+
+bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
+
+Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd) {
+  if (looks_like_zarr(fd)) return open_zarr(path);
+  if (has(fd, "zarr.json"))
+    return refuse(path,
+                  "a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
+                  "xarray.open_zarr(SOURCE).to_zarr(NEW, zarr_format=2)");
+  if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr v2 is read");
+  if (has(fd, ".zmetadata"))
+    return fail(EINVAL, "{}: has .zmetadata but neither .zgroup nor .zarray: copy the whole of the Zarr store", path);
+  return fail(EINVAL, "{}: is a directory but no Zarr v2 store: there is neither .zgroup nor .zarray in it", path);
+}
+
+Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size) {
+  if (size == 0) return fail(EINVAL, "{}: is empty", path);
+  if (looks_like_hdf5(fd)) return open_hdf5(path);
+  char start[8] = {};
+  const ssize_t count = ::pread(fd, start, sizeof start, 0);
+  if (count < 0) return fail_errno(errno, "{}", path);
+  const std::string_view begin(start, static_cast<size_t>(count));
+  for (const Stranger& stranger : kStrangers)
+    if (begin.starts_with(stranger.signature)) return refuse(path, stranger.what);
+  return fail(EINVAL, "{}: is neither HDF5 nor netCDF-4 (no HDF5 signature); a Zarr store is named by its directory",
+              path);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_source(const std::string& path) {
+  // Not blocking: opening a pipe would wait for a writer.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return fail_errno(errno, "{}", path);
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path);
+  if (S_ISDIR(status.st_mode)) return open_directory(path, fd.get());
+  if (S_ISREG(status.st_mode)) return open_file(path, fd.get(), status.st_size);
+  return fail(EINVAL, "{}: is neither a file nor a directory", path);
+}
+
+}  // namespace codecfs

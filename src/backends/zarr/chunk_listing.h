@@ -1,0 +1,44 @@
+#pragma once
+// Which chunks of an array are stored. A directory can only be read as a whole and in no order, so a listing is one
+// pass that is kept while someone goes through it: eight bytes a chunk, for the arrays listed most recently.
+
+#include <cstdint>
+#include <ctime>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/zarr/directory_store.h"
+#include "base/result.h"
+#include "model/chunk_grid.h"
+
+namespace codecfs::zarr {
+
+/// All stored chunks, ascending. Names that are no chunk's are skipped. Empty where there is no directory.
+Result<std::vector<uint64_t>> list_chunks(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
+                                          char separator);
+
+class ChunkListings {
+ public:
+  static constexpr size_t kKept = 4;  // arrays, so that a few readers at a time do not undo each other's passes
+
+  /// At most `limit` numbers of stored chunks from `from` on. From 0 the pass is made anew, unless the directory shows
+  /// that nothing has changed.
+  Result<std::vector<uint64_t>> next(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
+                                     char separator, uint64_t from, size_t limit);
+
+ private:
+  struct Listing {
+    std::string array;
+    struct timespec changed;  // of the array's directory
+    std::vector<uint64_t> numbers;
+    bool was_finished = false;  // its end was given: kept only until another array is listed
+  };
+
+  std::mutex mutex_;             // held during a pass: two readers of one array share it
+  std::list<Listing> listings_;  // most recently used first; guarded by mutex_
+};
+
+}  // namespace codecfs::zarr

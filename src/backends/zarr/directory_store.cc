@@ -1,0 +1,96 @@
+#include "backends/zarr/directory_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <cstring>
+#include <memory>
+
+namespace codecfs::zarr {
+namespace {
+
+/// Names as a system call wants them: "" is the directory itself.
+const char* c_path(const std::string& key) { return key.empty() ? "." : key.c_str(); }
+
+/// Errors that say that there is no such file, as opposed to that it cannot be reached.
+bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG; }
+
+}  // namespace
+
+Result<DirectoryStore> DirectoryStore::open(const std::string& path) {
+  DirectoryStore store;
+  store.root_ = UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!store.root_) return fail_errno(errno, "{}", path);
+  if (::fstat(store.root_.get(), &store.status_) != 0) return fail_errno(errno, "{}", path);
+  return store;
+}
+
+Result<std::optional<struct stat>> DirectoryStore::stat(const std::string& key) const {
+  struct stat status;
+  if (::fstatat(root_.get(), c_path(key), &status, 0) == 0) return status;
+  if (means_absent(errno)) return std::nullopt;
+  return fail_errno(errno, "{}", key);
+}
+
+Result<bool> DirectoryStore::has_file(const std::string& key) const {
+  CODECFS_ASSIGN(const auto status, stat(key));
+  return status && S_ISREG(status->st_mode);
+}
+
+Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {
+  // Not blocking: a pipe of that name would make open() wait for a writer.
+  const UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) {
+    if (means_absent(errno) || errno == ENXIO) return std::nullopt;
+    return fail_errno(errno, "{}", key);
+  }
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", key);
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size > limit) return fail(EIO, "{}: {} bytes, more than the {} that it can need", key, size, limit);
+
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::pread(fd.get(), buffer.data() + done, size - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(errno, "{}", key);
+    if (count == 0) return fail(EIO, "{}: became shorter while it was read", key);
+    done += static_cast<size_t>(count);
+  }
+  return buffer;
+}
+
+Result<> DirectoryStore::for_each(const std::string& key,
+                                  const std::function<Result<>(const char*, EntryType)>& visit) const {
+  UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail_errno(errno, "{}", key.empty() ? "the store" : key);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
+  if (!directory) return fail_errno(errno, "{}", key);
+  (void)fd.release();  // closedir closes it
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const char* name = entry->d_name;
+    if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
+    EntryType type = EntryType::other;
+    if (entry->d_type == DT_DIR) type = EntryType::directory;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) type = EntryType::unknown;
+    CODECFS_TRY(visit(name, type));
+  }
+  if (errno != 0) return fail_errno(errno, "{}", key);
+  return {};
+}
+
+std::string join_key(const std::string& directory, std::string_view name) {
+  std::string key;
+  key.reserve(directory.size() + 1 + name.size());
+  key = directory;
+  if (!key.empty()) key += '/';
+  key += name;
+  return key;
+}
+
+}  // namespace codecfs::zarr

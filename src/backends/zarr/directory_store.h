@@ -1,0 +1,43 @@
+#pragma once
+// The files of a store that is a directory. Files are named by keys: paths relative to the store, "" for the store
+// itself. Symbolic links are followed, as every other tool does. Holds one descriptor, and is safe from all threads.
+
+#include <sys/stat.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace codecfs::zarr {
+
+class DirectoryStore {
+ public:
+  static Result<DirectoryStore> open(const std::string& path);
+
+  /// Of the store's directory, when it was opened.
+  [[nodiscard]] const struct stat& status() const { return status_; }
+
+  /// None where there is nothing of that name. EIO, EACCES.
+  [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const;
+  [[nodiscard]] Result<bool> has_file(const std::string& key) const;
+  /// The whole of a regular file; none where there is none. EIO with a reason where it is larger than `limit` bytes.
+  [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const;
+
+  enum class EntryType { directory, other, unknown };  // unknown: a link, or the filesystem does not tell
+  /// Calls visit(name, type) for every entry of a directory, in no order, without "." and "..". ENOENT.
+  Result<> for_each(const std::string& key,
+                    const std::function<Result<>(const char* name, EntryType type)>& visit) const;
+
+ private:
+  UniqueFd root_;
+  struct stat status_ = {};
+};
+
+/// The key of something in a directory.
+std::string join_key(const std::string& directory, std::string_view name);
+
+}  // namespace codecfs::zarr

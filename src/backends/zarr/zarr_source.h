@@ -1,0 +1,18 @@
+#pragma once
+// A Zarr v2 store in a directory, NCZarr's included.
+
+#include <memory>
+#include <string>
+
+#include "backends/source.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+/// Opens the store in a directory. EINVAL where it is none.
+Result<std::unique_ptr<Source>> open_zarr(const std::string& path);
+
+/// Whether a directory holds a Zarr v2 group or array.
+bool looks_like_zarr(int directory_fd);
+
+}  // namespace codecfs
