@@ -235,10 +235,10 @@ Result<> Dataset::choose_road(hid_t properties) {
       pipeline_error_ = std::move(pipeline.error());
     }
   } else if (facts_.storage == Storage::contiguous) {
-    const haddr_t offset = H5Dget_offset(dataset_.get());
-    has_storage_ = offset != HADDR_UNDEF;
-    offset_ = offset;
+    // Where no space is allocated the size is 0, and the offset is no address even after a user block was added to it.
     storage_bytes_ = H5Dget_storage_size(dataset_.get());
+    has_storage_ = storage_bytes_ > 0;
+    if (has_storage_) offset_ = H5Dget_offset(dataset_.get());
     direct_ = plain;
   } else if (facts_.storage == Storage::external && plain) {
     CODECFS_ASSIGN(external_, ExternalStorage::make(properties, file_));
