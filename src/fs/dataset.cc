@@ -1,6 +1,7 @@
 #include "fs/dataset.h"
 
 #include <filesystem>
+#include <unordered_map>
 
 #include "filters/codec_json.h"
 #include "fs/metadata_files.h"
@@ -84,7 +85,7 @@ class Consolidation {
 }  // namespace
 
 Result<VariableViewPtr> Dataset::variable(ObjectId id) {
-  if (VariableViewPtr known = variables_.find(id)) return known;
+  if (VariableViewPtr known = variables_.get(id)) return known;
   CODECFS_ASSIGN(VariablePtr facts, source_->variable(id));
   const auto view = std::make_shared<VariableView>();
   view->zarray = make_text(file_text(zarray_json(*facts)));
@@ -109,7 +110,7 @@ Result<Text> Dataset::zattrs(ObjectId group) {
 
 Result<Text> Dataset::zmetadata(ObjectId group) {
   const std::lock_guard lock(consolidating_);
-  if (Text known = consolidated_.find(group)) return known;
+  if (Text known = consolidated_.get(group)) return known;
   CODECFS_ASSIGN(const Json json, Consolidation(*source_).run(group));
   const Text text = make_text(file_text(json));
   consolidated_.put(group, text);

@@ -4,13 +4,12 @@
 // while held.
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "backends/source.h"
+#include "base/lru_map.h"
 #include "base/result.h"
 
 namespace codecfs::fs {
@@ -32,39 +31,6 @@ struct VariableView {
 
 using VariableViewPtr = std::shared_ptr<const VariableView>;
 
-/// Keeps the values of the most recently used keys.
-template <class Value>
-class RecentlyUsed {
- public:
-  explicit RecentlyUsed(size_t capacity) : capacity_(capacity) {}
-
-  Value find(ObjectId key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = places_.find(key);
-    if (found == places_.end()) return nullptr;
-    entries_.splice(entries_.begin(), entries_, found->second);
-    return found->second->second;
-  }
-  void put(ObjectId key, Value value) {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = places_.find(key); found != places_.end()) {
-      found->second->second = std::move(value);
-      return;
-    }
-    entries_.emplace_front(key, std::move(value));
-    places_[key] = entries_.begin();
-    if (entries_.size() <= capacity_) return;
-    places_.erase(entries_.back().first);
-    entries_.pop_back();
-  }
-
- private:
-  const size_t capacity_;
-  std::mutex mutex_;
-  std::list<std::pair<ObjectId, Value>> entries_;  // most recently used first
-  std::unordered_map<ObjectId, typename decltype(entries_)::iterator> places_;
-};
-
 class Dataset {
  public:
   explicit Dataset(std::unique_ptr<Source> source) : source_(std::move(source)) {}
@@ -81,8 +47,8 @@ class Dataset {
 
  private:
   const std::unique_ptr<Source> source_;
-  RecentlyUsed<VariableViewPtr> variables_{512};
-  RecentlyUsed<Text> consolidated_{8};
+  LruMap<ObjectId, VariableView> variables_{512};
+  LruMap<ObjectId, std::string> consolidated_{8};
   std::mutex consolidating_;  // one .zmetadata is made at a time
 };
 

@@ -186,16 +186,18 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory")->group("Arguments");
   app.add_option("-o", lists, "mount options, see below")
       ->type_name("OPTIONS")
+      ->expected(1)
       ->allow_extra_args(false)
-      
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Mounting");
   app.add_flag("-f,--foreground", options.foreground,
                "stay in the foreground, log to stderr (default: background, syslog)")
       ->group("Mounting");
   app.add_option("-F", rules, "filter rule; not in this version, which mounts read-only")
       ->type_name("VARS,SPEC")
+      ->expected(1)
       ->allow_extra_args(false)
-      
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Mounting");
   app.add_flag("-h,--help", help, "print this and exit")->group("Information");
   app.add_flag("-V,--version", version, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
