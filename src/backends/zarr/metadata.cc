@@ -192,6 +192,8 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   auto type = parse_dtype(value_of(zarray, "dtype"));
   if (!type) return blame(".zarray", type.error());
   variable.type = std::move(*type);
+  if (variable.type.size > kMaxElementBytes)
+    return bad_array("elements of {} bytes, over the limit of {}", variable.type.size, kMaxElementBytes);
   const bool is_early_text =
       nczarr && nczarr->has_u1_characters && variable.type.kind == TypeKind::unicode && variable.type.size == 4;
   if (is_early_text) {

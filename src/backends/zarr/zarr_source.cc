@@ -173,7 +173,7 @@ class ZarrSource final : public Source {
   Result<Buffer> read_chunk(ObjectId variable, uint64_t number) override {
     CODECFS_ASSIGN(const auto array, open_array(variable));
     const Variable& facts = array->array.variable;
-    if (facts.unreadable) return in_file(array->key, *facts.unreadable);
+    if (facts.unreadable) return std::unexpected(*facts.unreadable);
     CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
     CODECFS_ASSIGN(auto stored, store_.read(key, array->max_stored));
     if (!stored) return fail(ENOENT, "{}: is not stored", key);
@@ -299,6 +299,8 @@ class ZarrSource final : public Source {
         facts.unreadable = std::move(pipeline.error());
       }
     }
+    if (facts.unreadable && !key.empty())
+      facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
     // Filters make a chunk a little larger at worst; objects may be of any length.
     array->max_stored = facts.chunk_bytes ? *facts.chunk_bytes * 2 + (uint64_t{64} << 10) : zarr::kMaxChunkBytes;
     arrays_.put(id, array);

@@ -212,8 +212,10 @@ TEST_F(ZarrSourceTest, AListingSeesChangesAndSurvivesThem) {
   std::vector<uint64_t> of_v;
   std::vector<uint64_t> of_w;
   for (uint64_t from = 0; from < 1000; from += 14) {
-    for (const uint64_t number : *source().stored_chunks(v, from, 7)) of_v.push_back(number);
-    for (const uint64_t number : *source().stored_chunks(w, from, 7)) of_w.push_back(number);
+    const auto batch_of_v = source().stored_chunks(v, from, 7);
+    const auto batch_of_w = source().stored_chunks(w, from, 7);
+    of_v.insert(of_v.end(), batch_of_v->begin(), batch_of_v->end());
+    of_w.insert(of_w.end(), batch_of_w->begin(), batch_of_w->end());
   }
   EXPECT_EQ(of_v.size(), 500U);
   EXPECT_TRUE(std::ranges::is_sorted(of_v));
@@ -263,6 +265,7 @@ TEST_F(ZarrSourceTest, AnUnknownCodecLeavesTheRest) {
   ASSERT_TRUE((*variable)->unreadable);
   EXPECT_EQ((*variable)->unreadable->code, EIO);
   EXPECT_NE((*variable)->unreadable->reason.find("nobody-knows"), std::string::npos);
+  EXPECT_TRUE((*variable)->unreadable->reason.starts_with("v: "));
   EXPECT_TRUE(source().locate(find("v").object, 0)->stored);
   EXPECT_NE(chunk_error("v", 0).reason.find("nobody-knows"), std::string::npos);
 }
