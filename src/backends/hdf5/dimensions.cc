@@ -2,6 +2,8 @@
 
 #include "backends/hdf5/dimensions.h"
 
+#include <hdf5_hl.h>
+
 #include <algorithm>
 #include <array>
 #include <unordered_set>
@@ -60,7 +62,7 @@ herr_t refuse_external(const char*, const char*, const char*, const char*, unsig
 
 }  // namespace
 
-bool is_dimension_scale(hid_t dataset) { return text_attribute(dataset, "CLASS") == "DIMENSION_SCALE"; }
+bool is_dimension_scale(hid_t dataset) { return H5DSis_scale(dataset) > 0; }
 
 // One walk through the file in netCDF's order.
 class Dimensions::Walk {

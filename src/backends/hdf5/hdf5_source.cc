@@ -29,6 +29,7 @@ namespace hdf5 {
 namespace {
 
 constexpr size_t kOpenDatasets = 128;
+constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
 
 // Runs what may throw (memory, JSON) at the edge of the backend.
 template <class Function>
@@ -142,6 +143,7 @@ class Hdf5Source final : public Source {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail_library(EIO, "the file driver");
     allow_truncated(access.get());
+    keep_index_in_memory(access.get());
     file_.file = Handle(H5Fopen(file_.path.c_str(), H5F_ACC_RDONLY, access.get()));
     if (!file_.file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
     warn_of_damage(path);
@@ -151,6 +153,18 @@ class Hdf5Source final : public Source {
     dimensions_.emplace(file_.file.get(), *tree_);
     netcdf_ = is_netcdf();
     return {};
+  }
+
+  // The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
+  // lookup at random reads and checks a node or two of it again.
+  static void keep_index_in_memory(hid_t access) {
+    H5AC_cache_config_t config{};
+    config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+    if (H5Pget_mdc_config(access, &config) < 0) return;
+    config.set_initial_size = true;
+    config.initial_size = kMetadataCache / 4;
+    config.max_size = kMetadataCache;
+    H5Pset_mdc_config(access, &config);
   }
 
   void warn_of_damage(const std::string& path) const {

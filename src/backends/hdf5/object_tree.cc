@@ -105,7 +105,7 @@ Result<Handle> ObjectTree::open_group(ObjectId group) const {
 
 std::string ObjectTree::path(ObjectId object) const {
   std::string path;
-  for (; object != kRoot; object = nodes_[object].parent) path.insert(0, "/" + as_utf8(nodes_[object].name));
+  for (; object != kRoot; object = nodes_[object].parent) path = fmt::format("/{}{}", as_utf8(nodes_[object].name), path);
   return path.empty() ? "/" : path;
 }
 
@@ -295,7 +295,7 @@ std::optional<std::string> ObjectTree::place_path(uint64_t address) const {
   while (address != nodes_[kRoot].address) {
     const auto place = places_->find(address);
     if (place == places_->end()) return std::nullopt;
-    path.insert(0, "/" + place->second.name);
+    path = fmt::format("/{}{}", place->second.name, path);
     address = place->second.parent;
   }
   return path.empty() ? "/" : path;

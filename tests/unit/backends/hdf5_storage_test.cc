@@ -219,7 +219,7 @@ TEST_F(Hdf5Storage, ManyThreadsReadMoreDatasetsThanAreKeptOpen) {
     H5Pset_shuffle(properties.get());
     H5Pset_deflate(properties.get(), 4);
     for (int i = 0; i < kDatasets; ++i)
-      write_all(make_dataset(file, "v" + std::to_string(i), H5T_NATIVE_INT, {256}, properties.get()), H5T_NATIVE_INT,
+      write_all(make_dataset(file, fmt::format("v{}", i), H5T_NATIVE_INT, {256}, properties.get()), H5T_NATIVE_INT,
                 std::vector<int>(256, i));
   }
   auto source = open_source_of(path());
@@ -229,7 +229,7 @@ TEST_F(Hdf5Storage, ManyThreadsReadMoreDatasetsThanAreKeptOpen) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kDatasets; ++i) {
         const int which = (i * 7 + t * 31) % kDatasets;
-        const auto entry = source->find(source->root().object, "v" + std::to_string(which));
+        const auto entry = source->find(source->root().object, fmt::format("v{}", which));
         if (!entry || !source->variable(entry->object)) ++wrong;
         for (uint64_t number = 0; entry && number < 4; ++number) {
           const auto chunk = source->read_chunk(entry->object, number);
