@@ -128,6 +128,7 @@ def sparse_chunks(path):
         d[25:27, 31:33] = 1
         d[99, 99] = 2
         far = f.create_dataset("far", (3000, 3000), "u1", chunks=(5, 5), maxshape=(None, None))  # 360,000 cells, 3 chunks
+        far.attrs["_FillValue"] = np.uint8(0)
         far[0, 0], far[1501, 7], far[2999, 2999] = 1, 2, 3
         shrunk = f.create_dataset("shrunk", data=numbers((25, 25)), chunks=(10, 10), maxshape=(None, None))
         shrunk.resize((12, 17))
