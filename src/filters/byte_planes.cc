@@ -5,6 +5,7 @@
 #include "filters/byte_planes.h"
 
 #include <algorithm>
+#include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,20 +29,31 @@ void join_scalar(const std::byte* from, std::byte* to, size_t first, size_t coun
 
 #if defined(__x86_64__)
 
+/// 16 elements of `Size` planes, `stride` bytes apart, from `from` on: as Size registers, in order.
+template <size_t Size>
+inline void interleave_sse2(const std::byte* from, size_t stride, __m128i (&v)[Size]) {
+#pragma GCC unroll 16
+  for (size_t p = 0; p < Size; ++p) v[p] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + p * stride));
+#pragma GCC unroll 4
+  for (size_t level = 1; level < Size; level *= 2) {
+    __m128i w[Size];
+#pragma GCC unroll 8
+    for (size_t k = 0; k < Size / 2; ++k) {
+      w[2 * k] = _mm_unpacklo_epi8(v[k], v[k + Size / 2]);
+      w[2 * k + 1] = _mm_unpackhi_epi8(v[k], v[k + Size / 2]);
+    }
+#pragma GCC unroll 16
+    for (size_t k = 0; k < Size; ++k) v[k] = w[k];
+  }
+}
+
 template <size_t Size>
 void join_sse2(const std::byte* from, std::byte* to, size_t count) {
   size_t i = 0;
   for (; i + 16 <= count; i += 16) {
     __m128i v[Size];
-    __m128i w[Size];
-    for (size_t p = 0; p < Size; ++p) v[p] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + p * count + i));
-    for (size_t level = 1; level < Size; level *= 2) {
-      for (size_t k = 0; k < Size / 2; ++k) {
-        w[2 * k] = _mm_unpacklo_epi8(v[k], v[k + Size / 2]);
-        w[2 * k + 1] = _mm_unpackhi_epi8(v[k], v[k + Size / 2]);
-      }
-      std::copy(w, w + Size, v);
-    }
+    interleave_sse2<Size>(from + i, count, v);
+#pragma GCC unroll 16
     for (size_t k = 0; k < Size; ++k) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * Size + k * 16), v[k]);
   }
   join_scalar(from, to, i, count, Size);
@@ -53,17 +65,22 @@ __attribute__((target("avx2"))) void join_avx2(const std::byte* from, std::byte*
   size_t i = 0;
   for (; i + 32 <= count; i += 32) {
     __m256i v[Size];
-    __m256i w[Size];
+#pragma GCC unroll 16
     for (size_t p = 0; p < Size; ++p) v[p] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + p * count + i));
+#pragma GCC unroll 4
     for (size_t level = 1; level < Size; level *= 2) {
+      __m256i w[Size];
+#pragma GCC unroll 8
       for (size_t k = 0; k < Size / 2; ++k) {
         w[2 * k] = _mm256_unpacklo_epi8(v[k], v[k + Size / 2]);
         w[2 * k + 1] = _mm256_unpackhi_epi8(v[k], v[k + Size / 2]);
       }
+#pragma GCC unroll 16
       for (size_t k = 0; k < Size; ++k) v[k] = w[k];
     }
     std::byte* lower = to + i * Size;
     std::byte* upper = lower + 16 * Size;
+#pragma GCC unroll 16
     for (size_t k = 0; k < Size; ++k) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(lower + k * 16), _mm256_castsi256_si128(v[k]));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(upper + k * 16), _mm256_extracti128_si256(v[k], 1));
@@ -78,6 +95,34 @@ void join_vector(const std::byte* from, std::byte* to, size_t count) {
   avx2 ? join_avx2<Size>(from, to, count) : join_sse2<Size>(from, to, count);
 }
 
+/// 16 elements: `Group` planes from `from` on, to their places in elements of `size` bytes.
+template <size_t Group>
+inline void join_group(const std::byte* from, size_t stride, std::byte* to, size_t size) {
+  __m128i v[Group];
+  interleave_sse2<Group>(from, stride, v);
+  std::byte pieces[16 * Group];
+  std::memcpy(pieces, v, sizeof v);
+#pragma GCC unroll 16
+  for (size_t i = 0; i < 16; ++i) std::memcpy(to + i * size, pieces + i * Group, Group);
+}
+
+/// Any size: 8, 4, 2 and 1 planes at a time.
+void join_groups(const std::byte* from, std::byte* to, size_t count, size_t size) {
+  size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const std::byte* in = from + i;
+    std::byte* out = to + i * size;
+    size_t plane = 0;
+    for (; plane + 8 <= size; plane += 8) join_group<8>(in + plane * count, count, out + plane, size);
+    if ((size & 4) != 0) join_group<4>(in + plane * count, count, out + plane, size);
+    plane += size & 4;
+    if ((size & 2) != 0) join_group<2>(in + plane * count, count, out + plane, size);
+    plane += size & 2;
+    if ((size & 1) != 0) join_group<1>(in + plane * count, count, out + plane, size);
+  }
+  join_scalar(from, to, i, count, size);
+}
+
 #endif
 
 }  // namespace
@@ -89,10 +134,11 @@ void join_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t
     case 4: return join_vector<4>(from, to, count);
     case 8: return join_vector<8>(from, to, count);
     case 16: return join_vector<16>(from, to, count);
-    default: break;
+    default: return join_groups(from, to, count, size);
   }
-#endif
+#else
   join_scalar(from, to, 0, count, size);
+#endif
 }
 
 }  // namespace codecfs::filters

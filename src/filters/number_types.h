@@ -126,25 +126,4 @@ auto visit_number_type(const DataType& type, Visit&& visit) -> decltype(visit(ui
   return fail(EINVAL, "does not work on elements of dtype {}", print_json(print_dtype(type)));
 }
 
-/// Replaces each element (From, byte order of `from`) by `convert(element)` (To, byte order of `to`); in place where
-/// the sizes are equal. EIO where the input is no whole number of elements, ENOMEM.
-template <class From, class To, class Convert>
-Result<Buffer> convert_elements(Buffer in, const DataType& from, const DataType& to, Convert&& convert) {
-  if (in.size() % sizeof(From) != 0)
-    return fail(EIO, "{} bytes are no whole number of elements of {} bytes", in.size(), sizeof(From));
-  const size_t count = in.size() / sizeof(From);
-  if (is_foreign_order(from)) swap_elements(in.mutable_bytes(), sizeof(From));
-  Buffer separate;
-  if constexpr (sizeof(From) != sizeof(To)) {
-    CODECFS_ASSIGN(separate, Buffer::allocate(count * sizeof(To)));
-  }
-  Buffer& out = sizeof(From) == sizeof(To) ? in : separate;
-  const std::byte* source = in.data();
-  std::byte* target = out.data();
-  for (size_t i = 0; i < count; ++i)
-    store_element<To>(target + i * sizeof(To), convert(load_element<From>(source + i * sizeof(From))));
-  if (is_foreign_order(to)) swap_elements(out.mutable_bytes(), sizeof(To));
-  return std::move(out);
-}
-
 }  // namespace codecfs::filters

@@ -40,17 +40,33 @@ struct Settings {
 /// The library's rule: about 8 KiB, in elements a multiple of 8, at least 128.
 size_t default_block(size_t element) { return std::max<size_t>(128, 8192 / element / 8 * 8); }
 
+using Words = uint64_t __attribute__((vector_size(32)));
+
 /// In each 8 bytes, bit e of byte k becomes bit k of byte e: a transposition by swapping blocks of 1, 2 and 4 bits.
+template <class T>
+void transpose_bits(T& x) {
+  T t = (x ^ (x >> 7)) & 0x00AA00AA00AA00AA;
+  x ^= t ^ (t << 7);
+  t = (x ^ (x >> 14)) & 0x0000CCCC0000CCCC;
+  x ^= t ^ (t << 14);
+  t = (x ^ (x >> 28)) & 0x00000000F0F0F0F0;
+  x ^= t ^ (t << 28);
+}
+
 void transpose_bits(std::byte* bytes, size_t size) {
-  for (size_t i = 0; i < size; i += 8) {
-    auto x = load_le<uint64_t>(bytes + i);
-    uint64_t t = (x ^ x >> 7) & 0x00AA00AA00AA00AA;
-    x ^= t ^ t << 7;
-    t = (x ^ x >> 14) & 0x0000CCCC0000CCCC;
-    x ^= t ^ t << 14;
-    t = (x ^ x >> 28) & 0x00000000F0F0F0F0;
-    x ^= t ^ t << 28;
-    store_le(bytes + i, x);
+  size_t i = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; i + sizeof(Words) <= size; i += sizeof(Words)) {
+      Words words;
+      std::memcpy(&words, bytes + i, sizeof words);
+      transpose_bits(words);
+      std::memcpy(bytes + i, &words, sizeof words);
+    }
+  }
+  for (; i < size; i += 8) {
+    auto word = load_le<uint64_t>(bytes + i);
+    transpose_bits(word);
+    store_le(bytes + i, word);
   }
 }
 

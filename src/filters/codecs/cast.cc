@@ -11,13 +11,10 @@ Result<Decoder> make_cast_decoder(const ElementTypes& types) {
     return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
-      return Decoder{.decode =
-                         [types](Buffer in, const SizeBound&) {
-                           return convert_elements<Encoded, Decoded>(
-                               std::move(in), types.encoded, types.decoded,
-                               [](Encoded stored) { return element_of<Decoded>(value_of(stored)); });
-                         },
-                     .encoded = resizes_elements(sizeof(Decoded), sizeof(Encoded))};
+      return make_element_decoder(types, [](const std::byte* from, std::byte* to, size_t count) {
+        decode_each<Decoded, Encoded>(from, to, count,
+                                      [](Encoded stored) { return element_of<Decoded>(value_of(stored)); });
+      });
     });
   });
 }

@@ -21,10 +21,10 @@ using FloatSum = std::conditional_t<std::same_as<Decoded, double> || std::same_a
                                                        float, Half>>;
 
 template <class Decoded, class Encoded>
-Result<Buffer> sum_up(Buffer in, const ElementTypes& types) {
+void sum_up(const std::byte* from, std::byte* to, size_t count) {
   if constexpr (std::integral<Decoded>) {
     uint64_t sum = 0;
-    return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded difference) {
+    decode_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
       sum += static_cast<uint64_t>(difference);
       return static_cast<Decoded>(sum);
     });
@@ -32,7 +32,7 @@ Result<Buffer> sum_up(Buffer in, const ElementTypes& types) {
     using Sum = FloatSum<Decoded, Encoded>;
     Sum sum{};
     bool first = true;
-    return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded difference) {
+    decode_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
       const auto next = element_of<Sum>(value_of(difference));
       sum = first ? next : element_of<Sum>(value_of(sum) + value_of(next));
       first = false;
@@ -52,9 +52,7 @@ Result<Decoder> make_decoder(const StageContext& context) {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
       if constexpr (kSummable<Decoded, Encoded>) {
-        return Decoder{
-            .decode = [types](Buffer in, const SizeBound&) { return sum_up<Decoded, Encoded>(std::move(in), types); },
-            .encoded = resizes_elements(sizeof(Decoded), sizeof(Encoded))};
+        return make_element_decoder(types, sum_up<Decoded, Encoded>);
       } else {
         return fail(EINVAL, "numpy cannot sum dtype {} up to {}", print_json(print_dtype(types.encoded)),
                     print_json(print_dtype(types.decoded)));

@@ -12,11 +12,11 @@ namespace codecfs::filters::codecs {
 namespace {
 
 template <class Decoded, class Encoded>
-Result<Buffer> decode(Buffer in, const ElementTypes& types, double scale, double offset) {
+void decode(const std::byte* from, std::byte* to, size_t count, double scale, double offset) {
   using Number = std::conditional_t<FloatElement<Encoded>, Encoded, double>;
   const auto divisor = value_of(element_of<Number>(scale));
   const auto summand = value_of(element_of<Number>(offset));
-  return convert_elements<Encoded, Decoded>(std::move(in), types.encoded, types.decoded, [&](Encoded stored) {
+  decode_each<Decoded, Encoded>(from, to, count, [&](Encoded stored) {
     const auto quotient = element_of<Number>(value_of(element_of<Number>(value_of(stored))) / divisor);
     return element_of<Decoded>(value_of(element_of<Number>(value_of(quotient) + summand)));
   });
@@ -31,10 +31,9 @@ Result<Decoder> make_decoder(const StageContext& context) {
     return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
-      return Decoder{
-          .decode = [=](Buffer in,
-                        const SizeBound&) { return decode<Decoded, Encoded>(std::move(in), types, scale, offset); },
-          .encoded = resizes_elements(sizeof(Decoded), sizeof(Encoded))};
+      return make_element_decoder(types, [=](const std::byte* from, std::byte* to, size_t count) {
+        decode<Decoded, Encoded>(from, to, count, scale, offset);
+      });
     });
   });
 }

@@ -129,7 +129,7 @@ TEST(Codec, SurvivesNoise) {
   });
 }
 
-TEST(Codecs, AllHaveVectors) {
+TEST(Codec, AllFiltersHaveVectors) {
   for (const FilterPtr& filter : list()) {
     if (!filter->make_decoder || filter->name.starts_with("test")) continue;
     const bool found = std::ranges::any_of(vectors(), [&](const Vector& vector) {
