@@ -33,8 +33,9 @@ Offset library_offset(std::span<const uint64_t> offset) {
 Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) >= 0) return size;
-  if (failing_function() == "H5D__get_chunk_storage_size") return uint64_t{0};
-  return fail_library(EIO, "the chunk cannot be looked up");
+  const LibraryFailure failure = latest_failure();
+  if (failure.function == "H5D__get_chunk_storage_size") return uint64_t{0};
+  return fail(EIO, "the chunk cannot be looked up: {}", failure.reason);
 }
 
 // Collects chunk numbers from offsets in elements.

@@ -20,12 +20,6 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
   return 1;
 }
 
-// The strings of the entry live until the error stack is cleared.
-bool innermost_error(H5E_error2_t& error) {
-  error = {};
-  return H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &error) >= 0 && error.desc != nullptr;
-}
-
 }  // namespace
 
 LibraryLock::LibraryLock() : guard_(library_mutex()) {
@@ -33,15 +27,16 @@ LibraryLock::LibraryLock() : guard_(library_mutex()) {
   if (!quiet) quiet = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
 }
 
-std::string library_reason() {
-  H5E_error2_t error;
-  if (!innermost_error(error)) return "libhdf5 gives no reason";
-  return error.desc;
-}
-
-std::string failing_function() {
-  H5E_error2_t error;
-  return innermost_error(error) && error.func_name != nullptr ? error.func_name : "";
+// The stack is emptied because libhdf5 leaks its texts when the thread ends.
+LibraryFailure latest_failure() {
+  H5E_error2_t error{};
+  LibraryFailure failure{"", "libhdf5 gives no reason"};
+  if (H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &error) >= 0 && error.desc != nullptr) {
+    failure.reason = error.desc;
+    if (error.func_name != nullptr) failure.function = error.func_name;
+  }
+  H5Eclear2(H5E_DEFAULT);
+  return failure;
 }
 
 }  // namespace codecfs::hdf5

@@ -23,16 +23,19 @@ class LibraryLock {
   std::lock_guard<std::recursive_mutex> guard_;
 };
 
-/// What the innermost failing function of the latest call of this thread said. Ask before the next call.
-std::string library_reason();
-/// The name of that function; empty where nothing failed.
-std::string failing_function();
+/// What failed in the latest call of this thread: the innermost function, and what it said.
+struct LibraryFailure {
+  std::string function;  // empty where nothing failed
+  std::string reason;
+};
+/// Ask before the next call, and once: the error stack is emptied.
+LibraryFailure latest_failure();
 
 /// An error for a failed call of libhdf5: what we tried, then what the library said.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_library(int code, fmt::format_string<Args...> format, Args&&... args) {
   return std::unexpected(
-      Error{code, fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), library_reason())});
+      Error{code, fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), latest_failure().reason)});
 }
 
 }  // namespace codecfs::hdf5

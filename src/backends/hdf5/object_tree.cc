@@ -105,7 +105,8 @@ Result<Handle> ObjectTree::open_group(ObjectId group) const {
 
 std::string ObjectTree::path(ObjectId object) const {
   std::string path;
-  for (; object != kRoot; object = nodes_[object].parent) path = fmt::format("/{}{}", as_utf8(nodes_[object].name), path);
+  for (; object != kRoot; object = nodes_[object].parent)
+    path = fmt::format("/{}{}", as_utf8(nodes_[object].name), path);
   return path.empty() ? "/" : path;
 }
 
