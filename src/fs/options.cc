@@ -112,8 +112,8 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
     for (size_t at = 1; at < argument.size(); ++at) {
       const char letter = argument[at];
       if (letter == 'f') fake = true;
-      if (std::string_view("sfnv").contains(letter)) continue;
-      if (!std::string_view("oNt").contains(letter))
+      if (std::string_view("sfnv").find(letter) != std::string_view::npos) continue;
+      if (std::string_view("oNt").find(letter) == std::string_view::npos)
         return fail(EINVAL, "mount.codecfs: unknown option -{}; usage: mount.codecfs SOURCE DIRECTORY [-o OPTIONS]",
                     letter);
       std::string value(argument.substr(at + 1));

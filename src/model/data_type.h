@@ -56,10 +56,10 @@ Result<DataType> parse_dtype(const Json& dtype);
 /// The other way round.
 Json print_dtype(const DataType& type);
 
-/// One element's bytes (type.size of them, in the type's byte order) from a .zarray "fill_value", and back. Source: Zarr
-/// v2 specification, "Fill value encoding": numbers, true/false, "NaN", "Infinity", "-Infinity", complex as a pair,
-/// base64 of the bytes for string (also plain text, as NCZarr writes it), raw and structured; 0 for any of these means
-/// zeros. Not for null and not for object types. EINVAL.
+/// One element's bytes (type.size of them, in the type's byte order) from a .zarray "fill_value", and back. Source:
+/// Zarr v2 specification, "Fill value encoding": numbers, true/false, "NaN", "Infinity", "-Infinity", complex as a
+/// pair, base64 of the bytes for string (also plain text, as NCZarr writes it), raw and structured; 0 for any of these
+/// means zeros. Not for null and not for object types. EINVAL.
 Result<std::vector<std::byte>> fill_bytes(const DataType& type, const Json& fill_value);
 Json fill_json(const DataType& type, std::span<const std::byte> element);
 

@@ -313,8 +313,7 @@ void print_string(std::string_view string, std::string& out) {
       case '\t': out += "\\t"; break;
       case '\b': out += "\\b"; break;
       case '\f': out += "\\f"; break;
-      default:
-        print_code_point(utf8_decode(string), out);
+      default: print_code_point(utf8_decode(string), out);
     }
     string.remove_prefix(length);
   }
@@ -392,7 +391,8 @@ std::string print_json(const Json& value, int indent) {
 }
 
 void append_member(Json& object, std::string key, Json value) {
-  static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>()).emplace_back(std::move(key), std::move(value));
+  static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>())
+      .emplace_back(std::move(key), std::move(value));
 }
 
 double shortest_double(float value) {

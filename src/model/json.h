@@ -12,8 +12,8 @@ namespace codecfs {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also for
-/// nesting deeper than kMaxJsonDepth.
+/// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also
+/// for nesting deeper than kMaxJsonDepth.
 Result<Json> parse_json(std::string_view text);
 inline constexpr int kMaxJsonDepth = 64;
 
@@ -22,8 +22,8 @@ inline constexpr int kMaxJsonDepth = 64;
 /// util.json_loads); other characters are \uXXXX, and bytes that are not UTF-8 \ufffd.
 std::string print_json(const Json& value, int indent = -1);
 
-/// Adds a member to an object without looking whether the key is there (Json's own operator[] looks at all keys, which is
-/// quadratic in a loop). The caller knows that it is not.
+/// Adds a member to an object without looking whether the key is there (Json's own operator[] looks at all keys, which
+/// is quadratic in a loop). The caller knows that it is not.
 void append_member(Json& object, std::string key, Json value);
 
 /// A float as the double that prints as the shortest decimal which reads back as this float (0.1f -> 0.1).

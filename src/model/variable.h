@@ -20,8 +20,8 @@ struct Attribute {
   Json value;
 };
 
-/// One filter of a stored chain. HDF5 tells an id and parameters, Zarr a JSON object; the codec mapping (filters/) fills
-/// in the other half where there is one.
+/// One filter of a stored chain. HDF5 tells an id and parameters, Zarr a JSON object; the codec mapping (filters/)
+/// fills in the other half where there is one.
 struct FilterStage {
   uint32_t id = 0;                   // HDF5 filter id; 0 where the codec has none
   std::vector<uint32_t> parameters;  // HDF5 cd_values; of codecs without id empty
@@ -42,13 +42,13 @@ struct Variable {
   std::optional<uint64_t> chunk_bytes;
   /// As .zarray shows it. null: readers get uninitialised memory for absent chunks, so absent ones are presented.
   Json fill_value;
-  /// One element of fill, type.size bytes (zeros where the source has none); for object types the element's bytes as the
-  /// object codec stores it (vlen-utf8: LE32 length, text).
+  /// One element of fill, type.size bytes (zeros where the source has none); for object types the element's bytes as
+  /// the object codec stores it (vlen-utf8: LE32 length, text).
   std::vector<std::byte> fill;
   /// {"id": "vlen-utf8"} and the like for object types: it stays in the chunks that we show. Else null.
   Json object_codec;
 
-  std::vector<FilterStage> filters;  // stored chain, in the order of encoding, without the object codec
+  std::vector<FilterStage> filters;   // stored chain, in the order of encoding, without the object codec
   std::vector<Attribute> attributes;  // those to be shown, in the source's order, without _ARRAY_DIMENSIONS
   std::optional<std::vector<std::string>> dimensions;  // names, one a dimension; none where the source does not tell
 

@@ -1,17 +1,12 @@
 """Every generated Zarr store: each chunk file holds the bytes that zarr-python reads, and zarr-python and xarray see on the
 mount what they see in the store."""
 import json
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 import zarr
 from compare import numpy_dtype, read_variable, same_values
 from conftest import DATA
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "data"))
-from make_zarr import expected  # noqa: E402
 
 STORES = sorted(p for p in (DATA / "zarr").iterdir() if not p.name.startswith(("damaged", "nczarr")))
 
@@ -52,20 +47,6 @@ def test_every_chunk_is_what_zarr_reads(mount, path):
         assert same_values(ours.fill_value, array.fill_value), name
         assert attributes(ours) == attributes(array), name
     assert zarr.open_consolidated(str(m.path), mode="r").tree()
-
-
-@pytest.mark.parametrize("path", sorted((DATA / "zarr").glob("nczarr*")), ids=lambda p: p.name)
-def test_nczarr_of_every_generation(mount, path):
-    """netCDF-C's stores, made by Debian's ncgen and nccopy or by hand as other versions write them."""
-    m = mount(path)
-    group = zarr.open_group(str(m.path), "r")
-    for name, (values, dimensions) in expected(path.name).items():
-        read_variable(m.path / name, values)
-        assert same_values(group[name][...], values), name
-        shown = dict(group[name].attrs)
-        assert (shown.get("_ARRAY_DIMENSIONS") or None) == (dimensions or None), name
-        assert not [key for key in shown if key.lower().startswith("_nczarr")], name
-    assert not [key for key in group.attrs if key.lower().startswith("_nczarr")]
 
 
 def test_a_store_that_changes_outside_is_never_touched(mount, copy):

@@ -50,11 +50,16 @@ TEST(Options, TakesTheFormOfMount8) {
 
 TEST(Options, NamesWhatIsWrong) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
-      {{"codecfs", "-o", "nonsense", "a", "b"}, "nonsense"}, {{"codecfs", "-o", "cache", "a", "b"}, "cache"},
-      {{"codecfs", "-o", "cache=1K", "a", "b"}, "1M"},       {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
-      {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},   {{"codecfs", "a"}, "usage"},
-      {{"codecfs", "-F", "*,307,9", "a", "b"}, "-F"},        {{"codecfs", "-o", "filter=*", "a", "b"}, "filter"},
-      {{"mount.codecfs", "a"}, "usage"},                     {{"mount.codecfs", "-x", "a", "b"}, "-x"},
+      {{"codecfs", "-o", "nonsense", "a", "b"}, "nonsense"},
+      {{"codecfs", "-o", "cache", "a", "b"}, "cache"},
+      {{"codecfs", "-o", "cache=1K", "a", "b"}, "1M"},
+      {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
+      {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},
+      {{"codecfs", "a"}, "usage"},
+      {{"codecfs", "-F", "*,307,9", "a", "b"}, "-F"},
+      {{"codecfs", "-o", "filter=*", "a", "b"}, "filter"},
+      {{"mount.codecfs", "a"}, "usage"},
+      {{"mount.codecfs", "-x", "a", "b"}, "-x"},
       {{"mount.codecfs", "a", "b", "-o"}, "-o"},
   };
   for (const auto& [words, says] : cases) {
