@@ -1,11 +1,10 @@
 """Every generated Zarr store: each chunk file holds the bytes that zarr-python reads, and zarr-python and xarray see on the
 mount what they see in the store."""
-import json
 
 import numpy as np
 import pytest
 import zarr
-from compare import numpy_dtype, read_variable, same_values
+from compare import read_variable, same_values
 from conftest import DATA
 
 STORES = sorted(p for p in (DATA / "zarr").iterdir() if not p.name.startswith(("damaged", "nczarr")))
