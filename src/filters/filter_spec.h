@@ -1,0 +1,42 @@
+#pragma once
+// The text of a filter chain, as netCDF's `_Filter` attribute and nccopy -F have it:
+//
+//   list      =  [ "[0]" ] ( filter ( "|" filter )* [ "|" ] | "none" | nothing )      the last two: no filters
+//   filter    =  ( id | name ) ( "," constant )*
+//   constant  =  [-]digits            one 32-bit word; without a sign two words where it takes 64 bits
+//                [-]digits[u]b  s     cut to 8 or 16 bits, then extended with zeros (-17b is 239)
+//                [-]digits u          one word
+//                [-]digits[u]l        64 bits: two words, the low one first
+//                [-]float f           the bits of a 32-bit float: one word
+//                [-]float d           the bits of a 64-bit float: two words, the low one first
+//
+// Letters of either case; white space around every token. Names are the table of netCDF's filter document (deflate,
+// shuffle, fletcher32 and szip with their real HDF5 ids) and those of the registered filters.
+// Source: netCDF-C documentation, "Filter Specification Syntax"; as in its tests, signed bytes and shorts are not
+// sign-extended. The printer is print_filter_spec() in codec_json.h.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/variable.h"
+
+namespace codecfs::filters {
+
+inline constexpr size_t kMaxChain = 32;  // filters: bits of a filter mask, HDF5's own limit
+
+/// The chain as it is written, in the order of encoding, without any reordering (arrange_chain() in filter_rules.h does
+/// that). Reads `text` from byte `start` to its end. EINVAL with the position in `text` and, where we can guess what
+/// was meant, a hint:
+///   character 6 of "307,3.5": a number with a fraction or an exponent needs its type: add f or d
+Result<std::vector<FilterStage>> parse_filter_spec(std::string_view text, size_t start = 0);
+
+/// Whether this is the word for no filters, in letters of either case, with white space around it or not.
+bool is_none(std::string_view text);
+
+/// The error for a text that is wrong at byte `at` (its size: at the end). Long texts are cut around it.
+[[nodiscard]] std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_view what);
+
+}  // namespace codecfs::filters
