@@ -51,6 +51,8 @@ class Source {
   [[nodiscard]] virtual const struct stat& status() const = 0;
   /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
+  /// Whether chains that we build are for numcodecs to decode (Zarr).
+  [[nodiscard]] virtual bool chains_for_numcodecs() const { return false; }
   /// The root: a group, or a variable where the source is one array. Its name is empty.
   [[nodiscard]] virtual Entry root() const = 0;
 

@@ -119,9 +119,10 @@ std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
     else
       *same = std::move(stage);
   }
-  std::ranges::stable_sort(arranged, {}, [](const FilterStage& stage) {
-    return stage.id == kFletcher32 ? 0 : stage.id == kShuffle ? 1 : 2;
-  });
+  for (const uint32_t id : {kShuffle, kFletcher32}) {  // each to the front, so fletcher32 ends first
+    const auto found = std::ranges::find(arranged, id, &FilterStage::id);
+    if (found != arranged.end()) std::rotate(arranged.begin(), found, found + 1);
+  }
   return arranged;
 }
 

@@ -25,6 +25,12 @@ struct OwnOption {
   Result<> (*set)(Options&, const std::string& value);
 };
 
+Result<> add_rule(Options& options, std::string_view option, const std::string& rule) {
+  const Result<> added = options.rules.add(rule);
+  if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
+  return {};
+}
+
 const std::array kOwnOptions{
     OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
               [](Options& options, const std::string& value) -> Result<> {
@@ -40,6 +46,9 @@ const std::array kOwnOptions{
                   return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
                 return {};
               }},
+    OwnOption{
+        "filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
+        [](Options& options, const std::string& value) -> Result<> { return add_rule(options, "-o filter", value); }},
 };
 
 // Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
@@ -60,7 +69,6 @@ Result<> apply_option(Options& options, const std::string& option) {
     if (equals == std::string::npos) return fail(EINVAL, "-o {}: needs a value: {}", option, own.name);
     return own.set(options, option.substr(equals + 1));
   }
-  if (name == "filter") return fail(EINVAL, "-o filter: this version mounts read-only and has no filter rules yet");
   if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
   if (name == "debug") {
     options.debug = options.foreground = true;
@@ -93,6 +101,10 @@ std::string option_help() {
       "  auto_unmount                unmount when the daemon dies\n"
       "  debug                       print every request; implies -f\n"
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
+      "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
+      "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
+      "that a variable gets is shown as its attribute user._FilterOut. This version mounts read-only: it shows\n"
+      "the chain, but does not re-encode.\n"
       "\nUnmount with `fusermount3 -u MOUNTPOINT` or `umount MOUNTPOINT`.\n";
   return text;
 }
@@ -138,9 +150,12 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
 std::vector<std::string> split_options(const std::string& text) {
   std::vector<std::string> options;
   std::string option;
+  bool quoted = false;
   for (size_t i = 0; i <= text.size(); ++i) {
-    if (i == text.size() || text[i] == ',') {
+    if (i == text.size() || (text[i] == ',' && !quoted)) {
       if (!option.empty()) options.push_back(std::exchange(option, {}));
+    } else if (text[i] == '"') {
+      quoted = !quoted;
     } else {
       if (text[i] == '\\' && i + 1 < text.size()) ++i;
       option += text[i];
@@ -193,7 +208,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   app.add_flag("-f,--foreground", options.foreground,
                "stay in the foreground, log to stderr (default: background, syslog)")
       ->group("Mounting");
-  app.add_option("-F", rules, "filter rule; not in this version, which mounts read-only")
+  app.add_option("-F", rules, "filter rule as in nccopy, see below; may be repeated")
       ->type_name("VARS,SPEC")
       ->expected(1)
       ->allow_extra_args(false)
@@ -212,9 +227,9 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     command.text = help ? app.help() + "\n" + option_help() : version_text();
     return command;
   }
-  if (!rules.empty()) return fail(EINVAL, "-F: this version mounts read-only and has no filter rules yet");
   if (options.source.empty() || options.mountpoint.empty())
-    return fail(EINVAL, "usage: codecfs [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
+    return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
+  for (const std::string& rule : rules) CODECFS_TRY(add_rule(options, "-F", rule));
   CODECFS_TRY(apply_options(options, lists));
   return command;
 }

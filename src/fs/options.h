@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "filters/filter_rules.h"
 
 namespace codecfs::fs {
 
@@ -17,6 +18,7 @@ struct Options {
   bool debug = false;                         // log every FUSE request
   uint64_t cache_bytes = uint64_t{64} << 20;  // -o cache=SIZE
   unsigned threads = 0;                       // -o threads=N, 0: as many as cores, at least 8
+  filters::FilterRules rules;                 // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
   std::vector<std::string> fuse;              // -o options that are handed to libfuse and the kernel
 };
 
@@ -30,7 +32,8 @@ struct Command {
 /// EINVAL with a reason that names the argument.
 Result<Command> parse_command_line(int argc, const char* const* argv);
 
-/// Splits "a,b=1\,2,c" at commas; a backslash keeps the next character as it is.
+/// Splits "a,b=1\,2,c" at commas; a backslash keeps the next character as it is. So do double quotes with all between
+/// them, as mount(8) hands on filter="v,307,9"; they are left out.
 std::vector<std::string> split_options(const std::string& text);
 /// "64M", "1G", "4096" in bytes. EINVAL.
 Result<uint64_t> parse_size(const std::string& text);

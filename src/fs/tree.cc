@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/names.h"
 #include "base/log.h"
+#include "filters/codec_json.h"
 
 namespace codecfs::fs {
 namespace {
@@ -17,10 +19,25 @@ std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); 
 
 uint64_t blocks_of(uint64_t bytes) { return (bytes + 511) / 512; }
 
+/// The name of a variable as its source has it, from the root: paths hold file names, which may be escaped.
+std::string full_name(const std::string& path) {
+  std::string name;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at + 1), path.size());
+    const std::string part = path.substr(at + 1, end - at - 1);
+    name += "/" + unescape_name(part).value_or(part);
+    at = end;
+  }
+  return name.empty() ? "/" : name;
+}
+
 }  // namespace
 
 Tree::Tree(std::unique_ptr<Source> source, const Options& options)
-    : dataset_(std::move(source)), nodes_(dataset_.source().root()), cache_(options.cache_bytes, stats_) {}
+    : dataset_(std::move(source)),
+      nodes_(dataset_.source().root()),
+      cache_(options.cache_bytes, stats_),
+      rules_(options.rules) {}
 
 void Tree::note_error(Ino ino, const Error& error) {
   if (error.reason.empty()) return;
@@ -196,6 +213,25 @@ Result<ChunkPtr> Tree::decoded(const VariableView& view, ObjectId object, uint64
   return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(variable); });
 }
 
+std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
+  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
+  if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
+  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(node.path));
+  if (!chain) return std::nullopt;
+  if (dataset_.source().chains_for_numcodecs() && filters::shuffle_goes_first(*chain, variable.type.size)) {
+    std::swap((*chain)[0], (*chain)[1]);
+    std::call_once(told_placement_, [&] {
+      log::info(
+          "{}: shuffle is placed before fletcher32, as numcodecs cannot read the netCDF order with elements of {} "
+          "bytes (so for all such variables of this mount)",
+          node.path, variable.type.size);
+    });
+  }
+  const Result<std::string> spec = filters::print_filter_spec(*chain);
+  if (!spec) return std::nullopt;
+  return spec->empty() ? "none" : *spec;
+}
+
 Result<std::vector<Xattr>> Tree::xattrs(Ino ino) {
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
   const Node& node = *place.node;
@@ -206,7 +242,7 @@ Result<std::vector<Xattr>> Tree::xattrs(Ino ino) {
     list = chunk_xattrs(info);
   } else if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    list = variable_xattrs(*view);
+    list = variable_xattrs(*view, filter_out(node, *view->facts));
   } else if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
     list = group_xattrs(attributes);

@@ -9,10 +9,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "filters/filter_rules.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/nodes.h"
@@ -58,6 +60,7 @@ class Tree {
  public:
   struct Options {
     uint64_t cache_bytes = uint64_t{64} << 20;
+    filters::FilterRules rules = {};
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -90,6 +93,8 @@ class Tree {
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
   Result<ChunkPtr> decoded(const VariableView& view, ObjectId object, uint64_t number, ChunkKey key);
+  /// user._FilterOut: what the filter rules make of a variable, "none" for no filters; nothing where no rule applies.
+  [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
   Result<ChunkPtr> fill_chunk(const VariableView& view, ChunkKey key);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
@@ -98,6 +103,8 @@ class Tree {
   Dataset dataset_;
   Nodes nodes_;
   ChunkCache cache_;
+  const filters::FilterRules rules_;
+  std::once_flag told_placement_;
 
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes

@@ -42,7 +42,7 @@ void add_attributes(const std::vector<Attribute>& attributes, std::vector<Xattr>
 
 }  // namespace
 
-std::vector<Xattr> variable_xattrs(const VariableView& view) {
+std::vector<Xattr> variable_xattrs(const VariableView& view, const std::optional<std::string>& filter_out) {
   const Variable& variable = *view.facts;
   std::vector<Xattr> list;
   const auto add = [&](std::string name, std::string value) {
@@ -59,6 +59,7 @@ std::vector<Xattr> variable_xattrs(const VariableView& view) {
     add("_Endianness", variable.type.order == ByteOrder::big ? "big" : "little");
   if (view.filter) add("_Filter", without_newline(*view.filter));
   add("_Codecs", without_newline(*view.codecs));
+  if (filter_out) add("_FilterOut", *filter_out);
   if (!variable.type_text.empty()) add("_Type", variable.type_text);
   add_attributes(variable.attributes, list);
   return list;

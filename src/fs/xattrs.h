@@ -2,6 +2,7 @@
 // Extended attributes: a variable's special attributes as netCDF names them (user._Filter, user._Storage, ...) and
 // every ordinary attribute as user.NAME, so that `getfattr -d` reads like `ncdump -hs`.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ inline constexpr size_t kMaxXattrList = 65536;
 inline constexpr size_t kMaxXattrName = 255;
 
 /// Special ones first. Where an ordinary attribute has the name of a special one, the special one wins.
-std::vector<Xattr> variable_xattrs(const VariableView& variable);
+/// `filter_out`: user._FilterOut, the chain that a mount rule gives the variable.
+std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::optional<std::string>& filter_out = {});
 std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes);
 std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk);
 

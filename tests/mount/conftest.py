@@ -36,11 +36,11 @@ def unmount(path):
 class Mount:
     """A mount of `source`; the daemon runs in the foreground as a child, its log is in `log`."""
 
-    def __init__(self, source, directory, *options, env=None):
+    def __init__(self, source, directory, *options, rules=(), env=None):
         self.path = pathlib.Path(directory)
         self.path.mkdir(exist_ok=True)
         self.log = self.path.with_name(self.path.name + ".log")
-        command = [CODECFS, "-f"]
+        command = [CODECFS, "-f"] + [word for rule in rules for word in ("-F", rule)]
         if options:
             command += ["-o", ",".join(options)]
         with open(self.log, "w") as log:
@@ -83,8 +83,8 @@ class Mount:
 
 
 @contextlib.contextmanager
-def mounted(source, directory, *options, env=None):
-    mount = Mount(source, directory, *options, env=env)
+def mounted(source, directory, *options, rules=(), env=None):
+    mount = Mount(source, directory, *options, rules=rules, env=env)
     try:
         yield mount
     except BaseException:
@@ -96,14 +96,14 @@ def mounted(source, directory, *options, env=None):
 
 @pytest.fixture
 def mount(tmp_path):
-    """A function mount(source, *options) that mounts until the test is over."""
+    """A function mount(source, *options, rules=[...]) that mounts until the test is over."""
     with contextlib.ExitStack() as stack:
         count = 0
 
-        def make(source, *options, env=None):
+        def make(source, *options, rules=(), env=None):
             nonlocal count
             count += 1
-            return stack.enter_context(mounted(source, tmp_path / f"mnt{count}", *options, env=env))
+            return stack.enter_context(mounted(source, tmp_path / f"mnt{count}", *options, rules=rules, env=env))
 
         yield make
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import CODECFS, DATA, is_mounted, unmount
+from conftest import CODECFS, DATA, is_mounted, unmount, xattr
 
 
 
@@ -37,7 +37,8 @@ def directory(tmp_path):
 def test_help_is_grouped_and_shows_defaults():
     result = run(CODECFS, "--help")
     assert result.returncode == 0
-    for text in ("SOURCE", "MOUNTPOINT", "Mounting", "Information", "cache=SIZE", "default 64M", "threads=N"):
+    for text in ("SOURCE", "MOUNTPOINT", "Mounting", "Information", "cache=SIZE", "default 64M", "threads=N",
+                 "-F VARS,SPEC", "filter=VARS,SPEC"):
         assert text in result.stdout
 
 
@@ -82,7 +83,9 @@ def test_refuses_a_zarr_v3_store(tmp_path, directory):
     (["-o", "nonsense=1", "{source}", "{dir}"], "nonsense"),
     (["-o", "cache=lots", "{source}", "{dir}"], "lots"),
     (["-o", "threads=0", "{source}", "{dir}"], "threads"),
-    (["-F", "*,307,9", "{source}", "{dir}"], "-F"),
+    (["-F", "*,307,3.5", "{source}", "{dir}"], '-F: character 8 of "*,307,3.5"'),
+    (["-o", r"filter=v\,307\,9x", "{source}", "{dir}"], '-o filter: character 8 of "v,307,9x"'),
+    (["-o", "filter=v,307", "{source}", "{dir}"], '-o filter: at the end of "v"'),
     (["--nonsense", "{source}", "{dir}"], "nonsense"),
     (["{source}", "{dir}", "third"], "third"),
 ])
@@ -174,6 +177,14 @@ def test_mount_8_and_fstab(mount_helper, tmp_path, directory):
     assert result.returncode == 0, result.stderr
     assert is_mounted(directory) and (directory / ".zgroup").exists()
     assert run("umount", str(directory)).returncode == 0
+
+    # mount(8) hands on quotes and backslashes as they are.
+    for rule in ('filter="*,307,9"', r"filter=*\,307\,9"):
+        result = run("mount", "-t", "codecfs", str(DATA / "hdf5/filters_builtin.h5"), str(directory), "-o", f"ro,{rule},threads=2")
+        assert result.returncode == 0, result.stderr
+        chains = [xattr(path.parent, "_FilterOut") for path in directory.glob("*/.zarray")]
+        assert chains and set(chains) == {"307,9"}
+        assert run("umount", str(directory)).returncode == 0
 
     result = run("mount", "-t", "codecfs", "/nonexistent.nc", str(directory))
     assert result.returncode == 32 and "/nonexistent.nc" in result.stderr

@@ -101,6 +101,7 @@ class ZarrSource final : public Source {
 
   [[nodiscard]] const struct stat& status() const override { return store_.status(); }
   [[nodiscard]] std::string format() const override { return "Zarr v2"; }
+  [[nodiscard]] bool chains_for_numcodecs() const override { return true; }
   [[nodiscard]] Entry root() const override { return root_; }
 
   Result<std::vector<Entry>> list(ObjectId group) override {

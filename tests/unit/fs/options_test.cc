@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "filters/codec_json.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -16,6 +18,9 @@ TEST(Options, SplitsAtCommasThatAreNotEscaped) {
   EXPECT_EQ(split_options("a=1\\,2,b"), (std::vector<std::string>{"a=1,2", "b"}));
   EXPECT_EQ(split_options(",,a,"), (std::vector<std::string>{"a"}));
   EXPECT_TRUE(split_options("").empty());
+  EXPECT_EQ(split_options("filter=\"v,307,9\",b"), (std::vector<std::string>{"filter=v,307,9", "b"}));
+  EXPECT_EQ(split_options("a=\\\"1,b"), (std::vector<std::string>{"a=\"1", "b"}));
+  EXPECT_EQ(split_options("a=\"1,b"), (std::vector<std::string>{"a=1,b"}));
 }
 
 TEST(Options, ReadsSizes) {
@@ -48,6 +53,23 @@ TEST(Options, TakesTheFormOfMount8) {
   EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::print);
 }
 
+TEST(Options, TakesFilterRulesInBothForms) {
+  const auto rules_of = [](std::vector<const char*> words) {
+    const auto command = parse(std::move(words));
+    EXPECT_TRUE(command) << command.error().reason;
+    const auto spec = [&](const char* name) -> std::string {
+      const auto chain = command->options.rules.resolve(name);
+      return chain ? *filters::print_filter_spec(*chain) : "unchanged";
+    };
+    return spec("/v") + " " + spec("/g/w") + " " + spec("/x");
+  };
+  EXPECT_EQ(rules_of({"codecfs", "a", "b"}), "unchanged unchanged unchanged");
+  EXPECT_EQ(rules_of({"codecfs", "-F", "v&g/w,1,5|2", "-F", "v,307,9", "a", "b"}), "2|1,5|307,9 2|1,5 unchanged");
+  EXPECT_EQ(rules_of({"codecfs", "-F", "v,1,5", "a", "b", "-o", "ro,filter=g/w\\,307\\,9,cache=2M"}),
+            "1,5 307,9 unchanged");
+  EXPECT_EQ(rules_of({"mount.codecfs", "a", "b", "-o", "filter=\"*,1,5\",filter=v\\,none"}), " 1,5 1,5");
+}
+
 TEST(Options, NamesWhatIsWrong) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
       {{"codecfs", "-o", "nonsense", "a", "b"}, "nonsense"},
@@ -56,8 +78,13 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
       {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},
       {{"codecfs", "a"}, "usage"},
-      {{"codecfs", "-F", "*,307,9", "a", "b"}, "-F"},
-      {{"codecfs", "-o", "filter=*", "a", "b"}, "filter"},
+      {{"codecfs", "-F", "*,307,3.5", "a", "b"}, "-F: character 8 of \"*,307,3.5\": "},
+      {{"codecfs", "-F", "v,1", "-F", "v", "a", "b"}, "-F: at the end of \"v\": "},
+      {{"codecfs", "-o", "filter=*", "a", "b"}, "-o filter: at the end of \"*\": "},
+      {{"codecfs", "-o", "filter=v\\,307\\,9x", "a", "b"}, "-o filter: character 8 of \"v,307,9x\": "},
+      {{"codecfs", "-o", "filter=v,307", "a", "b"}, "filter"},
+      {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},
+      {{"mount.codecfs", "a", "b", "-o", "filter=*\\,nosuch"}, "-o filter: character 3 of"},
       {{"mount.codecfs", "a"}, "usage"},
       {{"mount.codecfs", "-x", "a", "b"}, "-x"},
       {{"mount.codecfs", "a", "b", "-o"}, "-o"},
