@@ -108,6 +108,12 @@ std::optional<std::vector<FilterStage>> FilterRules::resolve(std::string_view na
   return arrange_chain(std::move(chain));
 }
 
+std::vector<std::string> FilterRules::names() const {
+  std::vector<std::string> names;
+  for (const Rule& rule : rules_) names.insert(names.end(), rule.names.begin(), rule.names.end());
+  return names;
+}
+
 std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
   std::vector<FilterStage> arranged;
   for (FilterStage& stage : chain) {

@@ -97,6 +97,7 @@ Result<> run_mount(const Options& options) {
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source));
   const std::string format = source->format();
   Tree tree(std::move(source), {.cache_bytes = options.cache_bytes, .rules = options.rules});
+  tree.check_rules();
   Mount mount{tree, mountpoint};
 
   fuse_set_log_func(collect_message);

@@ -31,6 +31,20 @@ std::string full_name(const std::string& path) {
   return name.empty() ? "/" : name;
 }
 
+/// Why a full name is not that of a variable; empty where it is.
+std::string why_no_variable(Source& source, std::string_view name) {
+  Entry entry = source.root();
+  for (name.remove_prefix(1); !name.empty(); name.remove_prefix(std::min(name.find('/'), name.size() - 1) + 1)) {
+    if (entry.kind != EntryKind::group) return "there is no such variable";
+    Result<Entry> found = source.find(entry.object, escape_name(name.substr(0, name.find('/'))));
+    if (!found) return found.error().code == ENOENT ? "there is no such variable" : found.error().reason;
+    entry = *std::move(found);
+  }
+  if (entry.kind == EntryKind::group) return "this is a group, not a variable";
+  if (entry.kind == EntryKind::symlink) return fmt::format("this is a link to {}; name that", entry.target);
+  return {};
+}
+
 }  // namespace
 
 Tree::Tree(std::unique_ptr<Source> source, const Options& options)
@@ -230,6 +244,13 @@ std::optional<std::string> Tree::filter_out(const Node& node, const Variable& va
   const Result<std::string> spec = filters::print_filter_spec(*chain);
   if (!spec) return std::nullopt;
   return spec->empty() ? "none" : *spec;
+}
+
+void Tree::check_rules() {
+  for (const std::string& name : rules_.names()) {
+    const std::string problem = why_no_variable(dataset_.source(), name);
+    if (!problem.empty()) log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+  }
 }
 
 Result<std::vector<Xattr>> Tree::xattrs(Ino ino) {

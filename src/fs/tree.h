@@ -78,6 +78,8 @@ class Tree {
   Result<Slice> read(const OpenFile& file, off_t offset, size_t size);
 
   Result<std::vector<Xattr>> xattrs(Ino ino);
+  /// Warns in the log of filter rules for variables that are not there.
+  void check_rules();
   [[nodiscard]] struct statvfs filesystem() const;
 
   Stats& stats() { return stats_; }

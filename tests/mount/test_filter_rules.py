@@ -78,6 +78,19 @@ def test_rules_in_the_mount_options(mount, source):
     assert filter_out(at / "deflated") is None
 
 
+def test_a_rule_that_meets_nothing_is_told(mount, source):
+    rules = ["plain&/group/deep/v&a\\,b,1", "nothing,1", "group,1", "plain/x,1", "/group/no/v,none", "second name,1", "none"]
+    mounted = mount(source, rules=rules)
+    told = [line.split("filter rule for ")[1] for line in mounted.messages().splitlines() if "filter rule for" in line]
+    assert told == [
+        "/nothing: there is no such variable; the rule does nothing",
+        "/group: this is a group, not a variable; the rule does nothing",
+        "/plain/x: there is no such variable; the rule does nothing",
+        "/group/no/v: there is no such variable; the rule does nothing",
+        "/second name: this is a link to plain; name that; the rule does nothing",
+    ]
+
+
 @pytest.mark.parametrize("rule, says", [
     ("plain,307,3.5", 'character 12 of "plain,307,3.5": a number with a fraction or an exponent needs its type: add f or d'),
     ("plain", 'at the end of "plain"'),

@@ -3,6 +3,10 @@
 
 #include "filters/filter_spec.h"
 
+#include <dlfcn.h>
+
+#include <cstdlib>
+
 #include "support.h"
 
 namespace codecfs::filters {
@@ -364,6 +368,43 @@ TEST(FilterSpec, PrintedTextParsesBackToItself) {
       EXPECT_EQ((*again)[i].id, (*chain)[i].id);
       EXPECT_EQ((*again)[i].parameters, (*chain)[i].parameters);
     }
+  }
+}
+
+// netCDF-C's own parser, where its library is there, gives the same words for every well-formed constant.
+TEST(FilterSpec, AgreesWithNetcdf) {
+  using Parse = int(const char* text, unsigned* id, size_t* count, unsigned** parameters);
+  void* const library = dlopen("libnetcdf.so.19", RTLD_NOW | RTLD_LOCAL);
+  auto* const parse =
+      library == nullptr ? nullptr : reinterpret_cast<Parse*>(dlsym(library, "ncaux_h5filterspec_parse"));
+  if (parse == nullptr) GTEST_SKIP() << "no libnetcdf 4.9 here";
+
+  std::mt19937_64 random(11);
+  const auto pick = [&](std::initializer_list<const char*> choices) {
+    return choices.begin()[random() % choices.size()];
+  };
+  const auto digits = [&](unsigned bits) { return std::to_string(random() >> (64 - bits) >> random() % bits); };
+  for (int round = 0; round < 20000; ++round) {
+    std::string constant = pick({"", "-"});
+    switch (random() % 5) {
+      case 0: constant += digits(31) + pick({"", "u", "U", "b", "B", "ub", "s", "S", "US"}); break;
+      case 1: constant += digits(63) + pick({"l", "L"}); break;
+      case 2: constant = digits(64) + pick({"ul", "UL", "Ul"}); break;
+      case 3: constant = digits(32) + pick({"", "u"}); break;
+      default:
+        constant +=
+            digits(40) + "." + digits(50) + pick({"", "e-3", "E7", "e+12", "e-30"}) + pick({"f", "F", "d", "D"});
+    }
+    unsigned id = 0;
+    size_t count = 0;
+    unsigned* parameters = nullptr;
+    const std::string text = "307," + constant;
+    ASSERT_EQ(parse(text.c_str(), &id, &count, &parameters), 0) << text;
+    const Words theirs(parameters, parameters + count);
+    std::free(parameters);
+    const auto ours = parse_filter_spec(text);
+    ASSERT_TRUE(ours) << ours.error().reason;
+    ASSERT_EQ(ours->front().parameters, theirs) << text;
   }
 }
 
