@@ -24,7 +24,7 @@ static uint32_t get32(const unsigned char* at) {
 
 static size_t compress(size_t block, size_t nbytes, size_t* buf_size, void** buf) {
   if (block > nbytes) block = nbytes;
-  if (block == 0) return 0;
+  if (block == 0 || block > LZ4_MAX_INPUT_SIZE) return 0;
   const size_t blocks = (nbytes - 1) / block + 1;
   /* Blocks end up no larger than they were, but while LZ4 works on the last it wants its bound. */
   const size_t capacity = HEADER + nbytes + 4 * blocks + (size_t)LZ4_compressBound((int)block) - block;
@@ -53,8 +53,7 @@ static size_t decompress(size_t nbytes, size_t* buf_size, void** buf) {
   if (nbytes < HEADER) return 0;
   const uint64_t total = (uint64_t)get32(in) << 32 | get32(in + 4);
   const size_t block = get32(in + 8);
-  if (total == 0 || total > LARGEST_CHUNK || total / LONGEST_RATIO > nbytes || block == 0 || block > LZ4_MAX_INPUT_SIZE)
-    return 0;
+  if (total == 0 || total > LARGEST_CHUNK || total / LONGEST_RATIO > nbytes || block == 0) return 0;
   char* out = malloc((size_t)total);
   if (!out) return 0;
   size_t at = HEADER, done = 0;
@@ -63,10 +62,11 @@ static size_t decompress(size_t nbytes, size_t* buf_size, void** buf) {
     if (nbytes - at < 4) break;
     const size_t stored = get32(in + at);
     at += 4;
-    if (stored > nbytes - at || stored > LZ4_MAX_INPUT_SIZE) break;
+    if (stored > nbytes - at) break;
     if (stored == size)
       memcpy(out + done, in + at, size);
-    else if (LZ4_decompress_safe((const char*)in + at, out + done, (int)stored, (int)size) != (int)size)
+    else if (stored > LZ4_MAX_INPUT_SIZE || size > LZ4_MAX_INPUT_SIZE ||
+             LZ4_decompress_safe((const char*)in + at, out + done, (int)stored, (int)size) != (int)size)
       break;
     at += stored;
     done += size;
@@ -82,8 +82,7 @@ static size_t lz4_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_val
                          void** buf) {
   if (flags & H5Z_FLAG_REVERSE) return decompress(nbytes, buf_size, buf);
   const size_t block = cd_nelmts > 0 && cd_values[0] > 0 ? cd_values[0] : DEFAULT_BLOCK;
-  if (block > LZ4_MAX_INPUT_SIZE || nbytes > LARGEST_CHUNK) return 0;
-  return compress(block, nbytes, buf_size, buf);
+  return nbytes > LARGEST_CHUNK ? 0 : compress(block, nbytes, buf_size, buf);
 }
 
 static const H5Z_class2_t lz4_class = {H5Z_CLASS_T_VERS, LZ4_ID, 1, 1, "lz4", NULL, NULL, lz4_filter};

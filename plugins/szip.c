@@ -1,5 +1,10 @@
 /* szip as a plugin (HDF5's id 4), for NCZarr readers as deflate.c. A little-endian word with the size of the data, then
- * the stream. Parameters: options, pixels per block, bits per pixel, pixels per scanline. */
+ * the Rice-coded samples. Parameters: options, pixels (samples) per block, bits per pixel, pixels per scanline.
+ *
+ * Pixels of 32 and 64 bits are stored as byte planes of 8-bit samples; a scanline that is no whole number of blocks is
+ * padded to one. libaec's szip interface does that, and we encode with it; but where a stream ends early it returns
+ * whatever the memory held, so we decode with libaec itself. */
+#include <libaec.h>
 #include <string.h>
 #include <szlib.h>
 
@@ -21,24 +26,62 @@ static int good_parameters(size_t count, const unsigned* values, SZ_com_t* setti
   return 1;
 }
 
+/* Exactly size bytes of samples, or failure. */
+static int rice_decode(const unsigned char* in, size_t nbytes, unsigned char* out, size_t size,
+                       const SZ_com_t* settings, size_t blocks) {
+  const int planes = settings->bits_per_pixel >= 32;
+  struct aec_stream stream = {0};
+  stream.next_in = in;
+  stream.avail_in = nbytes;
+  stream.next_out = out;
+  stream.avail_out = size;
+  stream.bits_per_sample = planes ? 8 : (unsigned)settings->bits_per_pixel;
+  stream.block_size = (unsigned)settings->pixels_per_block;
+  stream.rsi = (unsigned)blocks;
+  stream.flags = ((settings->options_mask & SZ_MSB_OPTION_MASK) ? AEC_DATA_MSB : 0) |
+                 ((settings->options_mask & SZ_NN_OPTION_MASK) ? AEC_DATA_PREPROCESS : 0);
+  return aec_buffer_decode(&stream) == AEC_OK && stream.total_out == size;
+}
+
+static size_t decompress(const SZ_com_t* settings, size_t nbytes, size_t* buf_size, void** buf) {
+  const unsigned char* in = *buf;
+  if (nbytes <= SIZE_WORD) return 0;
+  const size_t size = (size_t)in[3] << 24 | (size_t)in[2] << 16 | (size_t)in[1] << 8 | in[0];
+  const size_t bits = (size_t)settings->bits_per_pixel, pixel = bits >= 32 ? bits / 8 : 1;
+  const size_t sample = bits >= 32 || bits <= 8 ? 1 : bits <= 16 ? 2 : 4;
+  const size_t block = (size_t)settings->pixels_per_block, scanline = (size_t)settings->pixels_per_scanline;
+  if (size == 0 || size % pixel != 0 || size % sample != 0) return 0;
+
+  const size_t blocks = (scanline + block - 1) / block;
+  const size_t line = scanline * sample, padded_line = blocks * block * sample, whole_lines = (size - 1) / line;
+  const size_t coded = whole_lines * padded_line + (size - whole_lines * line);
+  unsigned char* samples = malloc(coded);
+  if (!samples) return 0;
+  if (!rice_decode(in + SIZE_WORD, nbytes - SIZE_WORD, samples, coded, settings, blocks)) {
+    free(samples);
+    return 0;
+  }
+  for (size_t i = 1; i <= whole_lines; ++i) {
+    const size_t left = size - i * line;
+    memmove(samples + i * line, samples + i * padded_line, left < line ? left : line);
+  }
+  if (pixel == 1) return replace_buffer(buf, buf_size, samples, coded, size);
+
+  unsigned char* out = malloc(size);
+  if (out) {
+    const size_t count = size / pixel;
+    for (size_t byte = 0; byte < pixel; ++byte)
+      for (size_t i = 0; i < count; ++i) out[i * pixel + byte] = samples[byte * count + i];
+  }
+  free(samples);
+  return out ? replace_buffer(buf, buf_size, out, size, size) : 0;
+}
+
 static size_t szip_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_values[], size_t nbytes, size_t* buf_size,
                           void** buf) {
   SZ_com_t settings;
   if (!good_parameters(cd_nelmts, cd_values, &settings)) return 0;
-  unsigned char* in = *buf;
-  if (flags & H5Z_FLAG_REVERSE) {
-    if (nbytes <= SIZE_WORD) return 0;
-    const size_t size = (size_t)in[3] << 24 | (size_t)in[2] << 16 | (size_t)in[1] << 8 | in[0];
-    if (size == 0) return 0;
-    void* out = malloc(size);
-    if (!out) return 0;
-    size_t made = size;
-    if (SZ_BufftoBuffDecompress(out, &made, in + SIZE_WORD, nbytes - SIZE_WORD, &settings) != SZ_OK || made != size) {
-      free(out);
-      return 0;
-    }
-    return replace_buffer(buf, buf_size, out, size, size);
-  }
+  if (flags & H5Z_FLAG_REVERSE) return decompress(&settings, nbytes, buf_size, buf);
   if (nbytes == 0 || nbytes > UINT32_MAX) return 0;
   /* As in HDF5, a chunk that does not get smaller is none of an optional filter; else it needs room to grow. */
   size_t size = (flags & H5Z_FLAG_OPTIONAL) ? nbytes : nbytes + nbytes / 2 + 4096;
@@ -46,7 +89,7 @@ static size_t szip_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_va
   unsigned char* out = malloc(capacity);
   if (!out) return 0;
   for (int i = 0; i < SIZE_WORD; ++i) out[i] = (unsigned char)(nbytes >> (8 * i));
-  if (SZ_BufftoBuffCompress(out + SIZE_WORD, &size, in, nbytes, &settings) != SZ_OK || size == 0) {
+  if (SZ_BufftoBuffCompress(out + SIZE_WORD, &size, *buf, nbytes, &settings) != SZ_OK || size == 0) {
     free(out);
     return 0;
   }
