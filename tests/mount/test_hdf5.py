@@ -107,7 +107,7 @@ def check_file(m, path, tmp_path):
     group = zarr.open_group(str(m.path), "r")
     # External and virtual sources are named relative to the file.
     with h5py.File(path) as file:
-        netcdf = "_NCProperties" in file.attrs or any("_Netcdf4Dimid" in file[name].attrs for name in file)
+        netcdf = "_NCProperties" in file.attrs or any("_Netcdf4Dimid" in d.attrs for _, d in variables(file))
         check_attributes(json.loads((m.path / ".zattrs").read_text()), file.attrs, "/", netcdf)
         for name, dataset in variables(file):
             directory = m.path / shown_name(name)
