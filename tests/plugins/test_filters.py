@@ -2,6 +2,7 @@
 
 plugin_abi.Filter checks at every failure that the caller's buffer is still there, unchanged. A crash fails the test."""
 import bz2
+import ctypes
 import random
 import struct
 import zlib
@@ -10,7 +11,7 @@ import numcodecs
 import numpy
 import pytest
 
-from plugin_abi import OPTIONAL, SKIP_CHECKSUM, Filter, load
+from plugin_abi import OPTIONAL, SKIP_CHECKSUM, Filter, libc, load
 
 IDS = {"bzip2": 307, "zstd": 32015, "blosc": 32001, "lz4": 32004, "deflate": 1, "shuffle": 2, "fletcher32": 3, "szip": 4}
 PARAMETERS = {"bzip2": (9,), "zstd": (3,), "blosc": (2, 2, 4, 4000, 5, 1, 1), "lz4": (700,), "deflate": (6,),
@@ -62,6 +63,40 @@ def test_damage(name):
                 assert len(decoded) == len(data)  # the damage was in a byte that does not matter, such as a level
         for size in (1, 5, 12, 16, 17, 100, 5000):
             filter_.decode(source.randbytes(size), *parameters)
+
+
+def bytes_in_use():
+    """What malloc has given out, small blocks and mapped ones."""
+
+    class Mallinfo2(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks",
+                                                         "fsmblks", "uordblks", "fordblks", "keepcost")]
+
+    libc.mallinfo2.restype = Mallinfo2
+    info = libc.mallinfo2()
+    return info.uordblks + info.hblkhd
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_no_leaks(name):
+    """Neither success nor any failure keeps memory: 30 rounds would keep at least 30 buffers of 200 kB."""
+    filter_, parameters = Filter(name), PARAMETERS[name]
+    data = RANDOM[:2000] * 50 + RANDOM * 25
+    stored = filter_.encode(data, *parameters)
+    damaged = [stored[:len(stored) // 2], stored[:20], stored[:-30], stored[:1000] + bytes(50) + stored[1050:]]
+
+    def round_():
+        filter_.encode(data, *parameters)
+        filter_.encode(data, *parameters, flags=OPTIONAL)
+        filter_.decode(stored, *parameters)
+        for chunk in damaged:
+            filter_.decode(chunk, *parameters)
+
+    round_()
+    before = bytes_in_use()
+    for _ in range(30):
+        round_()
+    assert bytes_in_use() - before < 2_000_000
 
 
 def test_lying_sizes():

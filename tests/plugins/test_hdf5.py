@@ -88,6 +88,22 @@ def test_blosc_without_gain(tmp_path):
         assert same(read(tmp_path / "a.h5"), data)
 
 
+@pytest.mark.parametrize("filter_id, options", [(307, ()), (32015, ()), (32001, ()), (32004, (1000,))])
+def test_damaged_chunks_are_errors(tmp_path, filter_id, options):
+    """Reading such a chunk fails with HDF5's error; the chunks beside it are read."""
+    data = numpy.arange(20000, dtype="i4") // 50
+    write(tmp_path / "a.h5", data, (10000,), filter_id, options)
+    with h5py.File(tmp_path / "a.h5") as file:
+        chunk = file["x"].id.read_direct_chunk((0,))[1]
+    for damaged in [chunk[:-1], chunk[:len(chunk) // 2], chunk[:3], bytes(len(chunk)), b"\xff" * len(chunk), chunk[8:]]:
+        with h5py.File(tmp_path / "a.h5", "r+") as file:
+            file["x"].id.write_direct_chunk((0,), damaged)
+        with h5py.File(tmp_path / "a.h5") as file:
+            with pytest.raises(OSError):
+                file["x"][:10]
+            assert (file["x"][10000:] == data[10000:]).all()
+
+
 CODECS = [(307, (5,), numcodecs.BZ2(5)), (32015, (5,), numcodecs.Zstd(5)),
           *[(32001, (0, 0, 0, 0, 5, shuffle, code), numcodecs.Blosc(name, 5, shuffle))
             for shuffle in (0, 1, 2) for code, name in [(0, "blosclz"), (1, "lz4"), (2, "lz4hc"), (4, "zlib"), (5, "zstd")]]]
