@@ -259,11 +259,12 @@ bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) !=
 }  // namespace
 
 std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_view what) {
-  constexpr size_t kAround = 40;  // bytes shown before and behind
+  constexpr size_t kAround = 40;    // bytes shown before and behind,
+  constexpr size_t kCharacter = 3;  // and so many more to the bounds of a UTF-8 character
   size_t first = at > 2 * kAround ? at - kAround : 0;
-  while (first > 0 && !starts_character(text[first])) --first;
+  for (size_t i = 0; i < kCharacter && first > 0 && !starts_character(text[first]); ++i) --first;
   size_t last = text.size() - at > 2 * kAround ? at + kAround : text.size();
-  while (last < text.size() && !starts_character(text[last])) ++last;
+  for (size_t i = 0; i < kCharacter && last < text.size() && !starts_character(text[last]); ++i) ++last;
   std::string shown(text.substr(first, last - first));
   for (char& c : shown)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = is_space(c) ? ' ' : '?';  // stays one line

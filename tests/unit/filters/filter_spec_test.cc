@@ -344,6 +344,8 @@ TEST(FilterSpec, ShowsAPartOfALongText) {
   EXPECT_NE(message.find("...\": this is no type"), std::string::npos) << message;
   EXPECT_LT(message.size(), 250U);
   EXPECT_EQ(parse_filter_spec(text)->front().parameters.size(), 10000U);
+  // No character of UTF-8 begins in here.
+  EXPECT_LT(reason(parse_filter_spec(text + "x" + std::string(1000, '\xad'))).size(), 250U);
 }
 
 TEST(FilterSpec, ReadsFromAStart) {
