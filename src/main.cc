@@ -1,6 +1,8 @@
 // codecfs, and mount.codecfs where it is called by that name.
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "fs/options.h"
 #include "fs/session.h"
@@ -15,7 +17,9 @@ constexpr int kUsage = 1;
 constexpr int kMountFailed = 32;
 
 int report(const codecfs::Error& error, int code) {
-  std::fprintf(stderr, "codecfs: %s\n", error.reason.c_str());
+  std::string line = error.reason;
+  std::ranges::replace(line, '\n', ' ');  // a newline in a name: the message stays one line
+  std::fprintf(stderr, "codecfs: %s\n", line.c_str());
   return code;
 }
 

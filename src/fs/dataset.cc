@@ -11,7 +11,7 @@ namespace {
 
 Text make_text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
 
-constexpr int kMaxDepth = 256;  // of groups in groups: a path deeper than this is over PATH_MAX soon anyway
+constexpr int kMaxDepth = 1024;  // of groups in groups: a path deeper than this is over PATH_MAX soon anyway
 
 /// Gathers the metadata of a group and of all below it.
 class Consolidation {
@@ -35,7 +35,7 @@ class Consolidation {
   };
 
   Result<> collect(ObjectId group, const std::string& directory, int depth) {
-    if (depth > kMaxDepth) return fail(ELOOP, "{}: groups are nested deeper than {}", directory, kMaxDepth);
+    if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", directory, kMaxDepth);
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_.group_attributes(group));
     append_member(metadata_, directory + ".zgroup", zgroup_json());
     append_member(metadata_, directory + ".zattrs", zattrs_json(std::span(attributes)));

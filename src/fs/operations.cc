@@ -195,12 +195,18 @@ void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
   }
 }
 
+constexpr std::string_view kErrorXattr = "user._Error";
+
 void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   answer(request, ino, [&]() -> Result<> {
     const std::string_view wanted = name;
     if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
-    CODECFS_ASSIGN(const std::vector<Xattr> xattrs, tree_of(request).xattrs(ino));
-    for (const Xattr& xattr : xattrs) {
+    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
+    if (wanted == kErrorXattr && !view.error.empty()) {
+      reply_sized(request, view.error, size);
+      return {};
+    }
+    for (const Xattr& xattr : *view.stored) {
       if (xattr.name != wanted) continue;
       reply_sized(request, xattr.value, size);
       return {};
@@ -211,12 +217,13 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
 
 void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const std::vector<Xattr> xattrs, tree_of(request).xattrs(ino));
+    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
     std::string names;
-    for (const Xattr& xattr : xattrs) {
+    if (!view.error.empty()) names = std::string(kErrorXattr) + '\0';
+    for (const Xattr& xattr : *view.stored) {
       if (names.size() + xattr.name.size() + 1 > kMaxXattrList) {
         log::warning("inode {}: only some of its {} attributes fit into an xattr list; .zattrs has them all", ino,
-                     xattrs.size());
+                     view.stored->size());
         break;
       }
       names += xattr.name;

@@ -34,7 +34,9 @@ Result<> add_rule(Options& options, std::string_view option, const std::string& 
 const std::array kOwnOptions{
     OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
               [](Options& options, const std::string& value) -> Result<> {
-                CODECFS_ASSIGN(options.cache_bytes, parse_size(value));
+                const Result<uint64_t> bytes = parse_size(value);
+                if (!bytes) return fail(EINVAL, "-o cache={}: {}", value, bytes.error().reason);
+                options.cache_bytes = *bytes;
                 if (options.cache_bytes < kSmallestCache) return fail(EINVAL, "-o cache={}: at least 1M", value);
                 return {};
               }},
@@ -179,7 +181,7 @@ Result<uint64_t> parse_size(const std::string& text) {
   else if (!unit.empty())
     shift = 64;
   if (error != std::errc{} || shift == 64 || number > UINT64_MAX >> shift)
-    return fail(EINVAL, "{}: not a size (examples: 512K, 64M, 2G)", text);
+    return fail(EINVAL, "not a size (examples: 512K, 64M, 2G)");
   return number << shift;
 }
 

@@ -253,25 +253,36 @@ void Tree::check_rules() {
   }
 }
 
-Result<std::vector<Xattr>> Tree::xattrs(Ino ino) {
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
   const Node& node = *place.node;
-  std::vector<Xattr> list;
-  if (node.kind == NodeKind::symlink) return list;
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, place.chunk));
-    list = chunk_xattrs(info);
-  } else if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
+    return chunk_xattrs(info);
+  }
+  if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    list = variable_xattrs(*view, filter_out(node, *view->facts));
-  } else if (place.file == FileKind::itself && node.kind == NodeKind::group) {
+    return variable_xattrs(*view, filter_out(node, *view->facts));
+  }
+  if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
-    list = group_xattrs(attributes);
+    return group_xattrs(attributes);
+  }
+  return std::vector<Xattr>();
+}
+
+Result<XattrView> Tree::xattrs(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  XattrView view{xattrs_.get(ino), {}};
+  if (!view.stored) {
+    Result<std::vector<Xattr>> made = make_xattrs(place);
+    if (!made) note_error(ino, made.error());
+    view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
+    if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored);
   }
   const std::lock_guard lock(errors_mutex_);
   if (const auto found = errors_.find(ino); found != errors_.end())
-    list.insert(list.begin(), {"user._Error", found->second.substr(0, kMaxXattrValue)});
-  return list;
+    view.error = found->second.substr(0, kMaxXattrValue);
+  return view;
 }
 
 struct statvfs Tree::filesystem() const {

@@ -56,6 +56,11 @@ struct Slice {
   std::shared_ptr<const void> owner;
 };
 
+struct XattrView {
+  std::shared_ptr<const std::vector<Xattr>> stored;
+  std::string error;  // value of user._Error; empty where there is none
+};
+
 class Tree {
  public:
   struct Options {
@@ -77,7 +82,8 @@ class Tree {
   Result<std::unique_ptr<OpenFile>> open(Ino ino);
   Result<Slice> read(const OpenFile& file, off_t offset, size_t size);
 
-  Result<std::vector<Xattr>> xattrs(Ino ino);
+  /// Extended attributes. Where they cannot be read, there is still user._Error, which tells why.
+  Result<XattrView> xattrs(Ino ino);
   /// Warns in the log of filter rules for variables that are not there.
   void check_rules();
   [[nodiscard]] struct statvfs filesystem() const;
@@ -98,6 +104,7 @@ class Tree {
   /// user._FilterOut: what the filter rules make of a variable, "none" for no filters; nothing where no rule applies.
   [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
   Result<ChunkPtr> fill_chunk(const VariableView& view, ChunkKey key);
+  Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
 
@@ -107,6 +114,10 @@ class Tree {
   ChunkCache cache_;
   const filters::FilterRules rules_;
   std::once_flag told_placement_;
+
+  // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
+  // chunks.
+  LruMap<Ino, std::vector<Xattr>> xattrs_{16};
 
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes

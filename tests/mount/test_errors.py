@@ -178,3 +178,37 @@ def test_zarr_with_a_codec_that_nobody_knows(mount, tmp_path):
     assert json.loads((m.path / "v/_Codecs").read_text()) == [{"id": "notacodec", "level": 3}]
     assert not (m.path / "v/_Filter").exists()
     assert read_error(m.path / "v/0") == errno.EIO and "notacodec" in xattr(m.path / "v/0", "_Error")
+
+
+def test_damaged_metadata_still_tells_its_reason(mount, tmp_path):
+    """user._Error can be read exactly where nothing else can."""
+    import zarr
+    group = zarr.open_group(str(tmp_path / "z"), "w")
+    group.create_dataset("v", data=np.arange(20), chunks=10)
+    (tmp_path / "z/v/.zattrs").write_text("{broken")
+    m = mount(tmp_path / "z")
+    with pytest.raises(OSError) as caught:
+        os.listdir(m.path / "v")
+    assert caught.value.errno == errno.EIO
+    assert os.listxattr(m.path / "v") == ["user._Error"]
+    assert "JSON" in xattr(m.path / "v", "_Error") and ".zattrs" in xattr(m.path / "v", "_Error")
+
+
+def test_a_superblock_that_claims_a_huge_file(mount, tmp_path):
+    """libhdf5 then asks for gigabytes of metadata that are not there."""
+    path = tmp_path / "huge.h5"
+    with h5py.File(path, "w") as f:
+        for i in range(20):
+            f.create_dataset(f"v{i}", data=np.arange(3))
+    data = bytearray(path.read_bytes())
+    data[40:48] = (1 << 37).to_bytes(8, "little")  # end of file address of superblock 0
+    heap = data.index(b"HEAP")
+    data[heap + 8:heap + 16] = (1 << 33).to_bytes(8, "little")  # size of the root's name heap
+    path.write_bytes(data)
+    m = mount(path)
+    try:
+        os.listdir(m.path)
+    except OSError as error:
+        assert error.errno == errno.EIO and xattr(m.path, "_Error")
+    if not os.environ.get("CODECFS_SANITIZE"):
+        assert m.resident_peak() < 256 << 20

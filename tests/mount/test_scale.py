@@ -92,3 +92,17 @@ def test_ten_thousand_variables(mount, tmp_path):
     for i in range(0, 10_000, 997):
         assert (m.path / f"v{i}/0").read_bytes() == i.to_bytes(4, "little")
     subprocess.run(["ls", "-l", m.path], stdout=subprocess.DEVNULL, check=True)
+
+
+def test_ten_thousand_attributes(mount, tmp_path):
+    path = tmp_path / "attributes.h5"
+    with h5py.File(path, "w", libver="latest") as f:
+        d = f.create_dataset("v", data=np.arange(3))
+        for i in range(10_000):
+            d.attrs[f"a{i}"] = i
+    m = mount(path)
+    assert os.getxattr(m.path / "v", "user.a7777") == b"7777"
+    assert '"a9999": 9999' in (m.path / "v/.zattrs").read_text()
+    # The kernel's list of names ends at 64 KiB; what it holds can be read in time linear in their number.
+    text = subprocess.run(["getfattr", "-d", m.path / "v"], capture_output=True, text=True, check=True).stdout
+    assert len(text.splitlines()) > 5000

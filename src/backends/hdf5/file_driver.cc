@@ -121,6 +121,10 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   const auto have = static_cast<size_t>(count);
   if (have < size) {
     if (type == H5FD_MEM_DRAW) return -1;  // data that is not there is no zeros
+    // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it ask for gigabytes of
+    // nothing.
+    constexpr size_t kMostBeyondEnd = size_t{1} << 20;  // bytes
+    if (size - have > kMostBeyondEnd) return -1;
     std::memset(to + have, 0, size - have);
   }
   // Where the read and the superblock that we show overlap.
