@@ -88,8 +88,8 @@ void op_readlink(fuse_req_t request, fuse_ino_t ino) {
   });
 }
 
-OpenFile* file_of(fuse_file_info* info) { return reinterpret_cast<OpenFile*>(info->fh); }
-OpenDirectory* directory_of(fuse_file_info* info) { return reinterpret_cast<OpenDirectory*>(info->fh); }
+OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
+OpenDirectory* directory_of(fuse_file_info* info) { return OpenHandles<OpenDirectory>::at(info->fh); }
 
 void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   static std::once_flag tuned;
@@ -99,8 +99,9 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     info->keep_cache = !file->live;
     info->direct_io = file->live;
     info->noflush = 1;
-    info->fh = reinterpret_cast<uint64_t>(file.get());
-    if (fuse_reply_open(request, info) == 0) (void)file.release();  // else nobody will release it
+    Mount& mount = mount_of(request);
+    info->fh = mount.files.add(std::move(file));
+    if (fuse_reply_open(request, info) != 0) mount.files.close(info->fh);  // nobody else will
     return {};
   });
 }
@@ -114,15 +115,16 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
 }
 
 void op_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete file_of(info);
+  mount_of(request).files.close(info->fh);
   fuse_reply_err(request, 0);
 }
 
 void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, tree_of(request).open_directory(ino));
-    info->fh = reinterpret_cast<uint64_t>(directory.get());
-    if (fuse_reply_open(request, info) == 0) (void)directory.release();
+    Mount& mount = mount_of(request);
+    info->fh = mount.directories.add(std::move(directory));
+    if (fuse_reply_open(request, info) != 0) mount.directories.close(info->fh);
     return {};
   });
 }
@@ -175,7 +177,7 @@ void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
 }
 
 void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete directory_of(info);
+  mount_of(request).directories.close(info->fh);
   fuse_reply_err(request, 0);
 }
 

@@ -2,17 +2,52 @@
 // The FUSE operations: each takes a request apart, asks the Tree, and replies. This is the boundary where errors become
 // errno; nothing below knows FUSE, nothing above sees an exception.
 
+#include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 
 #include "fs/fuse_version.h"
 #include "fs/tree.h"
 
 namespace codecfs::fs {
 
+/// What the kernel holds open: it gives the pointer back with every request (fi->fh). When the mount ends under open
+/// files the kernel releases nothing, so what is left goes with the mount.
+template <class T>
+class OpenHandles {
+ public:
+  OpenHandles() = default;
+  OpenHandles(const OpenHandles&) = delete;
+  OpenHandles& operator=(const OpenHandles&) = delete;
+  ~OpenHandles() {
+    for (T* handle : open_) delete handle;
+  }
+  uint64_t add(std::unique_ptr<T> handle) {
+    const std::lock_guard lock(mutex_);
+    open_.insert(handle.get());
+    return reinterpret_cast<uint64_t>(handle.release());
+  }
+  static T* at(uint64_t number) { return reinterpret_cast<T*>(number); }
+  void close(uint64_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(at(number));
+    }
+    delete at(number);
+  }
+
+ private:
+  std::mutex mutex_;  // guards open_; the handles are used without it
+  std::unordered_set<T*> open_;
+};
+
 /// What the operations work on: the `userdata` of the session.
 struct Mount {
   Tree& tree;
   std::string mountpoint;  // absolute
+  OpenHandles<OpenFile> files{};
+  OpenHandles<OpenDirectory> directories{};
 };
 
 const fuse_lowlevel_ops& operations();
