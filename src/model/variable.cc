@@ -6,17 +6,17 @@
 #include <cstring>
 
 #include "base/endian.h"
+#include "model/fill.h"
 
 namespace codecfs {
-namespace {
 
-/// Repeats `element` all over `target`, by doubling what is there.
-void repeat(Bytes element, MutableBytes target) {
+void repeat_element(Bytes element, MutableBytes target) {
   if (target.empty()) return;
   if (std::ranges::all_of(element, [](std::byte b) { return b == std::byte{0}; })) {
     std::memset(target.data(), 0, target.size());
     return;
   }
+  // By doubling what is there.
   size_t done = std::min(element.size(), target.size());
   std::memcpy(target.data(), element.data(), done);
   while (done < target.size()) {
@@ -25,6 +25,8 @@ void repeat(Bytes element, MutableBytes target) {
     done += count;
   }
 }
+
+namespace {
 
 /// vlen-utf8: the number of items as LE32, then the items.
 Result<Buffer> make_vlen_fill(const Variable& variable) {
@@ -36,7 +38,7 @@ Result<Buffer> make_vlen_fill(const Variable& variable) {
     return fail(ENOMEM, "a chunk of {} fill values is out of the question", count);
   CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size + 4));
   store_le(buffer.data(), static_cast<uint32_t>(count));
-  repeat(element, buffer.mutable_bytes().subspan(4));
+  repeat_element(element, buffer.mutable_bytes().subspan(4));
   return buffer;
 }
 
@@ -54,7 +56,7 @@ Result<Buffer> make_fill_chunk(const Variable& variable) {
   if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &size))
     return fail(ENOMEM, "a chunk of {} elements is out of the question", variable.grid.elements_per_chunk());
   CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
-  repeat(variable.fill, buffer.mutable_bytes());
+  repeat_element(variable.fill, buffer.mutable_bytes());
   return buffer;
 }
 

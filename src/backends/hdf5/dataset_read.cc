@@ -10,6 +10,7 @@
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "base/endian.h"
+#include "model/fill.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -20,16 +21,6 @@ constexpr uint64_t kSmallGrid = 1 << 16;
 constexpr uint64_t kSparse = 16;
 // Cells that are asked for before others get a turn with the library.
 constexpr uint64_t kCellsAtOnce = 1024;
-
-void fill_with(MutableBytes to, Bytes element) {
-  const bool zeros = std::ranges::all_of(element, [](std::byte byte) { return byte == std::byte{0}; });
-  if (zeros || element.empty()) {
-    std::ranges::fill(to, std::byte{0});
-    return;
-  }
-  for (size_t at = 0; at + element.size() <= to.size(); at += element.size())
-    std::memcpy(to.data() + at, element.data(), element.size());
-}
 
 std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& values, size_t rank) {
   std::array<hsize_t, H5S_MAX_RANK> dims{};
@@ -206,7 +197,7 @@ Result<Buffer> Dataset::read_piece(const Region& region) const {
   } else {
     CODECFS_TRY(read_at(offset_ + begin, inside));
   }
-  fill_with(piece.mutable_bytes().subspan(bytes), facts_.fill);
+  repeat_element(facts_.fill, piece.mutable_bytes().subspan(bytes));
   return piece;
 }
 
@@ -230,7 +221,7 @@ Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) 
 
 Result<Buffer> Dataset::read_by_library(const Region& region) const {
   CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
-  fill_with(chunk.mutable_bytes(), facts_.fill);
+  repeat_element(facts_.fill, chunk.mutable_bytes());
   const LibraryLock lock;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
