@@ -29,12 +29,15 @@ struct SizeBound {
   static SizeBound exactly(uint64_t bytes) { return {bytes, bytes}; }
 };
 
-/// A filter with its parameters read and checked, ready to decode. Immutable; used from many threads at once.
-struct Decoder {
+/// A filter with its parameters read and checked, ready for use. Immutable; used from many threads at once.
+struct Coder {
   /// Undoes the filter: from the bytes that the encoder gave to those that it took. `out` bounds the latter: a stream
   /// that would grow past it is EIO before memory is taken for it (sizes below it are checked by the pipeline). EIO for
   /// damaged data, ENOMEM. The reason does not name the filter.
   std::function<Result<Buffer>(Buffer in, const SizeBound& out)> decode = {};
+  /// Does it. EINVAL for data that the filter cannot encode so that it comes back the same, ENOTSUP where nobody can
+  /// with these parameters, ENOMEM. Empty: the filter can only be undone.
+  std::function<Result<Buffer>(Bytes in)> encode = {};
   /// Sizes that the encoder may give for what it takes. Empty: it keeps the size.
   std::function<SizeBound(const SizeBound& decoded)> encoded = {};
 };
@@ -46,10 +49,20 @@ std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes);
 /// For filters whose elements change their size.
 std::function<SizeBound(const SizeBound&)> resizes_elements(uint64_t decoded_size, uint64_t encoded_size);
 
+/// What a chunk is before the first filter encodes it, and after the last has decoded it.
+struct ChunkShape {
+  std::optional<uint64_t> bytes = {};  // exact decoded size; none where it depends on the data (object types)
+  DataType type = {};                  // of its elements
+  std::vector<uint64_t> shape = {};    // elements of the whole array, one number a dimension; empty for a scalar
+  std::vector<uint64_t> chunks = {};   // elements of a chunk, one number a dimension
+};
+
+ChunkShape shape_of_chunk(const Variable& variable);
+
 /// What a filter is told of where it stands.
 struct StageContext {
   const FilterStage& stage;
-  const DataType& type;  // of the elements of a decoded chunk
+  const ChunkShape& chunk;
 };
 
 struct Filter {
@@ -67,8 +80,13 @@ struct Filter {
   /// Empty: there is no such mapping.
   std::function<Json(std::span<const uint32_t> parameters)> codec_of = {};
 
-  /// Reads and checks the parameters of a stage. EINVAL. Empty: only libhdf5 can decode it.
-  std::function<Result<Decoder>(const StageContext&)> make_decoder = {};
+  /// The parameters that the encoder works with, made of those that a user gives or a codec's JSON has: what HDF5's
+  /// set_local and netCDF's NCZ_modify_parameters do. Parameters that are complete stay as they are. EINVAL. Empty: all
+  /// are given.
+  std::function<Result<std::vector<uint32_t>>(const StageContext&)> working_parameters = {};
+  /// Reads and checks the parameters of a stage, completing them where that is needed. EINVAL. Empty: only libhdf5 can
+  /// decode it.
+  std::function<Result<Coder>(const StageContext&)> make_coder = {};
 };
 
 using FilterPtr = std::shared_ptr<const Filter>;

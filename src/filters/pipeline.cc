@@ -31,14 +31,15 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
 struct Pipeline::Stage {
   std::string label;
   FilterPtr filter;
-  Decoder decoder;
+  Coder coder;
+  bool optional = false;
 
   [[nodiscard]] SizeBound encoded(const SizeBound& decoded) const {
-    return decoder.encoded ? decoder.encoded(decoded) : decoded;
+    return coder.encoded ? coder.encoded(decoded) : decoded;
   }
 
   Result<Buffer> decode(Buffer stored, const SizeBound& bound) const {
-    Result<Buffer> decoded = decoder.decode(std::move(stored), bound);
+    Result<Buffer> decoded = coder.decode(std::move(stored), bound);
     if (!decoded) return fail(decoded.error().code, "{}: {}", label, decoded.error().reason);
     if (bound.exact && decoded->size() != *bound.exact)
       return fail(EIO, "{}: decoded to {} bytes, not {}", label, decoded->size(), *bound.exact);
@@ -46,11 +47,29 @@ struct Pipeline::Stage {
       return fail(EIO, "{}: decoded to {} bytes, more than {}", label, decoded->size(), bound.max);
     return decoded;
   }
+
+  Result<Buffer> encode(Bytes in) const {
+    if (!coder.encode) return fail(ENOTSUP, "{}: can only be read here", label);
+    Result<Buffer> out = coder.encode(in);
+    if (!out) return fail(out.error().code, "{}: {}", label, out.error().reason);
+    // What decode() would refuse must not be stored.
+    const SizeBound bound = encoded(SizeBound::exactly(in.size()));
+    if (out->size() > bound.max || (bound.exact && out->size() != *bound.exact))
+      return fail(EIO, "{}: made {} bytes of {}", label, out->size(), in.size());
+    return out;
+  }
+
+  /// Whether the encoded size depends on the data, so that leaving the filter out may be the better choice.
+  [[nodiscard]] bool compresses() const { return !encoded(SizeBound::exactly(1 << 20)).exact; }
 };
+
+ChunkShape shape_of_chunk(const Variable& variable) {
+  return {variable.chunk_bytes, variable.type, variable.grid.shape(), variable.grid.chunks()};
+}
 
 bool only_in_libhdf5(uint32_t id) {
   const FilterPtr filter = find_by_id(id);
-  return filter != nullptr && !filter->make_decoder;
+  return filter != nullptr && !filter->make_coder;
 }
 
 Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
@@ -62,10 +81,11 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     made->filter = find_for(stage);
     made->label = label_of(stage, made->filter.get());
     if (made->filter == nullptr) return fail(EIO, "{} is not known here", made->label);
-    if (!made->filter->make_decoder) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
-    Result<Decoder> decoder = made->filter->make_decoder({stage, chunk.type});
-    if (!decoder) return fail(decoder.error().code, "{}: {}", made->label, decoder.error().reason);
-    made->decoder = *std::move(decoder);
+    if (!made->filter->make_coder) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
+    Result<Coder> coder = made->filter->make_coder({stage, chunk});
+    if (!coder) return fail(coder.error().code, "{}: {}", made->label, coder.error().reason);
+    made->coder = *std::move(coder);
+    made->optional = stage.optional;
     pipeline.stages_.push_back(std::move(made));
   }
   return pipeline;
@@ -98,6 +118,26 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   return fail(ENOMEM, "no memory to decode a chunk");
 } catch (const std::exception& e) {
   return fail(EIO, "a chunk cannot be decoded: {}", e.what());
+}
+
+Result<EncodedChunk> Pipeline::encode(Buffer chunk) const try {
+  if (chunk_.bytes && chunk.size() != *chunk_.bytes)
+    return fail(EINVAL, "a chunk has {} bytes, not {}", *chunk_.bytes, chunk.size());
+  EncodedChunk encoded{std::move(chunk), 0};
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = *stages_[i];
+    Result<Buffer> out = stage.encode(encoded.bytes.bytes());
+    if (!out && (!stage.optional || out.error().code == ENOMEM)) return pass_on(out);
+    if (out && !(stage.optional && stage.compresses() && out->size() >= encoded.bytes.size()))
+      encoded.bytes = *std::move(out);
+    else
+      encoded.filter_mask |= uint32_t{1} << i;
+  }
+  return encoded;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to encode a chunk");
+} catch (const std::exception& e) {
+  return fail(EIO, "a chunk cannot be encoded: {}", e.what());
 }
 
 }  // namespace codecfs::filters

@@ -9,19 +9,20 @@
 
 #include "base/buffer.h"
 #include "base/result.h"
+#include "filters/filter.h"
 #include "model/variable.h"
 
 namespace codecfs::filters {
 
-/// What a chunk is before the first filter encodes it, and after the last has decoded it.
-struct ChunkShape {
-  std::optional<uint64_t> bytes;  // exact decoded size; none where it depends on the data (object types)
-  DataType type;                  // of its elements
-};
-
 /// True for filters that no code but libhdf5's own can undo (n-bit, scale-offset): such chunks take the way through
 /// H5Dread.
 bool only_in_libhdf5(uint32_t id);
+
+/// A chunk as it is stored.
+struct EncodedChunk {
+  Buffer bytes;
+  uint32_t filter_mask = 0;  // bit i set: filter i was not applied
+};
 
 class Pipeline {
  public:
@@ -33,6 +34,11 @@ class Pipeline {
   /// the chunk's size: a stage that gives more than its input can have been is EIO, as is a final size other than
   /// ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
+
+  /// Applies the filters, first to last, to a chunk of ChunkShape::bytes bytes. A filter that is optional is left out
+  /// where it fails, or where it compresses and the chunk did not become smaller, as HDF5 does; Zarr has no such
+  /// filters. EINVAL and ENOTSUP with a reason that names the filter, ENOMEM.
+  Result<EncodedChunk> encode(Buffer chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }
 

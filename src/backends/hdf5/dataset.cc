@@ -228,7 +228,7 @@ Result<> Dataset::choose_road(hid_t properties) {
   if (facts_.storage == Storage::chunked) {
     direct_ = plain && !only_library;
     if (!direct_) return {};
-    auto pipeline = filters::Pipeline::make(facts_.filters, {facts_.chunk_bytes, facts_.type});
+    auto pipeline = filters::Pipeline::make(facts_.filters, filters::shape_of_chunk(facts_));
     if (pipeline) {
       pipeline_ = std::move(*pipeline);
     } else {

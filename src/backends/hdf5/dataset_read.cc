@@ -179,7 +179,7 @@ Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
   for (size_t i = 0; i < facts_.filters.size(); ++i)
     if (i >= 32 || (filter_mask >> i & 1) == 0) applied.push_back(facts_.filters[i]);
   if (applied.size() == facts_.filters.size()) return std::unexpected(*pipeline_error_);
-  CODECFS_ASSIGN(const filters::Pipeline pipeline, filters::Pipeline::make(applied, {facts_.chunk_bytes, facts_.type}));
+  CODECFS_ASSIGN(const filters::Pipeline pipeline, filters::Pipeline::make(applied, filters::shape_of_chunk(facts_)));
   return pipeline.decode(std::move(stored));
 }
 

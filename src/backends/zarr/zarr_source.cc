@@ -293,7 +293,7 @@ class ZarrSource final : public Source {
         zarr::narrow_text(array->array);
     }
     if (!facts.unreadable) {
-      auto pipeline = filters::Pipeline::make(facts.filters, {.bytes = facts.chunk_bytes, .type = facts.type});
+      auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
       if (pipeline) {
         array->pipeline = std::move(*pipeline);
       } else {

@@ -10,10 +10,10 @@ Filter astype() {
   return {
       .name = "astype",
       .codec = "astype",
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const ElementTypes types,
                        read_element_types(context.stage.codec, "decode_dtype", "encode_dtype"));
-        return make_cast_decoder(types);
+        return make_cast_coder(types);
       },
   };
 }

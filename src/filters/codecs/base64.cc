@@ -31,9 +31,7 @@ Filter base64() {
   return {
       .name = "base64",
       .codec = "base64",
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = encoded};
-      },
+      .make_coder = [](const StageContext&) -> Result<Coder> { return Coder{.decode = decode, .encoded = encoded}; },
   };
 }
 

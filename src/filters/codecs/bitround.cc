@@ -10,8 +10,8 @@ Filter bitround() {
   return {
       .name = "bitround",
       .codec = "bitround",
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; }, .encoded = {}};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; }, .encoded = {}};
       },
   };
 }

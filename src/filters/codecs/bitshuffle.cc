@@ -137,7 +137,7 @@ Result<Settings> read_settings(const StageContext& context) {
   const auto& parameters = context.stage.parameters;
   const auto at = [&](size_t i) -> size_t { return i < parameters.size() ? parameters[i] : 0; };
   Settings settings;
-  settings.element = at(2) == 0 ? context.type.size : at(2);
+  settings.element = at(2) == 0 ? context.chunk.type.size : at(2);
   if (settings.element == 0 || settings.element > kMaxElement)
     return fail(EINVAL, "elements of {} bytes", settings.element);
   settings.block = at(3) == 0 ? default_block(settings.element) : at(3);
@@ -158,11 +158,10 @@ Filter bitshuffle() {
       .id = 32008,
       .name = "bitshuffle",
       .aliases = {"bshuf"},
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const Settings settings, read_settings(context));
-        return Decoder{
-            .decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
-            .encoded = compressed_size};
+        return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
+                     .encoded = compressed_size};
       },
   };
 }

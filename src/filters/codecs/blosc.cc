@@ -78,8 +78,8 @@ Filter blosc() {
       .library = std::string("blosc ") + blosc_get_version_string(),
       .parameters_of = parameters_of,
       .codec_of = codec_of,
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

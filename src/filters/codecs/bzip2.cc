@@ -82,8 +82,8 @@ Filter bzip2() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "bz2"}, {"level", parameters.empty() ? 9 : parameters[0]}};
       },
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

@@ -8,6 +8,6 @@
 namespace codecfs::filters::codecs {
 
 /// EINVAL for what is no number type.
-Result<Decoder> make_cast_decoder(const ElementTypes& types);
+Result<Coder> make_cast_coder(const ElementTypes& types);
 
 }  // namespace codecfs::filters::codecs

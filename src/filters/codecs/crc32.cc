@@ -13,9 +13,9 @@ Filter crc32() {
       .name = "crc32",
       .codec = "crc32",
       .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
-        return make_checksum_decoder(context, "start",
-                                     [](const void* data, size_t size) { return libdeflate_crc32(0, data, size); });
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        return make_checksum_coder(context, "start",
+                                   [](const void* data, size_t size) { return libdeflate_crc32(0, data, size); });
       },
   };
 }

@@ -54,8 +54,8 @@ Filter crc32c() {
   return {
       .name = "crc32c",
       .codec = "crc32c",
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
-        return make_checksum_decoder(context, "end", crc32c_of);
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        return make_checksum_coder(context, "end", crc32c_of);
       },
   };
 }

@@ -23,8 +23,8 @@ Filter deflate() {
         const auto level = parameters.empty() ? 6 : static_cast<int32_t>(parameters[0]);
         return {{"id", "zlib"}, {"level", level}};
       },
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::zlib, out); },
             .encoded = compressed_size};
       },

@@ -45,14 +45,14 @@ template <class Decoded, class Encoded>
 constexpr bool kSummable = (std::integral<Decoded> && std::integral<Encoded>) ||
                            (FloatElement<Decoded> && (FloatElement<Encoded> || std::integral<Encoded>));
 
-Result<Decoder> make_decoder(const StageContext& context) {
+Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
-  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Decoder> {
-    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
+  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
+    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
       if constexpr (kSummable<Decoded, Encoded>) {
-        return make_element_decoder(types, sum_up<Decoded, Encoded>);
+        return make_element_coder(types, sum_up<Decoded, Encoded>);
       } else {
         return fail(EINVAL, "numpy cannot sum dtype {} up to {}", print_json(print_dtype(types.encoded)),
                     print_json(print_dtype(types.decoded)));
@@ -63,6 +63,6 @@ Result<Decoder> make_decoder(const StageContext& context) {
 
 }  // namespace
 
-Filter delta() { return {.name = "delta", .codec = "delta", .make_decoder = make_decoder}; }
+Filter delta() { return {.name = "delta", .codec = "delta", .make_coder = make_coder}; }
 
 }  // namespace codecfs::filters::codecs

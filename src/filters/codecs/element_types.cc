@@ -32,7 +32,7 @@ Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_k
   return ElementTypes{*std::move(decoded), *std::move(encoded)};
 }
 
-Decoder make_element_decoder(ElementTypes types, ElementLoop loop) {
+Coder make_element_coder(ElementTypes types, ElementLoop loop) {
   auto encoded = resizes_elements(types.decoded.size, types.encoded.size);
   return {.decode = [types = std::move(types), loop = std::move(loop)](
                         Buffer in, const SizeBound&) { return decode_elements(std::move(in), types, loop); },

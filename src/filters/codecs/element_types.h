@@ -23,7 +23,7 @@ Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_k
 using ElementLoop = std::function<void(const std::byte* from, std::byte* to, size_t count)>;
 
 /// A decoder that runs `loop` over a chunk; in place where both types have the same size.
-Decoder make_element_decoder(ElementTypes types, ElementLoop loop);
+Coder make_element_coder(ElementTypes types, ElementLoop loop);
 
 /// `decode(Encoded) -> Decoded` for each element in turn.
 template <class Decoded, class Encoded, class Decode>

@@ -22,16 +22,16 @@ void decode(const std::byte* from, std::byte* to, size_t count, double scale, do
   });
 }
 
-Result<Decoder> make_decoder(const StageContext& context) {
+Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
   CODECFS_ASSIGN(const double scale, number_field(context.stage.codec, "scale"));
   CODECFS_ASSIGN(const double offset, number_field(context.stage.codec, "offset"));
   if (scale == 0) return fail(EINVAL, "\"scale\" is 0");
-  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Decoder> {
-    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Decoder> {
+  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
+    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
-      return make_element_decoder(types, [=](const std::byte* from, std::byte* to, size_t count) {
+      return make_element_coder(types, [=](const std::byte* from, std::byte* to, size_t count) {
         decode<Decoded, Encoded>(from, to, count, scale, offset);
       });
     });
@@ -41,7 +41,7 @@ Result<Decoder> make_decoder(const StageContext& context) {
 }  // namespace
 
 Filter fixedscaleoffset() {
-  return {.name = "fixedscaleoffset", .codec = "fixedscaleoffset", .make_decoder = make_decoder};
+  return {.name = "fixedscaleoffset", .codec = "fixedscaleoffset", .make_coder = make_coder};
 }
 
 }  // namespace codecfs::filters::codecs

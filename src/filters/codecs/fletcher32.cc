@@ -96,9 +96,9 @@ Filter fletcher32() {
       .codec = "fletcher32",
       .parameters_of = [](const Json&, uint64_t) -> Result<std::vector<uint32_t>> { return std::vector<uint32_t>{}; },
       .codec_of = [](std::span<const uint32_t>) -> Json { return {{"id", "fletcher32"}}; },
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = [](Buffer in, const SizeBound&) { return verify(std::move(in)); },
-                       .encoded = adds_bytes(4)};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = [](Buffer in, const SizeBound&) { return verify(std::move(in)); },
+                     .encoded = adds_bytes(4)};
       },
   };
 }

@@ -13,8 +13,8 @@ Filter gzip() {
       .name = "numcodecs.gzip",
       .codec = "gzip",
       .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::gzip, out); },
             .encoded = compressed_size};
       },

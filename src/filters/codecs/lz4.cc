@@ -47,8 +47,8 @@ Filter lz4() {
       .id = 32004,
       .name = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

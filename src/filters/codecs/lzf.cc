@@ -33,8 +33,8 @@ Filter lzf() {
       .id = 32000,
       .name = "lzf",
       .library = fmt::format("liblzf {}.{}", LZF_VERSION >> 8, LZF_VERSION & 0xff),
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

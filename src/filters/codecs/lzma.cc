@@ -146,16 +146,16 @@ Filter lzma() {
       .aliases = {"xz"},
       .codec = "lzma",
       .library = std::string("liblzma ") + lzma_version_string(),
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const int64_t number, integer_field(context.stage.codec, "format", 1, 0, 3));
         const auto format = static_cast<Format>(number);
         std::shared_ptr<const RawChain> chain;
         if (format == Format::raw) {
           CODECFS_ASSIGN(chain, read_chain(context.stage.codec));
         }
-        return Decoder{.decode = [format, chain](const Buffer& in,
-                                                 const SizeBound& out) { return decode(in, format, chain.get(), out); },
-                       .encoded = compressed_size};
+        return Coder{.decode = [format, chain](const Buffer& in,
+                                               const SizeBound& out) { return decode(in, format, chain.get(), out); },
+                     .encoded = compressed_size};
       },
   };
 }

@@ -34,8 +34,8 @@ Filter numcodecs_lz4() {
       .name = "numcodecs.lz4",
       .codec = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

@@ -32,9 +32,7 @@ Filter packbits() {
   return {
       .name = "packbits",
       .codec = "packbits",
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = encoded};
-      },
+      .make_coder = [](const StageContext&) -> Result<Coder> { return Coder{.decode = decode, .encoded = encoded}; },
   };
 }
 

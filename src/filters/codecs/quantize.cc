@@ -10,9 +10,9 @@ Filter quantize() {
   return {
       .name = "quantize",
       .codec = "quantize",
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
-        return make_cast_decoder(types);
+        return make_cast_coder(types);
       },
   };
 }

@@ -39,11 +39,11 @@ Filter shuffle() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "shuffle"}, {"elementsize", parameters.empty() ? 0 : parameters[0]}};
       },
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;
-        const size_t size = parameters.empty() || parameters[0] == 0 ? context.type.size : parameters[0];
-        return Decoder{.decode = [size](Buffer in, const SizeBound&) { return unshuffle(std::move(in), size); },
-                       .encoded = {}};
+        const size_t size = parameters.empty() || parameters[0] == 0 ? context.chunk.type.size : parameters[0];
+        return Coder{.decode = [size](Buffer in, const SizeBound&) { return unshuffle(std::move(in), size); },
+                     .encoded = {}};
       },
   };
 }

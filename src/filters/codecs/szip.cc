@@ -125,11 +125,10 @@ Filter szip() {
                 {"mask", parameters.empty() ? 0 : parameters[0]},
                 {"pixels-per-block", parameters.size() < 2 ? 0 : parameters[1]}};
       },
-      .make_decoder = [](const StageContext& context) -> Result<Decoder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const Settings settings, read_settings(context.stage.parameters));
-        return Decoder{
-            .decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
-            .encoded = compressed_size};
+        return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
+                     .encoded = compressed_size};
       },
   };
 }

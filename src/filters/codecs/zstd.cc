@@ -34,8 +34,8 @@ Filter zstd() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "zstd"}, {"level", parameters.empty() ? 3 : static_cast<int32_t>(parameters[0])}};
       },
-      .make_decoder = [](const StageContext&) -> Result<Decoder> {
-        return Decoder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encoded = compressed_size};
       },
   };
 }

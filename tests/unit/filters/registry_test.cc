@@ -67,11 +67,11 @@ TEST(Registry, AStageMeansItsCodecBeforeItsId) {
 }
 
 TEST(Registry, TakesNewFiltersOnce) {
-  const auto identity = [](const StageContext&) -> Result<Decoder> {
-    return Decoder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; }};
+  const auto identity = [](const StageContext&) -> Result<Coder> {
+    return Coder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; }};
   };
   ASSERT_TRUE(
-      register_filter({.id = 40123, .name = "test.identity", .codec = "test-identity", .make_decoder = identity}));
+      register_filter({.id = 40123, .name = "test.identity", .codec = "test-identity", .make_coder = identity}));
   const ByteVector data = random_bytes(10);
   EXPECT_EQ(decode({stage(40123)}, chunk_of(10), data), data);
   EXPECT_EQ(decode(zarr_chain(R"([{"id": "test-identity"}])"), chunk_of(10), data), data);
@@ -90,14 +90,14 @@ TEST(Registry, TakesNewFiltersOnce) {
 // Output of a foreign decoder is not trusted.
 TEST(Registry, AFilterThatGivesTheWrongSizeIsCaught) {
   ASSERT_TRUE(register_filter(
-      {.id = 40125, .name = "test.doubles", .make_decoder = [](const StageContext&) -> Result<Decoder> {
-         return Decoder{.decode = [](const Buffer& in, const SizeBound&) { return Buffer::allocate(in.size() * 2); }};
+      {.id = 40125, .name = "test.doubles", .make_coder = [](const StageContext&) -> Result<Coder> {
+         return Coder{.decode = [](const Buffer& in, const SizeBound&) { return Buffer::allocate(in.size() * 2); }};
        }}));
   EXPECT_EQ(reason(decode({stage(40125)}, chunk_of(10), random_bytes(10))),
             "filter 40125 (test.doubles): decoded to 20 bytes, not 10");
   ASSERT_TRUE(
-      register_filter({.id = 40126, .name = "test.throws", .make_decoder = [](const StageContext&) -> Result<Decoder> {
-                         return Decoder{.decode = [](const Buffer&, const SizeBound&) -> Result<Buffer> {
+      register_filter({.id = 40126, .name = "test.throws", .make_coder = [](const StageContext&) -> Result<Coder> {
+                         return Coder{.decode = [](const Buffer&, const SizeBound&) -> Result<Buffer> {
                            throw std::runtime_error("oops");
                          }};
                        }}));
