@@ -34,8 +34,11 @@ static inline void* grow_output(void* data, size_t* capacity) {
   return moved;
 }
 
-/* The two functions by which HDF5 finds a filter in a library. */
+/* The two functions by which HDF5 finds a filter in a library, and a word to codecfs, which runs one call of a plugin at a
+ * time unless it finds this name: all of ours keep no state. */
 #define HDF5_FILTER_PLUGIN(filter_class)                                           \
+  PLUGIN_EXPORT extern const char codecfs_plugin_is_reentrant;                     \
+  const char codecfs_plugin_is_reentrant = 1;                                      \
   PLUGIN_EXPORT H5PL_type_t H5PLget_plugin_type(void) { return H5PL_TYPE_FILTER; } \
   PLUGIN_EXPORT const void* H5PLget_plugin_info(void) { return &(filter_class); }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "filters/plugins/plugins.h"
 #include "fs/options.h"
 #include "fs/session.h"
 
@@ -32,6 +33,10 @@ int main(int argc, char** argv) {
     std::fputs(command->text.c_str(), stdout);
     return 0;
   }
-  const Result<> mounted = codecfs::fs::run_mount(command->options);
+  Result<codecfs::filters::FilterRules> rules = codecfs::fs::set_up_filters(command->options);
+  if (!rules) return report(rules.error(), kUsage);
+  if (command->kind == Command::Kind::check) return 0;
+  const Result<> mounted = codecfs::fs::run_mount(command->options, *std::move(rules));
+  codecfs::filters::finalize_plugins();
   return mounted ? 0 : report(mounted.error(), kMountFailed);
 }

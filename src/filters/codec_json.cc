@@ -26,12 +26,13 @@ Json generic_codec(const FilterStage& stage, const Filter* filter) {
 Json print_codec(const FilterStage& stage) {
   const FilterPtr filter = find_for(stage);
   if (!stage.codec.is_object()) {
-    if (filter == nullptr || !filter->codec_of) return generic_codec(stage, filter.get());
-    return filter->codec_of(stage.parameters);
+    Json codec = filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
+    return codec.is_null() ? generic_codec(stage, filter.get()) : codec;
   }
-  // As stored, but with the values of known members as numcodecs writes them: integers, the real element size.
+  // As stored, but with the values of known members as numcodecs writes them: integers, the real element size. What a
+  // plugin would write for its own codec is not known to be better than what is there.
   Json codec = stage.codec;
-  if (filter != nullptr && filter->codec_of && !stage.parameters.empty()) {
+  if (filter != nullptr && filter->codec_of && filter->codec_library.empty() && !stage.parameters.empty()) {
     const Json known = filter->codec_of(stage.parameters);
     for (const auto& [key, value] : known.items()) codec[key] = value;
   }

@@ -71,13 +71,17 @@ struct Filter {
   std::vector<std::string> aliases = {};  // lower case
   std::string codec = {};                 // numcodecs id (case-sensitive); empty: none
   std::string library = {};               // "zstd 1.5.4": what decodes it, empty where it is our own code
-  bool reentrant = true;                  // may run in several threads at once
+  bool in_libhdf5 = false;                // only libhdf5's own code can undo it (n-bit, scale-offset)
+  std::string hdf5_library = {};          // path of the plugin that brings make_coder; empty: built in
+  std::string codec_library = {};         // path of the plugin that brings the codec; empty: built in
+  bool decodes = true;                    // what the coders can do
+  bool encodes = true;
 
   /// HDF5 parameters for a codec's JSON, which is read liberally ("level": "5" is 5, what is missing takes numcodecs'
   /// default). `item_size`: bytes of an element, 0 if not fixed. EINVAL. Empty: there is no such mapping.
   std::function<Result<std::vector<uint32_t>>(const Json& codec, uint64_t item_size)> parameters_of = {};
-  /// The codec's JSON, as numcodecs writes it, for HDF5 parameters. Never fails: what is missing takes HDF5's default.
-  /// Empty: there is no such mapping.
+  /// The codec's JSON, as numcodecs writes it, for HDF5 parameters. What is missing takes HDF5's default;
+  /// null: a plugin does not understand the parameters. Empty: there is no such mapping.
   std::function<Json(std::span<const uint32_t> parameters)> codec_of = {};
 
   /// The parameters that the encoder works with, made of those that a user gives or a codec's JSON has: what HDF5's
@@ -91,13 +95,26 @@ struct Filter {
 
 using FilterPtr = std::shared_ptr<const Filter>;
 
-/// Adds a filter to the known ones. EINVAL without a name, EEXIST where its id, codec or one of its names is taken.
+/// Adds a filter to the known ones, as the built-in filters and those of plugins are. EINVAL without a name, EEXIST
+/// where its id, codec or one of its names is taken.
 Result<> register_filter(Filter filter);
-/// These give null where none is known. Names are compared without regard to case and include the aliases.
+/// Forgets it, by its id; what uses it goes on doing so. ENOENT.
+Result<> unregister_filter(uint32_t id);
+/// `-o builtin=off`: forgets the built-in filters that a plugin can take the place of (all with an HDF5 id of their
+/// own), or the one with this name or id. ENOENT where there is no such one.
+void unregister_built_in();
+Result<> unregister_built_in(std::string_view name_or_id);
+
+/// These give null where none is known; before that, plugins are searched for. Names are compared without regard to
+/// case and include the aliases.
 FilterPtr find_by_id(uint32_t id);
 FilterPtr find_by_codec(std::string_view codec);
 FilterPtr find_by_name(std::string_view name);
-/// All that are known, by id, then by name.
+/// The same among what is registered by now.
+FilterPtr find_registered(uint32_t id);
+FilterPtr find_registered(std::string_view codec);
+bool is_registered_name(std::string_view name);
+/// All that are known by now, by id, then by name.
 std::vector<FilterPtr> list();
 
 /// The filter that a stage means: by its codec where it has one (also in the form "hdf5:32004"), else by its id.

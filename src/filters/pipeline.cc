@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "filters/filter.h"
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::filters {
 namespace {
@@ -24,6 +25,13 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
   }
   const std::string& name = filter != nullptr ? filter->name : stage.name;
   return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
+}
+
+/// Where plugins were looked for, for the reason of an error.
+std::string searched() {
+  const std::vector<std::string> directories = searched_directories();
+  if (directories.empty()) return "no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)";
+  return fmt::format("searched {}", fmt::join(directories, ", "));
 }
 
 }  // namespace
@@ -69,7 +77,7 @@ ChunkShape shape_of_chunk(const Variable& variable) {
 
 bool only_in_libhdf5(uint32_t id) {
   const FilterPtr filter = find_by_id(id);
-  return filter != nullptr && !filter->make_coder;
+  return filter != nullptr && filter->in_libhdf5;
 }
 
 Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
@@ -80,9 +88,18 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     auto made = std::make_shared<Stage>();
     made->filter = find_for(stage);
     made->label = label_of(stage, made->filter.get());
-    if (made->filter == nullptr) return fail(EIO, "{} is not known here", made->label);
-    if (!made->filter->make_coder) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
-    Result<Coder> coder = made->filter->make_coder({stage, chunk});
+    if (made->filter == nullptr) return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, searched());
+    if (made->filter->in_libhdf5) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
+    if (!made->filter->make_coder)
+      return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
+                  made->filter->codec_library, made->filter->id, searched());
+    FilterStage complete = stage;
+    if (made->filter->working_parameters) {
+      Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, chunk});
+      if (!parameters) return fail(parameters.error().code, "{}: {}", made->label, parameters.error().reason);
+      complete.parameters = *std::move(parameters);
+    }
+    Result<Coder> coder = made->filter->make_coder({complete, chunk});
     if (!coder) return fail(coder.error().code, "{}: {}", made->label, coder.error().reason);
     made->coder = *std::move(coder);
     made->optional = stage.optional;

@@ -4,10 +4,12 @@
 #include <charconv>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "filters/filter.h"
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::filters {
 
@@ -46,6 +48,12 @@ class Registry {
   }
 
   template <class Predicate>
+  size_t remove(Predicate predicate) {
+    const std::unique_lock lock(mutex_);
+    return std::erase_if(filters_, [&](const FilterPtr& f) { return predicate(*f); });
+  }
+
+  template <class Predicate>
   FilterPtr find(Predicate predicate) const {
     const std::shared_lock lock(mutex_);
     const auto found = std::ranges::find_if(filters_, [&](const FilterPtr& f) { return predicate(*f); });
@@ -73,23 +81,55 @@ Registry& registry() {
   return instance;
 }
 
+/// Among what is registered; if need be, among plugins too.
+template <class Predicate>
+FilterPtr find_anywhere(Predicate predicate) {
+  const bool all = plugins_are_loaded();
+  FilterPtr found = registry().find(predicate);
+  if (found != nullptr || all) return found;
+  load_plugins();
+  return registry().find(predicate);
+}
+
+auto with_id(uint32_t id) {
+  return [id](const Filter& f) { return id != 0 && f.id == id; };
+}
+auto with_codec(std::string_view codec) {
+  return [codec](const Filter& f) { return !codec.empty() && f.codec == codec; };
+}
+auto with_name(std::string_view name) {
+  return [name](const Filter& f) { return has_name(f, name); };
+}
+
+bool may_come_from_plugin(const Filter& f) {
+  return f.id != 0 && f.make_coder && f.hdf5_library.empty() && !f.in_libhdf5;
+}
+
 }  // namespace
 
 Result<> register_filter(Filter filter) { return registry().add(std::move(filter)); }
 
-FilterPtr find_by_id(uint32_t id) {
-  if (id == 0) return nullptr;
-  return registry().find([&](const Filter& f) { return f.id == id; });
+Result<> unregister_filter(uint32_t id) {
+  if (registry().remove(with_id(id)) == 0) return fail(ENOENT, "filter {} is not known", id);
+  return {};
 }
 
-FilterPtr find_by_codec(std::string_view codec) {
-  if (codec.empty()) return nullptr;
-  return registry().find([&](const Filter& f) { return f.codec == codec; });
+void unregister_built_in() { registry().remove(may_come_from_plugin); }
+
+Result<> unregister_built_in(std::string_view name_or_id) {
+  const size_t removed = registry().remove([&](const Filter& f) {
+    return may_come_from_plugin(f) && (has_name(f, name_or_id) || name_or_id == std::to_string(f.id));
+  });
+  if (removed == 0) return fail(ENOENT, "{} is no built-in filter that a plugin can replace", name_or_id);
+  return {};
 }
 
-FilterPtr find_by_name(std::string_view name) {
-  return registry().find([&](const Filter& f) { return has_name(f, name); });
-}
+FilterPtr find_by_id(uint32_t id) { return find_anywhere(with_id(id)); }
+FilterPtr find_by_codec(std::string_view codec) { return find_anywhere(with_codec(codec)); }
+FilterPtr find_by_name(std::string_view name) { return find_anywhere(with_name(name)); }
+FilterPtr find_registered(uint32_t id) { return registry().find(with_id(id)); }
+FilterPtr find_registered(std::string_view codec) { return registry().find(with_codec(codec)); }
+bool is_registered_name(std::string_view name) { return registry().find(with_name(name)) != nullptr; }
 
 std::vector<FilterPtr> list() {
   std::vector<FilterPtr> all = registry().list();

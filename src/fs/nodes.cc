@@ -10,7 +10,8 @@ constexpr std::array kGroupFiles{NamedFile{".zgroup", FileKind::zgroup}, NamedFi
                                  NamedFile{".zmetadata", FileKind::zmetadata}};
 constexpr std::array kVariableFiles{NamedFile{".zarray", FileKind::zarray}, NamedFile{".zattrs", FileKind::zattrs},
                                     NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
-constexpr std::array kControlFiles{NamedFile{"log", FileKind::log}, NamedFile{"stats", FileKind::stats}};
+constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
+                                   NamedFile{"stats", FileKind::stats}};
 
 constexpr uint64_t kMaxSlots = uint64_t{1} << (63 - kLocalBits);  // inode numbers stay positive as off_t
 constexpr uint64_t kFirstChunk = static_cast<uint64_t>(FileKind::chunk);

@@ -45,6 +45,7 @@ enum class FileKind : uint8_t {
   codecs = 7,
   log = 8,
   stats = 9,
+  filters = 10,
   chunk = 16,  // and all above
 };
 

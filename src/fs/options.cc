@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <functional>
 #include <string_view>
 
 #include "backends/source.h"
 #include "filters/codec_json.h"
+#include "filters/filter.h"
+#include "filters/plugins/plugin_path.h"
+#include "filters/plugins/plugins.h"
 #include "fs/fuse_version.h"
 #include "version.h"
 
@@ -24,12 +28,6 @@ struct OwnOption {
   std::string_view help;
   Result<> (*set)(Options&, const std::string& value);
 };
-
-Result<> add_rule(Options& options, std::string_view option, const std::string& rule) {
-  const Result<> added = options.rules.add(rule);
-  if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
-  return {};
-}
 
 const std::array kOwnOptions{
     OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
@@ -48,9 +46,32 @@ const std::array kOwnOptions{
                   return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
                 return {};
               }},
-    OwnOption{
-        "filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
-        [](Options& options, const std::string& value) -> Result<> { return add_rule(options, "-o filter", value); }},
+    OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
+              [](Options& options, const std::string& value) -> Result<> {
+                options.rules.push_back({"-o filter", value});
+                return {};
+              }},
+    OwnOption{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
+              [](Options& options, const std::string& value) -> Result<> {
+                options.plugin_path += ":" + value;
+                return {};
+              }},
+    OwnOption{"builtin=off[:NAME...]", "take plugins instead of all built-in filters, or of these (names or ids)",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value == "on") return {};
+                if (value == "off") {
+                  options.builtin = false;
+                  return {};
+                }
+                if (!value.starts_with("off:") || value.ends_with(':'))
+                  return fail(EINVAL, "-o builtin={}: on, off, or off:NAME:NAME", value);
+                for (size_t at = 4; at <= value.size();) {
+                  const size_t end = std::min(value.find(':', at), value.size());
+                  options.not_builtin.push_back(value.substr(at, end - at));
+                  at = end + 1;
+                }
+                return {};
+              }},
 };
 
 // Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
@@ -143,7 +164,7 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
   command.options.source = positional[0];
   command.options.mountpoint = positional[1];
   CODECFS_TRY(apply_options(command.options, lists));
-  if (fake) command.kind = Command::Kind::print;  // all but the mount itself
+  if (fake) command.kind = Command::Kind::check;
   return command;
 }
 
@@ -231,9 +252,24 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   }
   if (options.source.empty() || options.mountpoint.empty())
     return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
-  for (const std::string& rule : rules) CODECFS_TRY(add_rule(options, "-F", rule));
+  for (std::string& rule : rules) options.rules.push_back({"-F", std::move(rule)});
   CODECFS_TRY(apply_options(options, lists));
   return command;
+}
+
+Result<filters::FilterRules> set_up_filters(const Options& options) {
+  filters::set_plugin_directories(filters::plugin_directories(options.plugin_path, secure_getenv("HDF5_PLUGIN_PATH")));
+  if (!options.builtin) filters::unregister_built_in();
+  for (const std::string& name : options.not_builtin) {
+    const Result<> removed = filters::unregister_built_in(name);
+    if (!removed && options.builtin) return fail(EINVAL, "-o builtin=off:{}: {}", name, removed.error().reason);
+  }
+  filters::FilterRules rules;
+  for (const auto& [option, text] : options.rules) {
+    const Result<> added = rules.add(text);
+    if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
+  }
+  return rules;
 }
 
 }  // namespace codecfs::fs

@@ -12,25 +12,38 @@
 namespace codecfs::fs {
 
 struct Options {
+  /// A filter rule as it was written. It may name filters of plugins, so it is read when those are known.
+  struct Rule {
+    std::string option;  // "-F" or "-o filter", for messages
+    std::string text;
+  };
+
   std::string source;
   std::string mountpoint;
   bool foreground = false;
   bool debug = false;                         // log every FUSE request
   uint64_t cache_bytes = uint64_t{64} << 20;  // -o cache=SIZE
   unsigned threads = 0;                       // -o threads=N, 0: as many as cores, at least 8
-  filters::FilterRules rules;                 // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
+  std::vector<Rule> rules;                    // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
+  std::string plugin_path;                    // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
+  bool builtin = true;                        // false: -o builtin=off
+  std::vector<std::string> not_builtin;       // -o builtin=off:NAME:NAME, names or ids
   std::vector<std::string> fuse;              // -o options that are handed to libfuse and the kernel
 };
 
 /// What a command line asks for.
 struct Command {
-  enum class Kind { mount, print } kind = Kind::mount;
-  Options options;   // of mount
+  enum class Kind { mount, check, print } kind = Kind::mount;
+  Options options;   // of mount, and of check: all but the mount itself (mount -f)
   std::string text;  // of print: --help, --version
 };
 
 /// EINVAL with a reason that names the argument.
 Result<Command> parse_command_line(int argc, const char* const* argv);
+
+/// Lets the process know where plugins are and which built-in filters they replace, and reads the rules. EINVAL with a
+/// reason that names the option.
+Result<filters::FilterRules> set_up_filters(const Options& options);
 
 /// Splits "a,b=1\,2,c" at commas; a backslash keeps the next character as it is. So do double quotes with all between
 /// them, as mount(8) hands on filter="v,307,9"; they are left out.

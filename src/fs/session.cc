@@ -92,11 +92,11 @@ std::string fuse_options(const Options& options) {
 
 }  // namespace
 
-Result<> run_mount(const Options& options) {
+Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source));
   const std::string format = source->format();
-  Tree tree(std::move(source), {.cache_bytes = options.cache_bytes, .rules = options.rules});
+  Tree tree(std::move(source), {.cache_bytes = options.cache_bytes, .rules = std::move(rules)});
   tree.check_rules();
   Mount mount{tree, mountpoint};
 

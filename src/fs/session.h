@@ -8,6 +8,7 @@ namespace codecfs::fs {
 
 /// Opens the source, mounts it, goes to the background (unless told otherwise) once the mount is there, serves until
 /// somebody unmounts it or SIGTERM, SIGINT or SIGHUP arrives, and unmounts. An error means that nothing was mounted.
-Result<> run_mount(const Options& options);
+/// `rules` are those of the options (set_up_filters).
+Result<> run_mount(const Options& options, filters::FilterRules rules);
 
 }  // namespace codecfs::fs

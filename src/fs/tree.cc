@@ -8,6 +8,7 @@
 #include "backends/names.h"
 #include "base/log.h"
 #include "filters/codec_json.h"
+#include "filters/filter_table.h"
 
 namespace codecfs::fs {
 namespace {
@@ -149,6 +150,7 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView&
 
 Result<Text> Tree::text_of(const Node& node, FileKind file) {
   switch (file) {
+    case FileKind::filters: return std::make_shared<const std::string>(filters::filter_table());
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_.print());
     case FileKind::zgroup: return Dataset::zgroup();

@@ -8,7 +8,7 @@
 
 #include "backends/hdf5/dataset.h"
 #include "backends/hdf5/hdf5_version.h"
-#include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/library_read.h"
 #include "base/endian.h"
 #include "model/fill.h"
 
@@ -222,7 +222,7 @@ Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) 
 Result<Buffer> Dataset::read_by_library(const Region& region) const {
   CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
   repeat_element(facts_.fill, chunk.mutable_bytes());
-  const LibraryLock lock;
+  const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
   if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
@@ -234,7 +234,7 @@ Result<Buffer> Dataset::read_by_library(const Region& region) const {
 Result<Buffer> Dataset::read_text(const Region& region) const {
   const uint64_t elements = facts_.grid.elements_per_chunk();
   std::vector<char*> texts(elements, nullptr);
-  const LibraryLock lock;
+  const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
   struct Reclaim {

@@ -4,6 +4,6 @@
 
 namespace codecfs::filters::codecs {
 
-Filter nbit() { return {.id = 5, .name = "nbit", .aliases = {"n-bit"}}; }
+Filter nbit() { return {.id = 5, .name = "nbit", .aliases = {"n-bit"}, .in_libhdf5 = true}; }
 
 }  // namespace codecfs::filters::codecs

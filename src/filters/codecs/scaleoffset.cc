@@ -4,6 +4,6 @@
 
 namespace codecfs::filters::codecs {
 
-Filter scaleoffset() { return {.id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}}; }
+Filter scaleoffset() { return {.id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}, .in_libhdf5 = true}; }
 
 }  // namespace codecfs::filters::codecs

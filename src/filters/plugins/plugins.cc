@@ -1,0 +1,200 @@
+#include "filters/plugins/plugins.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/log.h"
+#include "filters/filter.h"
+#include "filters/plugins/foreign_filter.h"
+#include "filters/plugins/plugin_library.h"
+#include "filters/plugins/plugin_path.h"
+#include "filters/plugins/plugin_probe.h"
+
+namespace codecfs::filters {
+namespace {
+
+using Finalizer = void (*)();
+
+class Search {
+ public:
+  PluginSearch found;
+  std::vector<Finalizer> finalizers;
+
+  void run(std::span<const std::string> directories) {
+    std::vector<std::string> paths;
+    for (const std::string& directory : directories) collect(directory, paths);
+    const std::vector<std::string> fates = probe_plugins(paths);
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (fates[i].empty())
+        load(paths[i]);
+      else
+        set_aside(paths[i], fates[i]);
+    }
+    for (const PluginLibrary& plugin : libraries_) take(plugin);
+    for (const PluginLibrary& plugin : libraries_)
+      for (const NCZ_codec_t& codec : plugin.defaults) halves_[codec.hdf5id].codec.try_emplace(plugin, codec);
+    for (const auto& [id, halves] : halves_) register_pair(id, halves);
+  }
+
+ private:
+  struct CodecHalf {
+    const PluginLibrary* plugin = nullptr;
+    const NCZ_codec_t* codec = nullptr;
+    void try_emplace(const PluginLibrary& from, const NCZ_codec_t& given) {
+      if (plugin == nullptr) *this = {&from, &given};
+    }
+  };
+  struct Halves {
+    const PluginLibrary* hdf5 = nullptr;
+    CodecHalf codec = {};
+  };
+
+  void set_aside(const std::string& path, std::string reason) {
+    log::warning("plugin {}: {}", path, reason);
+    found.set_aside.push_back({path, std::move(reason)});
+  }
+  /// For what is no fault of the library.
+  void not_needed(const std::string& path, std::string reason) { found.set_aside.push_back({path, std::move(reason)}); }
+
+  void collect(const std::string& directory, std::vector<std::string>& paths) {
+    const Result<std::vector<std::string>> files = plugin_files(directory);
+    if (!files) {
+      found.directories.push_back({directory, files.error().reason.substr(directory.size() + 2)});
+      return;
+    }
+    size_t plugins = 0;
+    for (const std::string& file : *files) {
+      if (!names_a_plugin_interface(file)) continue;
+      paths.push_back(file);
+      ++plugins;
+    }
+    found.directories.push_back({directory, fmt::format("{} plugin{}", plugins, plugins == 1 ? "" : "s")});
+  }
+
+  void load(const std::string& path) {
+    Result<PluginLibrary> plugin = open_plugin(path);
+    if (!plugin) return set_aside(path, plugin.error().reason);
+    for (const std::string& problem : plugin->problems) set_aside(path, problem);
+    libraries_.push_back(*std::move(plugin));
+  }
+
+  void take(const PluginLibrary& plugin) {
+    if (plugin.hdf5) {
+      Halves& halves = halves_[static_cast<uint32_t>(plugin.hdf5->id)];
+      if (halves.hdf5 == nullptr)
+        halves.hdf5 = &plugin;
+      else
+        not_needed(plugin.path, fmt::format("filter {}: {} comes first", plugin.hdf5->id, halves.hdf5->path));
+    }
+    for (const NCZ_codec_t& codec : plugin.codecs) {
+      CodecHalf& half = halves_[codec.hdf5id].codec;
+      if (half.plugin == nullptr)
+        half = {&plugin, &codec};
+      else
+        not_needed(plugin.path, fmt::format("codec '{}': {} comes first", codec.codecid, half.plugin->path));
+    }
+  }
+
+  void register_pair(uint32_t id, const Halves& halves) {
+    const FilterPtr known = find_registered(id);
+    Filter filter = known != nullptr ? *known : Filter{.id = id};
+    bool changed = false;
+    if (halves.hdf5 != nullptr) {
+      if (filter.make_coder) {
+        not_needed(halves.hdf5->path,
+                   fmt::format("filter {} is built in (-o builtin=off:{} takes the plugin)", id, id));
+      } else if (filter.in_libhdf5) {
+        not_needed(halves.hdf5->path, fmt::format("filter {} is libhdf5's own", id));
+      } else {
+        add_hdf5_half(filter, *halves.hdf5);
+        changed = true;
+      }
+    }
+    bool has_codec = false;
+    if (const auto& [plugin, codec] = halves.codec; plugin != nullptr) {
+      if (!filter.codec.empty()) {
+        not_needed(plugin->path, fmt::format("codec '{}' of filter {} is built in", codec->codecid, id));
+      } else if (const FilterPtr other = find_registered(codec->codecid)) {
+        not_needed(plugin->path,
+                   fmt::format("codec '{}' is that of filter {} ({}) already", codec->codecid, other->id, other->name));
+      } else {
+        add_codec_half(filter, *plugin, *codec);
+        has_codec = changed = true;
+      }
+    }
+    if (!changed) return;
+    if (filter.name.empty()) filter.name = name_for(id, halves);
+    if (known != nullptr) (void)unregister_filter(id);
+    if (Result<> registered = register_filter(std::move(filter)); !registered) {
+      log::warning("plugins of filter {}: {}", id, registered.error().reason);
+      return;
+    }
+    if (!has_codec) return;
+    const NCZ_codec_t& codec = *halves.codec.codec;
+    if (codec.NCZ_codec_initialize != nullptr) codec.NCZ_codec_initialize();
+    if (codec.NCZ_codec_finalize != nullptr) finalizers.push_back(codec.NCZ_codec_finalize);
+  }
+
+  /// What the plugin calls itself, unless that is taken.
+  static std::string name_for(uint32_t id, const Halves& halves) {
+    const char* told = halves.hdf5 != nullptr ? halves.hdf5->hdf5->name : halves.codec.codec->codecid;
+    std::string name = shown_name(told);
+    return name.empty() || is_registered_name(name) ? fmt::format("filter-{}", id) : name;
+  }
+
+  std::vector<PluginLibrary> libraries_;
+  std::map<uint32_t, Halves> halves_;  // into libraries_, which is complete by then
+};
+
+struct State {
+  std::mutex mutex;  // guards what follows; held while plugins are loaded
+  std::vector<std::string> directories;
+  PluginSearch found;
+  std::vector<Finalizer> finalizers;
+  std::atomic<bool> loaded = false;
+};
+
+State& state() {
+  static auto& instance = *new State;  // never destroyed, as the registry
+  return instance;
+}
+
+}  // namespace
+
+void set_plugin_directories(std::vector<std::string> directories) {
+  const std::lock_guard lock(state().mutex);
+  state().directories = std::move(directories);
+}
+
+std::vector<std::string> searched_directories() {
+  const std::lock_guard lock(state().mutex);
+  return state().directories;
+}
+
+bool plugins_are_loaded() { return state().loaded.load(std::memory_order_acquire); }
+
+void load_plugins() {
+  const std::lock_guard lock(state().mutex);
+  if (plugins_are_loaded()) return;
+  Search search;
+  search.run(state().directories);
+  state().found = std::move(search.found);
+  state().finalizers = std::move(search.finalizers);
+  state().loaded.store(true, std::memory_order_release);
+}
+
+void finalize_plugins() {
+  const std::lock_guard lock(state().mutex);
+  for (const Finalizer finalize : std::exchange(state().finalizers, {})) finalize();
+}
+
+PluginSearch plugin_search() {
+  const std::lock_guard lock(state().mutex);
+  return state().found;
+}
+
+}  // namespace codecfs::filters
