@@ -105,8 +105,16 @@ Result<> apply_option(Options& options, const std::string& option) {
 }
 
 Result<> apply_options(Options& options, const std::vector<std::string>& lists) {
-  for (const std::string& list : lists)
-    for (const std::string& option : split_options(list)) CODECFS_TRY(apply_option(options, option));
+  for (const std::string& list : lists) {
+    std::string_view rule;
+    for (const std::string& option : split_options(list)) {
+      const Result<> applied = apply_option(options, option);
+      if (!applied && !rule.empty())
+        return fail(EINVAL, "{}; if it is part of {}: there a comma is written \\,", applied.error().reason, rule);
+      if (!applied) return applied;
+      rule = option.starts_with("filter=") ? "-o filter" : "";
+    }
+  }
   return {};
 }
 

@@ -194,7 +194,8 @@ void add_codec_half(Filter& filter, const PluginLibrary& plugin, const NCZ_codec
 
 std::string shown_name(const char* name) {
   std::string shown;
-  for (const char* at = name; at != nullptr && *at != '\0' && shown.size() < 64; ++at)
+  // What follows a semicolon is where to read more.
+  for (const char* at = name; at != nullptr && *at != '\0' && *at != ';' && shown.size() < 64; ++at)
     shown += *at >= ' ' && *at < 127 ? *at : '?';
   while (shown.ends_with(' ')) shown.pop_back();
   return shown;

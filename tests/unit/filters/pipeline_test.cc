@@ -142,17 +142,96 @@ TEST(Pipeline, LyingHeaders) {
 }
 
 TEST(Pipeline, NamesWhatItDoesNotKnow) {
+  const std::string kNowhere = "no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)";
   const auto unknown = Pipeline::make({{stage(2, {4}), stage(32999)}}, chunk_of(100));
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, EIO);
-  EXPECT_EQ(unknown.error().reason, "filter 32999 is not known here");
+  EXPECT_EQ(unknown.error().reason, "filter 32999 is neither built in nor a plugin's: " + kNowhere);
   FilterStage named = stage(32999);
   named.name = "mine";
-  EXPECT_EQ(reason(Pipeline::make({{named}}, chunk_of(100))), "filter 32999 (mine) is not known here");
+  EXPECT_EQ(reason(Pipeline::make({{named}}, chunk_of(100))),
+            "filter 32999 (mine) is neither built in nor a plugin's: " + kNowhere);
   EXPECT_EQ(reason(Pipeline::make(zarr_chain(R"([{"id": "jpeg2k"}])"), chunk_of(100))),
-            "codec 'jpeg2k' is not known here");
+            "codec 'jpeg2k' is neither built in nor a plugin's: " + kNowhere);
   EXPECT_EQ(reason(Pipeline::make(zarr_chain(R"([{"id": "hdf5:32999", "parameters": [1]}])"), chunk_of(100))),
-            "filter 32999 is not known here");
+            "filter 32999 is neither built in nor a plugin's: " + kNowhere);
+}
+
+// Test filters for the way in: 40130 halves what begins with 0, grows the rest by a byte, and cannot do what begins
+// with 9. 40131 adds one byte to any data.
+void register_test_encoders() {
+  static const bool registered = [] {
+    Filter halves{.id = 40130, .name = "test.halves"};
+    halves.make_coder = [](const StageContext&) -> Result<Coder> {
+      Coder coder;
+      coder.encode = [](Bytes in) -> Result<Buffer> {
+        if (in[0] == std::byte{9}) return fail(EINVAL, "not nine");
+        const size_t size = in[0] == std::byte{0} ? in.size() / 2 : in.size() + 1;
+        ByteVector out(size, std::byte{7});
+        return Buffer::copy_of(out);
+      };
+      coder.decode = [](const Buffer& in, const SizeBound&) { return Buffer::copy_of(in.bytes()); };
+      coder.encoded = compressed_size;
+      return coder;
+    };
+    Filter adds{.id = 40131, .name = "test.adds"};
+    adds.make_coder = [](const StageContext&) -> Result<Coder> {
+      Coder coder;
+      coder.encode = [](Bytes in) {
+        ByteVector out(in.begin(), in.end());
+        out.push_back(std::byte{1});
+        return Buffer::copy_of(out);
+      };
+      coder.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> {
+        in.truncate(in.size() - 1);
+        return in;
+      };
+      coder.encoded = adds_bytes(1);
+      return coder;
+    };
+    Filter reads{.id = 40132, .name = "test.reads"};
+    reads.make_coder = [](const StageContext&) -> Result<Coder> {
+      return Coder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; }};
+    };
+    return register_filter(halves) && register_filter(adds) && register_filter(reads);
+  }();
+  ASSERT_TRUE(registered);
+}
+
+/// "size mask" of an encoded chunk, or the reason why there is none.
+std::string encode_text(std::vector<FilterStage> chain, const ByteVector& data, std::optional<uint64_t> size = 10) {
+  const auto pipeline = Pipeline::make(chain, chunk_of(size));
+  if (!pipeline) return pipeline.error().reason;
+  const auto encoded = pipeline->encode(*Buffer::copy_of(data));
+  return encoded ? fmt::format("{} {}", encoded->bytes.size(), encoded->filter_mask) : encoded.error().reason;
+}
+
+TEST(Pipeline, EncodesFirstToLast) {
+  register_test_encoders();
+  const ByteVector zeros(10, std::byte{0});
+  EXPECT_EQ(encode_text({}, zeros), "10 0");
+  EXPECT_EQ(encode_text({stage(40131), stage(40130)}, zeros), "5 0");
+  EXPECT_EQ(encode_text({stage(40130), stage(40131)}, zeros), "6 0");
+  EXPECT_EQ(encode_text({}, zeros, 11), "a chunk has 11 bytes, not 10");
+  EXPECT_EQ(encode_text({stage(40131), stage(40132)}, zeros), "filter 40132 (test.reads): can only be read here");
+}
+
+TEST(Pipeline, LeavesOutOptionalFiltersThatFailOrDoNotShrink) {
+  register_test_encoders();
+  FilterStage halves = stage(40130);
+  FilterStage adds = stage(40131);
+  FilterStage reads = stage(40132);
+  const ByteVector zeros(10, std::byte{0});
+  const ByteVector ones(10, std::byte{1});
+  const ByteVector nines(10, std::byte{9});
+  EXPECT_EQ(encode_text({adds, halves}, ones), "12 0") << "what must be applied is, whatever becomes of the size";
+  EXPECT_EQ(encode_text({adds, halves}, nines), "filter 40130 (test.halves): not nine");
+  halves.optional = adds.optional = reads.optional = true;
+  EXPECT_EQ(encode_text({halves, adds}, zeros), "6 0");
+  EXPECT_EQ(encode_text({halves, adds}, ones), "11 1") << "a checksum grows the data and stays";
+  EXPECT_EQ(encode_text({adds, halves}, ones), "11 2");
+  EXPECT_EQ(encode_text({adds, halves}, nines), "11 2");
+  EXPECT_EQ(encode_text({halves, reads, adds}, ones), "11 3");
 }
 
 TEST(Pipeline, LeavesToLibhdf5WhatOnlyItHas) {

@@ -87,6 +87,23 @@ TEST(Registry, TakesNewFiltersOnce) {
   EXPECT_EQ(code({.id = 40124}), EINVAL);
 }
 
+TEST(Registry, ForgetsFilters) {
+  const Filter filter{.id = 40127, .name = "test.passing", .codec = "test-passing"};
+  ASSERT_TRUE(register_filter(filter));
+  const FilterPtr held = find_by_id(40127);
+  ASSERT_NE(held, nullptr);
+  EXPECT_TRUE(is_registered_name("TEST.passing"));
+  EXPECT_TRUE(unregister_filter(40127));
+  EXPECT_EQ(find_by_id(40127), nullptr);
+  EXPECT_EQ(find_by_codec("test-passing"), nullptr);
+  EXPECT_FALSE(is_registered_name("test.passing"));
+  EXPECT_EQ(held->name, "test.passing") << "who has it may go on";
+  EXPECT_EQ(unregister_filter(40127).error().code, ENOENT);
+  EXPECT_EQ(unregister_filter(0).error().code, ENOENT);
+  EXPECT_TRUE(register_filter(filter)) << "its place is free again";
+  EXPECT_TRUE(unregister_filter(40127));
+}
+
 // Output of a foreign decoder is not trusted.
 TEST(Registry, AFilterThatGivesTheWrongSizeIsCaught) {
   ASSERT_TRUE(register_filter(

@@ -50,15 +50,17 @@ TEST(Options, TakesTheFormOfMount8) {
   EXPECT_EQ(command->options.source, "/data/in.nc");
   EXPECT_EQ(command->options.cache_bytes, 8 << 20);
   EXPECT_FALSE(command->options.foreground) << "-f means fake here, -sn is taken and ignored";
-  EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::print);
+  EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::check);
 }
 
 TEST(Options, TakesFilterRulesInBothForms) {
   const auto rules_of = [](std::vector<const char*> words) {
     const auto command = parse(std::move(words));
     EXPECT_TRUE(command) << command.error().reason;
+    const auto rules = set_up_filters(command->options);
+    EXPECT_TRUE(rules) << rules.error().reason;
     const auto spec = [&](const char* name) -> std::string {
-      const auto chain = command->options.rules.resolve(name);
+      const auto chain = rules->resolve(name);
       return chain ? *filters::print_filter_spec(*chain) : "unchanged";
     };
     return spec("/v") + " " + spec("/g/w") + " " + spec("/x");
@@ -70,6 +72,36 @@ TEST(Options, TakesFilterRulesInBothForms) {
   EXPECT_EQ(rules_of({"mount.codecfs", "a", "b", "-o", "filter=\"*,1,5\",filter=v\\,none"}), " 1,5 1,5");
 }
 
+TEST(Options, NamesWhatIsWrongWithFilters) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
+      {{"codecfs", "-F", "*,307,3.5", "a", "b"}, "-F: character 8 of \"*,307,3.5\": "},
+      {{"codecfs", "-F", "v,1", "-F", "v", "a", "b"}, "-F: at the end of \"v\": "},
+      {{"codecfs", "-o", "filter=*", "a", "b"}, "-o filter: at the end of \"*\": "},
+      {{"codecfs", "-o", "filter=v\\,307\\,9x", "a", "b"}, "-o filter: character 8 of \"v,307,9x\": "},
+      {{"mount.codecfs", "a", "b", "-o", "filter=*\\,nosuch"}, "-o filter: character 3 of"},
+      {{"codecfs", "-o", "builtin=off:nosuch", "a", "b"}, "-o builtin=off:nosuch: nosuch is no built-in filter"},
+      {{"codecfs", "-o", "builtin=off:5", "a", "b"}, "-o builtin=off:5: 5 is no built-in filter"},
+  };
+  for (const auto& [words, says] : cases) {
+    const auto command = parse(words);
+    ASSERT_TRUE(command) << command.error().reason;
+    const auto rules = set_up_filters(command->options);
+    ASSERT_FALSE(rules) << says;
+    EXPECT_EQ(rules.error().code, EINVAL);
+    EXPECT_NE(rules.error().reason.find(says), std::string::npos) << rules.error().reason;
+  }
+}
+
+TEST(Options, PluginsAndBuiltInFilters) {
+  const auto options =
+      parse({"codecfs", "a", "b", "-o", "plugin_path=/x:/y,builtin=off:zstd:307,plugin_path=/z"})->options;
+  EXPECT_EQ(options.plugin_path, ":/x:/y:/z");
+  EXPECT_TRUE(options.builtin);
+  EXPECT_EQ(options.not_builtin, (std::vector<std::string>{"zstd", "307"}));
+  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "builtin=off"})->options.builtin);
+  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "builtin=on"})->options.builtin);
+}
+
 TEST(Options, NamesWhatIsWrong) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
       {{"codecfs", "-o", "nonsense", "a", "b"}, "nonsense"},
@@ -78,13 +110,10 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
       {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},
       {{"codecfs", "a"}, "usage"},
-      {{"codecfs", "-F", "*,307,3.5", "a", "b"}, "-F: character 8 of \"*,307,3.5\": "},
-      {{"codecfs", "-F", "v,1", "-F", "v", "a", "b"}, "-F: at the end of \"v\": "},
-      {{"codecfs", "-o", "filter=*", "a", "b"}, "-o filter: at the end of \"*\": "},
-      {{"codecfs", "-o", "filter=v\\,307\\,9x", "a", "b"}, "-o filter: character 8 of \"v,307,9x\": "},
-      {{"codecfs", "-o", "filter=v,307", "a", "b"}, "filter"},
+      {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},
-      {{"mount.codecfs", "a", "b", "-o", "filter=*\\,nosuch"}, "-o filter: character 3 of"},
+      {{"codecfs", "-o", "builtin=no", "a", "b"}, "builtin=no"},
+      {{"codecfs", "-o", "builtin=off:", "a", "b"}, "off:NAME"},
       {{"mount.codecfs", "a"}, "usage"},
       {{"mount.codecfs", "-x", "a", "b"}, "-x"},
       {{"mount.codecfs", "a", "b", "-o"}, "-o"},
