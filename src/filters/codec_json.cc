@@ -32,7 +32,8 @@ Json print_codec(const FilterStage& stage) {
   // As stored, but with the values of known members as numcodecs writes them: integers, the real element size. What a
   // plugin would write for its own codec is not known to be better than what is there.
   Json codec = stage.codec;
-  if (filter != nullptr && filter->codec_of && filter->codec_library.empty() && !stage.parameters.empty()) {
+  const bool mapped = filter != nullptr && filter->codec_of && filter->codec_library.empty();
+  if (mapped && !stage.parameters.empty() && codec.value("id", Json()) == filter->codec) {
     const Json known = filter->codec_of(stage.parameters);
     for (const auto& [key, value] : known.items()) codec[key] = value;
   }
