@@ -1,10 +1,11 @@
 #pragma once
 // Room for decoded bytes: exactly as much as is expected where that is known, else growing up to the bound, so that
-// what a hostile stream claims is never allocated.
+// what a hostile stream claims is never allocated. And for encoded ones, which have a bound that the encoder knows.
 
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/result.h"
@@ -47,11 +48,20 @@ Result<> check_told_size(uint64_t told, size_t input_size, const SizeBound& boun
 template <class Decode>
 Result<Buffer> decode_whole(const SizeBound& bound, size_t input_size, Decode&& decode);
 
+/// Without memory that is more than half unused. ENOMEM.
+Result<Buffer> shrink(Buffer buffer, size_t size);
+
+/// For encoders: `encode(MutableBytes) -> Result<size_t>` gives the bytes written to room for `most` bytes.
+template <class Encode>
+Result<Buffer> encode_whole(size_t most, Encode&& encode) {
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(most));
+  CODECFS_ASSIGN(const size_t written, encode(buffer.mutable_bytes()));
+  return shrink(std::move(buffer), written);
+}
+
 /// Size of the first attempt, and of the one after `size`; <= bound.max.
 size_t first_room(const SizeBound& bound, size_t input_size);
 size_t next_room(const SizeBound& bound, size_t size);
-/// Without memory that is more than half unused. ENOMEM.
-Result<Buffer> shrink(Buffer buffer, size_t size);
 
 template <class Decode>
 Result<Buffer> decode_whole(const SizeBound& bound, size_t input_size, Decode&& decode) {

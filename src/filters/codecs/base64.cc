@@ -25,13 +25,20 @@ SizeBound encoded(const SizeBound& decoded) {
   return {.max = text(decoded.max), .exact = std::nullopt};
 }
 
+Result<Buffer> encode(Bytes in) {
+  const std::string text = encode_base64(in);
+  return Buffer::copy_of(std::as_bytes(std::span(text)));
+}
+
 }  // namespace
 
 Filter base64() {
   return {
       .name = "base64",
       .codec = "base64",
-      .make_coder = [](const StageContext&) -> Result<Coder> { return Coder{.decode = decode, .encoded = encoded}; },
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encode = encode, .encoded = encoded};
+      },
   };
 }
 

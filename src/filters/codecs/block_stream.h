@@ -3,6 +3,8 @@
 //
 //   BE64 bytes of the data | BE32 bytes of a block | per block: BE32 stored bytes, the stored bytes
 
+#include <cstring>
+
 #include "base/buffer.h"
 #include "base/endian.h"
 #include "base/result.h"
@@ -46,5 +48,41 @@ class BlockStream {
   size_t block_size_ = 0;
   Bytes rest_;
 };
+
+/// Writes the same framing to `room`, which has place for all that comes.
+class BlockWriter {
+ public:
+  BlockWriter(MutableBytes room, size_t size, size_t block_size) : room_(room) {
+    store_be(room_.data(), uint64_t{size});
+    store_be(room_.data() + 8, static_cast<uint32_t>(block_size));
+    written_ = kHeader;
+  }
+  static constexpr size_t kHeader = 12;  // bytes
+  static constexpr size_t kBlockHeader = 4;
+
+  /// Where the bytes of the next block go; then add_block() tells how many they are.
+  [[nodiscard]] MutableBytes block_room() const { return room_.subspan(written_ + kBlockHeader); }
+  void add_block(size_t stored) {
+    store_be(room_.data() + written_, static_cast<uint32_t>(stored));
+    written_ += kBlockHeader + stored;
+  }
+  /// Bytes without a block's header.
+  void add_bytes(Bytes bytes) {
+    if (!bytes.empty()) std::memcpy(room_.data() + written_, bytes.data(), bytes.size());
+    written_ += bytes.size();
+  }
+  [[nodiscard]] size_t written() const { return written_; }
+
+ private:
+  MutableBytes room_;
+  size_t written_ = 0;
+};
+
+/// What the codecs with blocks cannot store, as decoders bound the size of encoded chunks. EINVAL.
+inline Result<Buffer> check_growth(Result<Buffer> encoded, size_t size) {
+  if (encoded && encoded->size() > compressed_size(SizeBound::exactly(size)).max)
+    return fail(EINVAL, "{} bytes become {} with blocks as small as these", size, encoded->size());
+  return encoded;
+}
 
 }  // namespace codecfs::filters::codecs

@@ -6,9 +6,14 @@
 //
 // parameters, as HDF5 files have them    [2, 2, bytes of an element, bytes of a chunk, level, shuffle, compressor]
 // parameters, as netCDF sets them        [0, 0, 0, block bytes, level, shuffle, compressor]
+//
+// shuffle: 0 none, 1 bytes, 2 bits, -1 bits for elements of one byte, else bytes (numcodecs). 0 for the block's size
+// leaves it to Blosc. Missing are, as in HDF5's filter, level 5, shuffle 1, BloscLZ. Data that does not compress is
+// copied into the buffer: 16 bytes more.
 
 #include <blosc.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/endian.h"
@@ -68,6 +73,63 @@ Json codec_of(std::span<const uint32_t> parameters) {
           {"blocksize", has_block_size ? at(3, 0) : 0}};
 }
 
+struct Settings {
+  size_t element = 1;  // bytes
+  size_t block = 0;    // bytes, 0 for Blosc's choice
+  int level = 5;
+  int shuffle = 1;
+  uint32_t compressor = 0;
+};
+
+Settings read_settings(const StageContext& context) {
+  const auto& given = context.stage.parameters;
+  const auto at = [&](size_t i, uint32_t fallback) { return i < given.size() ? given[i] : fallback; };
+  Settings settings;
+  settings.element = at(2, 0) != 0 ? at(2, 0) : context.chunk.type.size;
+  if (settings.element == 0 || settings.element > BLOSC_MAX_TYPESIZE) settings.element = 1;
+  settings.block = at(2, 0) == 0 ? at(3, 0) : 0;
+  settings.level = static_cast<int>(at(4, 5));
+  settings.shuffle = static_cast<int>(at(5, 1));
+  settings.compressor = at(6, 0);
+  return settings;
+}
+
+/// Blosc's own errors are plain numbers; so the settings are checked here first.
+Result<Buffer> encode(Bytes in, const Settings& s) {
+  if (in.size() > BLOSC_MAX_BUFFERSIZE)
+    return fail(EINVAL, "{} bytes; Blosc takes at most {}", in.size(), BLOSC_MAX_BUFFERSIZE);
+  if (s.level < 0 || s.level > 9) return fail(EINVAL, "level {} is not between 0 and 9", s.level);
+  if (s.shuffle < -1 || s.shuffle > 2) return fail(EINVAL, "shuffle {} is not between -1 and 2", s.shuffle);
+  if (s.compressor >= kCompressors.size()) return fail(EINVAL, "compressor {} is not known", s.compressor);
+  const char* const name = kCompressors.at(s.compressor);
+  if (blosc_compname_to_compcode(name) < 0) return fail(ENOTSUP, "compressor {} is not in this Blosc library", name);
+  const int automatic = s.element == 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
+  const int shuffle = s.shuffle == -1 ? automatic : s.shuffle;
+  return encode_whole(in.size() + BLOSC_MAX_OVERHEAD, [&](MutableBytes room) -> Result<size_t> {
+    const int stored = blosc_compress_ctx(s.level, shuffle, s.element, in.size(), in.data(), room.data(), room.size(),
+                                          name, s.block, 1);
+    if (stored <= 0) return fail(EIO, "Blosc cannot compress {} bytes ({})", in.size(), stored);
+    return static_cast<size_t>(stored);
+  });
+}
+
+Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
+  const auto& given = context.stage.parameters;
+  if (given.size() >= 7 && given[2] != 0) return given;
+  constexpr uint32_t kFilterRevision = 2;
+  const Settings s = read_settings(context);
+  const uint64_t bytes = context.chunk.bytes.value_or(0);
+  if (bytes > BLOSC_MAX_BUFFERSIZE)
+    return fail(EINVAL, "chunks of {} bytes; Blosc takes at most {}", bytes, BLOSC_MAX_BUFFERSIZE);
+  return std::vector{kFilterRevision,
+                     uint32_t{BLOSC_VERSION_FORMAT},
+                     static_cast<uint32_t>(s.element),
+                     static_cast<uint32_t>(bytes),
+                     static_cast<uint32_t>(s.level),
+                     static_cast<uint32_t>(s.shuffle),
+                     s.compressor};
+}
+
 }  // namespace
 
 Filter blosc() {
@@ -78,8 +140,16 @@ Filter blosc() {
       .library = std::string("blosc ") + blosc_get_version_string(),
       .parameters_of = parameters_of,
       .codec_of = codec_of,
-      .make_coder = [](const StageContext&) -> Result<Coder> {
-        return Coder{.decode = decode, .encoded = compressed_size};
+      .working_parameters = working_parameters,
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        // Not from the working parameters: these have no place for the block's size.
+        Settings settings = read_settings(context);
+        CODECFS_ASSIGN(const int64_t element, integer_field(context.stage.codec, "typesize", 0, 0,
+                                                            BLOSC_MAX_TYPESIZE));  // since numcodecs 0.16
+        if (element != 0) settings.element = static_cast<size_t>(element);
+        return Coder{.decode = decode,
+                     .encode = [settings](Bytes in) { return encode(in, settings); },
+                     .encoded = compressed_size};
       },
   };
 }

@@ -29,6 +29,12 @@ Result<Coder> make_checksum_coder(const StageContext& context, const char* locat
                                computed, stored);
                  return in;
                },
+               .encode = [at_start, sum](Bytes in) -> Result<Buffer> {
+                 CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size() + 4));
+                 if (!in.empty()) std::memcpy(out.data() + (at_start ? 4 : 0), in.data(), in.size());
+                 store_le(out.data() + (at_start ? 0 : in.size()), uint32_t{sum(in.data(), in.size())});
+                 return out;
+               },
                .encoded = adds_bytes(4)};
 }
 

@@ -3,6 +3,7 @@
 //   78 xx | deflate blocks | Adler-32 of the data, big-endian        parameters [level 0..9]
 
 #include "filters/codec_fields.h"
+#include "filters/codecs/deflate_stream.h"
 #include "filters/codecs/inflate.h"
 #include "filters/filter.h"
 
@@ -23,9 +24,12 @@ Filter deflate() {
         const auto level = parameters.empty() ? 6 : static_cast<int32_t>(parameters[0]);
         return {{"id", "zlib"}, {"level", level}};
       },
-      .make_coder = [](const StageContext&) -> Result<Coder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        const auto& parameters = context.stage.parameters;
+        const int64_t level = parameters.empty() ? -1 : static_cast<int32_t>(parameters[0]);
         return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::zlib, out); },
+            .encode = [level](Bytes in) { return deflate_whole(in, Wrapping::zlib, level); },
             .encoded = compressed_size};
       },
   };

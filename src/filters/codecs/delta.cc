@@ -3,6 +3,7 @@
 //   first | second - first | ...         {"id": "delta", "dtype": "<i4", "astype": "<i2"}
 //
 // Decoded sums are computed as numpy's cumsum does: integers wrap; floats in the type that holds both dtypes.
+// Differences are computed in the decoded type, and then converted.
 
 #include "filters/codecs/element_types.h"
 #include "filters/filter.h"
@@ -24,7 +25,7 @@ template <class Decoded, class Encoded>
 void sum_up(const std::byte* from, std::byte* to, size_t count) {
   if constexpr (std::integral<Decoded>) {
     uint64_t sum = 0;
-    decode_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
+    convert_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
       sum += static_cast<uint64_t>(difference);
       return static_cast<Decoded>(sum);
     });
@@ -32,13 +33,30 @@ void sum_up(const std::byte* from, std::byte* to, size_t count) {
     using Sum = FloatSum<Decoded, Encoded>;
     Sum sum{};
     bool first = true;
-    decode_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
+    convert_each<Decoded, Encoded>(from, to, count, [&](Encoded difference) {
       const auto next = element_of<Sum>(value_of(difference));
       sum = first ? next : element_of<Sum>(value_of(sum) + value_of(next));
       first = false;
       return element_of<Decoded>(value_of(sum));
     });
   }
+}
+
+template <class Decoded, class Encoded>
+void take_differences(const std::byte* from, std::byte* to, size_t count) {
+  bool first = true;
+  Decoded before{};
+  convert_each<Encoded, Decoded>(from, to, count, [&](Decoded element) {
+    Decoded difference = element;
+    if constexpr (std::integral<Decoded>) {
+      if (!first) difference = static_cast<Decoded>(static_cast<uint64_t>(element) - static_cast<uint64_t>(before));
+    } else {
+      if (!first) difference = element_of<Decoded>(value_of(element) - value_of(before));
+    }
+    before = element;
+    first = false;
+    return element_of<Encoded>(value_of(difference));
+  });
 }
 
 template <class Decoded, class Encoded>
@@ -52,7 +70,7 @@ Result<Coder> make_coder(const StageContext& context) {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
       if constexpr (kSummable<Decoded, Encoded>) {
-        return make_element_coder(types, sum_up<Decoded, Encoded>);
+        return make_element_coder(types, sum_up<Decoded, Encoded>, take_differences<Decoded, Encoded>);
       } else {
         return fail(EINVAL, "numpy cannot sum dtype {} up to {}", print_json(print_dtype(types.encoded)),
                     print_json(print_dtype(types.decoded)));

@@ -7,18 +7,19 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-Result<Buffer> decode_elements(Buffer in, const ElementTypes& types, const ElementLoop& loop) {
-  const size_t size = types.encoded.size;
-  if (in.size() % size != 0) return fail(EIO, "{} bytes are no whole number of elements of {} bytes", in.size(), size);
+/// `code`: of the error where the chunk is no whole number of elements.
+Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, const ElementLoop& loop, int code) {
+  const size_t size = from.size;
+  if (in.size() % size != 0) return fail(code, "{} bytes are no whole number of elements of {} bytes", in.size(), size);
   const size_t count = in.size() / size;
-  if (is_foreign_order(types.encoded)) swap_elements(in.mutable_bytes(), size);
+  if (is_foreign_order(from)) swap_elements(in.mutable_bytes(), size);
   Buffer separate;
-  if (types.decoded.size != size) {
-    CODECFS_ASSIGN(separate, Buffer::allocate(count * types.decoded.size));
+  if (to.size != size) {
+    CODECFS_ASSIGN(separate, Buffer::allocate(count * to.size));
   }
-  Buffer& out = types.decoded.size == size ? in : separate;
+  Buffer& out = to.size == size ? in : separate;
   loop(in.data(), out.data(), count);
-  if (is_foreign_order(types.decoded)) swap_elements(out.mutable_bytes(), types.decoded.size);
+  if (is_foreign_order(to)) swap_elements(out.mutable_bytes(), to.size);
   return std::move(out);
 }
 
@@ -32,10 +33,15 @@ Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_k
   return ElementTypes{*std::move(decoded), *std::move(encoded)};
 }
 
-Coder make_element_coder(ElementTypes types, ElementLoop loop) {
+Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode) {
   auto encoded = resizes_elements(types.decoded.size, types.encoded.size);
-  return {.decode = [types = std::move(types), loop = std::move(loop)](
-                        Buffer in, const SizeBound&) { return decode_elements(std::move(in), types, loop); },
+  return {.decode = [types, decode = std::move(decode)](
+                        Buffer in,
+                        const SizeBound&) { return convert(std::move(in), types.encoded, types.decoded, decode, EIO); },
+          .encode = [types, encode = std::move(encode)](Bytes in) -> Result<Buffer> {
+            CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(in));
+            return convert(std::move(copy), types.decoded, types.encoded, encode, EINVAL);
+          },
           .encoded = std::move(encoded)};
 }
 

@@ -19,17 +19,18 @@ struct ElementTypes {
 Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_key = "dtype",
                                         const char* encoded_key = "astype");
 
-/// Decodes `count` elements, in this machine's byte order. The places are the same where the sizes are.
+/// Computes `count` elements from others, in this machine's byte order. The places are the same where the sizes are.
 using ElementLoop = std::function<void(const std::byte* from, std::byte* to, size_t count)>;
 
-/// A decoder that runs `loop` over a chunk; in place where both types have the same size.
-Coder make_element_coder(ElementTypes types, ElementLoop loop);
+/// Runs `decode` or `encode` over a chunk; in place where both types have the same size. Elements that do not fill the
+/// chunk are EIO when decoding, EINVAL when encoding.
+Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode);
 
-/// `decode(Encoded) -> Decoded` for each element in turn.
-template <class Decoded, class Encoded, class Decode>
-void decode_each(const std::byte* from, std::byte* to, size_t count, Decode decode) {
+/// `convert(From) -> To` for each element in turn, first to last.
+template <class To, class From, class Convert>
+void convert_each(const std::byte* from, std::byte* to, size_t count, Convert convert) {
   for (size_t i = 0; i < count; ++i)
-    store_element<Decoded>(to + i * sizeof(Decoded), decode(load_element<Encoded>(from + i * sizeof(Encoded))));
+    store_element<To>(to + i * sizeof(To), convert(load_element<From>(from + i * sizeof(From))));
 }
 
 }  // namespace codecfs::filters::codecs

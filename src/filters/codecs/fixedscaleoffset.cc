@@ -2,7 +2,12 @@
 //
 //   {"id": "fixedscaleoffset", "scale": 10, "offset": 1000, "dtype": "<f8", "astype": "|u1"}
 //
-// Decoded as numpy does it: stored integers in double, stored floats in their own precision.
+// Both ways are computed as numpy 1 does it, so that the same bytes come out. There the type of array-and-number
+// depends on the number: integers and integer numbers stay integers, which wrap (in a wider type where the number asks
+// for it); else it is float, in the precision of the array's floats or the next that the number fits into, and double
+// for integers. Division of integers is in double.
+
+#include <algorithm>
 
 #include "filters/codecs/element_types.h"
 #include "filters/filter.h"
@@ -11,29 +16,151 @@
 namespace codecfs::filters::codecs {
 namespace {
 
+/// A member of the JSON: 10 and 10.0 are not the same to numpy.
+struct Number {
+  double value = 0;
+  std::optional<int64_t> integer;
+};
+
+Result<Number> read_number(const Json& codec, const char* key) {
+  CODECFS_ASSIGN(const double value, number_field(codec, key));
+  Number number{value, std::nullopt};
+  const Json& member = codec[key];
+  if (member.is_number_integer() && (!member.is_number_unsigned() || member.get<uint64_t>() <= INT64_MAX))
+    number.integer = member.get<int64_t>();
+  return number;
+}
+
+enum class Precision { half, single, full };
+
+template <class T>
+constexpr Precision precision_of() {
+  if (std::same_as<T, Half>) return Precision::half;
+  return std::same_as<T, float> ? Precision::single : Precision::full;
+}
+
+/// numpy's type of an operation of a float array and a number.
+Precision with_number(Precision array, const Number& number) {
+  const double v = number.value;
+  Precision least = Precision::full;
+  if (number.integer) {
+    if (v >= INT16_MIN && v <= UINT16_MAX) least = Precision::single;
+    if (v >= INT8_MIN && v <= UINT8_MAX) least = Precision::half;
+  } else {
+    if (!std::isfinite(v) || std::fabs(v) < 3.4e38) least = Precision::single;
+    if (!std::isfinite(v) || std::fabs(v) < 65000) least = Precision::half;
+  }
+  return std::max(array, least);
+}
+
+/// Sums, products and quotients of singles and halves may be computed in double and rounded then: that gives the same.
+double round_to(Precision precision, double x) {
+  switch (precision) {
+    case Precision::half: return half_to_double(double_to_half(x));
+    case Precision::single: return static_cast<float>(x);
+    case Precision::full: break;
+  }
+  return x;
+}
+
+template <class To, class From, class Convert>
+void convert_in(Precision last, const std::byte* from, std::byte* to, size_t count, Convert convert) {
+  // In double all the rounding goes away.
+  if (last == Precision::full && precision_of<From>() == Precision::full)
+    return convert_each<To, From>(from, to, count, [&](From x) {
+      return element_of<To>(convert(static_cast<double>(value_of(x)), [](Precision, double y) { return y; }));
+    });
+  convert_each<To, From>(from, to, count,
+                         [&](From x) { return element_of<To>(convert(static_cast<double>(value_of(x)), round_to)); });
+}
+
+/// numpy's type of an operation of an integer array and an integer; none where that is double.
+struct IntegerType {
+  int bits = 64;
+  bool is_signed = true;
+
+  [[nodiscard]] std::optional<IntegerType> with_number(int64_t number) const {
+    IntegerType type = *this;
+    if (!is_signed && number < 0) {
+      if (bits == 64) return std::nullopt;
+      type = {bits * 2, true};
+    }
+    while (!type.holds(number)) type.bits *= 2;
+    return type;
+  }
+  [[nodiscard]] bool holds(int64_t number) const {
+    if (bits == 64) return is_signed || number >= 0;
+    if (!is_signed) return number >= 0 && number < int64_t{1} << bits;
+    return number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1);
+  }
+  /// The value of the low bits.
+  [[nodiscard]] uint64_t wrap(uint64_t value) const {
+    const int above = 64 - bits;
+    value <<= above;
+    return is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> above) : value >> above;
+  }
+};
+
+template <class T>
+IntegerType integer_type_of() {
+  if constexpr (std::same_as<T, Bool>)
+    return {};
+  else
+    return {static_cast<int>(sizeof(T)) * 8, std::is_signed_v<T>};
+}
+
 template <class Decoded, class Encoded>
-void decode(const std::byte* from, std::byte* to, size_t count, double scale, double offset) {
-  using Number = std::conditional_t<FloatElement<Encoded>, Encoded, double>;
-  const auto divisor = value_of(element_of<Number>(scale));
-  const auto summand = value_of(element_of<Number>(offset));
-  decode_each<Decoded, Encoded>(from, to, count, [&](Encoded stored) {
-    const auto quotient = element_of<Number>(value_of(element_of<Number>(value_of(stored))) / divisor);
-    return element_of<Decoded>(value_of(element_of<Number>(value_of(quotient) + summand)));
+void decode(const std::byte* from, std::byte* to, size_t count, const Number& scale, const Number& offset) {
+  const Precision quotient = with_number(precision_of<Encoded>(), scale);
+  const Precision sum = with_number(quotient, offset);
+  const double divisor = round_to(quotient, scale.value);
+  const double summand = round_to(sum, offset.value);
+  convert_in<Decoded, Encoded>(
+      sum, from, to, count, [=](double x, auto round) { return round(sum, round(quotient, x / divisor) + summand); });
+}
+
+template <class Decoded, class Encoded>
+void encode(const std::byte* from, std::byte* to, size_t count, const Number& scale, const Number& offset) {
+  if constexpr (!FloatElement<Decoded>) {
+    if (scale.integer && offset.integer) {
+      const auto difference = integer_type_of<Decoded>().with_number(*offset.integer);
+      const auto product = difference ? difference->with_number(*scale.integer) : std::nullopt;
+      if (product) {
+        const auto summand = static_cast<uint64_t>(*offset.integer);
+        const auto factor = static_cast<uint64_t>(*scale.integer);
+        return convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
+          const uint64_t y = product->wrap(difference->wrap(static_cast<uint64_t>(value_of(x)) - summand) * factor);
+          return product->is_signed ? element_of<Encoded>(static_cast<int64_t>(y)) : element_of<Encoded>(y);
+        });
+      }
+    }
+  }
+  const Precision difference = with_number(precision_of<Decoded>(), offset);
+  const Precision product = with_number(difference, scale);
+  const double summand = round_to(difference, offset.value);
+  const double factor = round_to(product, scale.value);
+  convert_in<Encoded, Decoded>(product, from, to, count, [=](double x, auto round) {
+    return std::nearbyint(round(product, round(difference, x - summand) * factor));
   });
 }
 
 Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
-  CODECFS_ASSIGN(const double scale, number_field(context.stage.codec, "scale"));
-  CODECFS_ASSIGN(const double offset, number_field(context.stage.codec, "offset"));
-  if (scale == 0) return fail(EINVAL, "\"scale\" is 0");
+  CODECFS_ASSIGN(const Number scale, read_number(context.stage.codec, "scale"));
+  CODECFS_ASSIGN(const Number offset, read_number(context.stage.codec, "offset"));
+  if (scale.value == 0) return fail(EINVAL, "\"scale\" is 0");
   return visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
     return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
-      return make_element_coder(types, [=](const std::byte* from, std::byte* to, size_t count) {
-        decode<Decoded, Encoded>(from, to, count, scale, offset);
-      });
+      return make_element_coder(
+          types,
+          [=](const std::byte* from, std::byte* to, size_t count) {
+            decode<Decoded, Encoded>(from, to, count, scale, offset);
+          },
+          [=](const std::byte* from, std::byte* to, size_t count) {
+            encode<Decoded, Encoded>(from, to, count, scale, offset);
+          });
     });
   });
 }

@@ -87,6 +87,13 @@ Result<Buffer> verify(Buffer in) {
   return in;
 }
 
+Result<Buffer> add_checksum(Bytes in) {
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size() + 4));
+  if (!in.empty()) std::memcpy(out.data(), in.data(), in.size());
+  store_le(out.data() + in.size(), fletcher32_of(in));
+  return out;
+}
+
 }  // namespace
 
 Filter fletcher32() {
@@ -98,6 +105,7 @@ Filter fletcher32() {
       .codec_of = [](std::span<const uint32_t>) -> Json { return {{"id", "fletcher32"}}; },
       .make_coder = [](const StageContext&) -> Result<Coder> {
         return Coder{.decode = [](Buffer in, const SizeBound&) { return verify(std::move(in)); },
+                     .encode = add_checksum,
                      .encoded = adds_bytes(4)};
       },
   };

@@ -3,6 +3,8 @@
 //
 //   1f 8b 08 flags mtime[4] xfl os | ... | deflate blocks | CRC-32 LE | size LE            {"id": "gzip", "level": 1}
 
+#include "filters/codec_fields.h"
+#include "filters/codecs/deflate_stream.h"
 #include "filters/codecs/inflate.h"
 #include "filters/filter.h"
 
@@ -13,9 +15,11 @@ Filter gzip() {
       .name = "numcodecs.gzip",
       .codec = "gzip",
       .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
-      .make_coder = [](const StageContext&) -> Result<Coder> {
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        CODECFS_ASSIGN(const int64_t level, integer_field(context.stage.codec, "level", 1, -1, 9));
         return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::gzip, out); },
+            .encode = [level](Bytes in) { return deflate_whole(in, Wrapping::gzip, level); },
             .encoded = compressed_size};
       },
   };

@@ -2,8 +2,9 @@
 // stored as it is. The last block is short. numcodecs' "lz4" has other bytes (numcodecs_lz4.cc): there is no codec for
 // this one.
 //
-//   BE64 data bytes | BE32 block bytes | BE32 stored bytes, LZ4 block | ...          parameters [block bytes, 0 = 1
-//   GiB]
+//   BE64 data bytes | BE32 block bytes | BE32 stored bytes, LZ4 block | ...
+//
+// parameters [block bytes, 0 = 1 GiB]; blocks are never larger than the data.
 
 #include <lz4.h>
 
@@ -40,6 +41,36 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   return out;
 }
 
+constexpr size_t kDefaultBlock = size_t{1} << 30;
+
+Result<Buffer> encode(Bytes in, size_t block_size) {
+  block_size = std::min(block_size, in.size());
+  if (block_size > LZ4_MAX_INPUT_SIZE)
+    return fail(EINVAL, "blocks of {} bytes; LZ4 takes at most {}", block_size, LZ4_MAX_INPUT_SIZE);
+  const size_t blocks = block_size == 0 ? 0 : (in.size() - 1) / block_size + 1;
+  const size_t most = BlockWriter::kHeader + in.size() + blocks * BlockWriter::kBlockHeader;
+  return check_growth(encode_whole(most,
+                                   [&](MutableBytes room) -> Result<size_t> {
+                                     BlockWriter writer(room, in.size(), block_size);
+                                     for (size_t done = 0; done < in.size(); done += block_size) {
+                                       const size_t size = std::min(block_size, in.size() - done);
+                                       const MutableBytes to = writer.block_room();
+                                       // A block that does not get smaller has no room here, and is stored as it is.
+                                       int stored =
+                                           LZ4_compress_default(reinterpret_cast<const char*>(in.data() + done),
+                                                                reinterpret_cast<char*>(to.data()),
+                                                                static_cast<int>(size), static_cast<int>(size) - 1);
+                                       if (stored <= 0) {
+                                         std::memcpy(to.data(), in.data() + done, size);
+                                         stored = static_cast<int>(size);
+                                       }
+                                       writer.add_block(static_cast<size_t>(stored));
+                                     }
+                                     return writer.written();
+                                   }),
+                      in.size());
+}
+
 }  // namespace
 
 Filter lz4() {
@@ -47,8 +78,11 @@ Filter lz4() {
       .id = 32004,
       .name = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
-      .make_coder = [](const StageContext&) -> Result<Coder> {
-        return Coder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        const auto& parameters = context.stage.parameters;
+        const size_t block = parameters.empty() || parameters[0] == 0 ? kDefaultBlock : parameters[0];
+        return Coder{
+            .decode = decode, .encode = [block](Bytes in) { return encode(in, block); }, .encoded = compressed_size};
       },
   };
 }

@@ -1,6 +1,8 @@
 // lzf: HDF5 filter 32000 (h5py). Bare LibLZF data without a header; no numcodecs codec.
 //
 //   LZF tokens                               parameters [filter revision, LZF version, bytes of a chunk]
+//
+// None are given by users: HDF5's set_local fills them in. Data that does not get smaller cannot be encoded.
 
 #include <liblzf/lzf.h>
 
@@ -26,6 +28,30 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   });
 }
 
+Result<Buffer> encode(Bytes in) {
+  if (in.size() > UINT_MAX) return fail(EINVAL, "{} bytes are more than LZF can have", in.size());
+  constexpr size_t kSmallest = 4;  // what less has no chance of, and LZF reads behind the end of one byte
+  if (in.size() < kSmallest) return fail(EINVAL, "{} bytes are too few for LZF", in.size());
+  return encode_whole(in.size(), [&](MutableBytes room) -> Result<size_t> {
+    const auto size = static_cast<unsigned>(in.size());
+    const unsigned written = lzf_compress(in.data(), size, room.data(), size);
+    if (written == 0) return fail(EINVAL, "the data does not get smaller, and LZF can store nothing else");
+    return written;
+  });
+}
+
+Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
+  constexpr uint32_t kRevision = 4;        // of the filter in h5py
+  constexpr uint32_t kLzfVersion = 0x105;  // that is in h5py
+  const auto& given = context.stage.parameters;
+  if (given.size() >= 3 && given[0] != 0 && given[1] != 0 && given[2] != 0) return given;
+  if (context.chunk.bytes.value_or(0) > UINT_MAX)
+    return fail(EINVAL, "chunks of {} bytes are more than LZF can have", *context.chunk.bytes);
+  const auto at = [&](size_t i) { return i < given.size() ? given[i] : 0; };
+  return std::vector{at(0) == 0 ? kRevision : at(0), at(1) == 0 ? kLzfVersion : at(1),
+                     static_cast<uint32_t>(context.chunk.bytes.value_or(0))};
+}
+
 }  // namespace
 
 Filter lzf() {
@@ -33,8 +59,9 @@ Filter lzf() {
       .id = 32000,
       .name = "lzf",
       .library = fmt::format("liblzf {}.{}", LZF_VERSION >> 8, LZF_VERSION & 0xff),
+      .working_parameters = working_parameters,
       .make_coder = [](const StageContext&) -> Result<Coder> {
-        return Coder{.decode = decode, .encoded = compressed_size};
+        return Coder{.decode = decode, .encode = encode, .encoded = compressed_size};
       },
   };
 }

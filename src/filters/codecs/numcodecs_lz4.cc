@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "base/endian.h"
+#include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
 
@@ -27,6 +28,20 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   return out;
 }
 
+Result<Buffer> encode(Bytes in, int acceleration) {
+  if (in.size() > LZ4_MAX_INPUT_SIZE)
+    return fail(EINVAL, "{} bytes; LZ4 takes at most {}", in.size(), LZ4_MAX_INPUT_SIZE);
+  const auto size = static_cast<int>(in.size());
+  return encode_whole(4 + static_cast<size_t>(LZ4_compressBound(size)), [&](MutableBytes room) -> Result<size_t> {
+    store_le(room.data(), static_cast<uint32_t>(size));
+    const int stored =
+        LZ4_compress_fast(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(room.data() + 4), size,
+                          static_cast<int>(room.size() - 4), acceleration);
+    if (stored <= 0) return fail(EIO, "LZ4 cannot compress {} bytes", size);
+    return 4 + static_cast<size_t>(stored);
+  });
+}
+
 }  // namespace
 
 Filter numcodecs_lz4() {
@@ -34,8 +49,13 @@ Filter numcodecs_lz4() {
       .name = "numcodecs.lz4",
       .codec = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
-      .make_coder = [](const StageContext&) -> Result<Coder> {
-        return Coder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        // LZ4 itself takes 1 for what is less.
+        CODECFS_ASSIGN(const int64_t acceleration,
+                       integer_field(context.stage.codec, "acceleration", 1, INT_MIN, INT_MAX));
+        return Coder{.decode = decode,
+                     .encode = [=](Bytes in) { return encode(in, static_cast<int>(acceleration)); },
+                     .encoded = compressed_size};
       },
   };
 }

@@ -26,13 +26,30 @@ SizeBound encoded(const SizeBound& decoded) {
   return {.max = packed(decoded.max), .exact = std::nullopt};
 }
 
+Result<Buffer> encode(Bytes in) {
+  const size_t whole = in.size() / 8;
+  const size_t left = in.size() % 8;
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(1 + whole + (left != 0 ? 1 : 0)));
+  out.data()[0] = static_cast<std::byte>(left != 0 ? 8 - left : 0);
+  const auto pack = [&](size_t first, size_t bits) {
+    unsigned byte = 0;
+    for (size_t i = 0; i < bits; ++i) byte |= (in[first + i] != std::byte{0} ? 0x80U : 0U) >> i;
+    return static_cast<std::byte>(byte);
+  };
+  for (size_t i = 0; i < whole; ++i) out.data()[1 + i] = pack(i * 8, 8);
+  if (left != 0) out.data()[1 + whole] = pack(whole * 8, left);
+  return out;
+}
+
 }  // namespace
 
 Filter packbits() {
   return {
       .name = "packbits",
       .codec = "packbits",
-      .make_coder = [](const StageContext&) -> Result<Coder> { return Coder{.decode = decode, .encoded = encoded}; },
+      .make_coder = [](const StageContext&) -> Result<Coder> {
+        return Coder{.decode = decode, .encode = encode, .encoded = encoded};
+      },
   };
 }
 

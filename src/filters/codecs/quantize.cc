@@ -1,20 +1,65 @@
-// quantize: numcodecs "quantize". Floats rounded to a number of decimal digits; that is not undone, only the dtype.
+// quantize: numcodecs "quantize". Floats rounded to a number of decimal digits, that is, to multiples of a power of 2;
+// decoding does not undo that, only the dtype.
 //
 //   {"id": "quantize", "digits": 3, "dtype": "<f8", "astype": "<f4"}
 
 #include "filters/codecs/cast.h"
 
 namespace codecfs::filters::codecs {
+namespace {
 
-Filter quantize() {
-  return {
-      .name = "quantize",
-      .codec = "quantize",
-      .make_coder = [](const StageContext& context) -> Result<Coder> {
-        CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
-        return make_cast_coder(types);
-      },
-  };
+/// What elements are multiplied with before they are rounded; computed as numcodecs does, rounding errors included.
+double scale_for(int64_t digits) {
+  const double exponent = std::log(std::pow(10.0, static_cast<double>(-digits))) / std::log(10.0);
+  const double whole = exponent < 0 ? std::floor(exponent) : std::ceil(exponent);
+  return std::pow(2.0, std::ceil(std::log(std::pow(10.0, -whole)) / std::log(2.0)));
 }
+
+/// In `Number`, which is Decoded or, where that cannot hold the scale, the next wider type (as numpy 1 does).
+template <class Number, class Decoded, class Encoded>
+void quantize_in(const std::byte* from, std::byte* to, size_t count, double scale) {
+  const auto factor = value_of(element_of<Number>(scale));
+  convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
+    const auto product = value_of(element_of<Number>(value_of(element_of<Number>(value_of(x))) * factor));
+    return element_of<Encoded>(value_of(element_of<Number>(std::nearbyint(product) / factor)));
+  });
+}
+
+template <class Decoded, class Encoded>
+void quantize_all(const std::byte* from, std::byte* to, size_t count, double scale) {
+  if (sizeof(Decoded) == 8 || scale >= 3.4e38) return quantize_in<double, Decoded, Encoded>(from, to, count, scale);
+  if (sizeof(Decoded) == 4 || scale >= 65000) return quantize_in<float, Decoded, Encoded>(from, to, count, scale);
+  quantize_in<Decoded, Decoded, Encoded>(from, to, count, scale);
+}
+
+Result<Coder> make_coder(const StageContext& context) {
+  CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
+  CODECFS_ASSIGN(Coder coder, make_cast_coder(types));
+  // The encoder needs more than the decoder, whose work must not depend on it.
+  coder.encode = [types, codec = context.stage.codec](Bytes in) -> Result<Buffer> {
+    CODECFS_ASSIGN(const double digits, number_field(codec, "digits"));
+    if (!(std::fabs(digits) <= 300)) return fail(EINVAL, "\"digits\": {} is out of range", digits);
+    const double scale = scale_for(static_cast<int64_t>(digits));
+    CODECFS_ASSIGN(const Coder element_coder, visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
+                     return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
+                       using Decoded = decltype(decoded);
+                       using Encoded = decltype(encoded);
+                       if constexpr (FloatElement<Decoded> && FloatElement<Encoded>) {
+                         return make_element_coder(types, {}, [scale](const std::byte* from, std::byte* to, size_t n) {
+                           quantize_all<Decoded, Encoded>(from, to, n, scale);
+                         });
+                       } else {
+                         return fail(EINVAL, "only floats can be quantized");
+                       }
+                     });
+                   }));
+    return element_coder.encode(in);
+  };
+  return coder;
+}
+
+}  // namespace
+
+Filter quantize() { return {.name = "quantize", .codec = "quantize", .make_coder = make_coder}; }
 
 }  // namespace codecfs::filters::codecs

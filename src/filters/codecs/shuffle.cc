@@ -24,6 +24,25 @@ Result<Buffer> unshuffle(Buffer in, size_t size) {
   return out;
 }
 
+Result<Buffer> shuffle_bytes(Bytes in, size_t size) {
+  const size_t count = size > 1 ? in.size() / size : 0;
+  if (count < 2) return Buffer::copy_of(in);
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size()));
+  split_byte_planes(in.data(), out.data(), count, size);
+  const size_t whole = count * size;
+  std::memcpy(out.data() + whole, in.data() + whole, in.size() - whole);
+  return out;
+}
+
+/// As HDF5's set_local: the element's size. What netcdf-c writes to Zarr, 0, is completed as well.
+Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
+  const auto& given = context.stage.parameters;
+  if (!given.empty() && given[0] != 0) return given;
+  if (context.chunk.type.size > UINT32_MAX)
+    return fail(EINVAL, "elements of {} bytes cannot be shuffled", context.chunk.type.size);
+  return std::vector{static_cast<uint32_t>(context.chunk.type.size)};
+}
+
 }  // namespace
 
 Filter shuffle() {
@@ -39,10 +58,12 @@ Filter shuffle() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "shuffle"}, {"elementsize", parameters.empty() ? 0 : parameters[0]}};
       },
+      .working_parameters = working_parameters,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        const auto& parameters = context.stage.parameters;
-        const size_t size = parameters.empty() || parameters[0] == 0 ? context.chunk.type.size : parameters[0];
+        CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
+        const size_t size = parameters[0];
         return Coder{.decode = [size](Buffer in, const SizeBound&) { return unshuffle(std::move(in), size); },
+                     .encode = [size](Bytes in) { return shuffle_bytes(in, size); },
                      .encoded = {}};
       },
   };

@@ -3,6 +3,8 @@
 //
 //   28 b5 2f fd | header | blocks | checksum          parameters [level, as a signed number]
 
+#include <zstd.h>
+
 #include "filters/codec_fields.h"
 #include "filters/codecs/zstd_frames.h"
 #include "filters/filter.h"
@@ -34,8 +36,13 @@ Filter zstd() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "zstd"}, {"level", parameters.empty() ? 3 : static_cast<int32_t>(parameters[0])}};
       },
-      .make_coder = [](const StageContext&) -> Result<Coder> {
-        return Coder{.decode = decode, .encoded = compressed_size};
+      .make_coder = [](const StageContext& context) -> Result<Coder> {
+        const auto& parameters = context.stage.parameters;
+        const int level = parameters.empty() ? ZSTD_CLEVEL_DEFAULT : static_cast<int32_t>(parameters[0]);
+        CODECFS_ASSIGN(const int64_t checksum, integer_field(context.stage.codec, "checksum", 0, 0, 1));
+        return Coder{.decode = decode,
+                     .encode = [=](Bytes in) { return zstd_encode(in, level, checksum != 0); },
+                     .encoded = compressed_size};
       },
   };
 }

@@ -1,4 +1,5 @@
-// Each thread keeps one decompression context (about 150 KiB).
+// Each thread keeps one decompression context (about 150 KiB) and one for compression (which grows with the level and
+// the chunk: 0.5 to 20 MiB for chunks of some MiB; it shrinks again when it was too large for long).
 
 #include "filters/codecs/zstd_frames.h"
 
@@ -8,6 +9,7 @@
 #include <memory>
 
 #include "base/endian.h"
+#include "filters/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -17,6 +19,7 @@ constexpr uint32_t kSkippable = 0x184D2A50;  // to 0x184D2A5F
 
 struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
 
 }  // namespace
@@ -52,6 +55,27 @@ Result<std::optional<size_t>> zstd_decode(Bytes in, MutableBytes room) {
     case ZSTD_error_memory_allocation: return fail(ENOMEM, "no memory for a decompressor");
     default: return fail(EIO, "the compressed data is damaged ({})", ZSTD_getErrorName(written));
   }
+}
+
+size_t zstd_bound(size_t size) { return ZSTD_compressBound(size); }
+
+Result<size_t> zstd_encode_to(Bytes in, int level, bool checksum, MutableBytes room) {
+  thread_local std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
+  if (context == nullptr) context.reset(ZSTD_createCCtx());
+  if (context == nullptr) return fail(ENOMEM, "no memory for a compressor");
+  ZSTD_CCtx_reset(context.get(), ZSTD_reset_session_and_parameters);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, checksum ? 1 : 0);
+  const size_t written = ZSTD_compress2(context.get(), room.data(), room.size(), in.data(), in.size());
+  if (ZSTD_isError(written) == 0) return written;
+  if (ZSTD_getErrorCode(written) == ZSTD_error_memory_allocation) return fail(ENOMEM, "no memory for a compressor");
+  return fail(EIO, "Zstandard cannot compress {} bytes ({})", in.size(), ZSTD_getErrorName(written));
+}
+
+Result<Buffer> zstd_encode(Bytes in, int level, bool checksum) {
+  const size_t most = zstd_bound(in.size());
+  if (ZSTD_isError(most) != 0) return fail(EINVAL, "{} bytes are more than Zstandard takes", in.size());
+  return encode_whole(most, [&](MutableBytes room) { return zstd_encode_to(in, level, checksum, room); });
 }
 
 std::string zstd_library() { return std::string("zstd ") + ZSTD_versionString(); }
