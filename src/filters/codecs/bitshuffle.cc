@@ -11,6 +11,10 @@
 //
 // The last block may have fewer elements, but a multiple of 8. parameters [major, minor, bytes of an element, elements
 // of a block or 0 = the default, 0 none / 2 LZ4 / 3 Zstandard, level]. A compressed chunk tells its block size itself.
+//
+// Users give what comes behind the first three, which the filter's set_local puts there. Three numbers may mean either;
+// they are complete where the third is the dtype's size and the first is 0. To give block, compression and level where
+// the level happens to be that size, give all six, or a block size other than 0.
 
 #include <lz4.h>
 
@@ -35,6 +39,7 @@ struct Settings {
   size_t element = 1;  // bytes
   size_t block = 0;    // elements
   Compression compression = Compression::none;
+  int level = 0;  // of Zstandard; 0 for its default
 };
 
 /// The library's rule: about 8 KiB, in elements a multiple of 8, at least 128.
@@ -68,6 +73,12 @@ void transpose_bits(std::byte* bytes, size_t size) {
     transpose_bits(word);
     store_le(bytes + i, word);
   }
+}
+
+void split_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
+  split_byte_planes(from, scratch, count, element);
+  transpose_bits(scratch, count * element);
+  for (size_t j = 0; j < element; ++j) split_byte_planes(scratch + j * count, to + j * count, count / 8, 8);
 }
 
 /// One block of `count` elements (a multiple of 8) from its bit planes. `scratch` has room for it.
@@ -133,8 +144,80 @@ Result<Buffer> decode(const Buffer& in, const Settings& settings, const SizeBoun
   return out;
 }
 
+/// The planes of one block, compressed. A block that grows is stored so: there is no other form. Bytes written.
+Result<size_t> compress_block(Bytes planes, const Settings& settings, MutableBytes room) {
+  if (settings.compression == Compression::zstd) return zstd_encode_to(planes, settings.level, false, room);
+  const int written =
+      LZ4_compress_default(reinterpret_cast<const char*>(planes.data()), reinterpret_cast<char*>(room.data()),
+                           static_cast<int>(planes.size()), static_cast<int>(std::min<size_t>(room.size(), INT_MAX)));
+  if (written <= 0) return fail(EIO, "LZ4 cannot compress a block of {} bytes", planes.size());
+  return static_cast<size_t>(written);
+}
+
+Result<Buffer> encode(Bytes in, const Settings& settings) {
+  const bool compressed = settings.compression != Compression::none;
+  const size_t element = settings.element;
+  if (in.size() % element != 0)
+    return fail(EINVAL, "{} bytes are no whole number of elements of {} bytes", in.size(), element);
+  const size_t count = in.size() / element;
+  const size_t block = std::min(settings.block, count / 8 * 8);
+  // The header tells the block size that was asked for, also where there is less data than that.
+  if (compressed && settings.block > LZ4_MAX_INPUT_SIZE / element)
+    return fail(EINVAL, "blocks of {} elements of {} bytes are larger than LZ4 can have", settings.block, element);
+  CODECFS_ASSIGN(Buffer scratch, Buffer::allocate(2 * block * element));
+  const MutableBytes planes = scratch.mutable_bytes().first(block * element);
+  std::byte* const spare = scratch.data() + planes.size();
+
+  if (!compressed) {
+    CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size()));
+    size_t done = 0;  // elements
+    while (count - done >= 8) {
+      const size_t now = std::min(block, (count - done) / 8 * 8);
+      split_bit_planes(in.data() + done * element, out.data() + done * element, now, element, spare);
+      done += now;
+    }
+    const Bytes rest = in.subspan(done * element);
+    if (!rest.empty()) std::memcpy(out.data() + done * element, rest.data(), rest.size());
+    return out;
+  }
+
+  const size_t blocks = block == 0 ? 0 : (count - 1) / block + 1;
+  const size_t block_bytes = block * element;
+  const size_t block_most = std::max<size_t>(LZ4_COMPRESSBOUND(block_bytes), zstd_bound(block_bytes));
+  const size_t most = BlockWriter::kHeader + blocks * (BlockWriter::kBlockHeader + block_most) + 8 * element;
+  return check_growth(encode_whole(most,
+                                   [&](MutableBytes room) -> Result<size_t> {
+                                     BlockWriter writer(room, in.size(), settings.block * element);
+                                     size_t done = 0;
+                                     while (count - done >= 8) {
+                                       const size_t now = std::min(block, (count - done) / 8 * 8);
+                                       split_bit_planes(in.data() + done * element, planes.data(), now, element, spare);
+                                       CODECFS_ASSIGN(
+                                           const size_t stored,
+                                           compress_block(planes.first(now * element), settings, writer.block_room()));
+                                       writer.add_block(stored);
+                                       done += now;
+                                     }
+                                     writer.add_bytes(in.subspan(done * element));
+                                     return writer.written();
+                                   }),
+                      in.size());
+}
+
+Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
+  constexpr uint32_t kMajor = 0;  // of the bitshuffle library whose format this is
+  constexpr uint32_t kMinor = 3;
+  const auto& given = context.stage.parameters;
+  const uint64_t element = context.chunk.type.size;
+  if (given.size() > 3 || (given.size() == 3 && given[0] == 0 && (element == 0 || given[2] == element))) return given;
+  if (element == 0 || element > kMaxElement) return fail(EINVAL, "elements of {} bytes", element);
+  std::vector<uint32_t> working = {kMajor, kMinor, static_cast<uint32_t>(element)};
+  working.insert(working.end(), given.begin(), given.end());
+  return working;
+}
+
 Result<Settings> read_settings(const StageContext& context) {
-  const auto& parameters = context.stage.parameters;
+  CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
   const auto at = [&](size_t i) -> size_t { return i < parameters.size() ? parameters[i] : 0; };
   Settings settings;
   settings.element = at(2) == 0 ? context.chunk.type.size : at(2);
@@ -143,6 +226,7 @@ Result<Settings> read_settings(const StageContext& context) {
   settings.block = at(3) == 0 ? default_block(settings.element) : at(3);
   if (settings.block % 8 != 0) return fail(EINVAL, "blocks of {} elements; must be a multiple of 8", settings.block);
   settings.compression = static_cast<Compression>(at(4));
+  settings.level = static_cast<int32_t>(at(5));
   switch (settings.compression) {
     case Compression::none:
     case Compression::lz4:
@@ -158,9 +242,11 @@ Filter bitshuffle() {
       .id = 32008,
       .name = "bitshuffle",
       .aliases = {"bshuf"},
+      .working_parameters = working_parameters,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const Settings settings, read_settings(context));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
+                     .encode = [settings](Bytes in) { return encode(in, settings); },
                      .encoded = compressed_size};
       },
   };

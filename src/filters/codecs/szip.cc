@@ -4,14 +4,17 @@
 //
 // mask: options (8 little-endian, 16 big-endian, 32 differences of neighbours); ppb, pps: pixels (samples) in a block,
 // in a scanline; bpp: bits of one. Samples of 32 and 64 bits are stored as byte planes of 8-bit samples. A scanline
-// that is no whole number of blocks was padded to one. The codec JSON is netCDF's; what it leaves out (bpp, pps) HDF5
-// stores.
+// that is no whole number of blocks was padded to one. The codec JSON is netCDF's.
+//
+// Users give mask and ppb; the rest comes from the dtype and a row of pixels: in HDF5 the chunk's last dimension, in
+// NCZarr, whose codec JSON tells mask and ppb only, the array's. pps is at most 128 * ppb and 4096.
 //
 // libaec has the szip library's interface too, but that one fills up a stream which ends early with whatever is in
 // memory.
 
 #include <libaec.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/endian.h"
@@ -23,8 +26,15 @@
 namespace codecfs::filters::codecs {
 namespace {
 
+constexpr uint32_t kAllowK13 = 1;
+constexpr uint32_t kChip = 2;
+constexpr uint32_t kLsb = 8;
 constexpr uint32_t kMsb = 16;
 constexpr uint32_t kDifferences = 32;
+constexpr uint32_t kRaw = 128;
+
+constexpr uint64_t kMaxBlocks = 128;     // in a scanline
+constexpr uint64_t kMaxScanline = 4096;  // pixels, where the row is not shorter than a block
 
 struct Settings {
   uint32_t mask = 0;
@@ -38,22 +48,53 @@ struct Settings {
   [[nodiscard]] uint32_t blocks() const { return (scanline + block - 1) / block; }
 };
 
-/// The bounds are HDF5's and szip's own; they also bound what libaec allocates.
+Result<> check_block(uint32_t block) {
+  if (block < 2 || block > 32 || block % 2 != 0)
+    return fail(EINVAL, "{} pixels per block; must be even and at most 32", block);
+  return {};
+}
+
+/// The parameters are complete. The bounds are HDF5's and szip's own; they also bound what libaec allocates.
 Result<Settings> read_settings(std::span<const uint32_t> parameters) {
-  if (parameters.size() < 4)
-    return fail(EINVAL,
-                "{} parameters; needs the option mask, pixels per block, bits per pixel and pixels per scanline",
-                parameters.size());
   const Settings s{parameters[0], parameters[1], parameters[2], parameters[3]};
-  if (s.block < 2 || s.block > 32 || s.block % 2 != 0)
-    return fail(EINVAL, "{} pixels per block; must be even and at most 32", s.block);
+  CODECFS_TRY(check_block(s.block));
   if (s.bits == 0 || (s.bits > 32 && s.bits != 64)) return fail(EINVAL, "{} bits per pixel", s.bits);
   if (s.scanline < s.block || s.scanline > 128 * s.block)
     return fail(EINVAL, "{} pixels per scanline; must be from 1 to 128 blocks of {}", s.scanline, s.block);
   return s;
 }
 
-Result<> rice_decode(Bytes in, const Settings& s, MutableBytes out) {
+Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
+  const auto& given = context.stage.parameters;
+  if (given.size() >= 4) return given;
+  if (given.size() < 2)
+    return fail(EINVAL, "{} parameters; needs the option mask and the pixels per block", given.size());
+  const uint64_t block = given[1];
+  CODECFS_TRY(check_block(given[1]));
+
+  const ChunkShape& chunk = context.chunk;
+  uint64_t bits = chunk.type.size > 8 ? 0 : chunk.type.size * 8;
+  if (bits == 0) return fail(EINVAL, "elements of {} bytes; szip takes 1 to 8", chunk.type.size);
+  if (bits > 24) bits = bits > 32 ? 64 : 32;
+
+  const bool zarr = context.stage.codec.is_object();
+  const std::vector<uint64_t>& row_of = zarr ? chunk.shape : chunk.chunks;
+  if (row_of.empty()) return fail(EINVAL, "szip does not work on scalars");
+  const uint64_t row = row_of.back();
+  uint64_t scanline = block * kMaxBlocks;
+  if (row < block) {
+    const uint64_t pixels = chunk.bytes.value_or(0) / chunk.type.size;
+    if (pixels < block) return fail(EINVAL, "{} pixels per block, but a chunk has only {}", block, pixels);
+    scanline = std::min(scanline, pixels);
+  } else if (row <= kMaxScanline) {
+    scanline = std::min(scanline, row);
+  }
+  const uint32_t order = chunk.type.order == ByteOrder::big ? kMsb : kLsb;
+  const uint32_t mask = ((given[0] & ~(kChip | kLsb | kMsb)) | kAllowK13 | kRaw) | order;
+  return std::vector{mask, given[1], static_cast<uint32_t>(bits), static_cast<uint32_t>(scanline)};
+}
+
+aec_stream stream_of(Bytes in, const Settings& s, MutableBytes out) {
   aec_stream stream{};
   stream.next_in = reinterpret_cast<const unsigned char*>(in.data());
   stream.avail_in = in.size();
@@ -63,6 +104,11 @@ Result<> rice_decode(Bytes in, const Settings& s, MutableBytes out) {
   stream.block_size = s.block;
   stream.rsi = s.blocks();
   stream.flags = ((s.mask & kMsb) != 0 ? AEC_DATA_MSB : 0) | ((s.mask & kDifferences) != 0 ? AEC_DATA_PREPROCESS : 0);
+  return stream;
+}
+
+Result<> rice_decode(Bytes in, const Settings& s, MutableBytes out) {
+  aec_stream stream = stream_of(in, s, out);
   switch (aec_buffer_decode(&stream)) {
     case AEC_OK: break;
     case AEC_MEM_ERROR: return fail(ENOMEM, "no memory for the decoder");
@@ -107,6 +153,56 @@ Result<Buffer> decode(const Buffer& in, const Settings& s, const SizeBound& boun
   return out;
 }
 
+/// Scanlines of `s.scanline` samples, each filled up to whole blocks: as libaec does, with the last sample where
+/// differences are stored (they are 0 then), else with zeros.
+Result<Buffer> pad_scanlines(Bytes samples, const Settings& s) {
+  const size_t sample = s.sample_bytes();
+  const size_t line = s.scanline * sample;
+  const size_t padded_line = size_t{s.blocks()} * s.block * sample;
+  const size_t lines = (samples.size() + line - 1) / line;
+  CODECFS_ASSIGN(Buffer out, Buffer::allocate(lines * padded_line));
+  for (size_t i = 0; i < lines; ++i) {
+    const Bytes from = samples.subspan(i * line, std::min(line, samples.size() - i * line));
+    std::byte* const to = out.data() + i * padded_line;
+    std::memcpy(to, from.data(), from.size());
+    std::memset(to + from.size(), 0, padded_line - from.size());
+    if ((s.mask & kDifferences) == 0) continue;
+    for (size_t at = from.size(); at < padded_line; at += sample)
+      std::memcpy(to + at, from.last(sample).data(), sample);
+  }
+  return out;
+}
+
+Result<Buffer> encode(Bytes in, const Settings& s) {
+  if (in.size() > UINT32_MAX) return fail(EINVAL, "{} bytes are more than szip's header can tell", in.size());
+  const size_t pixel = s.planes() ? s.bits / 8 : s.sample_bytes();
+  if (in.size() % pixel != 0)
+    return fail(EINVAL, "{} bytes are no whole number of pixels of {} bytes", in.size(), pixel);
+  Bytes samples = in;
+  Buffer planes;
+  if (s.planes()) {
+    CODECFS_ASSIGN(planes, Buffer::allocate(in.size()));
+    split_byte_planes(in.data(), planes.data(), in.size() / pixel, pixel);
+    samples = planes.bytes();
+  }
+  Buffer padded;
+  if (s.scanline % s.block != 0 && !samples.empty()) {
+    CODECFS_ASSIGN(padded, pad_scanlines(samples, s));
+    samples = padded.bytes();
+  }
+  return encode_whole(compressed_size(SizeBound::exactly(in.size())).max, [&](MutableBytes room) -> Result<size_t> {
+    store_le(room.data(), static_cast<uint32_t>(in.size()));
+    if (in.empty()) return size_t{4};
+    aec_stream stream = stream_of(samples, s, room.subspan(4));
+    switch (aec_buffer_encode(&stream)) {
+      case AEC_OK: return 4 + stream.total_out;
+      case AEC_MEM_ERROR: return fail(ENOMEM, "no memory for the encoder");
+      case AEC_CONF_ERROR: return fail(EINVAL, "libaec refuses these parameters");
+      default: return fail(EINVAL, "{} bytes do not compress", in.size());
+    }
+  });
+}
+
 }  // namespace
 
 Filter szip() {
@@ -125,9 +221,12 @@ Filter szip() {
                 {"mask", parameters.empty() ? 0 : parameters[0]},
                 {"pixels-per-block", parameters.size() < 2 ? 0 : parameters[1]}};
       },
+      .working_parameters = working_parameters,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        CODECFS_ASSIGN(const Settings settings, read_settings(context.stage.parameters));
+        CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
+        CODECFS_ASSIGN(const Settings settings, read_settings(parameters));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
+                     .encode = [settings](Bytes in) { return encode(in, settings); },
                      .encoded = compressed_size};
       },
   };
