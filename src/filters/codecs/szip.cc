@@ -173,6 +173,13 @@ Result<Buffer> pad_scanlines(Bytes samples, const Settings& s) {
   return out;
 }
 
+/// Padding counts, as it is coded with the rest.
+SizeBound encoded_size(const SizeBound& decoded, const Settings& s) {
+  const uint64_t padded_line = uint64_t{s.blocks()} * s.block;
+  const uint64_t lines = decoded.max / (s.scanline * s.sample_bytes()) + 1;
+  return compressed_size({.max = std::max(decoded.max, lines * padded_line * s.sample_bytes()), .exact = std::nullopt});
+}
+
 Result<Buffer> encode(Bytes in, const Settings& s) {
   if (in.size() > UINT32_MAX) return fail(EINVAL, "{} bytes are more than szip's header can tell", in.size());
   const size_t pixel = s.planes() ? s.bits / 8 : s.sample_bytes();
@@ -190,7 +197,7 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
     CODECFS_ASSIGN(padded, pad_scanlines(samples, s));
     samples = padded.bytes();
   }
-  return encode_whole(compressed_size(SizeBound::exactly(in.size())).max, [&](MutableBytes room) -> Result<size_t> {
+  return encode_whole(encoded_size(SizeBound::exactly(in.size()), s).max, [&](MutableBytes room) -> Result<size_t> {
     store_le(room.data(), static_cast<uint32_t>(in.size()));
     if (in.empty()) return size_t{4};
     aec_stream stream = stream_of(samples, s, room.subspan(4));
@@ -227,7 +234,7 @@ Filter szip() {
         CODECFS_ASSIGN(const Settings settings, read_settings(parameters));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
                      .encode = [settings](Bytes in) { return encode(in, settings); },
-                     .encoded = compressed_size};
+                     .encoded = [settings](const SizeBound& decoded) { return encoded_size(decoded, settings); }};
       },
   };
 }
