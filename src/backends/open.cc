@@ -44,8 +44,8 @@ std::unexpected<Error> refuse(const std::string& path, const char* what) {
 
 bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
 
-Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd) {
-  if (looks_like_zarr(fd)) return open_zarr(path);
+Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, bool may_write) {
+  if (looks_like_zarr(fd)) return open_zarr(path, may_write);
   if (has(fd, "zarr.json"))
     return refuse(path,
                   "a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
@@ -56,9 +56,9 @@ Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd) 
   return fail(EINVAL, "{}: is a directory but no Zarr v2 store: there is neither .zgroup nor .zarray in it", path);
 }
 
-Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size) {
+Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size, bool may_write) {
   if (size == 0) return fail(EINVAL, "{}: is empty", path);
-  if (looks_like_hdf5(fd)) return open_hdf5(path);
+  if (looks_like_hdf5(fd)) return open_hdf5(path, may_write);
   char start[8] = {};
   const ssize_t count = ::pread(fd, start, sizeof start, 0);
   if (count < 0) return fail_errno(errno, "{}", path);
@@ -71,14 +71,14 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> open_source(const std::string& path) {
+Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
   // Not blocking: opening a pipe would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno, "{}", path);
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path);
-  if (S_ISDIR(status.st_mode)) return open_directory(path, fd.get());
-  if (S_ISREG(status.st_mode)) return open_file(path, fd.get(), status.st_size);
+  if (S_ISDIR(status.st_mode)) return open_directory(path, fd.get(), may_write);
+  if (S_ISREG(status.st_mode)) return open_file(path, fd.get(), status.st_size, may_write);
   return fail(EINVAL, "{}: is neither a file nor a directory", path);
 }
 

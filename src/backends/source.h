@@ -5,6 +5,10 @@
 // line, so that a backend may one day live in another process. Objects are named by an ObjectId of the backend's own
 // choosing, valid as long as the Source lives; a path is looked at once, in find().
 //
+// Writing. Nothing of a source changes before the first call that writes; that call takes the right to write (EBUSY where
+// another program has it). What was written is seen by all readers at once and is durable after commit(). Each call does all
+// or nothing.
+//
 // Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, filter missing), EOPNOTSUPP (no Zarr form),
 // ENOMEM; each with a reason.
 
@@ -73,11 +77,27 @@ class Source {
   /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes where that is known, C order, edge chunks padded
   /// with fill. ENOENT where the chunk is not stored.
   virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
+
+  /// Nothing, or EROFS with the reason why this source cannot be written at all.
+  virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
+  /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
+  virtual Result<> variable_writable(ObjectId) { return writable(); }
+  /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The encoding
+  /// runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data that a filter
+  /// cannot encode, and the reasons of variable_writable().
+  virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
+  /// Makes a chunk read as fill. Where the format can, it is not stored any more. No error where it was not.
+  virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
+  /// What was written before is durable when this returns. Cheap where nothing was.
+  virtual Result<> commit() { return {}; }
+  /// The last call: commits, and leaves the source as other programs want it.
+  virtual Result<> finish() { return {}; }
 };
 
-/// Opens a dataset (file or directory), recognised by its content, for reading. Errors name what the source is where we
+/// Opens a dataset (file or directory), recognised by its content; `may_write`: unless that is not possible, so that it can
+/// be written (Source::writable() tells). Errors name what the source is where we
 /// know the format but do not read it (netCDF-3, Zarr v3).
-Result<std::unique_ptr<Source>> open_source(const std::string& path);
+Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
 /// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.
 std::string format_versions();

@@ -35,18 +35,34 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
   if (decoded) {
     ++stats_.chunks_decoded;
     stats_.bytes_decoded += decoded->size();
-    kept_ += decoded->capacity();
+    const uint64_t bytes = decoded->capacity();
     slot->result = std::make_shared<const Buffer>(std::move(*decoded));
-    slot->age = ages_.insert(ages_.begin(), key);
-    make_room();
+    if (!slot->dropped) {
+      kept_ += bytes;
+      slot->age = ages_.insert(ages_.begin(), key);
+      make_room();
+    }
   } else {
     slot->result = pass_on(decoded);
-    slots_.erase(key);
+    if (!slot->dropped) slots_.erase(key);
   }
   slot->ready = true;
   stats_.cache_bytes = kept_;
   changed_.notify_all();
   return slot->result;
+}
+
+void ChunkCache::drop(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) return;
+  if (found->second->ready) {
+    forget(key);
+    stats_.cache_bytes = kept_;
+  } else {
+    found->second->dropped = true;
+    slots_.erase(found);
+  }
 }
 
 void ChunkCache::served(ChunkKey key, uint64_t bytes) {

@@ -34,12 +34,16 @@ class ChunkCache {
   /// The decoded chunk; calls `decode` if nobody has it. `estimate`: bytes that decoding it takes at most, roughly.
   Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
+  /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
+  void drop(ChunkKey key);
+
   /// Tells that `bytes` of the chunk were handed to the kernel; when it has all of them the chunk is dropped.
   void served(ChunkKey key, uint64_t bytes);
 
  private:
   struct Slot {
     bool ready = false;
+    bool dropped = false;               // not to be kept
     Result<ChunkPtr> result;            // valid when ready
     uint64_t served = 0;                // bytes handed to the kernel
     std::list<ChunkKey>::iterator age;  // valid when ready and kept

@@ -9,9 +9,11 @@ namespace codecfs::fs {
 /// Clears and sets capabilities that we want; those that the kernel does not offer are left alone.
 inline void choose_capabilities(fuse_conn_info* connection) {
   // Replies by splice are slower than one copy from a warm buffer.
-  constexpr unsigned unwanted = FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE;
+  // The kernel need not look for changes behind its back (AUTO_INVAL_DATA): it is told of them.
+  constexpr unsigned unwanted =
+      FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_AUTO_INVAL_DATA;
   constexpr unsigned wanted = FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |
-                              FUSE_CAP_ASYNC_READ | FUSE_CAP_CACHE_SYMLINKS;
+                              FUSE_CAP_ASYNC_READ | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_ATOMIC_O_TRUNC;
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
   for (unsigned bit = 1; bit != 0; bit <<= 1) {
     if (unwanted & bit) fuse_unset_feature_flag(connection, bit);

@@ -24,6 +24,7 @@ std::span<const NamedFile> files_of(NodeKind kind) {
     case NodeKind::group: return kGroupFiles;
     case NodeKind::variable: return kVariableFiles;
     case NodeKind::control: return kControlFiles;
+    case NodeKind::scratch:
     case NodeKind::symlink: break;
   }
   return {};
@@ -38,6 +39,12 @@ Nodes::Nodes(const Entry& root) {
        .slot = 0});
   control_ =
       add({.kind = NodeKind::control, .object = 0, .target = {}, .path = "/.codecfs", .parent = kRootIno, .slot = 1});
+  add({.kind = NodeKind::scratch,
+       .object = 0,
+       .target = {},
+       .path = "/.codecfs/scratch",
+       .parent = kRootIno,
+       .slot = kScratchSlot});
 }
 
 const Node* Nodes::add(Node node) {

@@ -32,7 +32,10 @@ inline constexpr unsigned kLocalBits = 40;
 inline constexpr uint64_t kLocalMask = (uint64_t{1} << kLocalBits) - 1;
 inline constexpr Ino kRootIno = 1;
 
-enum class NodeKind { group, variable, symlink, control };
+enum class NodeKind { group, variable, symlink, control, scratch };
+
+/// The slot of all scratch files (fs/scratch_files.h), whose local parts only those know.
+inline constexpr uint64_t kScratchSlot = 2;
 
 /// The files beside the chunks; the value is the local part of the inode number.
 enum class FileKind : uint8_t {

@@ -3,49 +3,18 @@
 
 #include "fs/operations.h"
 
+#include <fcntl.h>
+
 #include <cstdio>
 #include <mutex>
-#include <new>
 #include <vector>
 
 #include "base/log.h"
 #include "fs/kernel_tuning.h"
+#include "fs/requests.h"
 
 namespace codecfs::fs {
 namespace {
-
-// Nothing changes under a read-only mount, so the kernel may believe what we said for a day.
-constexpr double kTimeout = 86400;  // seconds
-
-Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
-Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
-
-void reply_error(fuse_req_t request, Ino ino, const Error& error) {
-  tree_of(request).note_error(ino, error);
-  fuse_reply_err(request, error.code);
-}
-
-/// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
-template <class Operation>
-void answer(fuse_req_t request, Ino ino, Operation operation) {
-  Result<> result;
-  try {
-    result = operation();
-  } catch (const std::bad_alloc&) {
-    result = fail(ENOMEM, "out of memory");
-  } catch (const std::exception& exception) {
-    result = fail(EIO, "internal error: {}", exception.what());
-  }
-  if (!result) reply_error(request, ino, result.error());
-}
-
-fuse_entry_param entry_of(const struct stat& status) {
-  fuse_entry_param entry{};
-  entry.ino = status.st_ino;
-  entry.attr = status;
-  entry.attr_timeout = entry.entry_timeout = kTimeout;
-  return entry;
-}
 
 void op_init(void* userdata, fuse_conn_info* connection) {
   (void)userdata;
@@ -60,6 +29,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     const Result<struct stat> status = tree_of(request).lookup(parent, name);
     if (status) {
       const fuse_entry_param entry = entry_of(*status);
+      tree_of(request).looked_up(entry.ino);
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
@@ -88,20 +58,24 @@ void op_readlink(fuse_req_t request, fuse_ino_t ino) {
   });
 }
 
-OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
 OpenDirectory* directory_of(fuse_file_info* info) { return OpenHandles<OpenDirectory>::at(info->fh); }
 
 void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   static std::once_flag tuned;
   std::call_once(tuned, [&] { raise_readahead(mount_of(request).mountpoint, kMaxRead); });
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(std::unique_ptr<OpenFile> file, tree_of(request).open(ino));
+    const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
+    CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
+                   tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
     info->keep_cache = !file->live;
     info->direct_io = file->live;
-    info->noflush = 1;
+    info->noflush = !for_writing;
     Mount& mount = mount_of(request);
     info->fh = mount.files.add(std::move(file));
-    if (fuse_reply_open(request, info) != 0) mount.files.close(info->fh);  // nobody else will
+    if (fuse_reply_open(request, info) != 0) {  // nobody else will
+      (void)mount.tree.close(*file_of(info));
+      mount.files.close(info->fh);
+    }
     return {};
   });
 }
@@ -114,8 +88,10 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
   });
 }
 
-void op_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  mount_of(request).files.close(info->fh);
+void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
+  if (mount.tree.close(*file_of(info))) mount.notices.content_changed(ino, false);
+  mount.files.close(info->fh);
   fuse_reply_err(request, 0);
 }
 
@@ -152,7 +128,8 @@ size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& ite
 }
 
 template <class Add>
-void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add) {
+void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
+                    bool plus) {
   answer(request, ino, [&]() -> Result<> {
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
@@ -160,6 +137,7 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
       const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
       if (entry > reply.size() - used) return false;
       used += entry;
+      if (plus) tree_of(request).looked_up(item.ino);
       return true;
     });
     if (!read && used == 0) return std::unexpected(read.error());
@@ -169,11 +147,11 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
 }
 
 void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, ino, size, offset, info, add_plain);
+  read_directory(request, ino, size, offset, info, add_plain, false);
 }
 
 void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, ino, size, offset, info, add_with_attributes);
+  read_directory(request, ino, size, offset, info, add_with_attributes, true);
 }
 
 void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
@@ -255,6 +233,7 @@ const fuse_lowlevel_ops& operations() {
     ops.statfs = op_statfs;
     ops.getxattr = op_getxattr;
     ops.listxattr = op_listxattr;
+    add_writing_operations(ops);
     return ops;
   }();
   return table;

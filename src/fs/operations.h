@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "fs/fuse_version.h"
+#include "fs/kernel_notices.h"
 #include "fs/tree.h"
 
 namespace codecfs::fs {
@@ -46,6 +47,7 @@ class OpenHandles {
 struct Mount {
   Tree& tree;
   std::string mountpoint;  // absolute
+  KernelNotices notices{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
 };

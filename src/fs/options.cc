@@ -38,6 +38,22 @@ const std::array kOwnOptions{
                 if (options.cache_bytes < kSmallestCache) return fail(EINVAL, "-o cache={}: at least 1M", value);
                 return {};
               }},
+    OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
+              [](Options& options, const std::string& value) -> Result<> {
+                const Result<uint64_t> bytes = parse_size(value);
+                if (!bytes) return fail(EINVAL, "-o dirty={}: {}", value, bytes.error().reason);
+                options.dirty_bytes = *bytes;
+                if (options.dirty_bytes < kSmallestCache) return fail(EINVAL, "-o dirty={}: at least 1M", value);
+                return {};
+              }},
+    OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
+              [](Options& options, const std::string& value) -> Result<> {
+                unsigned& seconds = options.commit_seconds;
+                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+                if (error != std::errc{} || end != value.data() + value.size() || seconds < 1 || seconds > 3600)
+                  return fail(EINVAL, "-o commit={}: a number from 1 to 3600", value);
+                return {};
+              }},
     OwnOption{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
               [](Options& options, const std::string& value) -> Result<> {
                 const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.threads);
@@ -75,9 +91,9 @@ const std::array kOwnOptions{
 };
 
 // Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
-constexpr std::array<std::string_view, 22> kIgnored{
-    "ro",      "rw",    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "nofail",
-    "_netdev", "nodev", "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
+constexpr std::array<std::string_view, 20> kIgnored{
+    "defaults", "auto",   "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
+    "nodev",    "nosuid", "suid",   "dev",  "silent", "loud",  "async", "mand",  "nomand", "noiversion"};
 // Options of the kernel and libfuse that we hand on.
 constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
                                                      "diratime",    "nodiratime", "relatime",     "norelatime",
@@ -93,6 +109,10 @@ Result<> apply_option(Options& options, const std::string& option) {
     return own.set(options, option.substr(equals + 1));
   }
   if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
+  if (name == "ro" || name == "rw") {
+    options.read_only = name == "ro";
+    return {};
+  }
   if (name == "debug") {
     options.debug = options.foreground = true;
     return {};
@@ -127,7 +147,7 @@ std::string option_help() {
   std::string text = "Options of -o (separated by commas):\n";
   for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
   text +=
-      "  ro                          read-only, as all mounts of this version are\n"
+      "  ro                          read-only; so is the mount of a source that cannot be written\n"
       "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"
       "  debug                       print every request; implies -f\n"

@@ -21,14 +21,17 @@ struct Options {
   std::string source;
   std::string mountpoint;
   bool foreground = false;
-  bool debug = false;                         // log every FUSE request
-  uint64_t cache_bytes = uint64_t{64} << 20;  // -o cache=SIZE
-  unsigned threads = 0;                       // -o threads=N, 0: as many as cores, at least 8
-  std::vector<Rule> rules;                    // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
-  std::string plugin_path;                    // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
-  bool builtin = true;                        // false: -o builtin=off
-  std::vector<std::string> not_builtin;       // -o builtin=off:NAME:NAME, names or ids
-  std::vector<std::string> fuse;              // -o options that are handed to libfuse and the kernel
+  bool debug = false;                          // log every FUSE request
+  uint64_t cache_bytes = uint64_t{64} << 20;   // -o cache=SIZE
+  bool read_only = false;                      // -o ro
+  uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
+  unsigned commit_seconds = 5;                 // -o commit=SECONDS
+  unsigned threads = 0;                        // -o threads=N, 0: as many as cores, at least 8
+  std::vector<Rule> rules;                     // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
+  std::string plugin_path;                     // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
+  bool builtin = true;                         // false: -o builtin=off
+  std::vector<std::string> not_builtin;        // -o builtin=off:NAME:NAME, names or ids
+  std::vector<std::string> fuse;               // -o options that are handed to libfuse and the kernel
 };
 
 /// What a command line asks for.

@@ -1,10 +1,14 @@
 #include "fs/session.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
+#include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +17,7 @@
 
 #include "backends/source.h"
 #include "base/log.h"
+#include "base/unique_fd.h"
 #include "fs/fuse_version.h"
 #include "fs/operations.h"
 #include "fs/tree.h"
@@ -73,13 +78,14 @@ Result<std::string> check_mountpoint(const std::string& path) {
 }
 
 /// The option list for libfuse. A comma in the source's name would end the option, so it is escaped.
-std::string fuse_options(const Options& options) {
+std::string fuse_options(const Options& options, bool read_only) {
   std::string name;
   for (const char c : std::filesystem::absolute(options.source).lexically_normal().string()) {
     if (c == ',' || c == '\\') name += '\\';
     name += c;
   }
-  std::string text = fmt::format("ro,nosuid,nodev,subtype=codecfs,max_read={},fsname={}", kMaxRead, name);
+  std::string text =
+      fmt::format("{},nosuid,nodev,subtype=codecfs,max_read={},fsname={}", read_only ? "ro" : "rw", kMaxRead, name);
   bool default_permissions = false;
   for (const std::string& option : options.fuse) {
     default_permissions |= option == "default_permissions";
@@ -90,18 +96,79 @@ std::string fuse_options(const Options& options) {
   return text;
 }
 
+/// SIGTERM, SIGINT and SIGHUP end the mount. They are blocked in all threads and taken by a thread of their own.
+sigset_t block_endings() {
+  sigset_t endings;
+  sigemptyset(&endings);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&endings, signal);
+  pthread_sigmask(SIG_BLOCK, &endings, nullptr);
+  return endings;
+}
+
+/// Waits for an ending signal while it lives. Dirty pages of mapped files reach us only if somebody asks the kernel for
+/// them, so it does, while the loop still serves; then it lets the loop end.
+class EndingSignals {
+ public:
+  /// `mountpoint`: empty where nothing can be dirty.
+  EndingSignals(const sigset_t& endings, fuse_session* session, const std::string& mountpoint)
+      : loop_(pthread_self()),
+        thread_([=, this](const std::stop_token& stop) { run(endings, session, mountpoint, stop); }) {
+    struct sigaction wake{};
+    wake.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &wake, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+  ~EndingSignals() {
+    thread_.request_stop();
+    thread_.join();
+  }
+  EndingSignals(const EndingSignals&) = delete;
+  EndingSignals& operator=(const EndingSignals&) = delete;
+
+ private:
+  void run(const sigset_t& endings, fuse_session* session, const std::string& mountpoint, const std::stop_token& stop) {
+    int signal = -1;
+    while (signal < 0) {
+      const timespec moment{0, 100'000'000};
+      signal = sigtimedwait(&endings, nullptr, &moment);
+      if (stop.stop_requested()) return;
+    }
+    log::info("signal {}: unmounting", signal);
+    if (!mountpoint.empty()) {
+      const UniqueFd root(open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (root) syncfs(root.get());
+    }
+    fuse_session_exit(session);
+    // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
+    while (!stop.stop_requested()) {
+      pthread_kill(loop_, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  const pthread_t loop_;
+  std::jthread thread_;
+};
+
 }  // namespace
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
-  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source));
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   const std::string format = source->format();
-  Tree tree(std::move(source), {.cache_bytes = options.cache_bytes, .rules = std::move(rules)});
+  const Result<> writable = source->writable();
+  if (!options.read_only && !writable)
+    log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
+  Tree tree(std::move(source),
+            {.cache_bytes = options.cache_bytes,
+             .rules = std::move(rules),
+             .write_back = {.dirty_bytes = options.dirty_bytes, .commit = std::chrono::seconds(options.commit_seconds)},
+             .read_only = options.read_only});
   tree.check_rules();
   Mount mount{tree, mountpoint};
 
   fuse_set_log_func(collect_message);
-  const std::string list = fuse_options(options);
+  const std::string list = fuse_options(options, tree.read_only());
   const char* words[] = {"codecfs", "-o", list.c_str(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, const_cast<char**>(words));
   const std::unique_ptr<fuse_session, DestroySession> session(
@@ -112,9 +179,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
   fuse_set_log_func(log_message);
 
-  // The mount is there: from here on the parent may report success. Handlers first, so that a signal in between
+  // The mount is there: from here on the parent may report success. Signals wait from now on, so that one in between
   // unmounts.
-  fuse_set_signal_handlers(session.get());
+  const sigset_t endings = block_endings();
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
     fuse_session_unmount(session.get());
     return fail_errno(errno, "cannot go to the background");
@@ -126,12 +193,17 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
-  const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0, a signal's number, or -errno
-  if (ended > 0) log::info("signal {}: unmounting {}", ended, mountpoint);
+  mount.notices.start(session.get());
+  {
+    const EndingSignals signals(endings, session.get(), tree.read_only() ? "" : mountpoint);
+    const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
+    if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
+  }
+  mount.notices.stop();
   fuse_session_unmount(session.get());
-  fuse_remove_signal_handlers(session.get());
-  if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
-  return {};
+  const Result<> finished = tree.finish();
+  if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
+  return finished;
 }
 
 }  // namespace codecfs::fs

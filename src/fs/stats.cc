@@ -21,6 +21,10 @@ std::string Stats::print() const {
   line("decodes_now", decodes_now);
   line("decodes_parallel", decodes_parallel);
   line("cache_bytes", cache_bytes);
+  line("dirty_bytes", dirty_bytes);
+  line("chunks_encoded", chunks_encoded);
+  line("bytes_encoded", bytes_encoded);
+  line("commits", commits);
   line("errors", errors);
   return text;
 }

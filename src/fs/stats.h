@@ -23,6 +23,10 @@ struct Stats {
   Counter decodes_now{0};       // decodes under way
   Counter decodes_parallel{0};  // the most decodes that were ever under way at once
   Counter cache_bytes{0};       // decoded bytes held
+  Counter dirty_bytes{0};       // decoded bytes of changed chunks that are not stored yet
+  Counter chunks_encoded{0};    // chunks encoded and stored
+  Counter bytes_encoded{0};     // their decoded bytes
+  Counter commits{0};           // times that the source was made durable
   Counter errors{0};            // requests that failed with a reason (see `log`)
 
   /// Lines of "name value".

@@ -52,7 +52,17 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
     : dataset_(std::move(source)),
       nodes_(dataset_.source().root()),
       cache_(options.cache_bytes, stats_),
-      rules_(options.rules) {}
+      rules_(options.rules),
+      read_only_(options.read_only || !dataset_.source().writable()),
+      write_back_(dataset_, cache_, stats_, options.write_back,
+                  [this](const ChunkPlace& chunk) { return base_of(chunk); }) {}
+
+Result<Place> Tree::place_of(Ino ino) const {
+  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  if (place.node->kind != NodeKind::scratch) return place;
+  const std::optional<Ino> chunk = scratch_.became(ino);
+  return chunk ? nodes_.at(*chunk) : place;
+}
 
 void Tree::note_error(Ino ino, const Error& error) {
   if (error.reason.empty()) return;
@@ -65,19 +75,28 @@ void Tree::note_error(Ino ino, const Error& error) {
 
 struct stat Tree::make_attributes(Ino ino, mode_t type, uint64_t size) const {
   struct stat status = dataset_.source().status();
-  const mode_t readable = status.st_mode & 0444;
+  const mode_t allowed = status.st_mode & (read_only_ ? 0444 : 0666);
   status.st_ino = ino;
-  status.st_mode = type | (S_ISDIR(type) ? readable | readable >> 2 : S_ISLNK(type) ? 0777 : readable);
+  status.st_mode = type | (S_ISDIR(type) ? allowed | (allowed & 0444) >> 2 : S_ISLNK(type) ? 0777 : allowed);
   status.st_nlink = S_ISDIR(type) ? 2 : 1;
   status.st_size = static_cast<off_t>(size);
   status.st_blocks = static_cast<blkcnt_t>(blocks_of(size));
   status.st_blksize = 1 << 20;
+  apply_times(status);
   return status;
+}
+
+void Tree::apply_times(struct stat& status) const {
+  const std::lock_guard lock(times_mutex_);
+  const auto found = times_.find(status.st_ino);
+  if (found == times_.end()) return;
+  if (found->second.accessed) status.st_atim = *found->second.accessed;
+  if (found->second.modified) status.st_mtim = status.st_ctim = *found->second.modified;
 }
 
 Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   ++stats_.lookups;
-  CODECFS_ASSIGN(const Place place, nodes_.at(parent));
+  CODECFS_ASSIGN(const Place place, place_of(parent));
   const Node& node = *place.node;
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", node.path);
   for (const NamedFile& file : files_of(node.kind))
@@ -88,8 +107,10 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     const std::optional<uint64_t> number = view->facts->grid.number_of(name);
-    if (!number) return not_there();
-    return chunk_attributes(node, *view, *number);
+    if (number) return chunk_attributes(node, *view, *number);
+    const std::optional<Ino> scratch = scratch_.find(node.ino(), name);
+    if (!scratch) return not_there();
+    return attributes(*scratch);
   }
   CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
   return entry_attributes(node, entry);
@@ -101,8 +122,16 @@ Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entr
 }
 
 Result<struct stat> Tree::attributes(Ino ino) {
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
+  if (node.kind == NodeKind::scratch) {
+    CODECFS_ASSIGN(struct stat status, scratch_.status(ino));
+    status.st_uid = dataset_.source().status().st_uid;
+    status.st_gid = dataset_.source().status().st_gid;
+    status.st_blksize = 1 << 20;
+    apply_times(status);
+    return status;
+  }
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     return chunk_attributes(node, *view, place.chunk);
@@ -113,7 +142,7 @@ Result<struct stat> Tree::attributes(Ino ino) {
 }
 
 Result<std::string> Tree::link_target(Ino ino) {
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  CODECFS_ASSIGN(const Place place, place_of(ino));
   if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
   return place.node->target;
 }
@@ -126,16 +155,22 @@ Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
 
 Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView& view, uint64_t number) {
   const Variable& variable = *view.facts;
-  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
-  if (!info.stored && !view.shows_absent_chunks()) return not_there();
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
+  if (const std::optional<uint64_t> size = write_back_.size(ino)) {
+    struct stat status = make_attributes(ino, S_IFREG, *size);
+    status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
+    return status;
+  }
+  CODECFS_ASSIGN(ChunkInfo info, dataset_.source().locate(node.object, number));
+  if (info.stored && write_back_.removed(ino)) info.stored = false;
+  if (!info.stored && !view.shows_absent_chunks()) return not_there();
 
   uint64_t size = 0;
   if (variable.chunk_bytes) {
     size = *variable.chunk_bytes;
   } else if (!variable.unreadable) {
     // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
-    const Result<ChunkPtr> chunk = decoded(view, node.object, number, ino);
+    const Result<ChunkPtr> chunk = decoded({ino, node.object, number, std::make_shared<VariableView>(view)});
     if (chunk) size = (*chunk)->size();
   }
   struct stat status = make_attributes(ino, S_IFREG, size);
@@ -170,26 +205,38 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
   }
 }
 
-Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino) {
+Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool truncate) {
   ++stats_.opens;
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
   if (place.file == FileKind::itself) return fail(EISDIR, "{}: is a directory", node.path);
+  if (for_writing && read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
   auto file = std::make_unique<OpenFile>();
+  if (node.kind == NodeKind::scratch) {
+    file->scratch = ino;
+    file->writer = for_writing;
+    if (truncate) CODECFS_TRY(scratch_.resize(ino, 0));
+    return file;
+  }
   if (place.file != FileKind::chunk) {
+    if (for_writing) return fail(EPERM, "{}: metadata cannot be written in this version", node.path);
     CODECFS_ASSIGN(file->text, text_of(node, place.file));
     file->live = node.kind == NodeKind::control;
     return file;
   }
-  CODECFS_ASSIGN(file->variable, dataset_.variable(node.object));
-  const Variable& variable = *file->variable->facts;
-  if (variable.unreadable) return std::unexpected(*variable.unreadable);
-  file->object = node.object;
-  file->chunk = place.chunk;
-  file->key = ino;
-  if (!variable.chunk_bytes) {
+  CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
+  if (variable->facts->unreadable) return std::unexpected(*variable->facts->unreadable);
+  // The number that the kernel knows it by may be that of a scratch file.
+  CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, place.chunk, variable->facts->grid.count()));
+  file->chunk = {key, node.object, place.chunk, variable};
+  if (for_writing) {
+    CODECFS_TRY(dataset_.source().variable_writable(node.object));
+    if (truncate) CODECFS_TRY(write_back_.resize(file->chunk, 0));
+    file->writer = true;
+    write_back_.open_writer(key);
+  } else if (!variable->facts->chunk_bytes && !write_back_.size(key)) {
     // The size that was told at lookup is that of these bytes: keep them while the file is open.
-    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(*file->variable, node.object, place.chunk, ino));
+    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(file->chunk));
     file->text = std::make_shared<const std::string>(reinterpret_cast<const char*>(chunk->data()), chunk->size());
   }
   return file;
@@ -197,36 +244,55 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino) {
 
 Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
   ++stats_.reads;
-  Bytes bytes;
-  std::shared_ptr<const void> owner;
-  if (file.text) {
-    bytes = std::as_bytes(std::span(*file.text));
-    owner = file.text;
-  } else {
-    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(*file.variable, file.object, file.chunk, file.key));
-    bytes = chunk->bytes();
-    owner = chunk;
+  const auto part = [&](Bytes bytes, std::shared_ptr<const void> owner) {
+    const size_t from = std::min(bytes.size(), static_cast<size_t>(offset));
+    bytes = bytes.subspan(from, std::min(size, bytes.size() - from));
+    stats_.bytes_read += bytes.size();
+    return Slice{bytes, std::move(owner)};
+  };
+  if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
+  ChunkPlace chunk = file.chunk;
+  if (file.scratch != 0) {
+    CODECFS_ASSIGN(const Place place, place_of(file.scratch));
+    if (place.node->kind == NodeKind::scratch) {
+      CODECFS_ASSIGN(std::string bytes, scratch_.read(file.scratch, static_cast<uint64_t>(offset), size));
+      const auto owner = std::make_shared<const std::string>(std::move(bytes));
+      stats_.bytes_read += owner->size();
+      return Slice{std::as_bytes(std::span(*owner)), owner};
+    }
+    CODECFS_ASSIGN(chunk.variable, dataset_.variable(place.node->object));
+    CODECFS_ASSIGN(chunk.key, nodes_.chunk_ino(*place.node, place.chunk, chunk.variable->facts->grid.count()));
+    chunk.object = place.node->object;
+    chunk.number = place.chunk;
   }
-  const size_t from = std::min(bytes.size(), static_cast<size_t>(offset));
-  bytes = bytes.subspan(from, std::min(size, bytes.size() - from));
-  stats_.bytes_read += bytes.size();
-  if (!file.text) cache_.served(file.key, bytes.size());
-  return Slice{bytes, std::move(owner)};
+  if (const std::optional<WriteBack::Content> edited = write_back_.content(chunk.key))
+    return part(edited->bytes->bytes().first(edited->size), edited->bytes);
+  CODECFS_ASSIGN(const ChunkPtr bytes, decoded(chunk));
+  Slice slice = part(bytes->bytes(), bytes);
+  cache_.served(chunk.key, slice.bytes.size());
+  return slice;
 }
 
-Result<ChunkPtr> Tree::decoded(const VariableView& view, ObjectId object, uint64_t number, ChunkKey key) {
-  const Variable& variable = *view.facts;
+Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk) {
+  const Variable& variable = *chunk.variable->facts;
   // A chunk takes its decoded bytes and, while a filter works, as many again.
   const uint64_t estimate = 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
-  Result<ChunkPtr> chunk = cache_.get(key, estimate, [&]() -> Result<Buffer> {
-    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(object, number));
+  Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&]() -> Result<Buffer> {
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
     stats_.bytes_stored += info.stored_size;
-    return dataset_.source().read_chunk(object, number);
+    return dataset_.source().read_chunk(chunk.object, chunk.number);
   });
-  if (chunk || chunk.error().code != ENOENT || !view.shows_absent_chunks()) return chunk;
+  if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
+  return base_of(chunk);
+}
+
+Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  if (info.stored) return decoded(chunk);
   // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
-  CODECFS_ASSIGN(const Place place, nodes_.at(key));
-  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(variable); });
+  CODECFS_ASSIGN(const Place place, place_of(chunk.key));
+  const uint64_t estimate = 2 * chunk.variable->facts->chunk_bytes.value_or(uint64_t{1} << 20);
+  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
 std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
@@ -273,7 +339,7 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
 }
 
 Result<XattrView> Tree::xattrs(Ino ino) {
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  CODECFS_ASSIGN(const Place place, place_of(ino));
   XattrView view{xattrs_.get(ino), {}};
   if (!view.stored) {
     Result<std::vector<Xattr>> made = make_xattrs(place);
@@ -288,12 +354,18 @@ Result<XattrView> Tree::xattrs(Ino ino) {
 }
 
 struct statvfs Tree::filesystem() const {
-  // Like any read-only image: as large as its source, and full.
+  // As large as its source. What is free is not known in decoded bytes; a writer is told that there is room.
   struct statvfs numbers{};
   numbers.f_bsize = numbers.f_frsize = 4096;
   numbers.f_blocks = (static_cast<uint64_t>(dataset_.source().status().st_size) + 4095) / 4096;
   numbers.f_namemax = 255;
-  numbers.f_flag = ST_RDONLY;
+  if (read_only_) {
+    numbers.f_flag = ST_RDONLY;
+  } else {
+    numbers.f_bfree = numbers.f_bavail = uint64_t{1} << 28;  // 1 TiB
+    numbers.f_blocks += numbers.f_bfree;
+    numbers.f_files = numbers.f_ffree = numbers.f_favail = uint64_t{1} << 28;
+  }
   return numbers;
 }
 

@@ -12,25 +12,27 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "filters/filter_rules.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/nodes.h"
+#include "fs/scratch_files.h"
 #include "fs/stats.h"
+#include "fs/write_back.h"
 #include "fs/xattrs.h"
 
 namespace codecfs::fs {
 
-/// An open file: text that was made at open, or a chunk.
+/// An open file: text that was made at open, a chunk, or a scratch file.
 struct OpenFile {
   Text text;          // null for a chunk
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
-  VariableViewPtr variable;
-  ObjectId object = 0;
-  uint64_t chunk = 0;
-  ChunkKey key = 0;
+  ChunkPlace chunk;   // its variable is null for what is no chunk
+  Ino scratch = 0;    // of a scratch file, which may become a chunk while it is open
+  bool writer = false;
 };
 
 /// An open directory. Groups are listed once, at open; chunks are asked for as the reader goes on.
@@ -66,6 +68,8 @@ class Tree {
   struct Options {
     uint64_t cache_bytes = uint64_t{64} << 20;
     filters::FilterRules rules = {};
+    WriteBack::Options write_back = {};
+    bool read_only = true;  // -o ro; a source that cannot be written is read-only too
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -79,8 +83,40 @@ class Tree {
   /// Calls `take` with the names from position `from` on until it says that it has no room (false) or all are told.
   Result<> read_directory(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
 
-  Result<std::unique_ptr<OpenFile>> open(Ino ino);
+  Result<std::unique_ptr<OpenFile>> open(Ino ino, bool for_writing, bool truncate);
   Result<Slice> read(const OpenFile& file, off_t offset, size_t size);
+
+  /// Writing: tree_write.cc. Errors beside those of WriteBack: EPERM for what this version does not change, EROFS.
+  struct Created {
+    struct stat status;
+    std::unique_ptr<OpenFile> file;
+  };
+  Result<Created> create(Ino parent, std::string_view name, mode_t permissions);
+  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes);
+  Result<> flush(const OpenFile& file);
+  /// True where the length of the file changes with it: what the kernel knows of the inode is to be forgotten.
+  bool close(const OpenFile& file);
+  Result<> sync(const OpenFile& file);
+  Result<> sync_all();
+  /// chmod, chown, truncate, utimens: what is not set in `to_set` (FUSE_SET_ATTR_*) is left alone.
+  struct Change {
+    std::optional<mode_t> permissions;
+    std::optional<uid_t> owner;
+    std::optional<gid_t> group;
+    std::optional<uint64_t> size;
+    std::optional<timespec> accessed;
+    std::optional<timespec> modified;
+  };
+  Result<struct stat> change(Ino ino, const Change& change);
+  Result<> unlink(Ino parent, std::string_view name);
+  /// The inodes whose pages and attributes the kernel must forget: the chunk that has new content.
+  Result<std::optional<Ino>> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name,
+                                    bool replace);
+  void forgotten(Ino ino, uint64_t lookups) { scratch_.forgotten(ino, lookups); }
+  void looked_up(Ino ino) { scratch_.looked_up(ino); }
+  [[nodiscard]] bool read_only() const { return read_only_; }
+  /// The end of the mount: stores what is not stored yet.
+  Result<> finish();
 
   /// Extended attributes. Where they cannot be read, there is still user._Error, which tells why.
   Result<XattrView> xattrs(Ino ino);
@@ -100,7 +136,17 @@ class Tree {
   [[nodiscard]] struct stat make_attributes(Ino ino, mode_t type, uint64_t size) const;
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
-  Result<ChunkPtr> decoded(const VariableView& view, ObjectId object, uint64_t number, ChunkKey key);
+  /// The chunk as the source has it, or its fill where that is what readers see.
+  Result<ChunkPtr> decoded(const ChunkPlace& chunk);
+  /// The same as a writer needs it: always fill where it is not stored.
+  Result<ChunkPtr> base_of(const ChunkPlace& chunk);
+  Result<Place> place_of(Ino ino) const;
+  /// A name in a variable's directory that is that of a chunk: none for other names. EINVAL for one outside of the
+  /// grid.
+  Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
+  Result<const Node*> variable_directory(Ino ino);
+  void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
+  void apply_times(struct stat& status) const;
   /// user._FilterOut: what the filter rules make of a variable, "none" for no filters; nothing where no rule applies.
   [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
   Result<ChunkPtr> fill_chunk(const VariableView& view, ChunkKey key);
@@ -108,19 +154,32 @@ class Tree {
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
 
+  Result<> read_scratch(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
+
   Stats stats_;
   Dataset dataset_;
   Nodes nodes_;
   ChunkCache cache_;
   const filters::FilterRules rules_;
+  const bool read_only_;
+  mutable ScratchFiles scratch_;
   std::once_flag told_placement_;
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
   // chunks.
   LruMap<Ino, std::vector<Xattr>> xattrs_{16};
 
+  mutable std::mutex times_mutex_;
+  struct Times {
+    std::optional<timespec> accessed;
+    std::optional<timespec> modified;
+  };
+  std::unordered_map<Ino, Times> times_;  // set or changed in this mount; guarded by times_mutex_
+
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
+
+  WriteBack write_back_;  // last: its threads end before the rest goes
 };
 
 }  // namespace codecfs::fs

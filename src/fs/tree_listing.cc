@@ -2,9 +2,11 @@
 //
 // A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's
 // chunks, however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a
-// group or chunk number n of a variable.
+// group or chunk number n of a variable; the scratch files
+// in a variable's directory come behind all of its chunks.
 
 #include <optional>
+#include <set>
 
 #include "fs/tree.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr off_t kFirstFile = 2;
 constexpr off_t kFirstEntry = 16;
+constexpr uint64_t kFirstScratch = uint64_t{1} << 61;  // above all chunk numbers
 constexpr size_t kBatch = 128;  // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
 
 mode_t mode_of(EntryKind kind) { return kind == EntryKind::symlink ? S_IFLNK : S_IFDIR; }
@@ -20,7 +23,7 @@ mode_t mode_of(EntryKind kind) { return kind == EntryKind::symlink ? S_IFLNK : S
 }  // namespace
 
 Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
-  CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+  CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
   if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
     return fail(ENOTDIR, "{}: not a directory", node.path);
@@ -82,17 +85,37 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     if (view.facts->chunk_bytes) item.attributes = [&, number] { return chunk_attributes(node, view, number); };
     return take(item);
   };
+  if (from >= kFirstScratch) return read_scratch(directory, from, take);
   if (all) {
-    while (from < grid.count() && tell(from)) ++from;
-    return {};
+    for (; from < grid.count(); ++from)
+      if (!tell(from)) return {};
+    return read_scratch(directory, kFirstScratch, take);
   }
-  for (;;) {
-    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, dataset_.source().stored_chunks(node.object, from, kBatch));
-    for (const uint64_t number : numbers)
-      if (!tell(number)) return {};
-    if (numbers.size() < kBatch) return {};
-    from = numbers.back() + 1;
+  const WriteBack::Changes changes = write_back_.changes(node.object);
+  for (bool more = true; more;) {
+    CODECFS_ASSIGN(std::vector<uint64_t> numbers, dataset_.source().stored_chunks(node.object, from, kBatch));
+    more = numbers.size() == kBatch;
+    // Chunks that were written but are not stored yet come in between; removed ones do not come.
+    const uint64_t last = more ? numbers.back() : UINT64_MAX;
+    std::set<uint64_t> names(numbers.begin(), numbers.end());
+    names.insert(changes.written.lower_bound(from), changes.written.upper_bound(last));
+    for (const uint64_t number : names)
+      if (!changes.removed.contains(number) && !tell(number)) return {};
+    from = last + 1;
   }
+  return read_scratch(directory, kFirstScratch, take);
+}
+
+Result<> Tree::read_scratch(OpenDirectory& directory, uint64_t from,
+                            const std::function<bool(const DirectoryItem&)>& take) {
+  const auto files = scratch_.list(directory.place.node->ino());
+  for (uint64_t i = from - kFirstScratch; i < files.size(); ++i) {
+    const auto& [name, ino] = files[i];
+    const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(kFirstScratch + i) + 1, S_IFREG, ino,
+                             [this, ino = ino] { return attributes(ino); }};
+    if (!take(item)) return {};
+  }
+  return {};
 }
 
 }  // namespace codecfs::fs

@@ -45,9 +45,9 @@ auto guarded(Function function) -> decltype(function()) {
 
 class Hdf5Source final : public Source {
  public:
-  static Result<std::unique_ptr<Source>> open(const std::string& path) {
+  static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write) {
     std::unique_ptr<Hdf5Source> source(new Hdf5Source);
-    CODECFS_TRY(source->open_file(path));
+    CODECFS_TRY(source->open_file(path, may_write));
     return std::unique_ptr<Source>(std::move(source));
   }
 
@@ -124,7 +124,7 @@ class Hdf5Source final : public Source {
 
   Hdf5Source() = default;
 
-  Result<> open_file(const std::string& path) {
+  Result<> open_file(const std::string& path, bool may_write) {
     char* resolved = realpath(path.c_str(), nullptr);
     if (resolved == nullptr) return fail_errno(errno, "{}", path);
     file_.path = resolved;
@@ -232,8 +232,8 @@ class Hdf5Source final : public Source {
 
 bool looks_like_hdf5(int fd) { return hdf5::find_signature(fd).has_value(); }
 
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path) {
-  return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path); });
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write) {
+  return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path, may_write); });
 }
 
 }  // namespace codecfs

@@ -14,6 +14,6 @@ bool looks_like_hdf5(int fd);
 
 /// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
 /// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path);
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false);
 
 }  // namespace codecfs

@@ -323,7 +323,7 @@ class ZarrSource final : public Source {
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> open_zarr(const std::string& path) { return ZarrSource::open(path); }
+Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool) { return ZarrSource::open(path); }
 
 bool looks_like_zarr(int directory_fd) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})

@@ -10,7 +10,7 @@
 namespace codecfs {
 
 /// Opens the store in a directory. EINVAL where it is none.
-Result<std::unique_ptr<Source>> open_zarr(const std::string& path);
+Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false);
 
 /// Whether a directory holds a Zarr v2 group or array.
 bool looks_like_zarr(int directory_fd);

@@ -1,0 +1,166 @@
+// The requests that change something. See operations.cc.
+
+#include <sys/stat.h>
+#include <cstdio>
+
+#include "base/log.h"
+#include "fs/requests.h"
+
+namespace codecfs::fs {
+namespace {
+
+void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode));
+    fuse_entry_param entry = entry_of(created.status);
+    Mount& mount = mount_of(request);
+    mount.tree.looked_up(entry.ino);
+    info->fh = mount.files.add(std::move(created.file));
+    if (fuse_reply_create(request, &entry, info) != 0) {
+      (void)mount.tree.close(*file_of(info));
+      mount.files.close(info->fh);
+    }
+    return {};
+  });
+}
+
+void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const size_t written,
+                   tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size))));
+    fuse_reply_write(request, written);
+    return {};
+  });
+}
+
+void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).flush(*file_of(info)));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).sync(*file_of(info)));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).sync_all());
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+timespec time_of(const timespec& given, bool is_now) {
+  timespec time = given;
+  if (is_now) clock_gettime(CLOCK_REALTIME, &time);
+  return time;
+}
+
+void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info*) {
+  answer(request, ino, [&]() -> Result<> {
+    Tree::Change change;
+    if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
+    if (set & FUSE_SET_ATTR_UID) change.owner = wanted->st_uid;
+    if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
+    if (set & FUSE_SET_ATTR_SIZE) change.size = static_cast<uint64_t>(wanted->st_size);
+    if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW))
+      change.accessed = time_of(wanted->st_atim, (set & FUSE_SET_ATTR_ATIME_NOW) != 0);
+    if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
+      change.modified = time_of(wanted->st_mtim, (set & FUSE_SET_ATTR_MTIME_NOW) != 0);
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change));
+    fuse_reply_attr(request, &status, kTimeout);
+    return {};
+  });
+}
+
+void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    Tree& tree = tree_of(request);
+    const Result<struct stat> gone = tree.lookup(parent, name);
+    CODECFS_TRY(tree.unlink(parent, name));
+    // A chunk keeps its inode number: what the kernel has of it is not what comes there next.
+    if (gone) mount_of(request).notices.content_changed(gone->st_ino, false);
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to_parent, const char* to_name,
+               unsigned flags) {
+  answer(request, parent, [&]() -> Result<> {
+    if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
+    Mount& mount = mount_of(request);
+    CODECFS_ASSIGN(const std::optional<Ino> changed,
+                   mount.tree.rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0));
+    if (changed) mount.notices.content_changed(*changed, true);
+    // The kernel moves the inode to the new name; with us a chunk keeps its own.
+    mount.notices.name_changed(to_parent, to_name);
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
+  tree_of(request).forgotten(ino, lookups);
+  fuse_reply_none(request);
+}
+
+void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
+  for (size_t i = 0; i < count; ++i) tree_of(request).forgotten(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(request);
+}
+
+void refuse(fuse_req_t request, fuse_ino_t ino, const char* what) {
+  answer(request, ino, [&]() -> Result<> { return fail(EPERM, "{} is not possible in this version", what); });
+}
+
+void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char*, mode_t) {
+  refuse(request, parent, "making groups and variables");
+}
+void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t) {
+  refuse(request, parent, "making special files");
+}
+void op_symlink(fuse_req_t request, const char*, fuse_ino_t parent, const char*) {
+  refuse(request, parent, "making links");
+}
+void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
+  refuse(request, parent, "making links");
+}
+void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char*) {
+  refuse(request, parent, "removing groups and variables");
+}
+void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char*, const char*, size_t, int) {
+  refuse(request, ino, "changing attributes");
+}
+void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char*) { refuse(request, ino, "changing attributes"); }
+
+}  // namespace
+
+void add_writing_operations(fuse_lowlevel_ops& ops) {
+  ops.create = op_create;
+  ops.write = op_write;
+  ops.flush = op_flush;
+  ops.fsync = op_fsync;
+  ops.fsyncdir = op_fsyncdir;
+  ops.setattr = op_setattr;
+  ops.unlink = op_unlink;
+  ops.rename = op_rename;
+  ops.forget = op_forget;
+  ops.forget_multi = op_forget_multi;
+  ops.mkdir = op_mkdir;
+  ops.mknod = op_mknod;
+  ops.symlink = op_symlink;
+  ops.link = op_link;
+  ops.rmdir = op_rmdir;
+  ops.setxattr = op_setxattr;
+  ops.removexattr = op_removexattr;
+}
+
+}  // namespace codecfs::fs

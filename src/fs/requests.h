@@ -1,0 +1,48 @@
+#pragma once
+// What the operations of operations.cc and operations_write.cc share: from a request to the mount, and from errors to
+// replies.
+
+#include <new>
+
+#include "fs/operations.h"
+
+namespace codecfs::fs {
+
+// Everything changes through this mount, which tells the kernel of it, so it may believe what we said for a day.
+inline constexpr double kTimeout = 86400;  // seconds
+
+inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
+inline Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
+inline OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
+
+inline void reply_error(fuse_req_t request, Ino ino, const Error& error) {
+  tree_of(request).note_error(ino, error);
+  fuse_reply_err(request, error.code);
+}
+
+/// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
+template <class Operation>
+void answer(fuse_req_t request, Ino ino, Operation operation) {
+  Result<> result;
+  try {
+    result = operation();
+  } catch (const std::bad_alloc&) {
+    result = fail(ENOMEM, "out of memory");
+  } catch (const std::exception& exception) {
+    result = fail(EIO, "internal error: {}", exception.what());
+  }
+  if (!result) reply_error(request, ino, result.error());
+}
+
+inline fuse_entry_param entry_of(const struct stat& status) {
+  fuse_entry_param entry{};
+  entry.ino = status.st_ino;
+  entry.attr = status;
+  entry.attr_timeout = entry.entry_timeout = kTimeout;
+  return entry;
+}
+
+/// operations_write.cc
+void add_writing_operations(fuse_lowlevel_ops& ops);
+
+}  // namespace codecfs::fs

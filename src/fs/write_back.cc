@@ -1,0 +1,473 @@
+#include "fs/write_back.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "model/fill.h"
+
+namespace codecfs::fs {
+namespace {
+
+// Of chunks whose size depends on their data.
+constexpr uint64_t kMaxObjectChunk = uint64_t{1} << 30;
+
+uint64_t capacity_of(const Variable& variable) { return variable.chunk_bytes.value_or(kMaxObjectChunk); }
+
+void put_fill(const Variable& variable, MutableBytes chunk, uint64_t from) {
+  if (!variable.chunk_bytes || from >= chunk.size()) return;
+  // From the first whole element on; the rest of the one that `from` cuts comes from a copy.
+  const uint64_t element = std::max<uint64_t>(variable.fill.size(), 1);
+  const uint64_t whole = std::min<uint64_t>((from + element - 1) / element * element, chunk.size());
+  for (uint64_t at = from; at < whole; ++at) chunk[at] = variable.fill[at % element];
+  repeat_element(variable.fill, chunk.subspan(whole));
+}
+
+}  // namespace
+
+WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base)
+    : dataset_(dataset), cache_(cache), stats_(stats), options_(options), read_base_(std::move(read_base)) {}
+
+WriteBack::~WriteBack() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
+  EditPtr edit;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = edits_.find(key);
+    if (found == edits_.end()) return std::nullopt;
+    edit = found->second;
+  }
+  const std::lock_guard content(edit->content_mutex);
+  if (edit->bytes == nullptr) return std::nullopt;  // not loaded: nothing has changed yet
+  return Content{edit->bytes, edit->size};
+}
+
+std::optional<uint64_t> WriteBack::size(ChunkKey key) {
+  const std::optional<Content> now = content(key);
+  return now ? std::optional(now->size) : std::nullopt;
+}
+
+bool WriteBack::removed(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  return removed_keys_.contains(key);
+}
+
+WriteBack::Changes WriteBack::changes(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  Changes changes;
+  for (const auto& [key, edit] : edits_)
+    if (edit->place.object == variable && edit->version > 0) changes.written.insert(edit->place.number);
+  if (const auto found = removed_.find(variable); found != removed_.end()) changes.removed = found->second;
+  return changes;
+}
+
+WriteBack::EditPtr WriteBack::pin(const ChunkPlace& place) {
+  const std::lock_guard lock(mutex_);
+  EditPtr& edit = edits_[place.key];
+  if (edit == nullptr) {
+    edit = std::make_shared<Edit>();
+    edit->place = place;
+  }
+  ++edit->pins;
+  return edit;
+}
+
+/// Makes the edit's bytes there; what they are does not matter where they are written as a whole.
+Result<> WriteBack::load(Edit& edit, bool whole) {
+  if (edit.bytes != nullptr) return {};
+  const Variable& variable = *edit.place.variable->facts;
+  if (whole && variable.chunk_bytes) {
+    CODECFS_ASSIGN(Buffer fresh, Buffer::allocate(*variable.chunk_bytes));
+    edit.bytes = std::make_shared<Buffer>(std::move(fresh));
+  } else {
+    CODECFS_ASSIGN(const ChunkPtr base, read_base_(edit.place));
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(base->bytes()));
+    edit.bytes = std::make_shared<Buffer>(std::move(copy));
+  }
+  edit.size = edit.bytes->size();
+  return {};
+}
+
+/// Sees to it that nobody else holds the bytes, and that there are at least `bytes` of them.
+Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
+  if (edit.bytes.use_count() == 1 && edit.bytes->size() >= bytes) return {};
+  CODECFS_ASSIGN(Buffer copy, Buffer::allocate(std::max<uint64_t>(bytes, edit.bytes->size())));
+  std::memcpy(copy.data(), edit.bytes->data(), edit.bytes->size());
+  if (copy.size() > edit.bytes->size())
+    std::memset(copy.data() + edit.bytes->size(), 0, copy.size() - edit.bytes->size());
+  edit.bytes = std::make_shared<Buffer>(std::move(copy));
+  return {};
+}
+
+template <class Change>
+Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
+  CODECFS_TRY(dataset_.source().variable_writable(place.object));
+  const EditPtr edit = pin(place);
+  Result<> result;
+  {
+    std::unique_lock lock(mutex_);
+    start_threads();
+    result = wait_for_room(lock, *edit);
+  }
+  uint64_t bytes = 0;
+  if (result) {
+    const std::lock_guard content(edit->content_mutex);
+    result = change(*edit);
+    if (edit->bytes != nullptr) bytes = edit->bytes->size();
+  }
+  const std::lock_guard lock(mutex_);
+  --edit->pins;
+  progress_.notify_all();  // remove() waits for the pins
+  if (result) {
+    ++edit->version;
+    charge(*edit, bytes);
+    edit->dirty = true;
+    edit->queued = false;
+    removed_keys_.erase(place.key);
+    if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
+    if (dirty_bytes_ > options_.dirty_bytes / 2) want_all(true);
+  } else {
+    forget_if_clean(edit);
+  }
+  return result;
+}
+
+Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes bytes) {
+  const Variable& variable = *place.variable->facts;
+  const uint64_t capacity = capacity_of(variable);
+  if (bytes.empty()) return size_t{0};
+  if (offset >= capacity) return fail(EFBIG, "a chunk has {} bytes; byte {} cannot be written", capacity, offset);
+  bytes = bytes.first(std::min<uint64_t>(bytes.size(), capacity - offset));
+  const uint64_t end = offset + bytes.size();
+  const Result<> written = edit(place, [&](Edit& edit) -> Result<> {
+    CODECFS_TRY(load(edit, offset == 0 && end == capacity));
+    CODECFS_TRY(make_private(edit, variable.chunk_bytes ? 0 : end));
+    std::memcpy(edit.bytes->data() + offset, bytes.data(), bytes.size());
+    edit.size = std::max(edit.size, end);
+    return {};
+  });
+  if (!written) return std::unexpected(written.error());
+  return bytes.size();
+}
+
+Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
+  const Variable& variable = *place.variable->facts;
+  if (size > capacity_of(variable))
+    return fail(EFBIG, "a chunk has {} bytes; it cannot have {}", capacity_of(variable), size);
+  return edit(place, [&](Edit& edit) -> Result<> {
+    CODECFS_TRY(load(edit, size == 0));
+    CODECFS_TRY(make_private(edit, variable.chunk_bytes ? 0 : size));
+    if (variable.chunk_bytes)
+      put_fill(variable, edit.bytes->mutable_bytes(), std::min(size, edit.size));
+    else
+      edit.bytes->truncate(size);
+    edit.size = size;
+    return {};
+  });
+}
+
+Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
+  const Variable& variable = *place.variable->facts;
+  if (bytes.size() > capacity_of(variable))
+    return fail(EFBIG, "a chunk has {} bytes, not {}", capacity_of(variable), bytes.size());
+  const Result<> replaced = edit(place, [&](Edit& edit) -> Result<> {
+    CODECFS_ASSIGN(Buffer fresh, Buffer::allocate(variable.chunk_bytes.value_or(bytes.size())));
+    std::memcpy(fresh.data(), bytes.data(), bytes.size());
+    put_fill(variable, fresh.mutable_bytes(), bytes.size());
+    edit.bytes = std::make_shared<Buffer>(std::move(fresh));
+    edit.size = edit.bytes->size();
+    return {};
+  });
+  if (!replaced) return replaced;
+  return flush(place);
+}
+
+Result<> WriteBack::remove(const ChunkPlace& place) {
+  CODECFS_TRY(dataset_.source().variable_writable(place.object));
+  {
+    std::unique_lock lock(mutex_);
+    start_threads();
+    if (const auto found = edits_.find(place.key); found != edits_.end()) {
+      const EditPtr edit = found->second;
+      progress_.wait(lock, [&] { return !edit->storing && edit->pins == 0; });
+      if (edit->wanted) queue_.remove(edit);
+      charge(*edit, 0);
+      edit->wanted = edit->dirty = false;
+      ++edit->version;
+      edit->tried_version = edit->stored_version = edit->version;
+      edit->failure.reset();
+      edits_.erase(place.key);
+    }
+  }
+  Result<> removed = dataset_.source().remove_chunk(place.object, place.number);
+  cache_.drop(place.key);
+  if (!removed) return removed;
+  const Result<ChunkInfo> left = dataset_.source().locate(place.object, place.number);
+  const std::lock_guard lock(mutex_);
+  uncommitted_ = true;
+  if (left && left->stored) {
+    removed_[place.object].insert(place.number);
+    removed_keys_.insert(place.key);
+  }
+  return {};
+}
+
+void WriteBack::open_writer(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  ++writers_[key];
+}
+
+Result<> WriteBack::flush(const ChunkPlace& place) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = edits_.find(place.key); found != edits_.end() && found->second->dirty)
+    found->second->queued = true;
+  return take_error(place.object);
+}
+
+bool WriteBack::close_writer(const ChunkPlace& place) {
+  EditPtr edit;
+  {
+    const std::lock_guard lock(mutex_);
+    if (--writers_[place.key] > 0) return false;
+    writers_.erase(place.key);
+    const auto found = edits_.find(place.key);
+    if (found == edits_.end()) return false;
+    edit = found->second;
+  }
+  bool whole = false;
+  {
+    const std::lock_guard content(edit->content_mutex);
+    if (edit->bytes != nullptr && edit->size != edit->bytes->size()) {
+      edit->size = edit->bytes->size();
+      whole = true;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  forget_if_clean(edit);
+  return whole;
+}
+
+Result<> WriteBack::sync(const ChunkPlace& place) {
+  std::vector<EditPtr> edits;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = edits_.find(place.key); found != edits_.end() && found->second->dirty) {
+      want(found->second);
+      edits.push_back(found->second);
+    }
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const std::lock_guard lock(mutex_);
+  return take_error(place.object);
+}
+
+Result<> WriteBack::sync_all() {
+  std::vector<EditPtr> edits;
+  {
+    const std::lock_guard lock(mutex_);
+    edits = want_all(false);
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const std::lock_guard lock(mutex_);
+  if (errors_.empty()) return {};
+  const Error error = errors_.begin()->second;
+  errors_.clear();
+  return std::unexpected(error);
+}
+
+Result<> WriteBack::finish() {
+  const Result<> stored = sync_all();
+  const Result<> finished = dataset_.source().finish();
+  return stored ? finished : stored;
+}
+
+// --- under mutex_
+
+void WriteBack::charge(Edit& edit, uint64_t bytes) {
+  dirty_bytes_ += bytes - edit.charged;
+  edit.charged = bytes;
+  stats_.dirty_bytes = dirty_bytes_;
+}
+
+void WriteBack::want(const EditPtr& edit) {
+  if (edit->wanted) return;
+  edit->wanted = true;
+  queue_.push_back(edit);
+  work_.notify_one();
+}
+
+std::vector<WriteBack::EditPtr> WriteBack::want_all(bool closed_only) {
+  std::vector<EditPtr> edits;
+  for (const auto& [key, edit] : edits_) {
+    if (!edit->dirty || (closed_only && !edit->queued)) continue;
+    // One that failed is tried again when somebody asks or the interval is over, not at every write.
+    if (closed_only && edit->failure) continue;
+    want(edit);
+    edits.push_back(edit);
+  }
+  return edits;
+}
+
+Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
+  while (!edit.dirty && dirty_bytes_ > options_.dirty_bytes) {
+    const std::vector<EditPtr> pushed = want_all(false);
+    if (latest_failure_) return std::unexpected(*latest_failure_);
+    if (pushed.empty()) return {};
+    progress_.wait(lock);
+  }
+  return {};
+}
+
+void WriteBack::forget_if_clean(const EditPtr& edit) {
+  if (edit->dirty || edit->pins > 0 || edit->storing) return;
+  // A file that is shown shorter than its chunk stays until its last writer has gone.
+  if (writers_.contains(edit->place.key) && edit->bytes != nullptr && edit->size != edit->bytes->size()) return;
+  const auto found = edits_.find(edit->place.key);
+  if (found == edits_.end() || found->second != edit) return;
+  cache_.drop(edit->place.key);  // first: until then readers are served from here
+  edits_.erase(found);
+}
+
+Result<> WriteBack::take_error(ObjectId variable) {
+  const auto found = errors_.find(variable);
+  if (found == errors_.end()) return {};
+  Error error = std::move(found->second);
+  errors_.erase(found);
+  return std::unexpected(std::move(error));
+}
+
+void WriteBack::start_threads() {
+  if (!threads_.empty()) return;
+  const unsigned encoders =
+      options_.encoders != 0 ? options_.encoders : std::max(1U, std::thread::hardware_concurrency());
+  for (unsigned i = 0; i < encoders; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
+  threads_.emplace_back([this](const std::stop_token& stop) { commit_at_intervals(stop); });
+}
+
+// --- without it
+
+void WriteBack::encode_until_stopped(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    // A chunk is stored by one thread at a time, or an older state might come last.
+    auto next = queue_.end();
+    const bool found = work_.wait(lock, stop, [&] {
+      next = std::ranges::find_if(queue_, [](const EditPtr& edit) { return !edit->storing; });
+      return next != queue_.end();
+    });
+    if (!found || stop.stop_requested()) return;
+    const EditPtr edit = *next;
+    queue_.erase(next);
+    edit->wanted = false;
+    if (!edit->dirty) continue;
+    edit->storing = true;
+    lock.unlock();
+    store(edit);
+    lock.lock();
+  }
+}
+
+void WriteBack::store(const EditPtr& edit) {
+  uint64_t version = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    version = edit->version;
+  }
+  std::shared_ptr<const Buffer> bytes;
+  {
+    const std::lock_guard content(edit->content_mutex);
+    bytes = edit->bytes;
+  }
+  Result<> stored;
+  try {
+    stored = dataset_.source().write_chunk(edit->place.object, edit->place.number, bytes->bytes());
+  } catch (const std::exception& exception) {
+    stored = fail(EIO, "internal error: {}", exception.what());
+  }
+  bytes.reset();
+
+  const std::lock_guard lock(mutex_);
+  edit->storing = false;
+  edit->tried_version = version;
+  if (stored) {
+    ++stats_.chunks_encoded;
+    stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
+    edit->stored_version = version;
+    edit->failure.reset();
+    latest_failure_.reset();
+    uncommitted_ = true;
+    if (edit->version == version) {
+      edit->dirty = edit->queued = false;
+      charge(*edit, 0);
+      forget_if_clean(edit);
+    }
+  } else {
+    ++stats_.errors;
+    log::error("{}", stored.error().reason);
+    edit->failure = stored.error();
+    latest_failure_ = stored.error();
+    errors_[edit->place.object] = stored.error();
+  }
+  if (edit->wanted) work_.notify_one();  // it was asked for again meanwhile
+  progress_.notify_all();
+}
+
+Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
+  std::unique_lock lock(mutex_);
+  std::vector<uint64_t> versions;
+  versions.reserve(edits.size());
+  for (const EditPtr& edit : edits) versions.push_back(edit->version);
+  Result<> result;
+  for (size_t i = 0; i < edits.size(); ++i) {
+    const EditPtr& edit = edits[i];
+    // The encoders take what is wanted in turn; a try that had begun before is followed by another.
+    progress_.wait(lock, [&] { return edit->stored_version >= versions[i] || (!edit->wanted && !edit->storing); });
+    if (edit->stored_version < versions[i] && edit->failure && result) {
+      errors_.erase(edit->place.object);  // told here
+      result = std::unexpected(*edit->failure);
+    }
+  }
+  return result;
+}
+
+Result<> WriteBack::commit() {
+  const std::lock_guard one(committing_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!uncommitted_) return {};
+    uncommitted_ = false;
+  }
+  Result<> committed = dataset_.source().commit();
+  if (committed) {
+    ++stats_.commits;
+  } else {
+    ++stats_.errors;
+    const std::lock_guard lock(mutex_);
+    uncommitted_ = true;
+  }
+  return committed;
+}
+
+void WriteBack::commit_at_intervals(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    work_.wait_for(lock, stop, options_.commit, [] { return false; });
+    if (stop.stop_requested()) return;
+    for (const auto& [key, edit] : edits_)
+      if (edit->queued) edit->failure.reset();  // another try
+    const std::vector<EditPtr> edits = want_all(true);
+    lock.unlock();
+    (void)wait_until_stored(edits);  // what failed is kept for the next close
+    if (const Result<> committed = commit(); !committed) log::error("{}", committed.error().reason);
+    lock.lock();
+  }
+}
+
+}  // namespace codecfs::fs

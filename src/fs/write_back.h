@@ -1,0 +1,159 @@
+#pragma once
+// Chunks that are being changed, from the first write to the moment when the source has them.
+//
+// A changed chunk lives here as an edit: all of its decoded bytes, and the length that the file shows. Readers see the
+// edit. At close it is queued; the encoders (threads, as many as cores) take queued edits when the commit interval is
+// over, at fsync, or when dirty bytes pass half of the limit, encode and store them in parallel, and forget them. A
+// writer waits while dirty bytes are over the limit.
+//
+// A chunk that cannot be stored stays an edit, and is tried again. Why is told by the next close on its variable, by
+// fsync, and at the end of the mount; and while the limit is passed, by every write.
+//
+// Locks: Edit::content_mutex before mutex_. Neither is held while the source works.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fs/chunk_cache.h"
+#include "fs/dataset.h"
+#include "fs/stats.h"
+
+namespace codecfs::fs {
+
+/// A chunk, with all that is needed to work on it.
+struct ChunkPlace {
+  ChunkKey key = 0;  // its inode number
+  ObjectId object = 0;
+  uint64_t number = 0;
+  VariableViewPtr variable;
+};
+
+class WriteBack {
+ public:
+  struct Options {
+    uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
+    std::chrono::seconds commit{5};              // -o commit=SECONDS
+    unsigned encoders = 0;                       // 0: as many as cores
+  };
+  /// Reads a chunk as the source has it, or its fill where it is not stored.
+  using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
+
+  WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base);
+  /// Ends the threads. What was not stored is lost: finish() comes first.
+  ~WriteBack();
+
+  /// What a chunk's file holds, where it is being changed. The bytes never change; those past `size` are not part of
+  /// the file.
+  struct Content {
+    std::shared_ptr<const Buffer> bytes;
+    uint64_t size = 0;
+  };
+  std::optional<Content> content(ChunkKey key);
+  /// The length of the file, where the chunk is being changed.
+  std::optional<uint64_t> size(ChunkKey key);
+  /// Whether it was removed, and not written since, in a source that still has something there.
+  bool removed(ChunkKey key);
+  /// The numbers of a variable's chunks from `from` on that exist because of an edit; and those that were removed.
+  struct Changes {
+    std::set<uint64_t> written;
+    std::set<uint64_t> removed;
+  };
+  Changes changes(ObjectId variable);
+
+  /// Bytes taken: less than given where the chunk ends. EFBIG at its end, EROFS, EOPNOTSUPP, EIO, ENOSPC, ENOMEM.
+  Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes);
+  /// Cuts the file or lets it grow with fill up to the chunk's size. EFBIG.
+  Result<> resize(const ChunkPlace& place, uint64_t size);
+  /// Takes whole new content (what a rename over the chunk brings), padded with fill.
+  Result<> replace(const ChunkPlace& place, Bytes bytes);
+  Result<> remove(const ChunkPlace& place);
+
+  /// A file was opened for writing.
+  void open_writer(ChunkKey key);
+  /// close(2): queues what was written, and tells what went wrong with the variable since the last close.
+  Result<> flush(const ChunkPlace& place);
+  /// The last close of one opening. True where the file's length changes with it: a short chunk is whole again.
+  bool close_writer(const ChunkPlace& place);
+
+  /// Stores the chunk and commits.
+  Result<> sync(const ChunkPlace& place);
+  /// Stores all and commits.
+  Result<> sync_all();
+  /// The end: sync_all(), then Source::finish().
+  Result<> finish();
+
+ private:
+  struct Edit {
+    ChunkPlace place;
+    std::mutex content_mutex;       // guards bytes and size
+    std::shared_ptr<Buffer> bytes;  // all of the chunk, fill past `size`; null until loaded
+    uint64_t size = 0;              // of the file
+    uint64_t version = 0;           // counts changes; guarded by mutex_, as all below
+    uint64_t stored_version = 0;
+    uint64_t tried_version = 0;    // the latest that an encoder has done with, well or not
+    std::optional<Error> failure;  // of the latest try
+    uint64_t charged = 0;          // its share of dirty_bytes_
+    unsigned pins = 0;             // calls that are at work on it
+    bool dirty = false;
+    bool queued = false;  // closed since it became dirty
+    bool wanted = false;  // in queue_
+    bool storing = false;
+  };
+  using EditPtr = std::shared_ptr<Edit>;
+
+  /// Runs `change` on the edit of a chunk, under its content_mutex, and counts it as changed where it succeeds.
+  template <class Change>
+  Result<> edit(const ChunkPlace& place, Change change);
+  EditPtr pin(const ChunkPlace& place);
+  Result<> load(Edit& edit, bool whole);
+  Result<> make_private(Edit& edit, uint64_t bytes);
+  Result<> wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit);
+  void start_threads();
+  void encode_until_stopped(const std::stop_token& stop);
+  void commit_at_intervals(const std::stop_token& stop);
+  // Under mutex_:
+  void charge(Edit& edit, uint64_t bytes);
+  void want(const EditPtr& edit);
+  std::vector<EditPtr> want_all(bool closed_only);
+  void forget_if_clean(const EditPtr& edit);
+  Result<> take_error(ObjectId variable);
+  // Without it:
+  void store(const EditPtr& edit);
+  Result<> wait_until_stored(const std::vector<EditPtr>& edits);
+  Result<> commit();
+
+  Dataset& dataset_;
+  ChunkCache& cache_;
+  Stats& stats_;
+  const Options options_;
+  const ReadBase read_base_;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable_any work_;
+  std::condition_variable_any progress_;
+  std::unordered_map<ChunkKey, EditPtr> edits_;
+  std::unordered_map<ChunkKey, unsigned> writers_;
+  std::list<EditPtr> queue_;  // wanted edits
+  std::map<ObjectId, std::set<uint64_t>> removed_;
+  std::unordered_set<ChunkKey> removed_keys_;
+  std::map<ObjectId, Error> errors_;     // not yet told
+  std::optional<Error> latest_failure_;  // of storing; until something was stored
+  uint64_t dirty_bytes_ = 0;
+  bool uncommitted_ = false;
+  std::mutex committing_;              // one commit at a time; taken before mutex_
+  std::vector<std::jthread> threads_;  // last: they end before the rest goes
+};
+
+}  // namespace codecfs::fs
