@@ -119,21 +119,39 @@ void decode(const std::byte* from, std::byte* to, size_t count, const Number& sc
       sum, from, to, count, [=](double x, auto round) { return round(sum, round(quotient, x / divisor) + summand); });
 }
 
+/// Calls `use` with the value as the signed or unsigned number that it is.
+template <class Use>
+auto with_sign(uint64_t value, bool is_signed, Use use) {
+  return is_signed ? use(static_cast<int64_t>(value)) : use(value);
+}
+
+/// Where the differences are integers; the products are as well, or double.
+template <class Decoded, class Encoded>
+void encode_integers(const std::byte* from, std::byte* to, size_t count, const Number& scale, uint64_t offset,
+                     IntegerType difference) {
+  const auto subtract = [=](Decoded x) { return difference.wrap(static_cast<uint64_t>(value_of(x)) - offset); };
+  const auto product = scale.integer ? difference.with_number(*scale.integer) : std::optional<IntegerType>{};
+  if (product) {
+    const auto factor = static_cast<uint64_t>(*scale.integer);
+    return convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
+      return with_sign(product->wrap(subtract(x) * factor), product->is_signed,
+                       [](auto y) { return element_of<Encoded>(y); });
+    });
+  }
+  convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
+    return with_sign(subtract(x), difference.is_signed,
+                     [&](auto y) { return element_of<Encoded>(std::nearbyint(static_cast<double>(y) * scale.value)); });
+  });
+}
+
 template <class Decoded, class Encoded>
 void encode(const std::byte* from, std::byte* to, size_t count, const Number& scale, const Number& offset) {
   if constexpr (!FloatElement<Decoded>) {
-    if (scale.integer && offset.integer) {
-      const auto difference = integer_type_of<Decoded>().with_number(*offset.integer);
-      const auto product = difference ? difference->with_number(*scale.integer) : std::nullopt;
-      if (product) {
-        const auto summand = static_cast<uint64_t>(*offset.integer);
-        const auto factor = static_cast<uint64_t>(*scale.integer);
-        return convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
-          const uint64_t y = product->wrap(difference->wrap(static_cast<uint64_t>(value_of(x)) - summand) * factor);
-          return product->is_signed ? element_of<Encoded>(static_cast<int64_t>(y)) : element_of<Encoded>(y);
-        });
-      }
-    }
+    const auto difference =
+        offset.integer ? integer_type_of<Decoded>().with_number(*offset.integer) : std::optional<IntegerType>{};
+    if (difference)
+      return encode_integers<Decoded, Encoded>(from, to, count, scale, static_cast<uint64_t>(*offset.integer),
+                                               *difference);
   }
   const Precision difference = with_number(precision_of<Decoded>(), offset);
   const Precision product = with_number(difference, scale);
