@@ -153,8 +153,8 @@ Result<Buffer> decode(const Buffer& in, const Settings& s, const SizeBound& boun
   return out;
 }
 
-/// Scanlines of `s.scanline` samples, each filled up to whole blocks: as libaec does, with the last sample where
-/// differences are stored (they are 0 then), else with zeros.
+/// Scanlines of `s.scanline` samples, each filled up to whole blocks and the last to a whole one: as libaec does, with
+/// the last sample where differences are stored (they are 0 then), else with zeros.
 Result<Buffer> pad_scanlines(Bytes samples, const Settings& s) {
   const size_t sample = s.sample_bytes();
   const size_t line = s.scanline * sample;
@@ -193,7 +193,8 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
     samples = planes.bytes();
   }
   Buffer padded;
-  if (s.scanline % s.block != 0 && !samples.empty()) {
+  const bool whole = s.scanline % s.block == 0 && samples.size() % (s.scanline * s.sample_bytes()) == 0;
+  if (!whole) {
     CODECFS_ASSIGN(padded, pad_scanlines(samples, s));
     samples = padded.bytes();
   }
@@ -201,6 +202,7 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
     store_le(room.data(), static_cast<uint32_t>(in.size()));
     if (in.empty()) return size_t{4};
     aec_stream stream = stream_of(samples, s, room.subspan(4));
+    stream.flags |= AEC_NOT_ENFORCE;  // the standard has blocks of 8, 16, 32 and 64 only; szip has all even sizes
     switch (aec_buffer_encode(&stream)) {
       case AEC_OK: return 4 + stream.total_out;
       case AEC_MEM_ERROR: return fail(ENOMEM, "no memory for the encoder");
