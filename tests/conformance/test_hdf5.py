@@ -24,6 +24,7 @@ FILTERS = [
     (LZ4, ()), (LZ4, (64,)), (LZ4, (1000,)), (LZF, ()),
     *((ZSTD, (level & 0xFFFFFFFF,)) for level in (-5, 3, 19)),
 ]
+UNCOMPRESSED = [(DEFLATE, (0,)), (BLOSC, (0, 0, 0, 0, 0, 0, 1)), (LZ4, (64,))]
 CHAINS = [
     [(SHUFFLE, ()), (DEFLATE, (4,))],
     [(FLETCHER32, ()), (SHUFFLE, ()), (DEFLATE, (4,))],  # netCDF's order
@@ -135,8 +136,10 @@ def test_both_ways(recode, tmp_path, chain):
                 continue  # time
             if not pixels_do_for(chain, chunks):
                 continue
-            for data in arrays(dtype, shape):
-                our_chunks(recode, tmp_path / "ours.h5", data, chunks, chain)
+            for i, data in enumerate(arrays(dtype, shape)):
+                masks = our_chunks(recode, tmp_path / "ours.h5", data, chunks, chain)
+                if i == 0 and shape == chunks == (200, 300) and not chain[0] in UNCOMPRESSED:
+                    assert masks == {0}, "a filter was left out"
                 their_chunks(recode, tmp_path / "theirs.h5", data, chunks, chain)
 
 
@@ -149,7 +152,9 @@ def test_large_chunks(recode, tmp_path, one):
 
 
 @pytest.mark.parametrize("chain", [[(SZIP, (mask, block))] for mask in (4, 32) for block in (2, 8, 16, 32)]
-                         + [[(SHUFFLE, ())], [(FLETCHER32, ())], [(BZIP2, (4,))]], ids=name_of)
+                         + [[(SHUFFLE, ())], [(FLETCHER32, ())], [(BZIP2, (4,))], [(LZ4, ())], [(LZ4, (1000,))],
+                            [(ZSTD, (3,))], [(BLOSC, (0, 0, 0, 0, 5, 1, 1))], [(BLOSC, (0, 0, 0, 0, 5, 2, 5))]],
+                         ids=name_of)
 def test_the_same_bytes(recode, tmp_path, chain):
     """Where the format leaves no choice, or the library is the same: what libhdf5 stores, to the byte."""
     for dtype in DTYPES:

@@ -75,18 +75,19 @@ void transpose_bits(std::byte* bytes, size_t size) {
   }
 }
 
-void split_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
-  split_byte_planes(from, scratch, count, element);
-  transpose_bits(scratch, count * element);
-  for (size_t j = 0; j < element; ++j) split_byte_planes(scratch + j * count, to + j * count, count / 8, 8);
-}
-
 /// One block of `count` elements (a multiple of 8) from its bit planes. `scratch` has room for it.
 void join_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
   // The 8 rows of one byte are the planes of count/8 groups of 8 bytes: a group has one bit of 8 elements in each byte.
   for (size_t j = 0; j < element; ++j) join_byte_planes(from + j * count, scratch + j * count, count / 8, 8);
   transpose_bits(scratch, count * element);
   join_byte_planes(scratch, to, count, element);
+}
+
+/// The other way round.
+void split_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
+  split_byte_planes(from, scratch, count, element);
+  transpose_bits(scratch, count * element);
+  for (size_t j = 0; j < element; ++j) split_byte_planes(scratch + j * count, to + j * count, count / 8, 8);
 }
 
 /// The block's planes: `stored` as it is, or decompressed to `scratch` (of `size` bytes).
@@ -185,23 +186,20 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
   const size_t block_bytes = block * element;
   const size_t block_most = std::max<size_t>(LZ4_COMPRESSBOUND(block_bytes), zstd_bound(block_bytes));
   const size_t most = BlockWriter::kHeader + blocks * (BlockWriter::kBlockHeader + block_most) + 8 * element;
-  return check_growth(encode_whole(most,
-                                   [&](MutableBytes room) -> Result<size_t> {
-                                     BlockWriter writer(room, in.size(), settings.block * element);
-                                     size_t done = 0;
-                                     while (count - done >= 8) {
-                                       const size_t now = std::min(block, (count - done) / 8 * 8);
-                                       split_bit_planes(in.data() + done * element, planes.data(), now, element, spare);
-                                       CODECFS_ASSIGN(
-                                           const size_t stored,
-                                           compress_block(planes.first(now * element), settings, writer.block_room()));
-                                       writer.add_block(stored);
-                                       done += now;
-                                     }
-                                     writer.add_bytes(in.subspan(done * element));
-                                     return writer.written();
-                                   }),
-                      in.size());
+  auto encoded = encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
+    BlockWriter writer(room, in.size(), settings.block * element);
+    size_t done = 0;  // elements
+    while (count - done >= 8) {
+      const size_t now = std::min(block, (count - done) / 8 * 8);
+      split_bit_planes(in.data() + done * element, planes.data(), now, element, spare);
+      CODECFS_ASSIGN(const size_t stored, compress_block(planes.first(now * element), settings, writer.block_room()));
+      writer.add_block(stored);
+      done += now;
+    }
+    writer.add_bytes(in.subspan(done * element));
+    return writer.written();
+  });
+  return check_growth(std::move(encoded), in.size());
 }
 
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {

@@ -143,13 +143,16 @@ Filter blosc() {
       .working_parameters = working_parameters,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         // Not from the working parameters: these have no place for the block's size.
-        Settings settings = read_settings(context);
-        CODECFS_ASSIGN(const int64_t element, integer_field(context.stage.codec, "typesize", 0, 0,
-                                                            BLOSC_MAX_TYPESIZE));  // since numcodecs 0.16
-        if (element != 0) settings.element = static_cast<size_t>(element);
-        return Coder{.decode = decode,
-                     .encode = [settings](Bytes in) { return encode(in, settings); },
-                     .encoded = compressed_size};
+        return Coder{
+            .decode = decode,
+            .encode = [given = read_settings(context), codec = context.stage.codec](Bytes in) -> Result<Buffer> {
+              Settings settings = given;
+              // "typesize" is in the JSON since numcodecs 0.16.
+              CODECFS_ASSIGN(const int64_t element, integer_field(codec, "typesize", 0, 0, BLOSC_MAX_TYPESIZE));
+              if (element != 0) settings.element = static_cast<size_t>(element);
+              return encode(in, settings);
+            },
+            .encoded = compressed_size};
       },
   };
 }

@@ -16,10 +16,12 @@ Filter gzip() {
       .codec = "gzip",
       .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        CODECFS_ASSIGN(const int64_t level, integer_field(context.stage.codec, "level", 1, -1, 9));
         return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::gzip, out); },
-            .encode = [level](Bytes in) { return deflate_whole(in, Wrapping::gzip, level); },
+            .encode = [codec = context.stage.codec](Bytes in) -> Result<Buffer> {
+              CODECFS_ASSIGN(const int64_t level, integer_field(codec, "level", 1, -1, 9));
+              return deflate_whole(in, Wrapping::gzip, level);
+            },
             .encoded = compressed_size};
       },
   };

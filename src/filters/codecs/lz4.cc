@@ -49,26 +49,24 @@ Result<Buffer> encode(Bytes in, size_t block_size) {
     return fail(EINVAL, "blocks of {} bytes; LZ4 takes at most {}", block_size, LZ4_MAX_INPUT_SIZE);
   const size_t blocks = block_size == 0 ? 0 : (in.size() - 1) / block_size + 1;
   const size_t most = BlockWriter::kHeader + in.size() + blocks * BlockWriter::kBlockHeader;
-  return check_growth(encode_whole(most,
-                                   [&](MutableBytes room) -> Result<size_t> {
-                                     BlockWriter writer(room, in.size(), block_size);
-                                     for (size_t done = 0; done < in.size(); done += block_size) {
-                                       const size_t size = std::min(block_size, in.size() - done);
-                                       const MutableBytes to = writer.block_room();
-                                       // A block that does not get smaller has no room here, and is stored as it is.
-                                       int stored =
-                                           LZ4_compress_default(reinterpret_cast<const char*>(in.data() + done),
-                                                                reinterpret_cast<char*>(to.data()),
-                                                                static_cast<int>(size), static_cast<int>(size) - 1);
-                                       if (stored <= 0) {
-                                         std::memcpy(to.data(), in.data() + done, size);
-                                         stored = static_cast<int>(size);
-                                       }
-                                       writer.add_block(static_cast<size_t>(stored));
-                                     }
-                                     return writer.written();
-                                   }),
-                      in.size());
+  auto encoded = encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
+    BlockWriter writer(room, in.size(), block_size);
+    for (size_t done = 0; done < in.size(); done += block_size) {
+      const size_t size = std::min(block_size, in.size() - done);
+      const MutableBytes to = writer.block_room();
+      // A block that does not get smaller has no room here, and is stored as it is.
+      int stored =
+          LZ4_compress_default(reinterpret_cast<const char*>(in.data() + done), reinterpret_cast<char*>(to.data()),
+                               static_cast<int>(size), static_cast<int>(size) - 1);
+      if (stored <= 0) {
+        std::memcpy(to.data(), in.data() + done, size);
+        stored = static_cast<int>(size);
+      }
+      writer.add_block(static_cast<size_t>(stored));
+    }
+    return writer.written();
+  });
+  return check_growth(std::move(encoded), in.size());
 }
 
 }  // namespace

@@ -50,11 +50,13 @@ Filter numcodecs_lz4() {
       .codec = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        // LZ4 itself takes 1 for what is less.
-        CODECFS_ASSIGN(const int64_t acceleration,
-                       integer_field(context.stage.codec, "acceleration", 1, INT_MIN, INT_MAX));
         return Coder{.decode = decode,
-                     .encode = [=](Bytes in) { return encode(in, static_cast<int>(acceleration)); },
+                     .encode = [codec = context.stage.codec](Bytes in) -> Result<Buffer> {
+                       // LZ4 itself takes 1 for what is less.
+                       CODECFS_ASSIGN(const int64_t acceleration,
+                                      integer_field(codec, "acceleration", 1, INT_MIN, INT_MAX));
+                       return encode(in, static_cast<int>(acceleration));
+                     },
                      .encoded = compressed_size};
       },
   };

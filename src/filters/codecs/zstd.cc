@@ -39,9 +39,11 @@ Filter zstd() {
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;
         const int level = parameters.empty() ? ZSTD_CLEVEL_DEFAULT : static_cast<int32_t>(parameters[0]);
-        CODECFS_ASSIGN(const int64_t checksum, integer_field(context.stage.codec, "checksum", 0, 0, 1));
         return Coder{.decode = decode,
-                     .encode = [=](Bytes in) { return zstd_encode(in, level, checksum != 0); },
+                     .encode = [level, codec = context.stage.codec](Bytes in) -> Result<Buffer> {
+                       CODECFS_ASSIGN(const int64_t checksum, integer_field(codec, "checksum", 0, 0, 1));
+                       return zstd_encode(in, level, checksum != 0);
+                     },
                      .encoded = compressed_size};
       },
   };

@@ -228,6 +228,21 @@ TEST(Encode, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal("|u1", R"({"id": "delta", "dtype": "|V3"})", 0, {}).substr(0, 4), "does");
 }
 
+// A chunk can be read whatever was said to the program that wrote it.
+TEST(Encode, WhatOnlyTheEncoderNeedsIsNoReasonNotToDecode) {
+  for (const char* codec :
+       {R"({"id": "gzip", "level": 99})", R"({"id": "zstd", "level": 3, "checksum": 7})",
+        R"({"id": "lz4", "acceleration": "fast"})", R"({"id": "blosc", "cname": "lz4", "typesize": 1000})",
+        R"({"id": "lzma", "format": 1, "check": 3})", R"({"id": "lzma", "format": 0})",
+        R"({"id": "quantize", "digits": "many", "dtype": "|u1"})", R"({"id": "bitround", "keepbits": 99})"}) {
+    const Prepared made({"", "|u1", codec}, 64);
+    ASSERT_TRUE(made.coder) << codec << made.coder.error().reason;
+    const auto encoded = made.coder->encode(random_bytes(64));
+    ASSERT_FALSE(encoded) << codec;
+    EXPECT_EQ(encoded.error().code, EINVAL) << codec;
+  }
+}
+
 TEST(Encode, SmallBlocksDoNotGrowBeyondTheBound) {
   const ByteVector data = random_bytes(100000);
   for (const auto& [id, parameters] : {std::pair{32004U, std::vector{4U}}, std::pair{32008U, std::vector{8U, 2U}}}) {
