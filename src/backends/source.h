@@ -5,9 +5,9 @@
 // line, so that a backend may one day live in another process. Objects are named by an ObjectId of the backend's own
 // choosing, valid as long as the Source lives; a path is looked at once, in find().
 //
-// Writing. Nothing of a source changes before the first call that writes; that call takes the right to write (EBUSY where
-// another program has it). What was written is seen by all readers at once and is durable after commit(). Each call does all
-// or nothing.
+// Writing. Nothing of a source changes before the first call that writes; that call takes the right to write (EBUSY
+// where another program has it). What was written is seen by all readers at once and is durable after commit(). Each
+// call does all or nothing.
 //
 // Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, filter missing), EOPNOTSUPP (no Zarr form),
 // ENOMEM; each with a reason.
@@ -42,7 +42,7 @@ struct Entry {
 /// Where and how a chunk is stored.
 struct ChunkInfo {
   bool stored = false;
-  uint64_t stored_size = 0;        // bytes as stored, for st_blocks; a share of the whole where there is no chunk storage
+  uint64_t stored_size = 0;  // bytes as stored, for st_blocks; a share of the whole where there is no chunk storage
   std::optional<uint64_t> offset;  // bytes from the start of the file that holds it, where it lies in one piece
   uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
 };
@@ -71,8 +71,9 @@ class Source {
   /// Looks one chunk up (number < grid.count()) without reading it. Not stored is no error. Cheap: under a microsecond
   /// where the format can.
   virtual Result<ChunkInfo> locate(ObjectId variable, uint64_t number) = 0;
-  /// The numbers of stored chunks, ascending, from `from` on, at most `limit` of them; empty at the end. A batch costs time
-  /// in proportion to its size also in a sparse grid, and memory does not grow with the variable's number of chunks.
+  /// The numbers of stored chunks, ascending, from `from` on, at most `limit` of them; empty at the end. A batch costs
+  /// time in proportion to its size also in a sparse grid, and memory does not grow with the variable's number of
+  /// chunks.
   virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
   /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes where that is known, C order, edge chunks padded
   /// with fill. ENOENT where the chunk is not stored.
@@ -82,9 +83,9 @@ class Source {
   virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
   /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
   virtual Result<> variable_writable(ObjectId) { return writable(); }
-  /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The encoding
-  /// runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data that a filter
-  /// cannot encode, and the reasons of variable_writable().
+  /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The
+  /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
+  /// that a filter cannot encode, and the reasons of variable_writable().
   virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
   /// Makes a chunk read as fill. Where the format can, it is not stored any more. No error where it was not.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
@@ -94,9 +95,9 @@ class Source {
   virtual Result<> finish() { return {}; }
 };
 
-/// Opens a dataset (file or directory), recognised by its content; `may_write`: unless that is not possible, so that it can
-/// be written (Source::writable() tells). Errors name what the source is where we
-/// know the format but do not read it (netCDF-3, Zarr v3).
+/// Opens a dataset (file or directory), recognised by its content; `may_write`: unless that is not possible, so that it
+/// can be written (Source::writable() tells). Errors name what the source is where we know the format but do not read
+/// it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
 /// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.

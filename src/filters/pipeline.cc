@@ -137,18 +137,24 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   return fail(EIO, "a chunk cannot be decoded: {}", e.what());
 }
 
-Result<EncodedChunk> Pipeline::encode(Buffer chunk) const try {
+Result<EncodedChunk> Pipeline::encode(Bytes chunk) const try {
   if (chunk_.bytes && chunk.size() != *chunk_.bytes)
     return fail(EINVAL, "a chunk has {} bytes, not {}", *chunk_.bytes, chunk.size());
-  EncodedChunk encoded{std::move(chunk), 0};
+  EncodedChunk encoded;
+  Bytes now = chunk;
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = *stages_[i];
-    Result<Buffer> out = stage.encode(encoded.bytes.bytes());
+    Result<Buffer> out = stage.encode(now);
     if (!out && (!stage.optional || out.error().code == ENOMEM)) return pass_on(out);
-    if (out && !(stage.optional && stage.compresses() && out->size() >= encoded.bytes.size()))
+    if (out && !(stage.optional && stage.compresses() && out->size() >= now.size())) {
       encoded.bytes = *std::move(out);
-    else
+      now = encoded.bytes.bytes();
+    } else {
       encoded.filter_mask |= uint32_t{1} << i;
+    }
+  }
+  if (now.data() == chunk.data()) {  // no filter was applied
+    CODECFS_ASSIGN(encoded.bytes, Buffer::copy_of(chunk));
   }
   return encoded;
 } catch (const std::bad_alloc&) {

@@ -38,7 +38,7 @@ class Pipeline {
   /// Applies the filters, first to last, to a chunk of ChunkShape::bytes bytes. A filter that is optional is left out
   /// where it fails, or where it compresses and the chunk did not become smaller, as HDF5 does; Zarr has no such
   /// filters. EINVAL and ENOTSUP with a reason that names the filter, ENOMEM.
-  Result<EncodedChunk> encode(Buffer chunk) const;
+  Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }
 

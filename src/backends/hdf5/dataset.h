@@ -12,6 +12,7 @@
 // A Dataset is immutable but for what the LibraryLock guards; its functions may be called from many threads and take
 // that lock themselves.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,6 +53,15 @@ class Dataset {
   Result<std::vector<uint64_t>> stored_chunks(uint64_t from, size_t limit);
   Result<Buffer> read_chunk(uint64_t number) const;
 
+  /// Writing: dataset_write.cc. Nothing, or why chunks cannot be written.
+  [[nodiscard]] Result<> writable() const;
+  /// Encodes without the LibraryLock, stores with it. See Source::write_chunk().
+  Result<> write_chunk(uint64_t number, Bytes chunk);
+  /// Writes fill where a chunk is stored.
+  Result<> remove_chunk(uint64_t number);
+  /// Whether facts that were read at open have changed with a write, so that the dataset must be opened anew.
+  [[nodiscard]] bool outdated() const { return outdated_; }
+
  private:
   // The part of the array that a chunk covers.
   struct Region {
@@ -73,10 +83,15 @@ class Dataset {
 
   [[nodiscard]] Region region_of(uint64_t number) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
+  Result<Buffer> read_encoded(const Region& region, StoredChunk& chunk) const;
   Result<Buffer> read_stored(const Region& region) const;
   Result<Buffer> read_piece(const Region& region) const;
   Result<Buffer> read_by_library(const Region& region) const;
   Result<Buffer> read_text(const Region& region) const;
+  Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
+  Result<> write_by_library(const Region& region, Bytes chunk);
+  Result<> write_text(const Region& region, Bytes chunk);
+  void note_change();
   Result<Handle> library_selection(const Region& region, Handle& memory) const;
   Result<> read_at(uint64_t address, MutableBytes to) const;
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
@@ -94,7 +109,8 @@ class Dataset {
   std::optional<ExternalStorage> external_;
   bool raw_partial_chunks_ = false;  // chunks over the edge are stored without filters
   std::optional<filters::Pipeline> pipeline_;
-  std::optional<Error> pipeline_error_;   // why there is none
+  std::optional<Error> pipeline_error_;  // why there is none
+  std::atomic<bool> outdated_ = false;
   std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock
 };
 

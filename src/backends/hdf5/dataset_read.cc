@@ -1,10 +1,9 @@
 // Where a dataset's chunks are, and reading them. See dataset.h for the two roads.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "backends/hdf5/dataset.h"
 #include "backends/hdf5/hdf5_version.h"
@@ -137,34 +136,42 @@ Result<Buffer> Dataset::read_chunk(uint64_t number) const {
 }
 
 Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
-  struct stat now{};
-  if (fstat(file_.fd.get(), &now) != 0) return fail_errno(errno, "{}", file_.path);
-  const auto size = static_cast<uint64_t>(now.st_size);
-  if (address > size || to.size() > size - address)
+  CODECFS_ASSIGN(const size_t count, file_.bytes->read(address, to));
+  if (count < to.size())
     return fail(EIO, "{}: {} bytes at {} lie beyond the end of the file ({} bytes): it is truncated or damaged", name_,
-                to.size(), address, size);
-  for (size_t done = 0; done < to.size();) {
-    const ssize_t count = pread(file_.fd.get(), to.data() + done, to.size() - done, static_cast<off_t>(address + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(errno, "{}: reading at {}", name_, address + done);
-    if (count == 0) return fail(EIO, "{}: the file became shorter", name_);
-    done += static_cast<size_t>(count);
-  }
+                to.size(), address, file_.bytes->size());
   return {};
 }
 
+// The place of the chunk may be given to another one while its bytes are read, so the generation is looked at before
+// and after. A writer that is always faster is shut out in the end.
+Result<Buffer> Dataset::read_encoded(const Region& region, StoredChunk& chunk) const {
+  constexpr int kTries = 8;
+  const std::atomic<uint64_t>& generation = file_.generation_of(name_);
+  for (int round = 1;; ++round) {
+    std::optional<LibraryLock> lock(std::in_place);
+    const uint64_t before = generation.load();
+    CODECFS_ASSIGN(chunk, stored_chunk(region));
+    if (!chunk.stored)
+      return fail(ENOENT, "{}: chunk {} is not stored", name_,
+                  facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+    // No filter that is known makes data much larger; a damaged index may say anything.
+    const uint64_t most = 2 * *facts_.chunk_bytes + (uint64_t{64} << 10);
+    if (chunk.size > most)
+      return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, *facts_.chunk_bytes,
+                  chunk.size);
+    if (round < kTries) lock.reset();
+    CODECFS_ASSIGN(Buffer stored, Buffer::allocate(chunk.size));
+    const Result<> read = read_at(chunk.address, stored.mutable_bytes());
+    if (generation.load() != before) continue;
+    CODECFS_TRY(read);
+    return stored;
+  }
+}
+
 Result<Buffer> Dataset::read_stored(const Region& region) const {
-  CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
-  if (!chunk.stored)
-    return fail(ENOENT, "{}: chunk {} is not stored", name_,
-                facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
-  // No filter that is known makes data much larger; a damaged index may say anything.
-  const uint64_t most = 2 * *facts_.chunk_bytes + (uint64_t{64} << 10);
-  if (chunk.size > most)
-    return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, *facts_.chunk_bytes,
-                chunk.size);
-  CODECFS_ASSIGN(Buffer stored, Buffer::allocate(chunk.size));
-  CODECFS_TRY(read_at(chunk.address, stored.mutable_bytes()));
+  StoredChunk chunk;
+  CODECFS_ASSIGN(Buffer stored, read_encoded(region, chunk));
   auto decoded = decode(std::move(stored), chunk.filter_mask);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
@@ -195,7 +202,14 @@ Result<Buffer> Dataset::read_piece(const Region& region) const {
     auto read = external_->read(begin, inside);
     if (!read) return fail(read.error().code, "{}: {}", name_, read.error().reason);
   } else {
+    // It lies where it lies, but may be written meanwhile: then once more, and in the end without writers.
+    const std::atomic<uint64_t>& generation = file_.generation_of(name_);
+    const uint64_t before = generation.load();
     CODECFS_TRY(read_at(offset_ + begin, inside));
+    if (generation.load() != before) {
+      const LibraryLock lock;
+      CODECFS_TRY(read_at(offset_ + begin, inside));
+    }
   }
   repeat_element(facts_.fill, piece.mutable_bytes().subspan(bytes));
   return piece;

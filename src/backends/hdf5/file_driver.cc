@@ -1,37 +1,35 @@
 // Our file driver: see the header for what it does beyond reading.
 //
-// Callbacks run under the LibraryLock of the thread that called libhdf5; a file has no state of its own but its end of
-// allocation. Exceptions cannot leave a callback: what allocates is caught.
+// Callbacks run under the LibraryLock of the thread that called libhdf5. Exceptions cannot leave a callback: what
+// allocates is caught.
 
 #include "backends/hdf5/file_driver.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/superblock.h"
-#include "base/unique_fd.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
 thread_local Captured* capture = nullptr;
+thread_local LoggedFile* to_open = nullptr;
 
 struct DriverFile {
-  H5FD_t library{};  // libhdf5 sees this; it must come first
-  UniqueFd fd;
+  H5FD_t library{};                 // libhdf5 sees this; it must come first
+  std::unique_ptr<LoggedFile> own;  // of files that were opened in no OpenScope
+  LoggedFile* file = nullptr;
   dev_t device = 0;
   ino_t inode = 0;
   haddr_t end_of_allocation = 0;
-  haddr_t end_of_file = 0;
   // Bytes shown instead of the file's own, at this address.
   haddr_t superblock_address = 0;
   std::vector<std::byte> superblock;
@@ -41,20 +39,23 @@ DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
 const DriverFile& of(const H5FD_t* file) { return *reinterpret_cast<const DriverFile*>(file); }
 
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
-  if (name == nullptr || (flags & (H5F_ACC_RDWR | H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0) return nullptr;
+  if (name == nullptr || (flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0) return nullptr;
   try {
     auto file = std::make_unique<DriverFile>();
-    file->fd = UniqueFd(open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a fifo must not block us
+    file->file = std::exchange(to_open, nullptr);
+    if (file->file == nullptr) {
+      Result<std::unique_ptr<LoggedFile>> opened = LoggedFile::open(name);
+      if (!opened) return nullptr;
+      file->own = *std::move(opened);
+      file->file = file->own.get();
+    }
     struct stat status{};
-    if (!file->fd || fstat(file->fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
+    if (fstat(file->file->fd(), &status) != 0) return nullptr;
     file->device = status.st_dev;
     file->inode = status.st_ino;
-    file->end_of_file = static_cast<haddr_t>(status.st_size);
-    if (const auto at = find_signature(file->fd.get())) {
-      if (auto block = unmarked_superblock(file->fd.get(), *at)) {
-        file->superblock_address = *at;
-        file->superblock = std::move(*block);
-      }
+    if (const auto at = find_signature(file->file->fd())) {
+      file->superblock_address = *at;
+      if (auto block = unmarked_superblock(file->file->fd(), *at)) file->superblock = std::move(*block);
     }
     return &file.release()->library;
   } catch (const std::exception&) {
@@ -90,20 +91,7 @@ herr_t driver_set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) {
   return 0;
 }
 
-haddr_t driver_end_of_file(const H5FD_t* file, H5FD_mem_t) { return of(file).end_of_file; }
-
-// As much of [address, address + size) as there is; -1 on an error.
-ssize_t read_some(int fd, haddr_t address, size_t size, std::byte* to) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t count = pread(fd, to + done, size - done, static_cast<off_t>(address + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
-    if (count == 0) break;
-    done += static_cast<size_t>(count);
-  }
-  return static_cast<ssize_t>(done);
-}
+haddr_t driver_end_of_file(const H5FD_t* file, H5FD_mem_t) { return of(file).file->size(); }
 
 herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address, size_t size, void* buffer) {
   const DriverFile& file = of(library_file);
@@ -116,9 +104,9 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   constexpr haddr_t kLargest = INT64_MAX;
   if (address > kLargest || size > kLargest - address) return -1;
   auto* to = static_cast<std::byte*>(buffer);
-  const ssize_t count = read_some(file.fd.get(), address, size, to);
-  if (count < 0) return -1;
-  const auto have = static_cast<size_t>(count);
+  const Result<size_t> count = file.file->read(address, {to, size});
+  if (!count) return -1;
+  const size_t have = *count;
   if (have < size) {
     if (type == H5FD_MEM_DRAW) return -1;  // data that is not there is no zeros
     // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it ask for gigabytes of
@@ -136,7 +124,29 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   return 0;
 }
 
-herr_t driver_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, size_t, const void*) { return -1; }
+herr_t driver_write(H5FD_t* library_file, H5FD_mem_t, hid_t, haddr_t address, size_t size, const void* buffer) {
+  DriverFile& file = of(library_file);
+  const Bytes bytes(static_cast<const std::byte*>(buffer), size);
+  try {
+    if (address != file.superblock_address) return file.file->write(address, bytes) ? 0 : -1;
+    std::vector<std::byte> block(bytes.begin(), bytes.end());
+    clear_marks(block);
+    file.superblock.clear();  // what was read instead of the file's own is replaced
+    return file.file->write(address, block) ? 0 : -1;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+// The file ends where the allocated space ends.
+herr_t driver_truncate(H5FD_t* library_file, hid_t, hbool_t) {
+  DriverFile& file = of(library_file);
+  if (file.file->size() == file.end_of_allocation) return 0;
+  return file.file->set_size(file.end_of_allocation) ? 0 : -1;
+}
+
+// Durability is not libhdf5's to ask for: only a commit of the whole file is a state to keep.
+herr_t driver_flush(H5FD_t*, hid_t, hbool_t) { return 0; }
 
 H5FD_class_t driver_class() {
   H5FD_class_t driver{};
@@ -153,6 +163,8 @@ H5FD_class_t driver_class() {
   driver.get_eof = driver_end_of_file;
   driver.read = driver_read;
   driver.write = driver_write;
+  driver.flush = driver_flush;
+  driver.truncate = driver_truncate;
   const H5FD_mem_t map[] = H5FD_FLMAP_DICHOTOMY;
   std::memcpy(driver.fl_map, map, sizeof map);
   return driver;
@@ -170,6 +182,9 @@ bool marked_as_open(int fd) {
   const auto at = find_signature(fd);
   return at && unmarked_superblock(fd, *at).has_value();
 }
+
+OpenScope::OpenScope(LoggedFile& file) { to_open = &file; }
+OpenScope::~OpenScope() { to_open = nullptr; }
 
 CaptureScope::CaptureScope() { capture = &seen_; }
 CaptureScope::~CaptureScope() { capture = nullptr; }

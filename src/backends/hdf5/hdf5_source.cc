@@ -6,9 +6,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <list>
 #include <mutex>
@@ -55,6 +57,60 @@ class Hdf5Source final : public Source {
     const LibraryLock lock;
     recent_.clear();
     file_.file.reset();
+  }
+
+  Result<> writable() override {
+    if (file_.not_writable) return std::unexpected(*file_.not_writable);
+    return {};
+  }
+
+  Result<> variable_writable(ObjectId id) override {
+    return guarded([&]() -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      return dataset->writable();
+    });
+  }
+
+  Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
+    return guarded([&]() -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      const Result<> written = dataset->write_chunk(number, chunk);
+      if (dataset->outdated()) forget(id);
+      return written;
+    });
+  }
+
+  Result<> remove_chunk(ObjectId id, uint64_t number) override {
+    return guarded([&]() -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      return dataset->remove_chunk(number);
+    });
+  }
+
+  Result<> commit() override {
+    return guarded([&]() -> Result<> {
+      const LibraryLock lock;
+      return file_.commit();
+    });
+  }
+
+  // libhdf5 writes more when it closes the file, which belongs to the state that other programs are to find.
+  Result<> finish() override {
+    return guarded([&]() -> Result<> {
+      const Result<> committed = commit();
+      {
+        const std::lock_guard guard(opened_mutex_);
+        recent_.clear();
+        by_id_.clear();
+      }
+      const LibraryLock lock;
+      dimensions_.reset();
+      tree_.reset();
+      const bool closed = H5Fclose(file_.file.release()) >= 0;
+      if (committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
+      const Result<> finished = file_.bytes->finish();
+      return committed ? finished : committed;
+    });
   }
 
   [[nodiscard]] const struct stat& status() const override { return file_.status; }
@@ -135,16 +191,26 @@ class Hdf5Source final : public Source {
 
     file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
-    if (flock(file_.fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+    const bool locked = flock(file_.fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (locked) log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+    file_.not_writable = why_not_writable(may_write, locked);
+    CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
 
     const LibraryLock lock;
     const hid_t driver = file_driver();
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail_library(EIO, "the file driver");
-    allow_truncated(access.get());
     keep_index_in_memory(access.get());
-    file_.file = Handle(H5Fopen(file_.path.c_str(), H5F_ACC_RDONLY, access.get()));
+    // For libhdf5 a file that may be written is open for writing from the beginning, as it cannot change its mind
+    // later. What it writes without being told to goes nowhere (LoggedFile).
+    if (!file_.not_writable) {
+      file_.file = open_with(access, H5F_ACC_RDWR);
+      if (!file_.file) file_.not_writable = fail_library(EROFS, "{}: libhdf5 opens it for reading only", path).error();
+    }
+    if (!file_.file) {
+      allow_truncated(access.get());
+      file_.file = open_with(access, H5F_ACC_RDONLY);
+    }
     if (!file_.file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
     warn_of_damage(path);
 
@@ -153,6 +219,25 @@ class Hdf5Source final : public Source {
     dimensions_.emplace(file_.file.get(), *tree_);
     netcdf_ = is_netcdf();
     return {};
+  }
+
+  Handle open_with(const Handle& access, unsigned flags) const {
+    const OpenScope scope(*file_.bytes);
+    return Handle(H5Fopen(file_.path.c_str(), flags, access.get()));
+  }
+
+  [[nodiscard]] std::optional<Error> why_not_writable(bool may_write, bool locked) const {
+    if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
+    if (locked) return Error{EROFS, fmt::format("{}: another program has it open for writing", file_.path)};
+    if (access(file_.path.c_str(), W_OK) != 0)
+      return Error{EROFS, fmt::format("{}: {}", file_.path, std::strerror(errno))};
+    if (access(file_.directory.c_str(), W_OK | X_OK) != 0)
+      return Error{
+          EROFS, fmt::format("{}: {}; the log of changes lies beside the file", file_.directory, std::strerror(errno))};
+    if (marked_as_open(file_.fd.get()))
+      return Error{EROFS,
+                   fmt::format("{}: it is marked as open for writing (h5clear -s removes the mark)", file_.path)};
+    return std::nullopt;
   }
 
   // The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
@@ -215,6 +300,16 @@ class Hdf5Source final : public Source {
     recent_.push_front({id, dataset});
     by_id_[id] = recent_.begin();
     return dataset;
+  }
+
+  void forget(ObjectId id) {
+    std::shared_ptr<Dataset> dropped;
+    const std::lock_guard guard(opened_mutex_);
+    const auto known = by_id_.find(id);
+    if (known == by_id_.end()) return;
+    dropped = std::move(known->second->dataset);
+    recent_.erase(known->second);
+    by_id_.erase(known);
   }
 
   SourceFile file_;

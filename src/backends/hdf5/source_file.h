@@ -3,11 +3,17 @@
 
 #include <sys/stat.h>
 
+#include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/hdf5/handle.h"
+#include "backends/hdf5/write_log.h"
+#include "base/result.h"
 #include "base/unique_fd.h"
 
 namespace codecfs::hdf5 {
@@ -15,17 +21,38 @@ namespace codecfs::hdf5 {
 class Dataset;
 
 struct SourceFile {
-  std::string path;               // absolute, symlinks resolved
-  std::string directory;          // that holds it
-  std::string working_directory;  // of the process when the file was opened
-  UniqueFd fd;                    // for pread of chunks, past libhdf5
-  struct stat status{};           // when it was opened
+  std::string path;                   // absolute, symlinks resolved
+  std::string directory;              // that holds it
+  std::string working_directory;      // of the process when the file was opened
+  UniqueFd fd;                        // holds our lock on the file
+  std::unique_ptr<LoggedFile> bytes;  // under libhdf5, and for reading chunks past it
+  std::optional<Error> not_writable;  // why it was opened for reading only
+  struct stat status{};               // when it was opened
   Handle file;
 
   // The numbers of the stored chunks of the sparse variable that is being listed; of one variable at a time. Guarded by
   // the LibraryLock.
   std::shared_ptr<const std::vector<uint64_t>> listing;
   const Dataset* listing_owner = nullptr;
+
+  /// Counts the changes of where a variable's chunks are. Read under the LibraryLock together with a place, and again
+  /// after the bytes were read without it: if it moved, they may be another chunk's. Several variables may share a
+  /// counter.
+  std::array<std::atomic<uint64_t>, 256> generations{};
+  std::atomic<uint64_t>& generation_of(const std::string& name) {
+    return generations[std::hash<std::string>{}(name) % generations.size()];
+  }
+
+  /// To be called before each change, under the LibraryLock: takes the right to write, once, and sees to it that there
+  /// is room for `bytes` more, as libhdf5 cannot take back what it has begun. EROFS, EBUSY, ENOSPC; EIO after a
+  /// failure.
+  Result<> allow_change(uint64_t bytes);
+  /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Passes the error on.
+  std::unexpected<Error> change_failed(std::unexpected<Error> error);
+  /// Makes durable what was changed. Under the LibraryLock.
+  Result<> commit();
+  bool changed = false;          // since the last commit; guarded by the LibraryLock
+  std::optional<Error> failure;  // of a change; guarded by the LibraryLock
 
   /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
   /// working directory.

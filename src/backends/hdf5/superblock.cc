@@ -24,6 +24,7 @@ constexpr std::byte kOpenForSwmr{0x04};
 constexpr size_t kVersionAt = 8;
 constexpr size_t kOffsetSizeAt = 9;
 constexpr size_t kFlagsAt = 11;
+constexpr size_t kLargest = kFlagsAt + 1 + 4 * 8 + 4;
 
 }  // namespace
 
@@ -40,21 +41,26 @@ std::optional<uint64_t> find_signature(int fd) {
 }
 
 std::optional<std::vector<std::byte>> unmarked_superblock(int fd, uint64_t address) {
-  std::vector<std::byte> block(kFlagsAt + 1);
-  const auto at = static_cast<off_t>(address);
-  if (pread(fd, block.data(), block.size(), at) != static_cast<ssize_t>(block.size())) return std::nullopt;
-  if (block[kVersionAt] != std::byte{3}) return std::nullopt;
-  if ((block[kFlagsAt] & (kOpenForWriting | kOpenForSwmr)) == std::byte{0}) return std::nullopt;
+  std::vector<std::byte> block(kLargest);
+  const ssize_t count = pread(fd, block.data(), block.size(), static_cast<off_t>(address));
+  if (count <= 0) return std::nullopt;
+  block.resize(static_cast<size_t>(count));
+  std::vector<std::byte> unmarked = block;
+  clear_marks(unmarked);
+  if (unmarked == block) return std::nullopt;
+  return unmarked;
+}
 
-  const size_t offset_size = std::to_integer<size_t>(block[kOffsetSizeAt]);
-  const size_t checked = kFlagsAt + 1 + 4 * offset_size;
-  block.resize(checked + sizeof(uint32_t));
-  if (pread(fd, block.data(), block.size(), at) != static_cast<ssize_t>(block.size())) return std::nullopt;
+void clear_marks(std::span<std::byte> block) {
+  if (block.size() <= kFlagsAt || std::memcmp(block.data(), kSignature.data(), kSignature.size()) != 0) return;
+  if (block[kVersionAt] != std::byte{3}) return;
+  if ((block[kFlagsAt] & (kOpenForWriting | kOpenForSwmr)) == std::byte{0}) return;
+  const size_t checked = kFlagsAt + 1 + 4 * std::to_integer<size_t>(block[kOffsetSizeAt]);
+  if (block.size() < checked + sizeof(uint32_t)) return;
   // A wrong checksum stays for libhdf5 to find.
-  if (load_le<uint32_t>(block.data() + checked) != lookup3({block.data(), checked})) return std::nullopt;
+  if (load_le<uint32_t>(block.data() + checked) != lookup3(block.first(checked))) return;
   block[kFlagsAt] &= ~(kOpenForWriting | kOpenForSwmr);
-  store_le(block.data() + checked, lookup3({block.data(), checked}));
-  return block;
+  store_le(block.data() + checked, lookup3(block.first(checked)));
 }
 
 uint32_t lookup3(std::span<const std::byte> bytes) {

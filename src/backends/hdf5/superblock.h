@@ -16,6 +16,9 @@ std::optional<uint64_t> find_signature(int fd);
 /// cleared and the checksum made anew; none for every other file.
 std::optional<std::vector<std::byte>> unmarked_superblock(int fd, uint64_t address);
 
+/// The same for bytes that are about to be written: clears the flags where `block` is such a superblock.
+void clear_marks(std::span<std::byte> block);
+
 /// Bob Jenkins' lookup3 hash, which HDF5 uses as checksum of its metadata.
 uint32_t lookup3(std::span<const std::byte> bytes);
 

@@ -1,0 +1,112 @@
+// Writing a dataset's chunks. Where chunks are read past libhdf5 they are encoded past it too, by many threads at once,
+// and handed over encoded (H5Dwrite_chunk); the other road is H5Dwrite, as for reading.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "backends/hdf5/dataset.h"
+#include "backends/hdf5/hdf5_version.h"
+#include "backends/hdf5/library_read.h"
+#include "base/endian.h"
+#include "model/fill.h"
+
+namespace codecfs::hdf5 {
+
+Result<> Dataset::writable() const {
+  if (file_.not_writable) return std::unexpected(*file_.not_writable);
+  if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
+  if (facts_.storage == Storage::virtual_sources)
+    return fail(EOPNOTSUPP, "{}: its data lies in the sources of a virtual dataset; write those", name_);
+  if (facts_.storage == Storage::external)
+    return fail(EOPNOTSUPP, "{}: its data lies in external files, which are only read", name_);
+  if (facts_.storage == Storage::chunked && direct_ && !pipeline_)
+    return fail(pipeline_error_->code, "{}: {}", name_, pipeline_error_->reason);
+  return {};
+}
+
+void Dataset::note_change() {
+  ++file_.generation_of(name_);
+  stored_count_.reset();
+  if (file_.listing_owner == this) {
+    file_.listing.reset();
+    file_.listing_owner = nullptr;
+  }
+}
+
+Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {
+  CODECFS_TRY(writable());
+  if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
+  if (facts_.chunk_bytes && chunk.size() != *facts_.chunk_bytes)
+    return fail(EINVAL, "{}: a chunk has {} bytes, not {}", name_, *facts_.chunk_bytes, chunk.size());
+  const Region region = region_of(number);
+  if (mapped_.text) return write_text(region, chunk);
+  const bool raw = raw_partial_chunks_ && !region.whole(facts_.grid);
+  if (facts_.storage != Storage::chunked || !direct_ || raw) return write_by_library(region, chunk);
+  if (pipeline_->empty()) return store(region, chunk, 0);
+  Result<filters::EncodedChunk> encoded = pipeline_->encode(chunk);
+  if (!encoded)
+    return fail(encoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), encoded.error().reason);
+  return store(region, encoded->bytes.bytes(), encoded->filter_mask);
+}
+
+Result<> Dataset::remove_chunk(uint64_t number) {
+  CODECFS_TRY(writable());
+  CODECFS_ASSIGN(const ChunkInfo info, locate(number));
+  if (!info.stored) return {};
+  CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts_));
+  return write_chunk(number, fill.bytes());
+}
+
+Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
+  std::array<hsize_t, H5S_MAX_RANK> offset{};
+  std::copy_n(region.start.begin(), rank_, offset.begin());
+  const LibraryLock lock;
+  CODECFS_TRY(file_.allow_change(encoded.size()));
+  note_change();
+  if (H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) >= 0)
+    return {};
+  return file_.change_failed(
+      fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
+}
+
+Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
+  const LibraryRead library;
+  CODECFS_TRY(file_.allow_change(chunk.size()));
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  note_change();
+  const bool written =
+      H5Dwrite(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
+      H5Dflush(dataset_.get()) >= 0;  // to the driver, where the other road reads
+  if (!has_storage_) outdated_ = true;
+  if (written) return {};
+  return file_.change_failed(
+      fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
+}
+
+// vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
+Result<> Dataset::write_text(const Region& region, Bytes chunk) {
+  const uint64_t elements = facts_.grid.elements_per_chunk();
+  const auto damaged = [&] { return fail(EINVAL, "{}: this is no vlen-utf8 chunk of {} strings", name_, elements); };
+  if (chunk.size() < sizeof(uint32_t) || load_le<uint32_t>(chunk.data()) != elements) return damaged();
+  std::vector<std::string> texts(elements);
+  std::vector<const char*> pointers(elements);
+  Bytes rest = chunk.subspan(sizeof(uint32_t));
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (rest.size() < sizeof(uint32_t)) return damaged();
+    const size_t size = load_le<uint32_t>(rest.data());
+    rest = rest.subspan(sizeof(uint32_t));
+    if (size > rest.size()) return damaged();
+    texts[i].assign(reinterpret_cast<const char*>(rest.data()), size);
+    if (texts[i].find('\0') != std::string::npos)
+      return fail(EINVAL, "{}: a string of HDF5 cannot hold a zero byte", name_);
+    pointers[i] = texts[i].c_str();
+    rest = rest.subspan(size);
+  }
+  if (!rest.empty()) return damaged();
+  return write_by_library(region, std::as_bytes(std::span(pointers)));
+}
+
+}  // namespace codecfs::hdf5
