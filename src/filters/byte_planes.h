@@ -12,7 +12,7 @@ namespace codecfs::filters {
 /// at run time, for sizes 2, 4, 8 and 16.
 void join_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size);
 
-/// The other way round: planes at `to` from the elements at `from`. The same speed.
+/// The other way round: planes at `to` from the elements at `from`, with the same instructions.
 void split_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size);
 
 }  // namespace codecfs::filters

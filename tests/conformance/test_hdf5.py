@@ -1,4 +1,4 @@
-"""HDF5's filters: chunks that we encode, written as they are (H5Dwrite_chunk), read the same by libhdf5 and its plugins;
+"""HDF5's filters: chunks that we encode, written as they are (H5Dwrite_chunk), are read by libhdf5 and its plugins;
 chunks that they encode we decode. Filter by filter, in chains, with filter masks."""
 import struct
 

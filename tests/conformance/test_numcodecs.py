@@ -277,7 +277,8 @@ def test_astype(recode, dtype):
 CHAINS = [
     [{"id": "delta", "dtype": "<i4"}, {"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 4}],
     [{"id": "shuffle", "elementsize": 4}, {"id": "crc32"}, {"id": "zstd", "level": 3}],
-    [{"id": "astype", "encode_dtype": "<i8", "decode_dtype": "<i4"}, {"id": "lz4", "acceleration": 1}, {"id": "base64"}],
+    [{"id": "astype", "encode_dtype": "<i8", "decode_dtype": "<i4"}, {"id": "lz4", "acceleration": 1},
+     {"id": "base64"}],
     [{"id": "fixedscaleoffset", "scale": 1, "offset": 3, "dtype": "<i4", "astype": "<i8"},
      {"id": "shuffle", "elementsize": 8}, {"id": "adler32"}, {"id": "bz2", "level": 2}, {"id": "gzip", "level": 1}],
 ]
