@@ -140,7 +140,7 @@ Result<Buffer> read_input() {
 Result<> run(const Job& job) {
   CODECFS_ASSIGN(Buffer chunk, read_input());
   if (job.encode) {
-    CODECFS_ASSIGN(filters::EncodedChunk encoded, job.pipeline.encode(std::move(chunk)));
+    CODECFS_ASSIGN(filters::EncodedChunk encoded, job.pipeline.encode(chunk.bytes()));
     fmt::print(stderr, "{}\n", encoded.filter_mask);
     chunk = std::move(encoded.bytes);
   } else {

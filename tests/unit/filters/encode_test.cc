@@ -311,7 +311,7 @@ TEST(WorkingParameters, SzipWithMaskAndBlockOnlyDecodes) {
   const ChunkShape chunk = {800, type_of("<i4"), {8, 200}, {4, 50}};
   const auto pipeline = Pipeline::make(chain, chunk);
   ASSERT_TRUE(pipeline) << pipeline.error().reason;
-  Result<EncodedChunk> encoded = pipeline->encode(*Buffer::copy_of(data));
+  Result<EncodedChunk> encoded = pipeline->encode(data);
   ASSERT_TRUE(encoded) << encoded.error().reason;
   EXPECT_EQ(decode({stage(4, {169, 16, 32, 200})}, chunk, encoded->bytes.bytes()), data);
   EXPECT_EQ(decode(chain, chunk, encoded->bytes.bytes()), data);

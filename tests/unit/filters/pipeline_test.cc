@@ -202,7 +202,7 @@ void register_test_encoders() {
 std::string encode_text(std::vector<FilterStage> chain, const ByteVector& data, std::optional<uint64_t> size = 10) {
   const auto pipeline = Pipeline::make(chain, chunk_of(size));
   if (!pipeline) return pipeline.error().reason;
-  const auto encoded = pipeline->encode(*Buffer::copy_of(data));
+  const auto encoded = pipeline->encode(data);
   return encoded ? fmt::format("{} {}", encoded->bytes.size(), encoded->filter_mask) : encoded.error().reason;
 }
 
