@@ -1,10 +1,13 @@
-// codecfs, and mount.codecfs where it is called by that name.
+// codecfs; mount.codecfs and umount.fuse.codecfs where it is called by these names.
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
+#include "backends/source.h"
 #include "filters/plugins/plugins.h"
+#include "fs/farewell.h"
 #include "fs/options.h"
 #include "fs/session.h"
 
@@ -27,8 +30,18 @@ int report(const codecfs::Error& error, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string_view program = argc > 0 ? argv[0] : "codecfs";
+  if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::fs::run_umount_helper(argc, argv);
   const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
   if (!command) return report(command.error(), kUsage);
+  if (command->kind == Command::Kind::check_log || command->kind == Command::Kind::recover) {
+    const bool recover = command->kind == Command::Kind::recover;
+    const Result<std::string> told = recover ? codecfs::recover_source(command->options.source)
+                                             : codecfs::check_source(command->options.source);
+    if (!told) return report(told.error(), kMountFailed);
+    std::printf("%s\n", told->c_str());
+    return 0;
+  }
   if (command->kind == Command::Kind::print) {
     std::fputs(command->text.c_str(), stdout);
     return 0;

@@ -82,4 +82,25 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
   return fail(EINVAL, "{}: is neither a file nor a directory", path);
 }
 
+namespace {
+
+bool is_directory(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
+
+}  // namespace
+
+Result<std::string> check_source(const std::string& path) {
+  if (is_directory(path)) return fmt::format(kNoLog, path);
+  return check_hdf5_log(path);
+}
+
+Result<std::string> recover_source(const std::string& path) {
+  if (is_directory(path)) return fmt::format(kNoLog, path);
+  return recover_hdf5_log(path);
+}
+
 }  // namespace codecfs

@@ -100,6 +100,11 @@ class Source {
 /// it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
+/// Whether committed changes of a mount that was killed wait in a log beside the source, in words; recover_source() brings
+/// them into it. EUCLEAN and the like where the log is not of this state of the source, EBUSY.
+Result<std::string> check_source(const std::string& path);
+Result<std::string> recover_source(const std::string& path);
+
 /// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.
 std::string format_versions();
 

@@ -100,6 +100,14 @@ Json print_codecs(std::span<const FilterStage> chain) {
   return codecs;
 }
 
+ZarrCodecs print_zarr_codecs(std::span<const FilterStage> chain) {
+  ZarrCodecs codecs;
+  if (chain.empty()) return codecs;
+  codecs.compressor = print_codec(chain.back());
+  if (chain.size() > 1) codecs.filters = print_codecs(chain.first(chain.size() - 1));
+  return codecs;
+}
+
 Result<std::vector<FilterStage>> parse_zarr_codecs(const Json& compressor, const Json& filters,
                                                    uint64_t item_size) try {
   std::vector<FilterStage> chain;

@@ -19,6 +19,14 @@ Result<std::string> print_filter_spec(std::span<const FilterStage> chain);
 /// {"id": "hdf5:32000", "name": "lzf", "parameters": [4, 261, 160]}.
 Json print_codecs(std::span<const FilterStage> chain);
 
+/// The same for a .zarray, whose last codec has a place of its own: `compressor` (object or null), `filters` (array of the
+/// others, or null). Source: the NCZarr document, "Supporting Filter Chains".
+struct ZarrCodecs {
+  Json compressor;
+  Json filters;
+};
+ZarrCodecs print_zarr_codecs(std::span<const FilterStage> chain);
+
 /// The chain of a .zarray: `filters` (array or null) in their order, then `compressor` (object or null). Every stage
 /// keeps its JSON; stages whose codec has an HDF5 id get id and parameters too (item_size: bytes of an element).
 /// Unknown codecs are kept (they fail when a chunk is decoded). EINVAL for JSON of the wrong kind.

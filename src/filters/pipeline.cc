@@ -94,7 +94,8 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
       return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
                   made->filter->codec_library, made->filter->id, searched());
     FilterStage complete = stage;
-    if (made->filter->working_parameters) {
+    // A plugin gets them ready; built-in coders complete what they need themselves, and know more (Blosc's block size).
+    if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {
       Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, chunk});
       if (!parameters) return fail(parameters.error().code, "{}: {}", made->label, parameters.error().reason);
       complete.parameters = *std::move(parameters);

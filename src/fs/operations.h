@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "fs/farewell.h"
 #include "fs/fuse_version.h"
 #include "fs/kernel_notices.h"
 #include "fs/tree.h"
@@ -48,6 +49,7 @@ struct Mount {
   Tree& tree;
   std::string mountpoint;  // absolute
   KernelNotices notices{};
+  Farewell farewell{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
 };

@@ -136,8 +136,13 @@ void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
 void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char*) {
   refuse(request, parent, "removing groups and variables");
 }
-void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char*, const char*, size_t, int) {
-  refuse(request, ino, "changing attributes");
+void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int) {
+  if (ino != kRootIno || name != kFarewellXattr) return refuse(request, ino, "changing attributes");
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(mount_of(request).farewell.listen_to({value, size}));
+    fuse_reply_err(request, 0);
+    return {};
+  });
 }
 void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char*) { refuse(request, ino, "changing attributes"); }
 

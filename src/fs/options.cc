@@ -265,6 +265,14 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Mounting");
+  std::string checked;
+  std::string recovered;
+  app.add_option("--check", checked, "tell whether changes of a mount that was killed wait in a log beside SOURCE")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
+  app.add_option("--recover", recovered, "bring them into SOURCE now; mounting does the same at the first change")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
   app.add_flag("-h,--help", help, "print this and exit")->group("Information");
   app.add_flag("-V,--version", version, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
       ->group("Information");
@@ -276,6 +284,11 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   if (help || version) {
     command.kind = Command::Kind::print;
     command.text = help ? app.help() + "\n" + option_help() : version_text();
+    return command;
+  }
+  if (!checked.empty() || !recovered.empty()) {
+    command.kind = checked.empty() ? Command::Kind::recover : Command::Kind::check_log;
+    options.source = checked.empty() ? recovered : checked;
     return command;
   }
   if (options.source.empty() || options.mountpoint.empty())

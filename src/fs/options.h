@@ -36,8 +36,8 @@ struct Options {
 
 /// What a command line asks for.
 struct Command {
-  enum class Kind { mount, check, print } kind = Kind::mount;
-  Options options;   // of mount, and of check: all but the mount itself (mount -f)
+  enum class Kind { mount, check, print, check_log, recover } kind = Kind::mount;
+  Options options;   // of mount, and of check: all but the mount itself (mount -f); of check_log, recover: the source
   std::string text;  // of print: --help, --version
 };
 

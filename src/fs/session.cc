@@ -203,6 +203,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_session_unmount(session.get());
   const Result<> finished = tree.finish();
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
+  mount.farewell.tell(finished);
   return finished;
 }
 

@@ -306,6 +306,6 @@ def test_refusals(recode):
                            ({"id": "lzma", "format": 0}, "for decoding only"),
                            ({"id": "lzma", "format": 2, "check": 4}, "for the .xz format only"),
                            ({"id": "lzma", "format": 1, "preset": 1, "filters": [{"id": 33}]}, "exclude each other"),
-                           ({"id": "no such"}, "is not known here")]:
+                           ({"id": "no such"}, "is neither built in nor a plugin's")]:
         with pytest.raises(recode.Error, match=reason):
             recode.encode(array, codecs=[config])

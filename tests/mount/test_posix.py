@@ -120,7 +120,7 @@ def test_getfattr_reads_like_ncdump(mount, sample):
 
 def test_nothing_can_be_written(mount, sample):
     before = sample.read_bytes(), os.stat(sample).st_mtime_ns
-    m = mount(sample)
+    m = mount(sample, "ro")
     attempts = [
         lambda: open(m.path / "v/0.0", "r+b"), lambda: open(m.path / "v/new", "wb"), lambda: os.mkdir(m.path / "g"),
         lambda: os.remove(m.path / "v/0.0"), lambda: os.rename(m.path / "v", m.path / "w"),

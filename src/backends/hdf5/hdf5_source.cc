@@ -191,7 +191,9 @@ class Hdf5Source final : public Source {
 
     file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
+    // Only asked here: the lock that counts is the LoggedFile's.
     const bool locked = flock(file_.fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    flock(file_.fd.get(), LOCK_UN);
     if (locked) log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
     file_.not_writable = why_not_writable(may_write, locked);
     CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
@@ -329,6 +331,20 @@ bool looks_like_hdf5(int fd) { return hdf5::find_signature(fd).has_value(); }
 
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write) {
   return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path, may_write); });
+}
+
+Result<std::string> check_hdf5_log(const std::string& path) {
+  CODECFS_ASSIGN(const hdf5::LoggedFile::Recovery found, hdf5::check_log(path));
+  if (!found.pending) return fmt::format("{}: no changes are pending", path);
+  return fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
+                     found.transactions == 1 ? " is" : "s are", found.bytes);
+}
+
+Result<std::string> recover_hdf5_log(const std::string& path) {
+  CODECFS_ASSIGN(const hdf5::LoggedFile::Recovery found, hdf5::recover_log(path));
+  if (!found.pending) return fmt::format("{}: no changes were pending", path);
+  return fmt::format("{}: {} committed change{} recovered ({} bytes)", path, found.transactions,
+                     found.transactions == 1 ? " was" : "s were", found.bytes);
 }
 
 }  // namespace codecfs

@@ -16,4 +16,8 @@ bool looks_like_hdf5(int fd);
 /// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false);
 
+/// See check_source() and recover_source() of source.h.
+Result<std::string> check_hdf5_log(const std::string& path);
+Result<std::string> recover_hdf5_log(const std::string& path);
+
 }  // namespace codecfs

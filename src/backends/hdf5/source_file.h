@@ -24,7 +24,7 @@ struct SourceFile {
   std::string path;                   // absolute, symlinks resolved
   std::string directory;              // that holds it
   std::string working_directory;      // of the process when the file was opened
-  UniqueFd fd;                        // holds our lock on the file
+  UniqueFd fd;                        // the file itself, for questions about it
   std::unique_ptr<LoggedFile> bytes;  // under libhdf5, and for reading chunks past it
   std::optional<Error> not_writable;  // why it was opened for reading only
   struct stat status{};               // when it was opened

@@ -110,6 +110,25 @@ TEST(Codecs, FiltersComeBeforeTheCompressor) {
   EXPECT_TRUE(zarr_chain("[]").empty());
 }
 
+TEST(Codecs, TheLastOneIsTheCompressor) {
+  const auto split = [](const std::vector<FilterStage>& chain) {
+    const ZarrCodecs codecs = print_zarr_codecs(chain);
+    return print_json(codecs.compressor) + " " + print_json(codecs.filters);
+  };
+  EXPECT_EQ(split({}), "null null");
+  EXPECT_EQ(split({stage(1, {5})}), R"({"id": "zlib", "level": 5} null)");
+  EXPECT_EQ(split({stage(3), stage(2, {4}), stage(32015, {3})}),
+            R"({"id": "zstd", "level": 3} [{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 4}])");
+  // And back, whatever the last one is.
+  for (const std::vector<FilterStage>& chain :
+       {std::vector{stage(2, {8}), stage(1, {1}), stage(307, {9})}, std::vector{stage(1, {4}), stage(3)}}) {
+    const ZarrCodecs codecs = print_zarr_codecs(chain);
+    const auto again = parse_zarr_codecs(codecs.compressor, codecs.filters, 8);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(*print_filter_spec(*again), *print_filter_spec(chain));
+  }
+}
+
 TEST(Codecs, RefusesJsonOfTheWrongKind) {
   const auto code = [](const char* filters, const char* compressor) {
     const auto chain = parse_zarr_codecs(*parse_json(compressor), *parse_json(filters), 4);
