@@ -458,7 +458,7 @@ Result<> WriteBack::commit() {
 void WriteBack::commit_at_intervals(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    work_.wait_for(lock, stop, options_.commit, [] { return false; });
+    interval_.wait_for(lock, stop, options_.commit, [] { return false; });
     if (stop.stop_requested()) return;
     for (const auto& [key, edit] : edits_)
       if (edit->queued) edit->failure.reset();  // another try

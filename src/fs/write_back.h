@@ -141,7 +141,8 @@ class WriteBack {
   const ReadBase read_base_;
 
   std::mutex mutex_;  // guards all below
-  std::condition_variable_any work_;
+  std::condition_variable_any work_;      // of the encoders
+  std::condition_variable_any interval_;  // of the committer, which nobody wakes
   std::condition_variable_any progress_;
   std::unordered_map<ChunkKey, EditPtr> edits_;
   std::unordered_map<ChunkKey, unsigned> writers_;

@@ -176,9 +176,10 @@ def test_ways_of_writing(mount, v):
                    check=True)
     expected[28:32] = b"dddd"
     assert chunk.read_bytes() == expected
-    with open(chunk, "ab") as f, pytest.raises(OSError) as failure:  # beyond the end
-        f.write(b"x")
-        f.flush()
+    fd = os.open(chunk, os.O_WRONLY | os.O_APPEND)
+    with pytest.raises(OSError) as failure:  # beyond the end
+        os.write(fd, b"x")
+    os.close(fd)
     assert failure.value.errno == errno.EFBIG
     with pytest.raises(OSError) as failure:
         os.truncate(chunk, 2001)

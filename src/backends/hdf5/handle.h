@@ -24,10 +24,9 @@ class Handle {
 
   [[nodiscard]] hid_t get() const { return id_; }
   [[nodiscard]] explicit operator bool() const { return id_ >= 0; }
-  void reset() {
-    if (id_ >= 0) H5Idec_ref(id_);
-    id_ = H5I_INVALID_HID;
-  }
+  void reset() { (void)close(); }
+  /// False where libhdf5 failed at it.
+  bool close() { return id_ < 0 || H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)) >= 0; }
 
  private:
   hid_t id_ = H5I_INVALID_HID;

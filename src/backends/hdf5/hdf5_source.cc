@@ -106,8 +106,8 @@ class Hdf5Source final : public Source {
       const LibraryLock lock;
       dimensions_.reset();
       tree_.reset();
-      const bool closed = H5Fclose(file_.file.release()) >= 0;
-      if (committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
+      const bool closed = file_.file.close();
+      if (file_.bytes->writing() && committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
       const Result<> finished = file_.bytes->finish();
       return committed ? finished : committed;
     });
