@@ -1,0 +1,146 @@
+#pragma once
+// A file under a write-ahead log: reads show the source overlaid with what was written; the source itself changes only
+// in a checkpoint, which may be cut short anywhere and is then finished by the next one.
+//
+//   auto file = LoggedFile::open("data.h5");      // committed changes that a killed writer left behind are shown
+//   file->begin_writing();                        // locks the source, makes .data.h5.codecfs-wal
+//   file->write(0, bytes); file->commit();        // from here on durable
+//   file->finish();                               // source up to date, log gone
+//
+// What survives: after commit() has returned, its state or a later commit's, whatever is killed and wherever the power
+// fails; before, the state of the commit before it. Never anything else. A file that is destroyed without finish() is
+// as one that was killed: the log stays, and its commits with it.
+//
+// Threads. read(), size() and fd() are for all threads at any time. Everything else is for one thread at a time (the
+// caller holds the library lock). Readers wait only while the map of ranges is exchanged, never for the disk's writes
+// or a checkpoint's copying; a read sees a write wholly or not at all. Writers are not starved by readers.
+//
+// Locks. An open file holds a shared flock on its source (where the filesystem has locks), one that writes an exclusive
+// one, so nobody's log is shortened under a reader. Where a program holds the exclusive lock without a log of ours
+// (libhdf5 does), the file is read without a lock, at the risk of the reader.
+//
+// After a failed sync (EIO) the kernel may drop what it could not write and claim success the next time. So nothing is
+// committed after it until the source is opened again: write(), commit(), checkpoint() and finish() fail with the first
+// reason, and the log stays for recovery, which reads it from the disk. Reading goes on. Any other error (ENOSPC) loses
+// only the call that had it.
+//
+// Not detected: a change by somebody else after a kill that leaves size, mtime and the first 4096 bytes as they were.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "backends/hdf5/write_log_file.h"
+#include "backends/hdf5/write_log_overlay.h"
+#include "base/buffer.h"
+#include "base/file_io.h"
+
+namespace codecfs::hdf5 {
+
+/// What a killed writer left in a log.
+struct LogRecovery {
+  bool pending = false;       // something was committed that is not in the source
+  uint64_t transactions = 0;  // commits
+  uint64_t bytes = 0;         // written by them
+};
+
+class LoggedFile {
+ public:
+  using Recovery = LogRecovery;
+
+  /// Opens the source, which must be a regular file, for reading; writes nothing. The errors of the system calls;
+  /// EBUSY: another codecfs is writing it; EUCLEAN, ENOTSUP, EPERM: the log beside it cannot be used (read_log()).
+  static Result<std::unique_ptr<LoggedFile>> open(const std::string& path, FileIo& io = real_file_io());
+  ~LoggedFile();
+  LoggedFile(const LoggedFile&) = delete;
+  LoggedFile& operator=(const LoggedFile&) = delete;
+
+  // --- reading
+
+  /// As much of `to` as there is before the end of the file: bytes read. EIO where the source became shorter.
+  Result<size_t> read(uint64_t offset, MutableBytes to) const;
+  /// The end of the file as written, in bytes.
+  [[nodiscard]] uint64_t size() const;
+  /// The source, open for reading only.
+  [[nodiscard]] int fd() const { return source_.fd.get(); }
+  /// What was found at open() and is shown.
+  [[nodiscard]] const Recovery& found() const { return found_; }
+
+  // --- writing
+
+  /// Grows the file where need be. Before begin_writing() the bytes are kept aside in memory: they are seen by read(),
+  /// and lost unless begin_writing() follows. EFBIG; ENOSPC, EIO: nothing was written.
+  Result<> write(uint64_t offset, Bytes bytes);
+  /// Cuts the file or adds zeros. As write().
+  Result<> set_size(uint64_t bytes);
+  /// Locks the source, copies what a killed writer left in a log into it, makes a log, and moves what was kept aside
+  /// there. Does nothing where it was called before. On an error nothing has changed, but that the old log may have
+  /// been recovered. EBUSY: somebody else has the source open with a lock. ESTALE: the source or its log was changed or
+  /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written.
+  Result<> begin_writing();
+  [[nodiscard]] bool writing() const { return log_ != nullptr; }
+  /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
+  /// EINVAL: something was written, but begin_writing() was not called.
+  Result<> commit();
+  /// Brings the source up to the last commit and empties the log. EINVAL: something is not committed. After an error
+  /// everything is still in the log, and it may be repeated unless the reason says otherwise.
+  Result<> checkpoint();
+  /// Bytes in the log, to decide on a checkpoint.
+  [[nodiscard]] uint64_t log_bytes() const;
+  /// Checkpoint, removal of the log, shared lock instead of the exclusive one; what was not committed is dropped. Does
+  /// nothing but the dropping where nothing is being written. After an error of the checkpoint everything is still in
+  /// the log; after one of the removal the file is no longer written, and an empty log may be left, which does no harm.
+  Result<> finish();
+
+ private:
+  struct Readable {  // what a reader needs
+    Overlay overlay;
+    int log = -1;    // of Overlay::Origin::log
+    int aside = -1;  // of Overlay::Origin::aside
+  };
+
+  LoggedFile(FileIo& io, File directory, std::string name, File source);
+
+  void show(Overlay overlay, int log, int aside);
+  template <class Change>
+  void change(const Change& change);
+  Result<> lock_for_writing();
+  void unlock();
+  Result<> check_unchanged() const;
+  Result<> recover_found();
+  Result<> clear_log();
+  Result<Overlay> move_aside_into(LogFile& log, uint64_t source_size) const;
+  Result<> keep_aside(uint64_t offset, Bytes bytes);
+  Result<> drop_uncommitted();
+
+  friend Result<Recovery> recover_log(const std::string& path, FileIo& io);
+
+  FileIo& io_;
+  const File directory_;
+  const std::string name_;               // of the source in it
+  const File source_;                    // for reading; holds the shared lock
+  File writable_;                        // for writing; holds the exclusive lock
+  SourceIdentity identity_;              // of the source when it was opened or the last log was finished
+  std::optional<CommittedLog> old_log_;  // found at open(), shown until begin_writing()
+  Recovery found_;
+  std::unique_ptr<LogFile> log_;
+  UniqueFd aside_;  // a memfd
+  uint64_t aside_bytes_ = 0;
+  uint64_t aside_floor_ = 0;  // the smallest size that the file had while writes were kept aside
+  bool aside_dirty_ = false;
+
+  // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for the readers, so that new ones wait too.
+  mutable std::mutex turn_;
+  mutable std::shared_mutex readable_mutex_;
+  Readable readable_;  // changed by the writing thread only, under both
+};
+
+/// What a killed writer left in the log of a source; changes nothing. Errors of LoggedFile::open().
+Result<LoggedFile::Recovery> check_log(const std::string& path);
+/// The same, and copies it into the source and removes the log. May be interrupted and repeated.
+Result<LoggedFile::Recovery> recover_log(const std::string& path, FileIo& io = real_file_io());
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,106 @@
+#pragma once
+// The bytes of a write-ahead log, format version 1. All integers are little-endian.
+//
+// The log of DIRECTORY/NAME is DIRECTORY/.NAME.codecfs-wal: one header, then frames without gaps.
+//
+//   +--------------------- header: one sector of 512 bytes, always written whole ---------------------+
+//   |   0  8  magic "CODECFSW"                                                                         |
+//   |   8  4  format version: 1                                                                        |
+//   |  12  4  flags: 1 = a checkpoint has begun, the source may be half written                        |
+//   |  16  8  salt of this generation, random                                                          |
+//   |  24  8  the source's device number            \                                                  |
+//   |  32  8  the source's inode number              |                                                 |
+//   |  40  8  the source's size in bytes             } when this generation began                      |
+//   |  48  8  the source's mtime, ns since 1970      |                                                 |
+//   |  56  8  CRC-64 of its first 4096 bytes        /                                                  |
+//   |  64  8  sequence number of the last frame that the begun checkpoint copies; 0 where none has begun |
+//   |  72 432 zeros                                                                                    |
+//   | 504  8  CRC-64 of the 504 bytes before                                                           |
+//   +--------------------------------------------------------------------------------------------------+
+//   +--------------------- frame: 48 bytes and its payload ---------------------------------------------+
+//   |   0  4  kind: 1 data, 2 size, 3 commit                                                           |
+//   |   4  4  zeros                                                                                    |
+//   |   8  8  sequence number: 1, 2, 3... in each generation                                           |
+//   |  16  8  salt of the generation                                                                   |
+//   |  24  8  data: offset of the payload in the source; size: the new size of the source; commit: 0   |
+//   |  32  8  data: bytes of payload, at least 1; else 0                                               |
+//   |  40  8  CRC-64 of the 40 bytes before and of the payload, continuing from the CRC-64 of the frame|
+//   |         before it (of the first frame: from the CRC-64 of the 8 bytes of the salt)               |
+//   |  48     payload                                                                                  |
+//   +--------------------------------------------------------------------------------------------------+
+//
+// A transaction is all frames up to a commit frame. What follows the last commit frame that can be reached from the
+// start over valid frames was not committed. A frame left by an earlier generation has another salt, one that is torn
+// or lies behind a torn one another checksum.
+//
+// A header that is missing in part or all zeros was never synced, so nothing was committed under it.
+//
+// CRC-64 is that of ECMA-182, as in .xz files. A checksum over all frames guards against torn and stale bytes; it is no
+// guard against forgery.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/file_io.h"
+
+namespace codecfs::hdf5 {
+
+inline constexpr uint32_t kLogFormatVersion = 1;
+inline constexpr size_t kLogHeaderBytes = 512;
+inline constexpr size_t kFrameHeaderBytes = 48;
+inline constexpr size_t kSourceHeadBytes = 4096;       // of the source, that its identity includes
+inline constexpr size_t kCopyBytes = size_t{1} << 20;  // memory for copying and checking
+
+/// "file.h5" -> ".file.h5.codecfs-wal"
+std::string log_name_for(const std::string& source_name);
+
+/// CRC-64 of `bytes`, continuing from that of the bytes before them (0 where there are none).
+uint64_t continue_checksum(uint64_t checksum, Bytes bytes);
+
+/// What tells one state of a source from another without reading all of it.
+struct SourceIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;  // bytes
+  int64_t mtime = 0;  // ns since 1970
+  uint64_t head = 0;  // CRC-64 of the first kSourceHeadBytes (or of all there is)
+  friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
+};
+Result<SourceIdentity> identify(const File& source);
+
+struct LogHeader {
+  uint64_t salt = 0;
+  SourceIdentity source;
+  uint64_t checkpoint = 0;  // sequence number of the last frame of the checkpoint that has begun; 0: none has
+};
+using HeaderBytes = std::array<std::byte, kLogHeaderBytes>;
+HeaderBytes encode_header(const LogHeader& header);
+/// Nothing where the header was never synced. ENOTSUP: another format version. EUCLEAN: damaged, or no log of ours.
+Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& path);
+/// A salt that no other generation has.
+Result<uint64_t> new_salt();
+
+enum class FrameKind : uint32_t { data = 1, size = 2, commit = 3 };
+
+struct Frame {
+  FrameKind kind = FrameKind::data;
+  uint64_t sequence = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;  // of the payload
+};
+using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+/// The CRC-64 that the first frame of a generation continues from.
+uint64_t first_checksum(uint64_t salt);
+/// The bytes of a frame's header; `checksum` is that of the frame before and becomes that of this one.
+FrameBytes encode_frame(const Frame& frame, uint64_t salt, Bytes payload, uint64_t& checksum);
+/// Nothing where these cannot be the frame of this sequence number and generation. The checksum is not looked at.
+std::optional<Frame> decode_frame(const FrameBytes& bytes, uint64_t salt, uint64_t sequence);
+/// CRC-64 of the part of a header that it covers, continuing from the frame before; the payload is to follow.
+uint64_t continue_with_frame_header(uint64_t checksum, const FrameBytes& bytes);
+uint64_t stored_checksum(const FrameBytes& bytes);
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,106 @@
+#include "base/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <limits>
+
+namespace codecfs {
+namespace {
+
+constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
+
+class RealFileIo : public FileIo {
+ public:
+  Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
+    File file{.fd = {}, .path = directory.path + "/" + name};
+    constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    file.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), kFlags, mode));
+    if (!file.fd) return fail_errno(errno, "cannot create {}", file.path);
+    if (::fchmod(file.fd.get(), mode) != 0) {
+      const int code = errno;
+      ::unlinkat(directory.fd.get(), name.c_str(), 0);
+      return fail_errno(code, "cannot set the mode of {}", file.path);
+    }
+    return file;
+  }
+
+  Result<> write(const File& file, uint64_t offset, Bytes bytes) override {
+    if (offset > kLargestOffset || bytes.size() > kLargestOffset - offset) {
+      return fail_errno(EFBIG, "cannot write {} bytes at {} of {}", bytes.size(), offset, file.path);
+    }
+    while (!bytes.empty()) {
+      const ssize_t count = ::pwrite(file.fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        return fail_errno(count < 0 ? errno : EIO, "cannot write {} bytes at {} of {}", bytes.size(), offset,
+                          file.path);
+      }
+      offset += static_cast<uint64_t>(count);
+      bytes = bytes.subspan(static_cast<size_t>(count));
+    }
+    return {};
+  }
+
+  Result<> truncate(const File& file, uint64_t size) override {
+    if (size > kLargestOffset) return fail_errno(EFBIG, "cannot set the size of {} to {}", file.path, size);
+    int status = 0;
+    do {
+      status = ::ftruncate(file.fd.get(), static_cast<off_t>(size));
+    } while (status != 0 && errno == EINTR);
+    if (status != 0) return fail_errno(errno, "cannot set the size of {} to {}", file.path, size);
+    return {};
+  }
+
+  Result<> sync_data(const File& file) override {
+    if (::fdatasync(file.fd.get()) != 0) return fail_errno(errno, "cannot sync {}", file.path);
+    return {};
+  }
+
+  Result<> sync(const File& file) override {
+    if (::fsync(file.fd.get()) != 0) return fail_errno(errno, "cannot sync {}", file.path);
+    return {};
+  }
+
+  Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
+    if (::renameat(directory.fd.get(), from.c_str(), directory.fd.get(), to.c_str()) != 0) {
+      return fail_errno(errno, "cannot rename {} in {} to {}", from, directory.path, to);
+    }
+    return {};
+  }
+
+  Result<> unlink(const File& directory, const std::string& name) override {
+    if (::unlinkat(directory.fd.get(), name.c_str(), 0) != 0) {
+      return fail_errno(errno, "cannot remove {}/{}", directory.path, name);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+FileIo& real_file_io() {
+  static RealFileIo io;
+  return io;
+}
+
+Result<File> open_directory(const std::string& path) {
+  File directory{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), .path = path};
+  if (!directory.fd) return fail_errno(errno, "{}", path);
+  return directory;
+}
+
+Result<size_t> read_at(int fd, const std::string& path, uint64_t offset, MutableBytes to) {
+  size_t done = 0;
+  while (done < to.size() && offset + done <= kLargestOffset) {
+    const ssize_t count = ::pread(fd, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(errno, "cannot read {} bytes at {} of {}", to.size(), offset, path);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+}  // namespace codecfs
