@@ -1,0 +1,411 @@
+// The write-ahead log where nothing fails: what is seen, locked, kept and removed. And the logs that are refused.
+
+#include "backends/hdf5/write_log.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <thread>
+
+#include "backends/hdf5/write_log_format.h"
+#include "base/endian.h"
+#include "crash_simulator.h"
+#include "write_log_testing.h"
+
+namespace codecfs {
+namespace {
+
+using namespace write_log_testing;
+using hdf5::LoggedFile;
+
+class WriteLog : public LoggedSource {
+ protected:
+  std::unique_ptr<LoggedFile> open() {
+    auto file = LoggedFile::open(source_, io_);
+    EXPECT_TRUE(file) << file.error().reason;
+    return file ? std::move(*file) : nullptr;
+  }
+  /// What a writer leaves that is killed after three commits; gives the states, the one before them first.
+  std::vector<Content> killed_writer() {
+    std::vector<Content> states = {before_};
+    const auto file = open();
+    EXPECT_TRUE(file->begin_writing());
+    for (unsigned i = 0; i < 3; ++i) {
+      const Content bytes = noise(1000, 50 + i);
+      states.push_back(states.back());
+      overwrite(states.back(), 9500 + i * 300, bytes);
+      EXPECT_TRUE(file->write(9500 + i * 300, bytes));
+      EXPECT_TRUE(file->commit());
+    }
+    return states;
+  }
+  /// Opening and recovering fail with this code, and change nothing.
+  void expect_refused(int code, const std::string& reason) {
+    const Content source = content_of(source_);
+    const Content log = content_of(log_);
+    const auto opened = LoggedFile::open(source_);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, code) << opened.error().reason;
+    EXPECT_NE(opened.error().reason.find(reason), std::string::npos) << opened.error().reason;
+    const auto recovered = hdf5::recover_log(source_, io_);
+    ASSERT_FALSE(recovered);
+    EXPECT_EQ(recovered.error().code, code);
+    EXPECT_TRUE(content_of(source_) == source);
+    EXPECT_TRUE(content_of(log_) == log);
+  }
+  /// Gives the log these header bytes with a checksum that fits.
+  void patch_header(size_t at, uint32_t value) {
+    Content log = content_of(log_);
+    store_le<uint32_t>(log.data() + at, value);
+    store_le<uint64_t>(log.data() + 504, hdf5::continue_checksum(0, Bytes(log).first(504)));
+    store(log_, log);
+  }
+
+  crash_testing::UnsyncedIo io_;
+};
+
+TEST_F(WriteLog, SourceChangesOnlyInACheckpoint) {
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  struct stat log;
+  struct stat source;
+  ASSERT_EQ(::stat(log_.c_str(), &log), 0);
+  ASSERT_EQ(::stat(source_.c_str(), &source), 0);
+  EXPECT_EQ(log.st_mode, source.st_mode);
+
+  Content expected = before_;
+  overwrite(expected, 100, noise(50, 2));
+  ASSERT_TRUE(file->write(100, noise(50, 2)));
+  EXPECT_TRUE(shown_by(*file) == expected);
+  const auto early = file->checkpoint();
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, EINVAL);
+  ASSERT_TRUE(file->commit());
+  EXPECT_TRUE(content_of(source_) == before_);
+  EXPECT_GT(file->log_bytes(), 50U);
+  ASSERT_TRUE(file->checkpoint());
+  EXPECT_TRUE(content_of(source_) == expected);
+  EXPECT_EQ(file->log_bytes(), 0U);
+  EXPECT_EQ(std::filesystem::file_size(log_), hdf5::kLogHeaderBytes);
+  ASSERT_TRUE(file->finish());
+  EXPECT_FALSE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, CommitOfNothingWritesNothing) {
+  const auto file = open();
+  ASSERT_TRUE(file->commit());
+  ASSERT_TRUE(file->begin_writing());
+  ASSERT_TRUE(file->commit());
+  EXPECT_EQ(file->log_bytes(), 0U);
+}
+
+TEST_F(WriteLog, KeptAsideIsSeenAndDropped) {
+  const auto file = open();
+  ASSERT_TRUE(file->write(5, noise(5, 3)));
+  ASSERT_TRUE(file->set_size(9));
+  EXPECT_EQ(shown_by(*file).size(), 9U);
+  const auto committed = file->commit();
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().code, EINVAL);
+  ASSERT_TRUE(file->finish());
+  EXPECT_TRUE(shown_by(*file) == before_);
+  EXPECT_TRUE(content_of(source_) == before_);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, KilledWriterIsShownCheckedAndRecovered) {
+  const Content last = killed_writer().back();
+  EXPECT_TRUE(content_of(source_) == before_);
+  EXPECT_TRUE(shown_by(*open()) == last);
+  const auto checked = hdf5::check_log(source_);
+  ASSERT_TRUE(checked);
+  EXPECT_TRUE(checked->pending);
+  EXPECT_EQ(checked->transactions, 3U);
+  EXPECT_EQ(checked->bytes, 3000U);
+  EXPECT_TRUE(content_of(source_) == before_);
+  ASSERT_TRUE(hdf5::recover_log(source_));  // with real syncs
+  EXPECT_TRUE(content_of(source_) == last);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+  EXPECT_FALSE(hdf5::check_log(source_)->pending);
+}
+
+TEST_F(WriteLog, KeptAsideLiesOverARecoveredLog) {
+  Content expected = killed_writer().back();
+  const auto file = open();
+  ASSERT_TRUE(file->write(9600, noise(100, 9)));
+  ASSERT_TRUE(file->set_size(9650));
+  ASSERT_TRUE(file->set_size(9800));
+  overwrite(expected, 9600, noise(100, 9));
+  expected.resize(9650);
+  expected.resize(9800);
+  EXPECT_TRUE(shown_by(*file) == expected);
+  ASSERT_TRUE(file->begin_writing());
+  EXPECT_TRUE(shown_by(*file) == expected);
+  ASSERT_TRUE(file->commit());
+  ASSERT_TRUE(file->finish());
+  EXPECT_TRUE(content_of(source_) == expected);
+}
+
+TEST_F(WriteLog, LogLiesBesideTheRealPath) {
+  const auto link = directory_ / "link.h5";
+  std::filesystem::create_symlink("data.h5", link);
+  auto file = LoggedFile::open(link, io_);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE((*file)->begin_writing());
+  EXPECT_TRUE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, OneWriter) {
+  const auto first = open();
+  const auto second = open();
+  auto refused = first->begin_writing();  // the other one reads
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, OthersAreKeptOutWhileOneWrites) {
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  const auto late = LoggedFile::open(source_, io_);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, EBUSY);
+  const auto recovered = hdf5::recover_log(source_);
+  ASSERT_FALSE(recovered);
+  EXPECT_EQ(recovered.error().code, EBUSY);
+  ASSERT_TRUE(file->finish());
+  EXPECT_TRUE(LoggedFile::open(source_, io_));
+}
+
+TEST_F(WriteLog, LockOfAnHdf5ProgramKeepsWritersOut) {
+  const UniqueFd other(::open(source_.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
+  const auto file = open();
+  ASSERT_NE(file, nullptr);
+  ASSERT_TRUE(file->write(0, noise(10, 1)));
+  const auto refused = file->begin_writing();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  ASSERT_EQ(::flock(other.get(), LOCK_UN), 0);
+  EXPECT_TRUE(file->begin_writing());
+}
+
+TEST_F(WriteLog, SourceChangedSinceOpenIsNotWritten) {
+  const auto file = open();
+  store(source_, noise(10'000, 7));
+  const auto changed = file->begin_writing();
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code, ESTALE);
+  const auto again = open();
+  store(directory_ / "new", before_);
+  std::filesystem::rename(directory_ / "new", source_);
+  const auto replaced = again->begin_writing();
+  ASSERT_FALSE(replaced);
+  EXPECT_EQ(replaced.error().code, ESTALE);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, EditedSourceIsRefused) {
+  killed_writer();
+  std::fstream stream(source_, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekp(7000);
+  stream << "edited with another program" << std::flush;
+  expect_refused(EUCLEAN, "changed by somebody else");
+}
+
+TEST_F(WriteLog, OtherSourceIsRefused) {
+  killed_writer();
+  std::filesystem::copy_file(source_, directory_ / "new");
+  std::filesystem::rename(directory_ / "new", source_);
+  expect_refused(EUCLEAN, "another file");
+}
+
+TEST_F(WriteLog, UnknownVersionIsRefused) {
+  killed_writer();
+  patch_header(8, 2);
+  expect_refused(ENOTSUP, "format version 2");
+}
+
+TEST_F(WriteLog, DamagedHeaderIsRefused) {
+  killed_writer();
+  const Content whole = content_of(log_);
+  for (const size_t at : {0U, 17U, 45U, 64U, 300U, 511U}) {
+    Content log = whole;
+    log[at] ^= std::byte{4};
+    store(log_, log);
+    expect_refused(EUCLEAN, "header");
+  }
+}
+
+TEST_F(WriteLog, CheckpointWhoseFramesAreDamagedIsRefused) {
+  killed_writer();
+  patch_header(64, 6);  // three times data and commit
+  patch_header(12, 1);
+  Content log = content_of(log_);
+  log[log.size() - 60] ^= std::byte{1};
+  store(log_, log);
+  expect_refused(EUCLEAN, "cut short");
+}
+
+TEST_F(WriteLog, HeaderThatWasNeverSyncedHoldsNothing) {
+  for (const Content& log : {Content{}, Content(100), Content(512), Content(2000), noise(200, 4)}) {
+    store(log_, log);
+    EXPECT_TRUE(shown_by(*open()) == before_);
+    const auto recovered = hdf5::recover_log(source_, io_);
+    ASSERT_TRUE(recovered) << recovered.error().reason;
+    EXPECT_FALSE(recovered->pending);
+    EXPECT_FALSE(std::filesystem::exists(log_));
+    store(log_, log);
+    ASSERT_TRUE(open()->begin_writing());
+    std::filesystem::remove(log_);
+  }
+  EXPECT_TRUE(content_of(source_) == before_);
+}
+
+TEST_F(WriteLog, FlippedBitsInFramesGiveAnOlderCommit) {
+  const std::vector<Content> states = killed_writer();
+  const Content whole = content_of(log_);
+  std::vector<size_t> seen(states.size());
+  for (size_t at = hdf5::kLogHeaderBytes; at < whole.size(); ++at) {
+    Content log = whole;
+    log[at] ^= static_cast<std::byte>(1U << (at % 8));
+    store(log_, log);
+    const Content shown = shown_by(*open());
+    const auto found = std::ranges::find(states, shown);
+    ASSERT_NE(found, states.end()) << at;
+    ++seen[static_cast<size_t>(found - states.begin())];
+  }
+  EXPECT_EQ(seen[3], 0U);
+  for (const size_t older : {0, 1, 2}) EXPECT_GT(seen[older], 1000U);
+}
+
+TEST_F(WriteLog, CutLogsGiveAnOlderCommit) {
+  const std::vector<Content> states = killed_writer();
+  const Content whole = content_of(log_);
+  for (size_t size = hdf5::kLogHeaderBytes; size <= whole.size(); size += 5) {
+    store(log_, Content(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)));
+    ASSERT_NE(std::ranges::find(states, shown_by(*open())), states.end()) << size;
+  }
+}
+
+TEST_F(WriteLog, FramesOfAnEarlierGenerationAreVoid) {
+  killed_writer();
+  const Content old = content_of(log_);
+  Content expected;
+  {
+    const auto file = open();
+    ASSERT_TRUE(file->begin_writing());
+    expected = shown_by(*file);
+  }
+  Content log = content_of(log_);
+  log.insert(log.end(), old.begin() + hdf5::kLogHeaderBytes, old.end());
+  store(log_, log);
+  EXPECT_TRUE(shown_by(*open()) == expected);
+  EXPECT_FALSE(hdf5::check_log(source_)->pending);
+}
+
+TEST_F(WriteLog, LogThatIsNoFileIsRefused) {
+  std::filesystem::create_symlink(source_, log_);
+  EXPECT_FALSE(LoggedFile::open(source_));
+  std::filesystem::remove(log_);
+  std::filesystem::create_directory(log_);
+  EXPECT_FALSE(LoggedFile::open(source_));
+}
+
+TEST_F(WriteLog, FailedSyncEndsCommitsButNotReading) {
+  class FailingSync : public crash_testing::UnsyncedIo {
+   public:
+    Result<> sync_data(const File&) override {
+      if (failing) return fail_errno(EIO, "injected");
+      return {};
+    }
+    bool failing = false;
+  } io;
+  auto file = LoggedFile::open(source_, io);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE((*file)->begin_writing());
+  ASSERT_TRUE((*file)->write(0, noise(10, 5)));
+  io.failing = true;
+  ASSERT_FALSE((*file)->commit());
+  io.failing = false;  // as the kernel does
+  const auto later = (*file)->commit();
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error().code, EIO);
+  EXPECT_FALSE((*file)->write(0, noise(10, 6)));
+  EXPECT_FALSE((*file)->checkpoint());
+  EXPECT_FALSE((*file)->finish());
+  Content expected = before_;
+  overwrite(expected, 0, noise(10, 5));
+  EXPECT_TRUE(shown_by(**file) == expected);
+  EXPECT_TRUE(content_of(source_) == before_);
+}
+
+TEST_F(WriteLog, DirectoryThatCannotBeWritten) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const auto file = open();
+  const auto refused = file->begin_writing();
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_all);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EACCES);
+}
+
+TEST_F(WriteLog, ReadersSeeOldOrNewOfEachWrite) {
+  // Each block holds one number throughout; a reader that sees two in a block has seen half a write.
+  constexpr size_t kBlock = 3000;
+  constexpr size_t kBlocks = 8;
+  store(source_, Content(kBlock * kBlocks));
+  const auto file = open();
+  std::atomic<bool> stop = false;
+  std::atomic<size_t> reads = 0;
+  std::vector<std::thread> readers;
+  for (unsigned i = 0; i < 4; ++i) {
+    readers.emplace_back([&, i] {
+      std::mt19937 random(i);
+      Content block(kBlock);
+      while (!stop) {
+        const auto count = file->read(random() % kBlocks * kBlock, block);
+        ASSERT_TRUE(count) << count.error().reason;
+        ASSERT_EQ(*count, kBlock);
+        ASSERT_TRUE(std::ranges::all_of(block, [&](std::byte byte) { return byte == block[0]; }));
+        ASSERT_GE(file->size(), kBlock * kBlocks);
+        ++reads;
+      }
+    });
+  }
+  std::mt19937 random(99);
+  for (int round = 0; round < 600; ++round) {
+    if (round == 50) {
+      ASSERT_TRUE(file->begin_writing());
+    }
+    ASSERT_TRUE(file->write(random() % kBlocks * kBlock, Content(kBlock, static_cast<std::byte>(random()))));
+    if (round == 60) {
+      ASSERT_TRUE(file->write(kBlock * kBlocks, Content(10)));
+    }
+    if (round == 70) {
+      ASSERT_TRUE(file->set_size(kBlock * kBlocks));
+    }
+    if (round > 50 && round % 3 == 0) {
+      ASSERT_TRUE(file->commit());
+    }
+    if (round > 50 && round % 30 == 0) {
+      ASSERT_TRUE(file->checkpoint());
+    }
+    if (round == 400) {
+      ASSERT_TRUE(file->commit());
+      ASSERT_TRUE(file->finish());
+      ASSERT_TRUE(file->begin_writing());
+    }
+  }
+  while (reads < 1000) std::this_thread::yield();
+  stop = true;
+  for (auto& reader : readers) reader.join();
+  const Content last = shown_by(*file);
+  ASSERT_TRUE(file->commit());
+  ASSERT_TRUE(file->finish());
+  EXPECT_TRUE(content_of(source_) == last);
+}
+
+}  // namespace
+}  // namespace codecfs
