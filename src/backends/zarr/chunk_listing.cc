@@ -84,4 +84,27 @@ Result<std::vector<uint64_t>> ChunkListings::next(const DirectoryStore& store, c
   return batch;
 }
 
+void ChunkListings::refresh(const DirectoryStore& store, const std::string& array, const std::string& chunk_key,
+                            uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(listings_, array, &Listing::array);
+  if (found == listings_.end()) return;
+  const auto status = store.stat(chunk_key);
+  try {
+    std::vector<uint64_t>& numbers = found->numbers;
+    const auto place = std::ranges::lower_bound(numbers, number);
+    const bool is_listed = place != numbers.end() && *place == number;
+    const bool is_stored = status && *status && S_ISREG((*status)->st_mode);
+    if (!status) {
+      listings_.erase(found);
+    } else if (is_stored && !is_listed) {
+      numbers.insert(place, number);
+    } else if (!is_stored && is_listed) {
+      numbers.erase(place);
+    }
+  } catch (const std::bad_alloc&) {
+    listings_.erase(found);
+  }
+}
+
 }  // namespace codecfs::zarr

@@ -29,6 +29,10 @@ class ChunkListings {
   Result<std::vector<uint64_t>> next(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
                                      char separator, uint64_t from, size_t limit);
 
+  /// Takes note of a chunk that was stored or removed; to be called after each such change. What is kept then shows the
+  /// directory as it is, whatever order changes of several threads come in.
+  void refresh(const DirectoryStore& store, const std::string& array, const std::string& chunk_key, uint64_t number);
+
  private:
   struct Listing {
     std::string array;

@@ -62,6 +62,21 @@ Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint6
   return buffer;
 }
 
+Result<File> DirectoryStore::directory(const std::string& key) const {
+  File directory{.fd = UniqueFd(::openat(root_.get(), c_path(key), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+                 .path = c_path(key)};
+  if (!directory.fd) return fail_errno(errno, "{}", directory.path);
+  return directory;
+}
+
+Result<> DirectoryStore::may_change(const std::string& key) const {
+  if (::faccessat(root_.get(), c_path(key), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  const int code = errno;
+  const char* name = key.empty() ? "the store's directory" : key.c_str();
+  if (code == EROFS) return fail(EROFS, "{}: lies on a file system that is mounted read-only", name);
+  return fail(EROFS, "{}: cannot be written: {}", name, std::strerror(code));
+}
+
 Result<> DirectoryStore::for_each(const std::string& key,
                                   const std::function<Result<>(const char*, EntryType)>& visit) const {
   UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/buffer.h"
+#include "base/file_io.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -26,6 +27,11 @@ class DirectoryStore {
   [[nodiscard]] Result<bool> has_file(const std::string& key) const;
   /// The whole of a regular file; none where there is none. EIO with a reason where it is larger than `limit` bytes.
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const;
+
+  /// A directory, to change what is in it; messages call it by its key. ENOENT, ENOTDIR.
+  [[nodiscard]] Result<File> directory(const std::string& key) const;
+  /// EROFS with the reason where no name in a directory can be changed.
+  [[nodiscard]] Result<> may_change(const std::string& key) const;
 
   enum class EntryType { directory, other, unknown };  // unknown: a link, or the filesystem does not tell
   /// Calls visit(name, type) for every entry of a directory, in no order, without "." and "..". ENOENT.

@@ -226,7 +226,8 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
     if (nczarr->dimensions && nczarr->dimensions->size() == rank) variable.dimensions = nczarr->dimensions;
     if (rank == 0) variable.dimensions.emplace();
   }
-  if (array.fortran_order && variable.type.kind == TypeKind::object && !has_items(variable.object_codec))
+  array.has_items = variable.type.kind == TypeKind::object && has_items(variable.object_codec);
+  if (array.fortran_order && variable.type.kind == TypeKind::object && !array.has_items)
     variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
                                                         print_json(variable.object_codec))};
   variable.attributes = shown_attributes(zattrs);

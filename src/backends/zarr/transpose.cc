@@ -87,6 +87,26 @@ void for_each_element(std::span<const uint64_t> shape, Move move) {
   });
 }
 
+/// Calls visit(i, start) for every item of a chunk that holds items of variable length. EIO. Nothing is visited before
+/// it is known that the chunk is large enough for that many.
+template <class Visit>
+Result<> for_each_item(Bytes chunk, uint64_t elements, Visit visit) {
+  if (chunk.size() < 4 || load_le<uint32_t>(chunk.data()) != elements)
+    return fail(EIO, "the chunk does not hold {} items of variable length", elements);
+  if (elements > chunk.size() / 4 || chunk.size() > UINT32_MAX)
+    return fail(EIO, "a chunk of {} bytes cannot hold {} items", chunk.size(), elements);
+  size_t at = 4;
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (chunk.size() - at < 4) return fail(EIO, "the chunk ends before item {}", i);
+    const uint64_t size = uint64_t{load_le<uint32_t>(chunk.data() + at)} + 4;
+    if (chunk.size() - at < size) return fail(EIO, "item {} reaches beyond the chunk", i);
+    visit(i, at);
+    at += size;
+  }
+  if (at != chunk.size()) return fail(EIO, "{} bytes follow the last item of the chunk", chunk.size() - at);
+  return {};
+}
+
 template <size_t kSize>
 void transpose_sized(const std::byte* from, std::byte* to, std::span<const uint64_t> shape) {
   for_each_element(shape, [=](uint64_t f, uint64_t t) { std::memcpy(to + t * kSize, from + f * kSize, kSize); });
@@ -115,21 +135,12 @@ Result<Buffer> fortran_to_c(Bytes chunk, std::span<const uint64_t> shape, size_t
 Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) {
   uint64_t elements = 1;
   for (const uint64_t length : shape) elements *= length;
-  if (chunk.size() < 4 || load_le<uint32_t>(chunk.data()) != elements)
-    return fail(EIO, "the chunk does not hold {} items of variable length", elements);
-  if (elements > chunk.size() / 4 || chunk.size() > UINT32_MAX)
-    return fail(EIO, "a chunk of {} bytes cannot hold {} items", chunk.size(), elements);
   try {
-    std::vector<uint32_t> starts(elements);
-    size_t at = 4;
-    for (uint64_t i = 0; i < elements; ++i) {
-      if (chunk.size() - at < 4) return fail(EIO, "the chunk ends before item {}", i);
-      const uint64_t size = uint64_t{load_le<uint32_t>(chunk.data() + at)} + 4;
-      if (chunk.size() - at < size) return fail(EIO, "item {} reaches beyond the chunk", i);
+    std::vector<uint32_t> starts;
+    CODECFS_TRY(for_each_item(chunk, elements, [&](uint64_t i, size_t at) {
+      if (i == 0) starts.resize(elements);
       starts[i] = static_cast<uint32_t>(at);
-      at += size;
-    }
-    if (at != chunk.size()) return fail(EIO, "{} bytes follow the last item of the chunk", chunk.size() - at);
+    }));
 
     std::vector<uint32_t> ordered(elements);
     for_each_element(shape, [&](uint64_t f, uint64_t t) { ordered[t] = starts[f]; });
@@ -145,6 +156,12 @@ Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) 
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "no memory to transpose {} items", elements);
   }
+}
+
+Result<> check_items(Bytes chunk, uint64_t elements) {
+  const Result<> valid = for_each_item(chunk, elements, [](uint64_t, size_t) {});
+  if (!valid) return fail(EINVAL, "{}", valid.error().reason);
+  return {};
 }
 
 }  // namespace codecfs::zarr

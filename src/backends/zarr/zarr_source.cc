@@ -1,6 +1,8 @@
 // A Source over a Zarr v2 directory. Nothing is read before it is asked for: a group is its directory, an array its
 // .zarray and .zattrs, a chunk one file, each found by path from the descriptor of the store. What costs time to make
 // is kept: the parsed metadata and the pipeline of the arrays used last.
+//
+// A chunk is encoded and its file made in the calling thread, with no lock held; directory_writer.h tells how.
 
 #include "backends/zarr/zarr_source.h"
 
@@ -15,10 +17,12 @@
 #include "backends/names.h"
 #include "backends/zarr/chunk_listing.h"
 #include "backends/zarr/directory_store.h"
+#include "backends/zarr/directory_writer.h"
 #include "backends/zarr/metadata.h"
 #include "backends/zarr/transpose.h"
 #include "base/log.h"
 #include "base/lru_map.h"
+#include "filters/filter.h"
 #include "filters/pipeline.h"
 
 namespace codecfs {
@@ -65,13 +69,18 @@ class ObjectTable {
   std::unordered_map<std::string, ObjectId> ids_;
 };
 
-/// An array made ready for reading.
+/// An array made ready for reading and writing.
 struct OpenArray {
   std::string key;
   zarr::Array array;
   std::optional<filters::Pipeline> pipeline;  // none where the variable is unreadable
+  std::optional<Error> unwritable;            // why no chunk can be stored
   uint64_t max_stored = 0;                    // bytes that a chunk file can have
+  mode_t mode = 0;                            // permissions of a new chunk file
 };
+
+/// How messages call an array.
+const char* called(const std::string& key) { return key.empty() ? "the array" : key.c_str(); }
 
 std::unexpected<Error> in_file(const std::string& key, const Error& error) {
   return fail(error.code, "{}: {}", key, error.reason);
@@ -79,9 +88,14 @@ std::unexpected<Error> in_file(const std::string& key, const Error& error) {
 
 class ZarrSource final : public Source {
  public:
-  static Result<std::unique_ptr<Source>> open(const std::string& path) {
+  static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write, FileIo& io) {
     CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(path));
-    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(std::move(store)));
+    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(std::move(store), io));
+    if (!may_write) {
+      source->unwritable_ = Error{EROFS, fmt::format("{}: was opened only to be read", path)};
+    } else if (const auto changeable = source->store_.may_change(""); !changeable) {
+      source->unwritable_ = changeable.error();
+    }
     CODECFS_ASSIGN(const std::optional<EntryKind> kind, source->kind_of(""));
     CODECFS_ASSIGN(const bool is_nczarr, source->store_.has_file(".nczarr"));
     if (!kind && !is_nczarr)
@@ -193,10 +207,76 @@ class ZarrSource final : public Source {
     return ordered;
   }
 
+  Result<> writable() override {
+    if (unwritable_) return std::unexpected(*unwritable_);
+    return {};
+  }
+
+  Result<> variable_writable(ObjectId variable) override {
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    return {};
+  }
+
+  Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    const std::string key = join_key(array->key, name);
+    const Variable& facts = array->array.variable;
+    if (facts.chunk_bytes && chunk.size() != *facts.chunk_bytes)
+      return fail(EINVAL, "{}: a chunk has {} bytes, not {}", key, *facts.chunk_bytes, chunk.size());
+    if (!facts.chunk_bytes && chunk.size() > zarr::kMaxChunkBytes)
+      return fail(EINVAL, "{}: a chunk of {} bytes is over the limit of {}", key, chunk.size(), zarr::kMaxChunkBytes);
+    if (array->array.has_items) {
+      if (const auto valid = zarr::check_items(chunk, facts.grid.elements_per_chunk()); !valid)
+        return in_file(key, valid.error());
+    }
+
+    Buffer ordered;
+    if (array->array.fortran_order) {
+      std::vector<uint64_t> reversed(facts.grid.chunks().rbegin(), facts.grid.chunks().rend());
+      auto turned = array->array.has_items ? zarr::fortran_to_c_items(chunk, reversed)
+                                           : zarr::fortran_to_c(chunk, reversed, facts.type.size);
+      if (!turned) return in_file(key, turned.error());
+      ordered = std::move(*turned);
+      chunk = ordered.bytes();
+    }
+    filters::EncodedChunk encoded;
+    if (!array->pipeline->empty()) {
+      auto done = array->pipeline->encode(chunk);
+      if (!done) return in_file(key, done.error());
+      if (done->filter_mask != 0)
+        return fail(EIO, "{}: a filter was left out, and Zarr has no way to tell readers so", key);
+      encoded = std::move(*done);
+      chunk = encoded.bytes.bytes();
+    }
+    if (chunk.size() > array->max_stored)
+      return fail(EINVAL, "{}: encoded to {} bytes, more than the {} that are read again", key, chunk.size(),
+                  array->max_stored);
+    CODECFS_TRY(writer_.write(array->key, name, chunk, array->mode));
+    listings_.refresh(store_, array->key, key, number);
+    return {};
+  }
+
+  Result<> remove_chunk(ObjectId variable, uint64_t number) override {
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    CODECFS_TRY(writer_.remove(array->key, name));
+    listings_.refresh(store_, array->key, join_key(array->key, name), number);
+    return {};
+  }
+
+  Result<> commit() override { return writer_.commit(); }
+
+  Result<> finish() override {
+    Result<> committed = commit();
+    writer_.end();
+    return committed;
+  }
+
  private:
   using ArrayPtr = std::shared_ptr<const OpenArray>;
 
-  explicit ZarrSource(DirectoryStore store) : store_(std::move(store)) {}
+  ZarrSource(DirectoryStore store, FileIo& io) : store_(std::move(store)), writer_(store_, io) {}
 
   Result<Object> group_of(ObjectId id) const {
     CODECFS_ASSIGN(Object object, objects_.get(id));
@@ -288,9 +368,14 @@ class ZarrSource final : public Source {
     array->array = std::move(*parsed);
     Variable& facts = array->array.variable;
     if (array->array.may_be_narrow_text && facts.grid.count() > 0) {
-      CODECFS_ASSIGN(const auto status, store_.stat(join_key(key, facts.grid.name_of(0, array->array.separator))));
-      if (status && static_cast<uint64_t>(status->st_size) == facts.grid.elements_per_chunk())
+      CODECFS_ASSIGN(const bool is_narrow, has_narrow_text(key, array->array));
+      if (is_narrow) {
         zarr::narrow_text(array->array);
+        array->unwritable =
+            Error{EOPNOTSUPP, fmt::format("{}: its characters are stored in one byte where .zarray says four, as early "
+                                          "netCDF-C wrote them: this is only read",
+                                          called(key))};
+      }
     }
     if (!facts.unreadable) {
       auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
@@ -302,10 +387,57 @@ class ZarrSource final : public Source {
     }
     if (facts.unreadable && !key.empty())
       facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
-    // Filters make a chunk a little larger at worst; objects may be of any length.
-    array->max_stored = facts.chunk_bytes ? *facts.chunk_bytes * 2 + (uint64_t{64} << 10) : zarr::kMaxChunkBytes;
+    // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
+    // length.
+    array->max_stored = facts.chunk_bytes
+                            ? std::min(*facts.chunk_bytes * 16, zarr::kMaxChunkBytes * 2) + (uint64_t{64} << 10)
+                            : zarr::kMaxChunkBytes + (uint64_t{64} << 10);
+    CODECFS_TRY(look_at_writing(*array));
     arrays_.put(id, array);
     return array;
+  }
+
+  /// Whether the chunks of an array that says "<U1" hold one byte an element. The first that is stored tells.
+  Result<bool> has_narrow_text(const std::string& key, const zarr::Array& array) const {
+    const ChunkGrid& grid = array.variable.grid;
+    CODECFS_ASSIGN(auto status, store_.stat(join_key(key, grid.name_of(0, array.separator))));
+    if (!status) {
+      CODECFS_ASSIGN(const auto stored, zarr::list_chunks(store_, key, grid, array.separator));
+      if (stored.empty()) return false;
+      CODECFS_ASSIGN(status, store_.stat(join_key(key, grid.name_of(stored.front(), array.separator))));
+    }
+    return status && static_cast<uint64_t>(status->st_size) == grid.elements_per_chunk();
+  }
+
+  /// Finds out how chunks of an array are written, and why they cannot be if so.
+  Result<> look_at_writing(OpenArray& array) const {
+    CODECFS_ASSIGN(const auto zarray, store_.stat(join_key(array.key, kArrayFile)));
+    array.mode = zarray ? zarray->st_mode & 0666 : 0666;
+    const Variable& facts = array.array.variable;
+    if (facts.unreadable) array.unwritable = facts.unreadable;
+    if (unwritable_ || array.unwritable) return {};
+    for (const FilterStage& stage : facts.filters) {
+      const filters::FilterPtr filter = filters::find_for(stage);
+      if (filter && filter->encodes) continue;
+      array.unwritable =
+          Error{EOPNOTSUPP, fmt::format("{}: {} can only be read here", called(array.key), print_json(stage.codec))};
+      return {};
+    }
+    if (const auto changeable = store_.may_change(array.key); !changeable) array.unwritable = changeable.error();
+    return {};
+  }
+
+  Result<ArrayPtr> writable_array(ObjectId variable) {
+    CODECFS_TRY(writable());
+    CODECFS_ASSIGN(auto array, open_array(variable));
+    if (array->unwritable) return std::unexpected(*array->unwritable);
+    return array;
+  }
+
+  Result<std::string> name_to_change(const OpenArray& array, uint64_t number) const {
+    const ChunkGrid& grid = array.array.variable.grid;
+    if (number >= grid.count()) return fail(EINVAL, "{}: has no chunk of number {}", called(array.key), number);
+    return grid.name_of(number, array.array.separator);
   }
 
   Result<std::string> chunk_key(const OpenArray& array, uint64_t number) const {
@@ -315,6 +447,8 @@ class ZarrSource final : public Source {
   }
 
   DirectoryStore store_;
+  zarr::DirectoryWriter writer_;     // after store_, which it uses
+  std::optional<Error> unwritable_;  // why nothing can be written; set when opened
   Entry root_;
   ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
@@ -323,7 +457,9 @@ class ZarrSource final : public Source {
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool) { return ZarrSource::open(path); }
+Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write, FileIo& io) {
+  return ZarrSource::open(path, may_write, io);
+}
 
 bool looks_like_zarr(int directory_fd) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})

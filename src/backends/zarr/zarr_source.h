@@ -5,12 +5,13 @@
 #include <string>
 
 #include "backends/source.h"
+#include "base/file_io.h"
 #include "base/result.h"
 
 namespace codecfs {
 
-/// Opens the store in a directory. EINVAL where it is none.
-Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false);
+/// Opens the store in a directory. EINVAL where it is none. All that changes it goes through `io`, which outlives it.
+Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
 /// Whether a directory holds a Zarr v2 group or array.
 bool looks_like_zarr(int directory_fd);

@@ -1,0 +1,76 @@
+#pragma once
+// Changes to the chunk files of a store, each atomic: whoever reads, also after a kill or a power cut, finds the old
+// file or the new one, never part of one.
+//
+//   write:   create .NAME.codecfs-PID-N -> write -> fsync it -> rename it to NAME
+//   remove:  unlink
+//   commit:  fsync every directory in which names were changed: from here on they are durable
+//
+// The file is synced before the rename and not at the commit, as a directory may reach the disk at any time after it.
+// It also makes the disk work while other chunks are encoded. A directory that is new is durable with those above it,
+// up to the array's. What a kill leaves are temporary names: no chunk is called so, and they are removed when a
+// directory is first written by a program that has the store for itself.
+//
+// A chunk file that is a symbolic link (git-annex, DataLad) is replaced by a file; what it pointed to stays as it was.
+//
+// Safe from all threads, also for changes of the same chunk at once: one of them is the last.
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backends/zarr/directory_store.h"
+#include "backends/zarr/store_lock.h"
+#include "base/buffer.h"
+#include "base/file_io.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+/// ".0.1.codecfs-4711-12"
+bool is_temporary_name(std::string_view name);
+
+class DirectoryWriter {
+ public:
+  /// Takes the shared lock of the store. `store` and `io` outlive this.
+  DirectoryWriter(const DirectoryStore& store, FileIo& io) : store_(store), io_(io), lock_(store) {}
+
+  /// Makes `name` in the directory `array` (a name with slashes lies deeper; directories are made as needed, with the
+  /// array's mode) hold `bytes`. `mode`: permissions of the file. EBUSY as StoreLock; ENOSPC, EIO and all else that the
+  /// system says, with the old file as it was and nothing new left behind.
+  Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode);
+  /// No error where there is no such file.
+  Result<> remove(const std::string& array, const std::string& name);
+  /// What was changed before is durable when this returns. After an error the same directories are synced again by the
+  /// next one.
+  Result<> commit();
+  /// No change follows: others may write.
+  void end() { lock_.make_shared(); }
+
+ private:
+  Result<File> directory_for(const std::string& array, std::string_view below);
+  void remove_leftovers(const File& directory, const std::string& key);
+  Result<std::pair<File, std::string>> create_temporary(const File& directory, std::string_view name, mode_t mode);
+  Result<> sync_directory(const std::string& key);
+  void note_change(const std::string& array, std::string_view below);
+
+  const DirectoryStore& store_;
+  FileIo& io_;
+  StoreLock lock_;
+  std::atomic<uint64_t> temporaries_ = 0;  // made so far: the N of the next
+
+  std::mutex leftovers_mutex_;                 // held while a directory is searched
+  std::set<std::pair<dev_t, ino_t>> cleared_;  // directories without leftovers; guarded by leftovers_mutex_
+
+  std::mutex commit_mutex_;        // held during a commit: it is over for all that wait for it; before changed_mutex_
+  std::mutex changed_mutex_;       // guards changed_
+  std::set<std::string> changed_;  // keys of directories to be synced
+};
+
+}  // namespace codecfs::zarr
