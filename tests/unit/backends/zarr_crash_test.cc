@@ -1,0 +1,637 @@
+// The crash proof of writing into Zarr directories. A scenario is run once and every call that changes something is
+// recorded; then, for every prefix of the record, the store is rebuilt as a kill or a power cut can leave it, opened,
+// and each chunk compared with what it may be: what the last commit made durable, or something written since; never
+// anything else.
+//
+// What a power cut leaves: of a file, what was synced, and of what was written since nothing, all, or any 512-byte
+// sectors of it; of a directory, the names as they were synced, and of the changes since none, all, or any of them
+// (a rename is one change; a directory whose name is lost is lost with all in it).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <variant>
+
+#include "backends/zarr/directory_writer.h"
+#include "backends/zarr/zarr_source.h"
+
+namespace codecfs {
+namespace {
+
+namespace files = std::filesystem;
+
+// The record --------------------------------------------------------------------------------------------------------
+
+struct Created {
+  std::string directory, name;
+};
+struct Written {
+  std::string file;
+  uint64_t offset;
+  std::string bytes;
+};
+struct Synced {
+  std::string path;
+};
+struct DirectoryMade {
+  std::string directory, name;
+};
+struct Renamed {
+  std::string directory, from, to;
+};
+struct Unlinked {
+  std::string directory, name;
+};
+/// What a chunk file's content is from now on possibly, and when `is_done` surely; none: there is no chunk.
+struct Changed {
+  std::string variable;
+  uint64_t number;
+  std::optional<std::string> chunk;
+  bool is_done;
+};
+struct Committed {
+  bool is_done;
+};
+using Event = std::variant<Created, Written, Synced, DirectoryMade, Renamed, Unlinked, Changed, Committed>;
+
+/// Does everything for real, one thing at a time, and writes it down. Paths are relative to the store.
+class RecordingIo : public FileIo {
+ public:
+  Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
+    const std::lock_guard lock(mutex_);
+    auto file = real_file_io().create(directory, name, mode);
+    if (file) events_.emplace_back(Created{directory.path, name});
+    return file;
+  }
+  Result<> write(const File& file, uint64_t offset, Bytes bytes) override {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return note(real_file_io().write(file, offset, bytes), Written{file.path, offset, text});
+  }
+  Result<> truncate(const File&, uint64_t) override { return fail(ENOSYS, "not recorded"); }
+  Result<> sync_data(const File&) override { return fail(ENOSYS, "not recorded"); }
+  Result<> sync(const File& file) override { return note({}, Synced{file.path}); }
+  Result<> make_directory(const File& directory, const std::string& name, mode_t mode) override {
+    const std::lock_guard lock(mutex_);
+    Result<> made = real_file_io().make_directory(directory, name, mode);
+    if (made) events_.emplace_back(DirectoryMade{directory.path, name});
+    return made;
+  }
+  Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
+    const std::lock_guard lock(mutex_);
+    Result<> renamed = real_file_io().rename(directory, from, to);
+    if (renamed) events_.emplace_back(Renamed{directory.path, from, to});
+    return renamed;
+  }
+  Result<> unlink(const File& directory, const std::string& name) override {
+    const std::lock_guard lock(mutex_);
+    Result<> removed = real_file_io().unlink(directory, name);
+    if (removed) events_.emplace_back(Unlinked{directory.path, name});
+    return removed;
+  }
+
+  void mark(Event event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  const std::vector<Event>& events() const { return events_; }
+
+ private:
+  Result<> note(Result<> done, Event event) {
+    if (done) mark(std::move(event));
+    return done;
+  }
+
+  std::mutex mutex_;  // held during calls whose order matters to others, so that the record has it
+  std::vector<Event> events_;
+};
+
+// The disk ----------------------------------------------------------------------------------------------------------
+
+/// A store in memory, with what of it has reached the disk.
+class Disk {
+ public:
+  struct Node {
+    bool is_directory = false;
+    std::string content, durable_content;  // of files
+    std::vector<Written> pending;          // since the last sync
+    // Of directories:
+    std::map<std::string, size_t> names, durable_names;
+    std::vector<Event> changes;  // of names since the last sync
+    std::vector<size_t> made;    // by the changes: the node that each brings
+  };
+
+  /// What is in a directory, all of it durable.
+  explicit Disk(const files::path& directory) { load(directory); }
+
+  void apply(const Event& event) {
+    if (const auto* created = std::get_if<Created>(&event)) {
+      add_name(created->directory, created->name, false, event);
+      open_files_[created->directory + "/" + created->name] = nodes_.size() - 1;
+    } else if (const auto* made = std::get_if<DirectoryMade>(&event)) {
+      add_name(made->directory, made->name, true, event);
+    } else if (const auto* written = std::get_if<Written>(&event)) {
+      Node& node = nodes_[open_files_.at(written->file)];
+      put(node.content, written->offset, written->bytes);
+      node.pending.push_back(*written);
+    } else if (const auto* synced = std::get_if<Synced>(&event)) {
+      const auto file = open_files_.find(synced->path);
+      Node& node = nodes_[file != open_files_.end() ? file->second : find(synced->path)];
+      node.durable_content = node.content;
+      node.pending.clear();
+      node.durable_names = node.names;
+      node.changes.clear();
+      node.made.clear();
+    } else if (const auto* renamed = std::get_if<Renamed>(&event)) {
+      Node& node = nodes_[find(renamed->directory)];
+      const size_t moved = node.names.at(renamed->from);
+      node.names.erase(renamed->from);
+      node.names[renamed->to] = moved;
+      node.changes.push_back(event);
+      node.made.push_back(moved);
+    } else if (const auto* unlinked = std::get_if<Unlinked>(&event)) {
+      Node& node = nodes_[find(unlinked->directory)];
+      node.names.erase(unlinked->name);
+      node.changes.push_back(event);
+      node.made.push_back(0);
+    }
+  }
+
+  /// How much of what was not synced survives. Given the choice once for each change of names and each sector.
+  struct Cut {
+    std::function<bool()> keeps_name;
+    std::function<bool()> keeps_sector;
+  };
+
+  /// Makes the directory what is left, after a power cut or (without one) a kill.
+  void restore(const files::path& directory, const Cut* cut) const { restore(0, directory, cut); }
+
+ private:
+  static void put(std::string& content, uint64_t offset, std::string_view bytes) {
+    if (content.size() < offset + bytes.size()) content.resize(offset + bytes.size());
+    content.replace(offset, bytes.size(), bytes);
+  }
+
+  size_t load(const files::path& path) {
+    const size_t number = nodes_.size();
+    nodes_.emplace_back();
+    if (!files::is_directory(path)) {
+      std::ifstream in(path, std::ios::binary);
+      nodes_[number].content = nodes_[number].durable_content = {std::istreambuf_iterator<char>(in), {}};
+      return number;
+    }
+    nodes_[number].is_directory = true;
+    for (const auto& entry : files::directory_iterator(path)) {
+      const size_t child = load(entry.path());
+      nodes_[number].names[entry.path().filename()] = child;
+    }
+    nodes_[number].durable_names = nodes_[number].names;
+    return number;
+  }
+
+  size_t find(const std::string& path) const {
+    size_t at = 0;
+    for (const auto& part : files::path(path))
+      if (part != ".") at = nodes_[at].names.at(part);
+    return at;
+  }
+
+  void add_name(const std::string& directory, const std::string& name, bool is_directory, const Event& event) {
+    nodes_.emplace_back().is_directory = is_directory;
+    Node& node = nodes_[find(directory)];
+    node.names[name] = nodes_.size() - 1;
+    node.changes.push_back(event);
+    node.made.push_back(nodes_.size() - 1);
+  }
+
+  static std::map<std::string, size_t> surviving_names(const Node& node, const Cut* cut) {
+    if (cut == nullptr) return node.names;
+    std::map<std::string, size_t> names = node.durable_names;
+    for (size_t i = 0; i < node.changes.size(); ++i) {
+      if (!cut->keeps_name()) continue;
+      const Event& change = node.changes[i];
+      if (const auto* created = std::get_if<Created>(&change)) names[created->name] = node.made[i];
+      if (const auto* made = std::get_if<DirectoryMade>(&change)) names[made->name] = node.made[i];
+      if (const auto* unlinked = std::get_if<Unlinked>(&change)) names.erase(unlinked->name);
+      if (const auto* renamed = std::get_if<Renamed>(&change)) {
+        names.erase(renamed->from);
+        names[renamed->to] = node.made[i];
+      }
+    }
+    return names;
+  }
+
+  static std::string surviving_content(const Node& node, const Cut* cut) {
+    if (cut == nullptr) return node.content;
+    static constexpr size_t kSector = 512;
+    std::string content = node.durable_content;
+    for (const Written& written : node.pending)
+      for (size_t start = 0; start < written.bytes.size(); start += kSector)
+        if (cut->keeps_sector())
+          put(content, written.offset + start, std::string_view(written.bytes).substr(start, kSector));
+    return content;
+  }
+
+  void restore(size_t number, const files::path& path, const Cut* cut) const {
+    const Node& node = nodes_[number];
+    if (!node.is_directory) {
+      std::ofstream(path, std::ios::binary) << surviving_content(node, cut);
+      return;
+    }
+    files::create_directories(path);
+    for (const auto& [name, child] : surviving_names(node, cut)) restore(child, path / name, cut);
+  }
+
+  std::vector<Node> nodes_;  // the first is the store
+  std::map<std::string, size_t> open_files_;
+};
+
+// What chunks may be ------------------------------------------------------------------------------------------------
+
+using Chunk = std::optional<std::string>;
+
+/// The values that a chunk went through, and which of them it may have.
+struct History {
+  struct Value {
+    Chunk chunk;
+    bool is_done = false;  // the call returned
+  };
+  std::vector<Value> values;
+  size_t committed = 0;   // the first value that a power cut may leave
+  size_t committing = 0;  // the same if the commit under way returns
+
+  size_t last_done() const {
+    size_t last = 0;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i].is_done) last = i;
+    return last;
+  }
+  bool may_be(const Chunk& chunk, bool after_power_cut) const {
+    const size_t first = after_power_cut ? committed : last_done();
+    return std::any_of(values.begin() + static_cast<ptrdiff_t>(first), values.end(),
+                       [&](const Value& value) { return value.chunk == chunk; });
+  }
+};
+
+using Key = std::pair<std::string, uint64_t>;
+using Histories = std::map<Key, History>;
+
+void follow(Histories& histories, const Event& event) {
+  if (const auto* changed = std::get_if<Changed>(&event)) {
+    History& history = histories.at({changed->variable, changed->number});
+    if (changed->is_done) {
+      history.values.back().is_done = true;
+    } else {
+      history.values.push_back({changed->chunk, false});
+    }
+  } else if (const auto* commit = std::get_if<Committed>(&event)) {
+    for (auto& [key, history] : histories) {
+      if (commit->is_done) {
+        history.committed = history.committing;
+      } else {
+        history.committing = history.last_done();
+      }
+    }
+  }
+}
+
+// Scenarios ---------------------------------------------------------------------------------------------------------
+
+std::string zarray(const char* shape, const char* chunks, const char* separator, const char* compressor = "null") {
+  return fmt::format(
+      R"({{"zarr_format": 2, "shape": {}, "chunks": {}, "dtype": "|u1", "compressor": {}, "filters": null,
+      "fill_value": 0, "order": "C", "dimension_separator": "{}"}})",
+      shape, chunks, compressor, separator);
+}
+
+/// Text that a codec does not make much smaller, so that chunks have several sectors.
+std::string noise(size_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string bytes(size, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+class ZarrCrashTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (files::temp_directory_path() / "codecfs_crash_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    top_ = name;
+    files::create_directory(store());
+    put(".zgroup", R"({"zarr_format": 2})");
+  }
+  void TearDown() override {
+    source_.reset();
+    files::remove_all(top_);
+  }
+
+  files::path store() const { return top_ / "store"; }
+  void put(const std::string& key, std::string_view text) {
+    files::create_directories((store() / key).parent_path());
+    std::ofstream(store() / key, std::ios::binary) << text;
+  }
+
+  static ObjectId object(Source& source, const std::string& name) {
+    auto entry = source.find(source.root().object, name);
+    EXPECT_TRUE(entry) << name << ": " << entry.error().reason;
+    return entry ? entry->object : 0;
+  }
+
+  static std::unique_ptr<Source> open(const files::path& path, bool may_write, FileIo& io = real_file_io()) {
+    auto source = open_zarr(path, may_write, io);
+    EXPECT_TRUE(source) << source.error().reason;
+    return source ? std::move(*source) : nullptr;
+  }
+
+  /// From here on everything counts; the chunks named take part.
+  void begin(const std::vector<std::pair<std::string, uint64_t>>& chunks_of_variables) {
+    disk_.emplace(store());
+    source_ = open(store(), true, io_);
+    for (const auto& [variable, count] : chunks_of_variables) {
+      objects_[variable] = object(*source_, variable);
+      for (uint64_t number = 0; number < count; ++number) {
+        const auto chunk = read(*source_, objects_[variable], number);
+        histories_[{variable, number}].values.push_back({chunk, true});
+      }
+    }
+  }
+  /// A mount that ends without a word, and the next one.
+  void reopen_after_kill() {
+    source_.reset();
+    source_ = open(store(), true, io_);
+    for (auto& [variable, id] : objects_) id = object(*source_, variable);
+  }
+
+  void write(const std::string& variable, uint64_t number, const std::string& chunk) {
+    io_.mark(Changed{variable, number, chunk, false});
+    const auto written = source_->write_chunk(objects_.at(variable), number, std::as_bytes(std::span(chunk)));
+    EXPECT_TRUE(written) << written.error().reason;
+    io_.mark(Changed{variable, number, chunk, true});
+  }
+  void remove(const std::string& variable, uint64_t number) {
+    io_.mark(Changed{variable, number, std::nullopt, false});
+    const auto removed = source_->remove_chunk(objects_.at(variable), number);
+    EXPECT_TRUE(removed) << removed.error().reason;
+    io_.mark(Changed{variable, number, std::nullopt, true});
+  }
+  void commit() {
+    io_.mark(Committed{false});
+    EXPECT_TRUE(source_->commit());
+    io_.mark(Committed{true});
+  }
+
+  /// The chunk, none where it is not stored; what cannot be read is a text that no chunk is.
+  static Chunk read(Source& source, ObjectId id, uint64_t number) {
+    const auto bytes = source.read_chunk(id, number);
+    if (bytes) return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    if (bytes.error().code == ENOENT) return std::nullopt;
+    return "error: " + bytes.error().reason;
+  }
+
+  /// Everything that is wrong with a rebuilt store.
+  std::vector<std::string> faults(const files::path& path, const Histories& histories, bool after_power_cut) {
+    std::vector<std::string> wrong;
+    const auto source = open(path, false);
+    std::map<std::string, std::vector<uint64_t>> stored;
+    for (const auto& [key, history] : histories) {
+      const Chunk chunk = read(*source, object(*source, key.first), key.second);
+      if (chunk) stored[key.first].push_back(key.second);
+      if (!history.may_be(chunk, after_power_cut))
+        wrong.push_back(fmt::format("{}, chunk {}: {}", key.first, key.second,
+                                    !chunk                          ? "is lost"
+                                    : chunk->starts_with("error: ") ? chunk->c_str()
+                                                                    : "is of another time"));
+    }
+    for (const auto& [variable, id] : objects_)
+      if (*source->stored_chunks(object(*source, variable), 0, 10000) != stored[variable])
+        wrong.push_back(variable + ": its listing is wrong");
+    return wrong;
+  }
+
+  /// The next mount writes one chunk of every variable: the others stay, leftovers in the directories written go.
+  void write_after(const files::path& path, const Histories& histories) {
+    std::map<Key, Chunk> before;
+    const auto source = open(path, true);
+    for (const auto& [key, history] : histories) before[key] = read(*source, object(*source, key.first), key.second);
+    for (const auto& [variable, id] : objects_) {
+      const std::string chunk((*source->variable(object(*source, variable)))->chunk_bytes.value(), 'w');
+      ASSERT_TRUE(source->write_chunk(object(*source, variable), 0, std::as_bytes(std::span(chunk))));
+      before[{variable, 0}] = chunk;
+      // Chunk 0 lies in the directory that has been searched.
+      files::path directory = path / variable;
+      while (files::is_directory(directory / "0")) directory /= "0";
+      for (const auto& entry : files::directory_iterator(directory))
+        EXPECT_FALSE(zarr::is_temporary_name(entry.path().filename().string())) << entry.path();
+    }
+    ASSERT_TRUE(source->finish());
+    for (const auto& [key, chunk] : before) EXPECT_EQ(read(*source, object(*source, key.first), key.second), chunk);
+  }
+
+  struct Outcome {
+    size_t points = 0;
+    size_t bad_points = 0;
+    std::string first_fault;
+  };
+
+  /// Replays every prefix of the record, leaving out the events that `ignore` tells (as if they had not happened).
+  Outcome replay(const std::function<bool(const Event&)>& ignore = [](const Event&) { return false; }) {
+    static constexpr int kTorn = 4;
+    Outcome outcome;
+    Histories histories = histories_;
+    Disk disk = *disk_;
+    const files::path copy = top_ / "copy";
+    std::mt19937 random(1);
+    const auto check = [&](const Disk::Cut* cut, size_t prefix, const char* what) {
+      files::remove_all(copy);
+      disk.restore(copy, cut);
+      ++outcome.points;
+      const auto wrong = faults(copy, histories, cut != nullptr);
+      if (!wrong.empty()) {
+        ++outcome.bad_points;
+        if (outcome.first_fault.empty())
+          outcome.first_fault = fmt::format("after {} events, {}: {}", prefix, what, wrong.front());
+      } else if (outcome.points % 7 == 0) {
+        write_after(copy, histories);
+      }
+    };
+    const auto all = [] { return true; };
+    const auto none = [] { return false; };
+    const auto some = [&] { return random() % 2 == 0; };
+    for (size_t prefix = 0;; ++prefix) {
+      check(nullptr, prefix, "kill");
+      for (const Disk::Cut& cut :
+           {Disk::Cut{none, none}, Disk::Cut{all, none}, Disk::Cut{none, all}, Disk::Cut{all, all}})
+        check(&cut, prefix, "power cut");
+      const Disk::Cut torn{some, some};
+      const Disk::Cut torn_data{all, some};
+      for (int i = 0; i < kTorn; ++i) check(i % 2 == 0 ? &torn : &torn_data, prefix, "power cut, torn");
+      if (prefix == io_.events().size()) break;
+      const Event& event = io_.events()[prefix];
+      follow(histories, event);
+      if (!ignore(event)) disk.apply(event);
+    }
+    return outcome;
+  }
+
+  void prove(const char* scenario) {
+    const Outcome outcome = replay();
+    EXPECT_EQ(outcome.bad_points, 0U) << outcome.first_fault;
+    std::cout << "crash points, " << scenario << ": " << outcome.points << " (" << io_.events().size() << " events)\n";
+    RecordProperty("crash_points", static_cast<int>(outcome.points));
+  }
+
+  files::path top_;
+  RecordingIo io_;
+  std::optional<Disk> disk_;  // when the scenario began
+  Histories histories_;       // likewise
+  std::map<std::string, ObjectId> objects_;
+  std::unique_ptr<Source> source_;
+};
+
+constexpr const char* kZlib = R"({"id": "zlib", "level": 1})";
+
+TEST_F(ZarrCrashTest, Overwriting) {
+  put("v/.zarray", zarray("[4096]", "[1024]", ".", kZlib));
+  {
+    const auto before = open(store(), true);
+    for (uint64_t number = 0; number < 4; ++number) {
+      const std::string chunk = noise(1024, static_cast<unsigned>(number));
+      ASSERT_TRUE(before->write_chunk(object(*before, "v"), number, std::as_bytes(std::span(chunk))));
+    }
+  }
+  begin({{"v", 4}});
+  for (unsigned round = 1; round < 4; ++round) {
+    for (uint64_t number = 0; number < 4; ++number) write("v", number, noise(1024, 10 * round + unsigned(number)));
+    write("v", 1, noise(1024, 100 + round));  // twice in one commit
+    commit();
+  }
+  write("v", 2, noise(1024, 200));
+  prove("overwriting");
+}
+
+TEST_F(ZarrCrashTest, NewChunks) {
+  put("v/.zarray", zarray("[10240]", "[1024]", "."));
+  put("v/.3.codecfs-1-1", noise(700, 1));  // left by an earlier crash
+  begin({{"v", 10}});
+  for (uint64_t number = 0; number < 10; ++number) {
+    write("v", number, noise(1024, unsigned(number)));
+    if (number % 3 == 2) commit();
+  }
+  prove("new chunks");
+}
+
+TEST_F(ZarrCrashTest, NewDirectories) {
+  put("v/.zarray", zarray("[3, 2, 1400]", "[1, 1, 700]", "/", kZlib));
+  begin({{"v", 12}});
+  for (uint64_t number = 0; number < 12; ++number) {
+    write("v", number * 5 % 12, noise(700, unsigned(number)));
+    if (number % 4 == 3) commit();
+  }
+  prove("new directories");
+}
+
+TEST_F(ZarrCrashTest, DirectoriesThatAKilledWriterMade) {
+  put("v/.zarray", zarray("[2, 2, 600]", "[1, 1, 600]", "/"));
+  begin({{"v", 4}});
+  write("v", 0, noise(600, 1));  // makes 0 and 0/0 and does not come to sync them
+  reopen_after_kill();
+  write("v", 0, noise(600, 2));
+  commit();
+  write("v", 3, noise(600, 3));
+  commit();
+  prove("directories of a killed writer");
+}
+
+TEST_F(ZarrCrashTest, ManySmallVariables) {
+  std::vector<std::pair<std::string, uint64_t>> variables;
+  for (int i = 0; i < 12; ++i) {
+    variables.emplace_back(fmt::format("v{}", i), 1);
+    put(variables.back().first + "/.zarray", zarray("[]", "[]", i % 2 == 0 ? "." : "/"));
+  }
+  begin(variables);
+  for (const char value : {'a', 'b'}) {
+    for (const auto& [name, count] : variables) write(name, 0, std::string(1, value));
+    commit();
+  }
+  prove("many small variables");
+}
+
+TEST_F(ZarrCrashTest, Removal) {
+  put("v/.zarray", zarray("[4, 600]", "[1, 600]", "."));
+  put("n/.zarray", zarray("[4, 600]", "[1, 600]", "/"));
+  for (unsigned i = 0; i < 4; ++i) {
+    put(fmt::format("v/{}.0", i), noise(600, i));
+    put(fmt::format("n/{}/0", i), noise(600, i));
+  }
+  begin({{"v", 4}, {"n", 4}});
+  for (const char* name : {"v", "n"}) {
+    remove(name, 0);
+    remove(name, 1);
+    commit();
+    write(name, 1, noise(600, 10));
+    remove(name, 2);
+    write(name, 2, noise(600, 11));
+    write(name, 3, noise(600, 12));
+    remove(name, 3);
+    commit();
+    write(name, 3, noise(600, 13));
+  }
+  prove("removal");
+}
+
+TEST_F(ZarrCrashTest, SeveralThreads) {
+  put("v/.zarray", zarray("[4, 2, 600]", "[1, 1, 600]", "/"));
+  put("w/.zarray", zarray("[8, 600]", "[1, 600]", ".", kZlib));
+  begin({{"v", 8}, {"w", 8}});
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 8; ++i) {
+        write("v", 2 * (i % 4) + t, noise(600, 100 * t + i));
+        if (i % 3 == 2) remove("w", 2 * (i % 4) + t);
+        write("w", 2 * (i % 4) + t, noise(600, 200 * t + i));
+      }
+    });
+  for (int i = 0; i < 3; ++i) {
+    commit();
+    std::this_thread::yield();
+  }
+  for (auto& thread : threads) thread.join();
+  commit();
+  prove("several threads");
+}
+
+TEST_F(ZarrCrashTest, WithoutItsSyncsTheProofWouldFail) {
+  put("v/.zarray", zarray("[3, 2, 700]", "[1, 1, 700]", "/", kZlib));
+  begin({{"v", 6}});
+  for (uint64_t number = 0; number < 6; ++number) {
+    write("v", number, noise(700, unsigned(number)));
+    if (number % 2 == 1) commit();
+  }
+  const auto is_temporary = [](const std::string& path) {
+    return zarr::is_temporary_name(path.substr(path.rfind('/') + 1));
+  };
+  const auto without = [&](const std::function<bool(const std::string&)>& left_out) {
+    return replay([&](const Event& event) {
+             const auto* synced = std::get_if<Synced>(&event);
+             return synced != nullptr && left_out(synced->path);
+           })
+        .bad_points;
+  };
+  EXPECT_EQ(without([](const std::string&) { return false; }), 0U);
+  EXPECT_GT(without(is_temporary), 0U) << "files";
+  EXPECT_GT(without([&](const std::string& path) { return path == "v"; }), 0U) << "the array's directory";
+  EXPECT_GT(without([&](const std::string& path) { return path != "v" && !is_temporary(path); }), 0U) << "the others";
+}
+
+}  // namespace
+}  // namespace codecfs
