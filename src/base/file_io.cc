@@ -63,6 +63,18 @@ class RealFileIo : public FileIo {
     return {};
   }
 
+  Result<> make_directory(const File& directory, const std::string& name, mode_t mode) override {
+    if (::mkdirat(directory.fd.get(), name.c_str(), mode) != 0) {
+      return fail_errno(errno, "cannot make the directory {}/{}", directory.path, name);
+    }
+    if (::fchmodat(directory.fd.get(), name.c_str(), mode, 0) != 0) {
+      const int code = errno;
+      ::unlinkat(directory.fd.get(), name.c_str(), AT_REMOVEDIR);
+      return fail_errno(code, "cannot set the mode of {}/{}", directory.path, name);
+    }
+    return {};
+  }
+
   Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
     if (::renameat(directory.fd.get(), from.c_str(), directory.fd.get(), to.c_str()) != 0) {
       return fail_errno(errno, "cannot rename {} in {} to {}", from, directory.path, to);

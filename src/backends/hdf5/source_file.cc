@@ -21,7 +21,7 @@ Result<> SourceFile::allow_change(uint64_t size) {
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
   CODECFS_TRY(bytes->begin_writing());
-  (void)size;
+  CODECFS_TRY(bytes->reserve(size + kRoomForMetadata));
   changed = true;
   return {};
 }

@@ -82,6 +82,8 @@ class LoggedFile {
   /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
+  /// Sees to it that `bytes` more can be written (after begin_writing()): ENOSPC now and not in the middle of a change.
+  Result<> reserve(uint64_t bytes) { return log_ != nullptr ? log_->reserve(bytes) : Result<>(); }
   /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
   /// EINVAL: something was written, but begin_writing() was not called.
   Result<> commit();

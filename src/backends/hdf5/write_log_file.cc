@@ -211,6 +211,21 @@ Result<> LogFile::break_with(Error error) {
   return std::unexpected(std::move(error));
 }
 
+Result<> LogFile::reserve(uint64_t bytes) {
+  CODECFS_TRY(check());
+  constexpr uint64_t kStep = uint64_t{8} << 20;
+  for (const uint64_t step : {bytes + kStep, bytes}) {
+    if (end_ + bytes <= reserved_) return {};
+    // The file keeps its length: what lies behind its last frame is none.
+    if (::fallocate(file_.fd.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end_), static_cast<off_t>(step)) == 0)
+      reserved_ = end_ + step;
+    else if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG)
+      return {};
+  }
+  if (end_ + bytes <= reserved_) return {};
+  return fail_errno(ENOSPC, "{}: {} more bytes of changes", file_.path, bytes);
+}
+
 Result<uint64_t> LogFile::append(FrameKind kind, uint64_t offset, Bytes payload) {
   CODECFS_TRY(check());
   uint64_t checksum = checksum_;
@@ -230,6 +245,7 @@ Result<uint64_t> LogFile::append(FrameKind kind, uint64_t offset, Bytes payload)
   if (!done) {
     // Gives back space where the disk is full. The next frame is written over it in any case.
     (void)io_.truncate(file_, end_);
+    reserved_ = 0;
     return pass_on(done);
   }
   end_ = payload_at + payload.size();
@@ -301,6 +317,9 @@ Result<> LogFile::apply(const Overlay& committed, const File& source) {
   return {};
 }
 
-void LogFile::shorten() { (void)io_.truncate(file_, kLogHeaderBytes); }
+void LogFile::shorten() {
+  (void)io_.truncate(file_, kLogHeaderBytes);
+  reserved_ = 0;
+}
 
 }  // namespace codecfs::hdf5

@@ -54,6 +54,9 @@ class LogFile {
   /// Goes on with what read_log(LogAccess::write) has found; frames that were not committed are dropped.
   LogFile(FileIo& io, CommittedLog&& found);
 
+  /// Takes disk space for `bytes` more, so that they cannot fail for want of it. ENOSPC. Where the filesystem cannot
+  /// promise, nothing happens.
+  Result<> reserve(uint64_t bytes);
   /// Appends a frame and gives the position of its payload in the log. After an error the log is as it was, and the
   /// call may be repeated.
   Result<uint64_t> append(FrameKind kind, uint64_t offset, Bytes payload);
@@ -85,6 +88,7 @@ class LogFile {
   File file_;
   LogHeader header_;  // as it is in the file
   uint64_t end_ = kLogHeaderBytes;
+  uint64_t reserved_ = 0;   // disk space is there up to this position
   uint64_t sequence_ = 0;   // of the last frame
   uint64_t committed_ = 0;  // sequence number of the last commit frame
   uint64_t checksum_ = 0;   // of the last frame

@@ -47,6 +47,7 @@ class UnsyncedIo : public FileIo {
   Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
     return real_file_io().rename(directory, from, to);
   }
+  Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
     return real_file_io().unlink(directory, name);
   }
@@ -83,6 +84,7 @@ class FaultyIo : public UnsyncedIo {
     if (fails()) return error();
     return UnsyncedIo::rename(directory, from, to);
   }
+  Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
     if (fails()) return error();
     return UnsyncedIo::unlink(directory, name);
@@ -193,6 +195,7 @@ class Recorder : public UnsyncedIo {
         {.kind = Operation::Kind::rename, .name = relative(directory) + from, .to = relative(directory) + to});
     return {};
   }
+  Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
     CODECFS_TRY(UnsyncedIo::unlink(directory, name));
     operations_.push_back({.kind = Operation::Kind::unlink, .name = relative(directory) + name});
