@@ -75,6 +75,9 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
       change.modified = time_of(wanted->st_mtim, (set & FUSE_SET_ATTR_MTIME_NOW) != 0);
     CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change));
+    // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
+    if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
+      mount_of(request).notices.content_changed(status.st_ino, true);
     fuse_reply_attr(request, &status, kTimeout);
     return {};
   });

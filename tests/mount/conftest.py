@@ -39,6 +39,7 @@ class Mount:
     def __init__(self, source, directory, *options, rules=(), env=None):
         self.path = pathlib.Path(directory)
         self.path.mkdir(exist_ok=True)
+        self.ended = False
         self.log = self.path.with_name(self.path.name + ".log")
         command = [CODECFS, "-f"] + [word for rule in rules for word in ("-F", rule)]
         if options:
@@ -69,8 +70,18 @@ class Mount:
                 return int(line.split()[1]) * 1024
         raise RuntimeError("no VmHWM")
 
+    def kill(self):
+        """SIGKILL, as a crash would have it; the dead mount is taken away."""
+        self.process.kill()
+        self.process.wait()
+        subprocess.run(["umount", "-l", self.path], check=True)
+        self.ended = True
+
     def close(self):
         """Unmounts; the daemon must end by itself and well."""
+        if self.ended:
+            return
+        self.ended = True
         unmount(self.path)
         try:
             code = self.process.wait(30)
