@@ -49,7 +49,8 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
 
   std::unique_ptr<LoggedFile> file(new LoggedFile(io, std::move(directory), name, std::move(source)));
   const std::string log_name = log_name_for(name);
-  if (try_lock(file->source_, LOCK_SH) == EWOULDBLOCK && log_exists(file->directory_, log_name)) {
+  file->locked_by_another_ = try_lock(file->source_, LOCK_SH) == EWOULDBLOCK;
+  if (file->locked_by_another_ && log_exists(file->directory_, log_name)) {
     return fail(EBUSY, "{}: another codecfs is writing it", where);
   }
   CODECFS_ASSIGN(file->identity_, identify(file->source_));

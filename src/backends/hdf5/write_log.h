@@ -66,6 +66,8 @@ class LoggedFile {
   [[nodiscard]] uint64_t size() const;
   /// The source, open for reading only.
   [[nodiscard]] int fd() const { return source_.fd.get(); }
+  /// Somebody else held the exclusive lock at open(): what is shown may change or be damaged.
+  [[nodiscard]] bool locked_by_another() const { return locked_by_another_; }
   /// What was found at open() and is shown.
   [[nodiscard]] const Recovery& found() const { return found_; }
 
@@ -128,6 +130,7 @@ class LoggedFile {
   SourceIdentity identity_;              // of the source when it was opened or the last log was finished
   std::optional<CommittedLog> old_log_;  // found at open(), shown until begin_writing()
   Recovery found_;
+  bool locked_by_another_ = false;
   std::unique_ptr<LogFile> log_;
   UniqueFd aside_;  // a memfd
   uint64_t aside_bytes_ = 0;

@@ -183,6 +183,7 @@ TEST_F(WriteLog, LockOfAnHdf5ProgramKeepsWritersOut) {
   ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
   const auto file = open();
   ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(file->locked_by_another());
   ASSERT_TRUE(file->write(0, noise(10, 1)));
   const auto refused = file->begin_writing();
   ASSERT_FALSE(refused);
