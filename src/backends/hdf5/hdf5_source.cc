@@ -191,12 +191,10 @@ class Hdf5Source final : public Source {
 
     file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
-    // Only asked here: the lock that counts is the LoggedFile's.
-    const bool locked = flock(file_.fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    flock(file_.fd.get(), LOCK_UN);
-    if (locked) log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
-    file_.not_writable = why_not_writable(may_write, locked);
     CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
+    if (file_.bytes->locked_by_another())
+      log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+    file_.not_writable = why_not_writable(may_write);
 
     const LibraryLock lock;
     const hid_t driver = file_driver();
@@ -228,9 +226,10 @@ class Hdf5Source final : public Source {
     return Handle(H5Fopen(file_.path.c_str(), flags, access.get()));
   }
 
-  [[nodiscard]] std::optional<Error> why_not_writable(bool may_write, bool locked) const {
+  [[nodiscard]] std::optional<Error> why_not_writable(bool may_write) const {
     if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
-    if (locked) return Error{EROFS, fmt::format("{}: another program has it open for writing", file_.path)};
+    if (file_.bytes->locked_by_another())
+      return Error{EROFS, fmt::format("{}: another program has it open for writing", file_.path)};
     if (access(file_.path.c_str(), W_OK) != 0)
       return Error{EROFS, fmt::format("{}: {}", file_.path, std::strerror(errno))};
     if (access(file_.directory.c_str(), W_OK | X_OK) != 0)
