@@ -390,7 +390,7 @@ class ZarrSource final : public Source {
     // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
     // length.
     array->max_stored = facts.chunk_bytes
-                            ? std::min(*facts.chunk_bytes * 16, zarr::kMaxChunkBytes * 2) + (uint64_t{64} << 10)
+                            ? std::min(*facts.chunk_bytes, zarr::kMaxChunkBytes / 8) * 16 + (uint64_t{64} << 10)
                             : zarr::kMaxChunkBytes + (uint64_t{64} << 10);
     CODECFS_TRY(look_at_writing(*array));
     arrays_.put(id, array);

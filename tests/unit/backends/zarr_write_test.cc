@@ -388,6 +388,10 @@ TEST_F(ZarrWriteTest, DirectoriesWithoutPermission) {
   const bool is_root = ::geteuid() == 0;
   if (is_root) {
     ASSERT_EQ(::seteuid(65534), 0);
+    if (::faccessat(AT_FDCWD, root_.c_str(), X_OK, AT_EACCESS) != 0) {
+      ASSERT_EQ(::seteuid(0), 0);
+      GTEST_SKIP() << "nobody but root comes to " << root_;
+    }
     EXPECT_NE(open()->writable().error().reason.find("cannot be written: Permission denied"), std::string::npos);
     EXPECT_EQ(open()->writable().error().code, EROFS);
     ASSERT_EQ(::seteuid(0), 0);
