@@ -161,8 +161,9 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView&
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   }
-  CODECFS_ASSIGN(ChunkInfo info, dataset_.source().locate(node.object, number));
-  if (info.stored && write_back_.removed(ino)) info.stored = false;
+  // Whatever the source has in its place: a name that was removed is gone.
+  if (write_back_.removed(ino)) return not_there();
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
   if (!info.stored && !view.shows_absent_chunks()) return not_there();
 
   uint64_t size = 0;

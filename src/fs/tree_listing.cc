@@ -86,12 +86,12 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     return take(item);
   };
   if (from >= kFirstScratch) return read_scratch(directory, from, take);
+  const WriteBack::Changes changes = write_back_.changes(node.object);
   if (all) {
     for (; from < grid.count(); ++from)
-      if (!tell(from)) return {};
+      if (!changes.removed.contains(from) && !tell(from)) return {};
     return read_scratch(directory, kFirstScratch, take);
   }
-  const WriteBack::Changes changes = write_back_.changes(node.object);
   for (bool more = true; more;) {
     CODECFS_ASSIGN(std::vector<uint64_t> numbers, dataset_.source().stored_chunks(node.object, from, kBatch));
     more = numbers.size() == kBatch;

@@ -206,13 +206,10 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
   Result<> removed = dataset_.source().remove_chunk(place.object, place.number);
   cache_.drop(place.key);
   if (!removed) return removed;
-  const Result<ChunkInfo> left = dataset_.source().locate(place.object, place.number);
   const std::lock_guard lock(mutex_);
   uncommitted_ = true;
-  if (left && left->stored) {
-    removed_[place.object].insert(place.number);
-    removed_keys_.insert(place.key);
-  }
+  removed_[place.object].insert(place.number);
+  removed_keys_.insert(place.key);
   return {};
 }
 

@@ -63,7 +63,7 @@ class WriteBack {
   std::optional<Content> content(ChunkKey key);
   /// The length of the file, where the chunk is being changed.
   std::optional<uint64_t> size(ChunkKey key);
-  /// Whether it was removed, and not written since, in a source that still has something there.
+  /// Whether it was removed in this mount, and not written since.
   bool removed(ChunkKey key);
   /// The numbers of a variable's chunks from `from` on that exist because of an edit; and those that were removed.
   struct Changes {
