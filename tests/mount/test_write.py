@@ -653,3 +653,24 @@ def test_random_operations_against_a_model(mount, source, seed):
             for j in range(2):
                 assert part(result, i, j).tobytes() == model[f"{name}/{i}.{j}"], (name, i, j)
     assert values(source, "contiguous").tobytes() == model["contiguous/0.0"]
+
+
+def test_masks_change_with_and_without_the_size(mount, tmp_path):
+    """A chunk that does not get smaller is stored without its filter, also in the place and the size of one that did."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        data = f.create_dataset("v", shape=(2, 1000), dtype="u1", chunks=(1, 1000), compression="gzip", maxshape=(None, None))
+        data.id.write_direct_chunk((0, 0), b"x" * 1000, 0)  # no deflate stream, but of the size that is to come
+    rng = np.random.default_rng(5)
+    m = mount(path)
+    for content in (rng.bytes(1000), bytes(1000), rng.bytes(1000), rng.bytes(1000)):
+        (m.path / "v/0.0").write_bytes(content)
+        write_synced(m.path / "v/0.0", content)
+        assert xattr(m.path / "v/0.0", "_FilterMask") == ("0" if content == bytes(1000) else "1")
+        with open(m.path / "v/0.0", "rb") as f:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            assert f.read() == content
+    m.close()
+    assert values(path)[0].tobytes() == content
+    with h5py.File(path) as f:
+        assert f["v"].id.get_chunk_info(0).filter_mask == 1

@@ -49,6 +49,10 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
   auto chunk = locate_chunk(dataset_.get(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
+  if (const auto masks = file_.written_masks.find(name_); masks != file_.written_masks.end()) {
+    const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
+    if (mask != masks->second.end()) chunk->filter_mask = mask->second;
+  }
   if (raw_partial_chunks_ && !region.whole(facts_.grid)) chunk->filter_mask = ~uint32_t{0};
   return chunk;
 }

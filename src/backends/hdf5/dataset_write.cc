@@ -60,15 +60,29 @@ Result<> Dataset::remove_chunk(uint64_t number) {
 }
 
 Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
+  const uint64_t number = facts_.grid.number_of(region.coordinates);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
   const LibraryLock lock;
-  CODECFS_TRY(file_.allow_change(encoded.size()));
+  CODECFS_TRY(file_.allow_change(2 * encoded.size()));
+  CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
   note_change();
-  if (H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) >= 0)
+  const auto write = [&](Bytes bytes) {
+    return H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
+  };
+  bool written = true;
+  // libhdf5 (1.10) puts a new mask into its index only together with a new size.
+  if (old.stored && old.size == encoded.size() && old.filter_mask != filter_mask) {
+    CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
+    std::memcpy(longer.data(), encoded.data(), encoded.size());
+    longer.data()[encoded.size()] = std::byte{0};
+    written = write(longer.bytes());
+  }
+  if (written && write(encoded)) {
+    if (!facts_.filters.empty()) file_.written_masks[name_][number] = filter_mask;
     return {};
-  return file_.change_failed(
-      fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
+  }
+  return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(number)));
 }
 
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/hdf5/handle.h"
@@ -53,6 +54,10 @@ struct SourceFile {
   Result<> commit();
   bool changed = false;          // since the last commit; guarded by the LibraryLock
   std::optional<Error> failure;  // of a change; guarded by the LibraryLock
+
+  /// The filter masks of chunks that we wrote, by dataset and chunk number: libhdf5 1.10 goes on telling the mask from before
+  /// for the chunk that it looked up last. Guarded by the LibraryLock.
+  std::unordered_map<std::string, std::unordered_map<uint64_t, uint32_t>> written_masks;
 
   /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
   /// working directory.
