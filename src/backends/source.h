@@ -13,6 +13,7 @@
 // ENOMEM; each with a reason.
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,8 @@ class Source {
 
   /// Times, owner and mode of the source file (of a directory store: of its directory).
   [[nodiscard]] virtual const struct stat& status() const = 0;
+  /// The filesystem that holds the source, for what is free there. Zeros where it does not tell.
+  [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
   /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
   /// Whether chains that we build are for numcodecs to decode (Zarr).

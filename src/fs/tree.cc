@@ -355,17 +355,17 @@ Result<XattrView> Tree::xattrs(Ino ino) {
 }
 
 struct statvfs Tree::filesystem() const {
-  // As large as its source. What is free is not known in decoded bytes; a writer is told that there is room.
   struct statvfs numbers{};
-  numbers.f_bsize = numbers.f_frsize = 4096;
-  numbers.f_blocks = (static_cast<uint64_t>(dataset_.source().status().st_size) + 4095) / 4096;
   numbers.f_namemax = 255;
   if (read_only_) {
+    // Like any read-only image: as large as its source, and full.
+    numbers.f_bsize = numbers.f_frsize = 4096;
+    numbers.f_blocks = (static_cast<uint64_t>(dataset_.source().status().st_size) + 4095) / 4096;
     numbers.f_flag = ST_RDONLY;
   } else {
-    numbers.f_bfree = numbers.f_bavail = uint64_t{1} << 28;  // 1 TiB
-    numbers.f_blocks += numbers.f_bfree;
-    numbers.f_files = numbers.f_ffree = numbers.f_favail = uint64_t{1} << 28;
+    // What is free where the source lies, in stored bytes.
+    numbers = dataset_.source().filesystem();
+    numbers.f_namemax = 255;
   }
   return numbers;
 }

@@ -52,7 +52,11 @@ def test_find_and_tar_see_every_file(mount, sample, tmp_path):
 def test_sizes_modes_and_times(mount, sample):
     os.chmod(sample, 0o640)
     os.utime(sample, (1_500_000_000, 1_500_000_000))
-    m = mount(sample)
+    writable = mount(sample)
+    assert os.stat(writable.path / "v/0.0").st_mode & 0o7777 == 0o640
+    assert os.stat(writable.path / "v").st_mode & 0o7777 == 0o750
+    writable.close()
+    m = mount(sample, "ro")
     chunk = os.stat(m.path / "v/0.0")
     stored = int(xattr(m.path / "v/0.0", "_StoredSize"))
     assert chunk.st_size == 2 * 20 * 4 and 0 < stored != chunk.st_size
@@ -177,7 +181,9 @@ def test_cp_r_gives_a_zarr_store(mount, sample, tmp_path):
 
 
 def test_statfs(mount, sample):
-    m = mount(sample)
+    free = os.statvfs(sample.parent).f_bavail
+    assert abs(os.statvfs(mount(sample).path).f_bavail - free) < max(free // 10, 1 << 16)
+    m = mount(sample, "ro")
     numbers = os.statvfs(m.path)
     assert numbers.f_blocks * numbers.f_frsize >= os.stat(sample).st_size and numbers.f_bavail == 0
     assert numbers.f_namemax == 255

@@ -114,6 +114,11 @@ class Hdf5Source final : public Source {
   }
 
   [[nodiscard]] const struct stat& status() const override { return file_.status; }
+  [[nodiscard]] struct statvfs filesystem() const override {
+    struct statvfs numbers{};
+    if (fstatvfs(file_.fd.get(), &numbers) != 0) numbers = {};
+    return numbers;
+  }
   [[nodiscard]] std::string format() const override { return netcdf_ ? "netCDF-4" : "HDF5"; }
   [[nodiscard]] Entry root() const override { return {"", EntryKind::group, ObjectTree::kRoot, ""}; }
 

@@ -17,6 +17,12 @@ bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code =
 
 }  // namespace
 
+struct statvfs DirectoryStore::filesystem() const {
+  struct statvfs numbers{};
+  if (::fstatvfs(root_.get(), &numbers) != 0) numbers = {};
+  return numbers;
+}
+
 Result<DirectoryStore> DirectoryStore::open(const std::string& path) {
   DirectoryStore store;
   store.root_ = UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

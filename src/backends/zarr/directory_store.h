@@ -3,6 +3,7 @@
 // itself. Symbolic links are followed, as every other tool does. Holds one descriptor, and is safe from all threads.
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <functional>
 #include <optional>
@@ -21,6 +22,7 @@ class DirectoryStore {
 
   /// Of the store's directory, when it was opened.
   [[nodiscard]] const struct stat& status() const { return status_; }
+  [[nodiscard]] struct statvfs filesystem() const;
 
   /// None where there is nothing of that name. EIO, EACCES.
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const;

@@ -114,6 +114,7 @@ class ZarrSource final : public Source {
   }
 
   [[nodiscard]] const struct stat& status() const override { return store_.status(); }
+  [[nodiscard]] struct statvfs filesystem() const override { return store_.filesystem(); }
   [[nodiscard]] std::string format() const override { return "Zarr v2"; }
   [[nodiscard]] bool chains_for_numcodecs() const override { return true; }
   [[nodiscard]] Entry root() const override { return root_; }
