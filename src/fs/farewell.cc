@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace codecfs::fs {
 namespace {
@@ -33,20 +36,34 @@ int complain(const std::string& text) {
   return kFailed;
 }
 
-/// Runs the plain umount. Its exit code.
-int run_umount(const std::string& directory, bool lazy) {
+/// Runs a program and waits for it: its exit code.
+int run(std::vector<const char*> words, bool quiet) {
+  words.push_back(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    // -i: not through this helper again.
-    if (geteuid() == 0)
-      execlp("umount", "umount", "-i", lazy ? "-l" : "--", directory.c_str(), nullptr);
-    else
-      execlp("fusermount3", "fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str(), nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int nowhere = quiet ? open("/dev/null", O_RDWR) : -1;
+    if (nowhere >= 0) {
+      dup2(nowhere, 1);
+      dup2(nowhere, 2);
+    }
+    execvp(words[0], const_cast<char* const*>(words.data()));
     _exit(127);
   }
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) return kFailed;
-  return WEXITSTATUS(status);
+  if (child < 0) return kFailed;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return kFailed;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+}
+
+/// Runs the plain umount. Its exit code.
+int run_umount(const std::string& directory, bool lazy) {
+  // -i: not through this helper again.
+  if (geteuid() == 0) return run({"umount", "-i", lazy ? "-l" : "--", directory.c_str()}, false);
+  return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
 }
 
 /// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
@@ -80,6 +97,19 @@ Result<> wait_for(const UniqueFd& listening) {
 }
 
 }  // namespace
+
+NotedHelper::NotedHelper(const std::string& source, std::string mountpoint) {
+  if (geteuid() != 0 || access("/sbin/umount.fuse.codecfs", X_OK) != 0) return;
+  // --fake: only the note is made.
+  if (run({"mount", "--fake", "-i", "--no-canonicalize", "-t", "fuse.codecfs", "-o", "rw,uhelper=fuse.codecfs",
+           source.c_str(), mountpoint.c_str()},
+          true) == 0)
+    mountpoint_ = std::move(mountpoint);
+}
+
+NotedHelper::~NotedHelper() {
+  if (!mountpoint_.empty()) run({"umount", "--fake", "-i", mountpoint_.c_str()}, true);
+}
 
 Result<> Farewell::listen_to(std::string_view name) {
   sockaddr_un address;
@@ -132,7 +162,8 @@ int run_umount_helper(int argc, const char* const* argv) {
   sockaddr_un address;
   const Result<socklen_t> length = make_address(name, address);
   const UniqueFd listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool heard = length && listening && bind(listening.get(), reinterpret_cast<sockaddr*>(&address), *length) == 0 &&
+  const bool heard = length && listening &&
+                     bind(listening.get(), reinterpret_cast<sockaddr*>(&address), *length) == 0 &&
                      listen(listening.get(), 1) == 0 &&
                      setxattr(directory.c_str(), kFarewellXattr.data(), name.data(), name.size(), 0) == 0;
   if (const int code = run_umount(directory, lazy); code != 0) return code;

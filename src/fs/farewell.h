@@ -27,8 +27,21 @@ class Farewell {
   std::vector<UniqueFd> listeners_;  // guarded by mutex_
 };
 
-/// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. The exit code of umount(8): 0, 1 for a wrong call, 32
-/// for a failure, which is on stderr.
+/// umount(8) of a root finds the helper only where the mount table's own notes name it (it otherwise looks for
+/// umount.fuse): notes it in /run/mount/utab while it lives, where there is such a helper and we are root.
+class NotedHelper {
+ public:
+  NotedHelper(const std::string& source, std::string mountpoint);
+  NotedHelper(const NotedHelper&) = delete;
+  NotedHelper& operator=(const NotedHelper&) = delete;
+  ~NotedHelper();
+
+ private:
+  std::string mountpoint_;  // empty: nothing was noted
+};
+
+/// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. The exit code of umount(8): 0, 1 for a wrong call,
+/// 32 for a failure, which is on stderr.
 int run_umount_helper(int argc, const char* const* argv);
 
 }  // namespace codecfs::fs

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "backends/source.h"
@@ -182,6 +183,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   // The mount is there: from here on the parent may report success. Signals wait from now on, so that one in between
   // unmounts.
   const sigset_t endings = block_endings();
+  std::optional<NotedHelper> noted;
+  if (!tree.read_only())
+    noted.emplace(std::filesystem::absolute(options.source).lexically_normal().string(), mountpoint);
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
     fuse_session_unmount(session.get());
     return fail_errno(errno, "cannot go to the background");
@@ -203,6 +207,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_session_unmount(session.get());
   const Result<> finished = tree.finish();
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
+  noted.reset();
   mount.farewell.tell(finished);
   return finished;
 }

@@ -140,7 +140,7 @@ class WriteBack {
   const Options options_;
   const ReadBase read_base_;
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;                      // guards all below
   std::condition_variable_any work_;      // of the encoders
   std::condition_variable_any interval_;  // of the committer, which nobody wakes
   std::condition_variable_any progress_;

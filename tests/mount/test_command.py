@@ -163,6 +163,29 @@ def mount_helper():
     helper.unlink()
 
 
+def test_umount_8_waits(mount_helper, tmp_path, directory):
+    """umount(8) calls umount.fuse.codecfs, and returns when what was written is in the file."""
+    import h5py
+    helper = pathlib.Path("/sbin/umount.fuse.codecfs")
+    if os.path.lexists(helper):
+        helper.unlink()
+    helper.symlink_to(CODECFS)
+    try:
+        path = tmp_path / "a.h5"
+        with h5py.File(path, "w") as f:
+            f.create_dataset("v", shape=(64, 1 << 16), dtype="u1", chunks=(1, 1 << 16), compression="gzip")
+        assert run("mount", "-t", "codecfs", str(path), str(directory), "-o", "commit=3600").returncode == 0
+        for i in range(64):
+            (directory / f"v/{i}.0").write_bytes(bytes([i]) * (1 << 16))
+        result = run("umount", str(directory))
+        assert result.returncode == 0 and result.stderr == "", result.stderr
+        with h5py.File(path) as f:
+            assert all((f["v"][i] == i).all() for i in range(64))
+        assert os.listdir(tmp_path).count(".a.h5.codecfs-wal") == 0
+    finally:
+        helper.unlink()
+
+
 def test_mount_8_and_fstab(mount_helper, tmp_path, directory):
     source = any_source()
     result = run("mount", "-t", "codecfs", str(source), str(directory), "-o", "ro,cache=32M")

@@ -674,3 +674,21 @@ def test_masks_change_with_and_without_the_size(mount, tmp_path):
     assert values(path)[0].tobytes() == content
     with h5py.File(path) as f:
         assert f["v"].id.get_chunk_info(0).filter_mask == 1
+
+
+@pytest.mark.parametrize("engine", ["psync", "mmap"])
+@pytest.mark.parametrize("pattern", ["write", "randwrite", "randrw"])
+def test_fio_verifies(mount, tmp_path, engine, pattern):
+    """fio writes blocks with checksums into chunk files and reads them back, in the mount and from a second one."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f.create_dataset("v", shape=(4, 1 << 20), dtype="u1", chunks=(1, 1 << 20), compression="gzip", compression_opts=1)
+    job = ["fio", "--name=chunks", "--filename=" + ":".join(f"v/{i}.0" for i in range(4)), f"--rw={pattern}", "--bs=4k",
+           f"--ioengine={engine}", "--size=4m", "--filesize=1m", "--verify=crc32c", "--do_verify=1", "--fallocate=none",
+           "--overwrite=1", "--randseed=7", "--file_service_type=sequential"]
+    m = mount(path, "commit=1")
+    run(*job, cwd=m.path)
+    contents = [(m.path / f"v/{i}.0").read_bytes() for i in range(4)]
+    assert all(any(content) for content in contents)
+    m.close()
+    assert [row.tobytes() for row in values(path)] == contents
