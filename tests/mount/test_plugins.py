@@ -439,7 +439,9 @@ def test_plugins_and_built_in_agree(mount, tmp_path, plugins):
         f.seek(offset + 20)
         f.write(b"\x55\xaa\x55\xaa")
     for options in ([], ["builtin=off:bzip2"]):
-        assert "307" in fails(mount(damaged, *options, env={"HDF5_PLUGIN_PATH": path}), "bzip2/1.1")
+        # Debian's bzip2 filter leaks its decoder on a failure.
+        env = {"HDF5_PLUGIN_PATH": path, "ASAN_OPTIONS": "detect_leaks=0"}
+        assert "307" in fails(mount(damaged, *options, env=env), "bzip2/1.1")
 
 
 def test_zfp_comes_from_debian(mount, tmp_path):
