@@ -86,6 +86,9 @@ class Source {
   virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
   /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
   virtual Result<> variable_writable(ObjectId) { return writable(); }
+  /// Takes the right to write, so that a user hears at the first change and not when it is stored that somebody else has
+  /// the source. Cheap when it was taken before. EBUSY, ESTALE where the source is not what was opened any more, EROFS.
+  virtual Result<> begin_writing() { return writable(); }
   /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The
   /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
   /// that a filter cannot encode, and the reasons of variable_writable().

@@ -111,9 +111,9 @@ sigset_t block_endings() {
 class EndingSignals {
  public:
   /// `mountpoint`: empty where nothing can be dirty.
-  EndingSignals(const sigset_t& endings, fuse_session* session, const std::string& mountpoint)
+  EndingSignals(const sigset_t& endings, fuse_session* session, Tree& tree, const std::string& mountpoint)
       : loop_(pthread_self()),
-        thread_([=, this](const std::stop_token& stop) { run(endings, session, mountpoint, stop); }) {
+        thread_([=, this, &tree](const std::stop_token& stop) { run(endings, session, tree, mountpoint, stop); }) {
     struct sigaction wake{};
     wake.sa_handler = [](int) {};
     sigaction(SIGUSR1, &wake, nullptr);
@@ -127,7 +127,8 @@ class EndingSignals {
   EndingSignals& operator=(const EndingSignals&) = delete;
 
  private:
-  void run(const sigset_t& endings, fuse_session* session, const std::string& mountpoint, const std::stop_token& stop) {
+  void run(const sigset_t& endings, fuse_session* session, Tree& tree, const std::string& mountpoint,
+           const std::stop_token& stop) {
     int signal = -1;
     while (signal < 0) {
       const timespec moment{0, 100'000'000};
@@ -135,9 +136,12 @@ class EndingSignals {
       if (stop.stop_requested()) return;
     }
     log::info("signal {}: unmounting", signal);
+    // syncfs does not wait for the pages of a FUSE filesystem in all kernels; fsync does.
     if (!mountpoint.empty()) {
-      const UniqueFd root(open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      if (root) syncfs(root.get());
+      for (const std::string& path : tree.paths_open_for_writing()) {
+        const UniqueFd file(open((mountpoint + path).c_str(), O_RDONLY | O_CLOEXEC));
+        if (file) fsync(file.get());
+      }
     }
     fuse_session_exit(session);
     // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
@@ -199,7 +203,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get());
   {
-    const EndingSignals signals(endings, session.get(), tree.read_only() ? "" : mountpoint);
+    const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }

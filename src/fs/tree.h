@@ -115,6 +115,8 @@ class Tree {
   void forgotten(Ino ino, uint64_t lookups) { scratch_.forgotten(ino, lookups); }
   void looked_up(Ino ino) { scratch_.looked_up(ino); }
   [[nodiscard]] bool read_only() const { return read_only_; }
+  /// The paths, from the root, of the chunks that are open for writing (a mapped file is).
+  std::vector<std::string> paths_open_for_writing();
   /// The end of the mount: stores what is not stored yet.
   Result<> finish();
 

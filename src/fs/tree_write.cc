@@ -218,6 +218,17 @@ Result<std::optional<Ino>> Tree::rename(Ino parent, std::string_view name, Ino t
   return target ? std::optional(target->key) : std::optional<Ino>();
 }
 
+std::vector<std::string> Tree::paths_open_for_writing() {
+  std::vector<std::string> paths;
+  for (const ChunkKey key : write_back_.open_writers()) {
+    const Result<Place> place = place_of(key);
+    if (!place) continue;
+    if (const auto view = dataset_.variable(place->node->object))
+      paths.push_back(place->node->path + "/" + (*view)->facts->grid.name_of(place->chunk));
+  }
+  return paths;
+}
+
 Result<> Tree::finish() {
   for (const std::string& name : scratch_.names())
     log::warning("{}: this file is no chunk, so it is not stored: it is lost with the mount", name);

@@ -30,6 +30,7 @@ WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Op
     : dataset_(dataset), cache_(cache), stats_(stats), options_(options), read_base_(std::move(read_base)) {}
 
 WriteBack::~WriteBack() {
+  // All at once, before the first is waited for.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -106,6 +107,7 @@ Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
 template <class Change>
 Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
+  CODECFS_TRY(dataset_.source().begin_writing());
   const EditPtr edit = pin(place);
   Result<> result;
   {
@@ -218,6 +220,13 @@ void WriteBack::open_writer(ChunkKey key) {
   ++writers_[key];
 }
 
+std::vector<ChunkKey> WriteBack::open_writers() {
+  const std::lock_guard lock(mutex_);
+  std::vector<ChunkKey> keys;
+  for (const auto& [key, count] : writers_) keys.push_back(key);
+  return keys;
+}
+
 Result<> WriteBack::flush(const ChunkPlace& place) {
   const std::lock_guard lock(mutex_);
   if (const auto found = edits_.find(place.key); found != edits_.end() && found->second->dirty)
@@ -280,6 +289,7 @@ Result<> WriteBack::sync_all() {
 
 Result<> WriteBack::finish() {
   const Result<> stored = sync_all();
+  threads_.clear();  // ends them: nobody else uses the source from here on
   const Result<> finished = dataset_.source().finish();
   return stored ? finished : stored;
 }

@@ -82,6 +82,8 @@ class WriteBack {
 
   /// A file was opened for writing.
   void open_writer(ChunkKey key);
+  /// The chunks that are open for writing now.
+  std::vector<ChunkKey> open_writers();
   /// close(2): queues what was written, and tells what went wrong with the variable since the last close.
   Result<> flush(const ChunkPlace& place);
   /// The last close of one opening. True where the file's length changes with it: a short chunk is whole again.

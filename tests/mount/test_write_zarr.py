@@ -135,11 +135,11 @@ def test_one_writer(mount, store):
     first = mount(store)
     other = mount(store, "ro")
     fd = os.open(first.path / "zlib/0.0", os.O_WRONLY)
-    os.write(fd, bytes(2000))
     with pytest.raises(OSError) as failure:
-        os.fsync(fd)
+        os.write(fd, bytes(2000))
     assert failure.value.errno == errno.EBUSY
     other.close()
+    assert os.write(fd, bytes(2000)) == 2000
     os.fsync(fd)
     os.close(fd)
     first.close()

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -68,6 +69,16 @@ class Hdf5Source final : public Source {
     return guarded([&]() -> Result<> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
       return dataset->writable();
+    });
+  }
+
+  Result<> begin_writing() override {
+    if (begun_.load(std::memory_order_relaxed)) return {};
+    return guarded([&]() -> Result<> {
+      const LibraryLock lock;
+      CODECFS_TRY(file_.begin_writing());
+      begun_ = true;
+      return {};
     });
   }
 
@@ -319,6 +330,7 @@ class Hdf5Source final : public Source {
   }
 
   SourceFile file_;
+  std::atomic<bool> begun_ = false;  // begin_writing() has been successful
   bool netcdf_ = false;
   std::optional<ObjectTree> tree_;        // guarded by the LibraryLock
   std::optional<Dimensions> dimensions_;  // guarded by the LibraryLock

@@ -15,12 +15,16 @@ constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
 
 }  // namespace
 
-Result<> SourceFile::allow_change(uint64_t size) {
+Result<> SourceFile::begin_writing() {
   if (not_writable) return std::unexpected(*not_writable);
   if (failure)
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
-  CODECFS_TRY(bytes->begin_writing());
+  return bytes->begin_writing();
+}
+
+Result<> SourceFile::allow_change(uint64_t size) {
+  CODECFS_TRY(begin_writing());
   CODECFS_TRY(bytes->reserve(size + kRoomForMetadata));
   changed = true;
   return {};

@@ -44,9 +44,10 @@ struct SourceFile {
     return generations[std::hash<std::string>{}(name) % generations.size()];
   }
 
-  /// To be called before each change, under the LibraryLock: takes the right to write, once, and sees to it that there
-  /// is room for `bytes` more, as libhdf5 cannot take back what it has begun. EROFS, EBUSY, ENOSPC; EIO after a
-  /// failure.
+  /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
+  Result<> begin_writing();
+  /// To be called before each change, under the LibraryLock: the same, and sees to it that there is room for `bytes`
+  /// more, as libhdf5 cannot take back what it has begun. Also ENOSPC.
   Result<> allow_change(uint64_t bytes);
   /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Passes the error on.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);

@@ -41,6 +41,8 @@ class DirectoryWriter {
   /// Takes the shared lock of the store. `store` and `io` outlive this.
   DirectoryWriter(const DirectoryStore& store, FileIo& io) : store_(store), io_(io), lock_(store) {}
 
+  /// Takes the right to write: EBUSY where another program has the store open. The others take it as well.
+  Result<> begin() { return lock_.make_exclusive(); }
   /// Makes `name` in the directory `array` (a name with slashes lies deeper; directories are made as needed, with the
   /// array's mode) hold `bytes`. `mode`: permissions of the file. EBUSY as StoreLock; ENOSPC, EIO and all else that the
   /// system says, with the old file as it was and nothing new left behind.

@@ -218,6 +218,11 @@ class ZarrSource final : public Source {
     return {};
   }
 
+  Result<> begin_writing() override {
+    CODECFS_TRY(writable());
+    return writer_.begin();
+  }
+
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     CODECFS_ASSIGN(const auto array, writable_array(variable));
     CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
