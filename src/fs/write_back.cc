@@ -95,7 +95,12 @@ Result<> WriteBack::load(Edit& edit, bool whole) {
 
 /// Sees to it that nobody else holds the bytes, and that there are at least `bytes` of them.
 Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
-  if (edit.bytes.use_count() == 1 && edit.bytes->size() >= bytes) return {};
+  // use_count() by itself orders nothing. Letting go of a reference does: after it, what others did with theirs before
+  // they let go is done.
+  std::shared_ptr<Buffer> probe = edit.bytes;
+  const bool alone = probe.use_count() == 2;
+  probe.reset();
+  if (alone && edit.bytes->size() >= bytes) return {};
   CODECFS_ASSIGN(Buffer copy, Buffer::allocate(std::max<uint64_t>(bytes, edit.bytes->size())));
   std::memcpy(copy.data(), edit.bytes->data(), edit.bytes->size());
   if (copy.size() > edit.bytes->size())
