@@ -48,9 +48,9 @@ auto guarded(Function function) -> decltype(function()) {
 
 class Hdf5Source final : public Source {
  public:
-  static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write) {
+  static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write, FileIo& io) {
     std::unique_ptr<Hdf5Source> source(new Hdf5Source);
-    CODECFS_TRY(source->open_file(path, may_write));
+    CODECFS_TRY(source->open_file(path, may_write, io));
     return std::unique_ptr<Source>(std::move(source));
   }
 
@@ -196,7 +196,7 @@ class Hdf5Source final : public Source {
 
   Hdf5Source() = default;
 
-  Result<> open_file(const std::string& path, bool may_write) {
+  Result<> open_file(const std::string& path, bool may_write, FileIo& io) {
     char* resolved = realpath(path.c_str(), nullptr);
     if (resolved == nullptr) return fail_errno(errno, "{}", path);
     file_.path = resolved;
@@ -207,7 +207,7 @@ class Hdf5Source final : public Source {
 
     file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
-    CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
+    CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path, io));
     if (file_.bytes->locked_by_another())
       log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
     file_.not_writable = why_not_writable(may_write);
@@ -345,8 +345,8 @@ class Hdf5Source final : public Source {
 
 bool looks_like_hdf5(int fd) { return hdf5::find_signature(fd).has_value(); }
 
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write) {
-  return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path, may_write); });
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write, FileIo& io) {
+  return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path, may_write, io); });
 }
 
 Result<std::string> check_hdf5_log(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/source.h"
+#include "base/file_io.h"
 #include "base/result.h"
 
 namespace codecfs {
@@ -14,7 +15,8 @@ bool looks_like_hdf5(int fd);
 
 /// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
 /// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false);
+/// All that changes it goes through `io`, which outlives it.
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
 /// See check_source() and recover_source() of source.h.
 Result<std::string> check_hdf5_log(const std::string& path);
