@@ -274,8 +274,8 @@ class Hdf5Source final : public Source {
       log::warning("{} is marked as open for writing: a writer has it open or crashed (h5clear -s removes the mark)",
                    path);
     hsize_t size = 0;
-    if (H5Fget_filesize(file_.file.get(), &size) >= 0 && size > static_cast<hsize_t>(file_.status.st_size))
-      log::warning("{} is truncated: {} bytes of {} are there", path, file_.status.st_size, size);
+    if (H5Fget_filesize(file_.file.get(), &size) >= 0 && size > file_.bytes->size())
+      log::warning("{} is truncated: {} bytes of {} are there", path, file_.bytes->size(), size);
   }
 
   // A file that netCDF-4 wrote: by the marks of its root, or of one of its first datasets.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/log.h"
 #include "hdf5_crash_testing.h"
 #include "write_log_testing.h"
 
@@ -416,6 +417,23 @@ TEST_F(Hdf5Crash, AWriterThatDoesNotRecoverIsCaught) {
   EXPECT_GT(outcome.bad_points, 0U);
   std::cout << "without recovery: " << outcome.bad_points << " of " << outcome.points
             << " crash points are bad, the first " << outcome.first_fault << std::endl;
+}
+
+// A file that grew in the log that a killed writer left is not called truncated.
+TEST_F(Hdf5Crash, WhatTheLogHoldsIsNotMissing) {
+  const Scenario& growing = kScenarios[1];
+  ASSERT_NO_FATAL_FAILURE(make(growing, 0));
+  const uintmax_t before = std::filesystem::file_size(source_);
+  Recorder recorder(directory_);
+  {
+    Work work(source_, recorder);
+    for (uint64_t number = 0; number < 4; ++number) work.write_noise("checked", number);
+    work.commit();
+  }
+  ASSERT_TRUE(open_hdf5(source_));
+  EXPECT_EQ(log::recent().find(source_.string() + " is truncated"), std::string::npos);
+  ASSERT_TRUE(hdf5::recover_log(source_));
+  EXPECT_GT(std::filesystem::file_size(source_), before);
 }
 
 }  // namespace
