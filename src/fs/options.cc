@@ -29,23 +29,19 @@ struct OwnOption {
   Result<> (*set)(Options&, const std::string& value);
 };
 
+Result<> set_size(uint64_t& field, std::string_view name, const std::string& value) {
+  const Result<uint64_t> bytes = parse_size(value);
+  if (!bytes) return fail(EINVAL, "-o {}={}: {}", name, value, bytes.error().reason);
+  if (*bytes < kSmallestCache) return fail(EINVAL, "-o {}={}: at least 1M", name, value);
+  field = *bytes;
+  return {};
+}
+
 const std::array kOwnOptions{
     OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
-              [](Options& options, const std::string& value) -> Result<> {
-                const Result<uint64_t> bytes = parse_size(value);
-                if (!bytes) return fail(EINVAL, "-o cache={}: {}", value, bytes.error().reason);
-                options.cache_bytes = *bytes;
-                if (options.cache_bytes < kSmallestCache) return fail(EINVAL, "-o cache={}: at least 1M", value);
-                return {};
-              }},
+              [](Options& options, const std::string& value) { return set_size(options.cache_bytes, "cache", value); }},
     OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
-              [](Options& options, const std::string& value) -> Result<> {
-                const Result<uint64_t> bytes = parse_size(value);
-                if (!bytes) return fail(EINVAL, "-o dirty={}: {}", value, bytes.error().reason);
-                options.dirty_bytes = *bytes;
-                if (options.dirty_bytes < kSmallestCache) return fail(EINVAL, "-o dirty={}: at least 1M", value);
-                return {};
-              }},
+              [](Options& options, const std::string& value) { return set_size(options.dirty_bytes, "dirty", value); }},
     OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
               [](Options& options, const std::string& value) -> Result<> {
                 unsigned& seconds = options.commit_seconds;

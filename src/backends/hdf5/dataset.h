@@ -91,6 +91,7 @@ class Dataset {
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> write_text(const Region& region, Bytes chunk);
+  Result<> keep_null_strings(const Region& region, std::vector<const char*>& texts) const;
   void note_change();
   Result<Handle> library_selection(const Region& region, Handle& memory) const;
   Result<> read_at(uint64_t address, MutableBytes to) const;

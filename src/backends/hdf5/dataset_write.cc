@@ -100,6 +100,20 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
       fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
 }
 
+// An empty text in the place of one that HDF5 has as a null pointer stays one: the codec cannot tell them apart.
+Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char*>& texts) const {
+  std::vector<char*> old(texts.size(), nullptr);
+  const LibraryRead library;
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, old.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (*texts[i] == '\0' && old[i] == nullptr) texts[i] = nullptr;
+  reclaim(mapped_.memory.get(), memory.get(), old.data());
+  return {};
+}
+
 // vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
 Result<> Dataset::write_text(const Region& region, Bytes chunk) {
   const uint64_t elements = facts_.grid.elements_per_chunk();
@@ -120,6 +134,7 @@ Result<> Dataset::write_text(const Region& region, Bytes chunk) {
     rest = rest.subspan(size);
   }
   if (!rest.empty()) return damaged();
+  CODECFS_TRY(keep_null_strings(region, pointers));
   return write_by_library(region, std::as_bytes(std::span(pointers)));
 }
 
