@@ -1,5 +1,6 @@
 // libdeflate compresses 1.3 to 6 times as fast as zlib. Its levels are not zlib's: those in the table were chosen by
-// measuring (libdeflate 1.14, zlib 1.2.13) float, integer and text data, plain and shuffled (2 to 4 are bad at ramps). The sizes summed up are
+// measuring (libdeflate 1.14, zlib 1.2.13) float, integer and text data, plain and shuffled; 2 to 4 are bad at
+// ramps. The sizes summed up are
 // below zlib's at every level, and none is more than 3 % above, but for the byte planes of noise of 3 to 4 bits at the
 // levels 1 to 3 (up to 10 %). 8 and 9 of libdeflate are left out: they are worse than 7 on plain floats.
 //
