@@ -28,6 +28,9 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
   answer(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const size_t written,
                    tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size))));
+    // Through the number that it had before it became a chunk: the chunk's own has pages too.
+    if (file_of(info)->scratch != 0)
+      if (const auto chunk = tree_of(request).became(ino)) mount_of(request).notices.content_changed(*chunk, false);
     fuse_reply_write(request, written);
     return {};
   });

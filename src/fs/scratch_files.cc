@@ -77,9 +77,14 @@ Result<std::string> ScratchFiles::read(Ino ino, uint64_t offset, size_t size) {
   return offset < file->bytes.size() ? file->bytes.substr(offset, size) : std::string();
 }
 
-Result<> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  CODECFS_ASSIGN(File * file, at(ino));
+Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  unsealed_.wait(lock, [&] {
+    const auto found = files_.find(ino);
+    return found == files_.end() || !found->second.sealed;
+  });
+  CODECFS_ASSIGN(File* const file, at(ino));
+  if (file->chunk) return false;
   const uint64_t end = offset + bytes.size();
   if (end > file->bytes.size()) {
     if (end > kMaxBytes || bytes_ + (end - file->bytes.size()) > kMaxBytes)
@@ -89,7 +94,7 @@ Result<> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
   }
   std::memcpy(file->bytes.data() + offset, bytes.data(), bytes.size());
   file->modified = now();
-  return {};
+  return true;
 }
 
 Result<> ScratchFiles::resize(Ino ino, uint64_t size) {
@@ -132,11 +137,21 @@ Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_direc
   return {};
 }
 
-Result<std::string> ScratchFiles::content(Ino directory, std::string_view name) {
+Result<std::string> ScratchFiles::seal(Ino directory, std::string_view name) {
   const std::lock_guard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
-  return files_[found->second].bytes;
+  File& file = files_[found->second];
+  if (file.sealed) return fail(EBUSY, "{}: is being renamed", name);
+  file.sealed = true;
+  return file.bytes;
+}
+
+void ScratchFiles::unseal(Ino directory, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found != names_.end()) files_[found->second].sealed = false;
+  unsealed_.notify_all();
 }
 
 void ScratchFiles::become(Ino directory, std::string_view name, Ino chunk) {
@@ -148,6 +163,8 @@ void ScratchFiles::become(Ino directory, std::string_view name, Ino chunk) {
   File& file = files_[ino];
   file.name.clear();
   file.chunk = chunk;
+  file.sealed = false;
+  unsealed_.notify_all();
   bytes_ -= file.bytes.size();
   file.bytes = {};
   drop_if_unused(ino);

@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -37,16 +38,17 @@ class ScratchFiles {
   Result<> set_permissions(Ino ino, mode_t permissions);
   /// Bytes from `offset` on, at most `size`. ESTALE.
   Result<std::string> read(Ino ino, uint64_t offset, size_t size);
-  /// ENOSPC, ESTALE.
-  Result<> write(Ino ino, uint64_t offset, Bytes bytes);
+  /// False where the file has become a chunk. Waits while it is sealed. ENOSPC, ESTALE.
+  Result<bool> write(Ino ino, uint64_t offset, Bytes bytes);
   Result<> resize(Ino ino, uint64_t size);
 
   /// ENOENT.
   Result<> unlink(Ino directory, std::string_view name);
   /// To another name that is no chunk's; what was there is replaced. ENOENT.
   Result<> rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name);
-  /// What the file holds; it stays as it is.
-  Result<std::string> content(Ino directory, std::string_view name);
+  /// What the file holds. Until unseal() or become() nobody changes it: writers wait.
+  Result<std::string> seal(Ino directory, std::string_view name);
+  void unseal(Ino directory, std::string_view name);
   /// The file was renamed to a chunk: its bytes go, its inode number means `chunk` now.
   void become(Ino directory, std::string_view name, Ino chunk);
   /// The chunk that a file has become.
@@ -66,6 +68,7 @@ class ScratchFiles {
     mode_t permissions = 0600;
     timespec modified = {};
     uint64_t lookups = 0;
+    bool sealed = false;
     std::optional<Ino> chunk;
   };
   using Key = std::pair<Ino, std::string>;
@@ -74,6 +77,7 @@ class ScratchFiles {
   void drop_if_unused(Ino ino);
 
   std::mutex mutex_;  // guards all below
+  std::condition_variable unsealed_;
   std::unordered_map<Ino, File> files_;
   std::map<Key, Ino> names_;
   uint64_t next_ = 16;

@@ -252,19 +252,12 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     return Slice{bytes, std::move(owner)};
   };
   if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
-  ChunkPlace chunk = file.chunk;
-  if (file.scratch != 0) {
-    CODECFS_ASSIGN(const Place place, place_of(file.scratch));
-    if (place.node->kind == NodeKind::scratch) {
-      CODECFS_ASSIGN(std::string bytes, scratch_.read(file.scratch, static_cast<uint64_t>(offset), size));
-      const auto owner = std::make_shared<const std::string>(std::move(bytes));
-      stats_.bytes_read += owner->size();
-      return Slice{std::as_bytes(std::span(*owner)), owner};
-    }
-    CODECFS_ASSIGN(chunk.variable, dataset_.variable(place.node->object));
-    CODECFS_ASSIGN(chunk.key, nodes_.chunk_ino(*place.node, place.chunk, chunk.variable->facts->grid.count()));
-    chunk.object = place.node->object;
-    chunk.number = place.chunk;
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
+  if (chunk.variable == nullptr) {
+    CODECFS_ASSIGN(std::string bytes, scratch_.read(file.scratch, static_cast<uint64_t>(offset), size));
+    const auto owner = std::make_shared<const std::string>(std::move(bytes));
+    stats_.bytes_read += owner->size();
+    return Slice{std::as_bytes(std::span(*owner)), owner};
   }
   if (const std::optional<WriteBack::Content> edited = write_back_.content(chunk.key))
     return part(edited->bytes->bytes().first(edited->size), edited->bytes);

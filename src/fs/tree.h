@@ -109,11 +109,14 @@ class Tree {
   };
   Result<struct stat> change(Ino ino, const Change& change);
   Result<> unlink(Ino parent, std::string_view name);
-  /// The inodes whose pages and attributes the kernel must forget: the chunk that has new content.
+  /// Of scratch files only (EXDEV for a chunk). Gives the inode whose pages and attributes the kernel must forget: that
+  /// of the chunk that has new content.
   Result<std::optional<Ino>> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name,
                                     bool replace);
   void forgotten(Ino ino, uint64_t lookups) { scratch_.forgotten(ino, lookups); }
   void looked_up(Ino ino) { scratch_.looked_up(ino); }
+  /// The chunk that a scratch file has become.
+  [[nodiscard]] std::optional<Ino> became(Ino ino) const { return scratch_.became(ino); }
   [[nodiscard]] bool read_only() const { return read_only_; }
   /// The paths, from the root, of the chunks that are open for writing (a mapped file is).
   std::vector<std::string> paths_open_for_writing();
@@ -147,6 +150,8 @@ class Tree {
   /// grid.
   Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
   Result<const Node*> variable_directory(Ino ino);
+  /// The chunk that an open file is, or has become; its variable is null for what is none.
+  Result<ChunkPlace> chunk_of(const OpenFile& file);
   void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
   void apply_times(struct stat& status) const;
   /// user._FilterOut: what the filter rules make of a variable, "none" for no filters; nothing where no rule applies.

@@ -77,20 +77,24 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
   return created;
 }
 
+Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
+  if (file.scratch == 0) return file.chunk;
+  CODECFS_ASSIGN(const Place place, place_of(file.scratch));
+  ChunkPlace chunk;
+  if (place.node->kind == NodeKind::scratch) return chunk;
+  CODECFS_ASSIGN(chunk.variable, dataset_.variable(place.node->object));
+  CODECFS_ASSIGN(chunk.key, nodes_.chunk_ino(*place.node, place.chunk, chunk.variable->facts->grid.count()));
+  chunk.object = place.node->object;
+  chunk.number = place.chunk;
+  return chunk;
+}
+
 Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes) {
-  if (file.scratch != 0 && !scratch_.became(file.scratch)) {
-    CODECFS_TRY(scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
-    return bytes.size();
-  }
-  ChunkPlace chunk = file.chunk;
   if (file.scratch != 0) {
-    // It was renamed to a chunk while it was open.
-    CODECFS_ASSIGN(const Place place, place_of(file.scratch));
-    CODECFS_ASSIGN(
-        const std::optional<ChunkPlace> found,
-        chunk_named(*place.node, (*dataset_.variable(place.node->object))->facts->grid.name_of(place.chunk)));
-    chunk = *found;
+    CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
+    if (still) return bytes.size();
   }
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes));
   touch(chunk.key, {}, now());
@@ -98,22 +102,27 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes) {
 }
 
 Result<> Tree::flush(const OpenFile& file) {
-  if (!file.writer || file.chunk.variable == nullptr) return {};
-  return write_back_.flush(file.chunk);
+  if (!file.writer) return {};
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
+  if (chunk.variable == nullptr) return {};
+  return write_back_.flush(chunk);
 }
 
 bool Tree::close(const OpenFile& file) {
-  if (!file.writer || file.chunk.variable == nullptr) return false;
-  const bool longer = write_back_.close_writer(file.chunk);
-  if (const Result<> flushed = write_back_.flush(file.chunk); !flushed)
+  if (!file.writer) return false;
+  const Result<ChunkPlace> chunk = chunk_of(file);
+  if (!chunk || chunk->variable == nullptr) return false;
+  // Only who was opened as a chunk was counted as its writer.
+  const bool longer = file.scratch == 0 && write_back_.close_writer(*chunk);
+  if (const Result<> flushed = write_back_.flush(*chunk); !flushed)
     log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
   return longer;
 }
 
 Result<> Tree::sync(const OpenFile& file) {
-  if (file.chunk.variable != nullptr) return write_back_.sync(file.chunk);
-  if (file.scratch != 0 && scratch_.became(file.scratch)) return write_back_.sync_all();
-  return {};  // scratch files are not stored anywhere
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
+  if (chunk.variable == nullptr) return {};  // scratch files are not stored anywhere
+  return write_back_.sync(chunk);
 }
 
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
@@ -177,6 +186,7 @@ Result<std::optional<Ino>> Tree::rename(Ino parent, std::string_view name, Ino t
   for (const NamedFile& file : files_of(NodeKind::variable))
     if (file.name == name || file.name == to_name) return not_in_this_version(from->path, name);
   const std::optional<Ino> scratch = scratch_.find(from->ino(), name);
+  const bool from_chunk = !scratch && lookup(parent, name);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_named(*to, to_name));
   if (!replace) {
     const Result<struct stat> there = lookup(to->ino(), to_name);
@@ -186,36 +196,26 @@ Result<std::optional<Ino>> Tree::rename(Ino parent, std::string_view name, Ino t
     CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
     return std::optional<Ino>();
   }
-  if (scratch) {
-    CODECFS_ASSIGN(const std::string content, scratch_.content(from->ino(), name));
-    CODECFS_TRY(write_back_.replace(*target, std::as_bytes(std::span(content))));
-    Times times{{}, now()};
-    {
-      const std::lock_guard lock(times_mutex_);
-      if (const auto found = times_.find(*scratch); found != times_.end()) times = found->second;
-      times_.erase(*scratch);
-    }
-    touch(target->key, times.accessed, times.modified ? times.modified : now());
-    scratch_.become(from->ino(), name, target->key);
-    return std::optional(target->key);
+  if (!scratch) {
+    if (!from_chunk) return std::unexpected(Error{ENOENT, {}});
+    // The kernel would go on taking the chunk's inode for the new name. mv copies where it hears this.
+    return fail(EXDEV, "{}/{}: a chunk cannot be renamed; copy it and remove it", from->path, name);
   }
-  // A chunk under another name: its bytes move.
-  CODECFS_ASSIGN(const std::optional<ChunkPlace> source, chunk_named(*from, name));
-  if (!source) return std::unexpected(Error{ENOENT, {}});
-  CODECFS_TRY(chunk_attributes(*from, *source->variable, source->number));
-  OpenFile reading;
-  reading.chunk = *source;
-  const uint64_t size = source->variable->facts->chunk_bytes.value_or(ScratchFiles::kMaxBytes);
-  CODECFS_ASSIGN(const Slice bytes, read(reading, 0, size));
-  if (target) {
-    CODECFS_TRY(write_back_.replace(*target, bytes.bytes));
-  } else {
-    if (scratch_.find(to->ino(), to_name)) CODECFS_TRY(scratch_.unlink(to->ino(), to_name));
-    CODECFS_ASSIGN(const Ino made, scratch_.create(to->ino(), to_name, 0644));
-    CODECFS_TRY(scratch_.write(made, 0, bytes.bytes));
+  // Writers of the file wait until it is the chunk.
+  CODECFS_ASSIGN(const std::string content, scratch_.seal(from->ino(), name));
+  if (const Result<> replaced = write_back_.replace(*target, std::as_bytes(std::span(content))); !replaced) {
+    scratch_.unseal(from->ino(), name);
+    return std::unexpected(replaced.error());
   }
-  CODECFS_TRY(write_back_.remove(*source));
-  return target ? std::optional(target->key) : std::optional<Ino>();
+  Times times{{}, now()};
+  {
+    const std::lock_guard lock(times_mutex_);
+    if (const auto found = times_.find(*scratch); found != times_.end()) times = found->second;
+    times_.erase(*scratch);
+  }
+  touch(target->key, times.accessed, times.modified ? times.modified : now());
+  scratch_.become(from->ino(), name, target->key);
+  return std::optional(target->key);
 }
 
 std::vector<std::string> Tree::paths_open_for_writing() {

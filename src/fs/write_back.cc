@@ -67,7 +67,8 @@ WriteBack::Changes WriteBack::changes(ObjectId variable) {
 }
 
 WriteBack::EditPtr WriteBack::pin(const ChunkPlace& place) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  progress_.wait(lock, [&] { return !removing_.contains(place.key); });
   EditPtr& edit = edits_[place.key];
   if (edit == nullptr) {
     edit = std::make_shared<Edit>();
@@ -133,10 +134,9 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
     ++edit->version;
     charge(*edit, bytes);
     edit->dirty = true;
-    edit->queued = false;
     removed_keys_.erase(place.key);
     if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
-    if (dirty_bytes_ > options_.dirty_bytes / 2) want_all(true);
+    if (dirty_bytes_ > options_.dirty_bytes / 2) want_all(Want::closed);
   } else {
     forget_if_clean(edit);
   }
@@ -195,29 +195,39 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
 
 Result<> WriteBack::remove(const ChunkPlace& place) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
-  {
-    std::unique_lock lock(mutex_);
-    start_threads();
-    if (const auto found = edits_.find(place.key); found != edits_.end()) {
-      const EditPtr edit = found->second;
-      progress_.wait(lock, [&] { return !edit->storing && edit->pins == 0; });
-      if (edit->wanted) queue_.remove(edit);
+  CODECFS_TRY(dataset_.source().begin_writing());
+  const auto edit_now = [&]() -> EditPtr {
+    const auto found = edits_.find(place.key);
+    return found == edits_.end() ? nullptr : found->second;
+  };
+  std::unique_lock lock(mutex_);
+  start_threads();
+  progress_.wait(lock, [&] {
+    const EditPtr edit = edit_now();
+    return !removing_.contains(place.key) && (edit == nullptr || (!edit->storing && edit->pins == 0));
+  });
+  // From here on nobody changes the chunk or stores it.
+  removing_.insert(place.key);
+  const EditPtr edit = edit_now();
+  if (edit != nullptr && std::exchange(edit->wanted, false)) queue_.remove(edit);
+  lock.unlock();
+  Result<> removed = dataset_.source().remove_chunk(place.object, place.number);
+  lock.lock();
+  removing_.erase(place.key);
+  if (removed) {
+    if (edit != nullptr) {
       charge(*edit, 0);
-      edit->wanted = edit->dirty = false;
-      ++edit->version;
-      edit->tried_version = edit->stored_version = edit->version;
-      edit->failure.reset();
+      edit->dirty = edit->queued = false;
+      edit->tried_version = edit->stored_version = ++edit->version;
       edits_.erase(place.key);
     }
+    cache_.drop(place.key);
+    uncommitted_ = true;
+    removed_[place.object].insert(place.number);
+    removed_keys_.insert(place.key);
   }
-  Result<> removed = dataset_.source().remove_chunk(place.object, place.number);
-  cache_.drop(place.key);
-  if (!removed) return removed;
-  const std::lock_guard lock(mutex_);
-  uncommitted_ = true;
-  removed_[place.object].insert(place.number);
-  removed_keys_.insert(place.key);
-  return {};
+  progress_.notify_all();
+  return removed;  // where it failed, what was changed is still to be stored
 }
 
 void WriteBack::open_writer(ChunkKey key) {
@@ -281,10 +291,11 @@ Result<> WriteBack::sync_all() {
   std::vector<EditPtr> edits;
   {
     const std::lock_guard lock(mutex_);
-    edits = want_all(false);
+    edits = want_all(Want::everything);
   }
-  CODECFS_TRY(wait_until_stored(edits));
-  CODECFS_TRY(commit());
+  const Result<> stored = wait_until_stored(edits);
+  CODECFS_TRY(commit());  // what could be stored
+  if (!stored) return stored;
   const std::lock_guard lock(mutex_);
   if (errors_.empty()) return {};
   const Error error = errors_.begin()->second;
@@ -293,6 +304,10 @@ Result<> WriteBack::sync_all() {
 }
 
 Result<> WriteBack::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    writers_.clear();  // of files that are open still: nothing more comes
+  }
   const Result<> stored = sync_all();
   threads_.clear();  // ends them: nobody else uses the source from here on
   const Result<> finished = dataset_.source().finish();
@@ -308,18 +323,20 @@ void WriteBack::charge(Edit& edit, uint64_t bytes) {
 }
 
 void WriteBack::want(const EditPtr& edit) {
-  if (edit->wanted) return;
+  if (edit->wanted || removing_.contains(edit->place.key)) return;
   edit->wanted = true;
   queue_.push_back(edit);
   work_.notify_one();
 }
 
-std::vector<WriteBack::EditPtr> WriteBack::want_all(bool closed_only) {
+std::vector<WriteBack::EditPtr> WriteBack::want_all(Want which) {
   std::vector<EditPtr> edits;
   for (const auto& [key, edit] : edits_) {
-    if (!edit->dirty || (closed_only && !edit->queued)) continue;
+    if (!edit->dirty || (which == Want::closed && !edit->queued)) continue;
     // One that failed is tried again when somebody asks or the interval is over, not at every write.
-    if (closed_only && edit->failure) continue;
+    if (which != Want::everything && edit->failure) continue;
+    // Objects of variable length make sense as a whole only.
+    if (!edit->place.variable->facts->chunk_bytes && !edit->queued && writers_.contains(key)) continue;
     want(edit);
     edits.push_back(edit);
   }
@@ -328,9 +345,15 @@ std::vector<WriteBack::EditPtr> WriteBack::want_all(bool closed_only) {
 
 Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
   while (!edit.dirty && dirty_bytes_ > options_.dirty_bytes) {
-    const std::vector<EditPtr> pushed = want_all(false);
-    if (latest_failure_) return std::unexpected(*latest_failure_);
-    if (pushed.empty()) return {};
+    want_all(Want::dirty);
+    // Room comes from what an encoder has or will take; where all that is left has failed, its failure is the answer.
+    const Error* failure = nullptr;
+    bool hope = false;
+    for (const auto& [key, other] : edits_) {
+      hope = hope || other->wanted || other->storing;
+      if (other->dirty && other->failure) failure = &*other->failure;
+    }
+    if (!hope) return failure != nullptr ? Result<>(std::unexpected(*failure)) : Result<>();
     progress_.wait(lock);
   }
   return {};
@@ -412,8 +435,8 @@ void WriteBack::store(const EditPtr& edit) {
     ++stats_.chunks_encoded;
     stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
     edit->stored_version = version;
+    if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's
     edit->failure.reset();
-    latest_failure_.reset();
     uncommitted_ = true;
     if (edit->version == version) {
       edit->dirty = edit->queued = false;
@@ -424,7 +447,6 @@ void WriteBack::store(const EditPtr& edit) {
     ++stats_.errors;
     log::error("{}", stored.error().reason);
     edit->failure = stored.error();
-    latest_failure_ = stored.error();
     errors_[edit->place.object] = stored.error();
   }
   if (edit->wanted) work_.notify_one();  // it was asked for again meanwhile
@@ -474,7 +496,7 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     for (const auto& [key, edit] : edits_)
       if (edit->queued) edit->failure.reset();  // another try
-    const std::vector<EditPtr> edits = want_all(true);
+    const std::vector<EditPtr> edits = want_all(Want::closed);
     lock.unlock();
     (void)wait_until_stored(edits);  // what failed is kept for the next close
     if (const Result<> committed = commit(); !committed) log::error("{}", committed.error().reason);

@@ -128,7 +128,12 @@ class WriteBack {
   // Under mutex_:
   void charge(Edit& edit, uint64_t bytes);
   void want(const EditPtr& edit);
-  std::vector<EditPtr> want_all(bool closed_only);
+  enum class Want {
+    closed,     // what was closed, but for what failed
+    dirty,      // the same, and what is open
+    everything  // what failed too
+  };
+  std::vector<EditPtr> want_all(Want which);
   void forget_if_clean(const EditPtr& edit);
   Result<> take_error(ObjectId variable);
   // Without it:
@@ -151,8 +156,8 @@ class WriteBack {
   std::list<EditPtr> queue_;  // wanted edits
   std::map<ObjectId, std::set<uint64_t>> removed_;
   std::unordered_set<ChunkKey> removed_keys_;
-  std::map<ObjectId, Error> errors_;     // not yet told
-  std::optional<Error> latest_failure_;  // of storing; until something was stored
+  std::unordered_set<ChunkKey> removing_;  // the source is removing them: not to be changed or stored
+  std::map<ObjectId, Error> errors_;       // not yet told
   uint64_t dirty_bytes_ = 0;
   bool uncommitted_ = false;
   std::mutex committing_;              // one commit at a time; taken before mutex_

@@ -1,4 +1,5 @@
 """Chunks written through a real mount: what the mount shows at once, and what h5py and zarr-python find afterwards."""
+import contextlib
 import errno
 import hashlib
 import json
@@ -302,8 +303,12 @@ def test_what_is_no_chunk(mount, v):
     assert sorted(n for n in os.listdir(m.path / "v") if "notes" in n) == ["more notes"]
     os.unlink(m.path / "v/more notes")
     (m.path / "v/forgotten").write_text("x")
-    os.rename(m.path / "v/0.0", m.path / "v/0.0~")  # a backup, as some editors make it
-    assert (m.path / "v/0.0~").read_bytes() == part(ARRAY, 0, 0).tobytes()
+    for name in ("0.0~", "0.1"):  # a chunk itself is copied, not renamed
+        with pytest.raises(OSError) as failure:
+            os.rename(m.path / "v/0.0", m.path / "v" / name)
+        assert failure.value.errno == errno.EXDEV
+    run("mv", m.path / "v/0.0", m.path / "v/0.0~")
+    assert (m.path / "v/0.0~").read_bytes() == part(ARRAY, 0, 0).tobytes() and not (m.path / "v/0.0").exists()
     os.rename(m.path / "v/0.0~", m.path / "v/0.0")
     assert (m.path / "v/0.0").read_bytes() == part(ARRAY, 0, 0).tobytes()
     m.close()
@@ -758,3 +763,84 @@ def test_rewriting_every_chunk_changes_nothing(mount, tmp_path, name):
     m.close()
     assert dump() == before
     assert written or name in ("external_files.h5", "virtual_dataset.h5") or not refused
+
+
+def test_closed_means_queued(mount, v):
+    """What one handle closed is stored in time, also while another goes on; and what was written through a file that became
+    a chunk."""
+    m = mount(v, "commit=1")
+    a = os.open(m.path / "v/0.0", os.O_RDWR)
+    with open(m.path / "v/0.0", "r+b") as f:
+        f.write(b"BBBB")
+    os.pwrite(a, b"x", 100)
+    temporary = os.open(m.path / "v/.new", os.O_RDWR | os.O_CREAT)
+    os.write(temporary, bytes(2000))
+    os.rename(m.path / "v/.new", m.path / "v/1.1")
+    os.pwrite(temporary, b"late", 8)
+    assert (m.path / "v/1.1").read_bytes()[:12] == bytes(8) + b"late"
+    os.close(temporary)
+    deadline = time.monotonic() + 20 * SLOW
+    while m.stats()["dirty_bytes"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert m.stats()["dirty_bytes"] == 0
+    time.sleep(1.5)  # the commit after it
+    m.kill()
+    with contextlib.suppress(OSError):
+        os.close(a)  # of a dead mount
+    run(CODECFS, "--recover", v)
+    result = values(v)
+    assert part(result, 0, 0).tobytes()[:4] == b"BBBB"
+    assert part(result, 1, 1).tobytes() == bytes(8) + b"late" + bytes(1988)
+
+
+def test_bad_strings_trouble_nobody_else(mount, source):
+    """A chunk that cannot be encoded is told to its own writers; others go on, although it fills memory."""
+    m = mount(source, "dirty=1M", env={"HDF5_PLUGIN_PATH": OURS})
+    (m.path / "text/0").write_bytes(b"abc")
+    for turn in range(30):
+        for i in range(4):
+            for j in range(2):
+                (m.path / f"deflate/{i}.{j}").write_bytes(part(ARRAY + turn, i, j).tobytes())
+    with pytest.raises(OSError) as failure:
+        fd = os.open(m.path / "text/0", os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    assert failure.value.errno == errno.EINVAL and "vlen-utf8" in xattr(m.path / "text/0", "_Error")
+    from numcodecs import VLenUTF8
+    (m.path / "text/0").write_bytes(VLenUTF8().encode(np.array(["a", "b", "c", "d"], dtype=object)))
+    m.close()
+    assert np.array_equal(values(source, "deflate"), ARRAY + 29)
+    with h5py.File(source) as f:
+        assert [t.decode() for t in f["text"][()]] == ["a", "b", "c", "d"]
+
+
+def test_a_failed_unlink_keeps_what_was_written(mount, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], check=True)
+    try:
+        with h5py.File(disk / "a.h5", "w") as f:
+            f.create_dataset("v", shape=(4, 1 << 18), dtype="<i4", chunks=(1, 1 << 18))
+            f["v"][0] = 1
+        m = mount(disk / "a.h5", "commit=3600")
+        write_synced(m.path / "v/0.0", b"\x01" * (1 << 20))
+        ballast = disk / "ballast"
+        subprocess.run(["dd", "if=/dev/zero", f"of={ballast}", "bs=4k", "count=4000"], capture_output=True)
+        new = b"\x02" * (1 << 20)
+        fd = os.open(m.path / "v/0.0", os.O_WRONLY)
+        os.write(fd, new)
+        with pytest.raises(OSError) as failure:
+            os.fsync(fd)
+        assert failure.value.errno == errno.ENOSPC
+        with pytest.raises(OSError):
+            os.unlink(m.path / "v/0.0")
+        ballast.unlink()
+        subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
+        os.fsync(fd)
+        os.close(fd)
+        m.close()
+        assert values(disk / "a.h5")[0].tobytes() == new
+    finally:
+        subprocess.run(["umount", "-l", disk])

@@ -86,7 +86,7 @@ def test_partial_new_and_removed_chunks(mount, store):
     memory[9, 49] = -7
     memory.flush()
     del memory
-    os.replace(m.path / "none/0.1", m.path / "none/0.0")
+    shutil.move(m.path / "none/0.1", m.path / "none/0.0")
     m.close()
     group = zarr.open(str(store), "r")
     expected = bytearray(part(ARRAY, 1, 1).tobytes())
@@ -175,3 +175,16 @@ def test_what_cannot_be_encoded(mount, tmp_path):
     assert failure.value.errno == errno.EIO and "jpeg2k" in xattr(m.path / "0", "_Error")
     m.close()
     assert (store / "0").read_bytes() == b"something"
+
+
+def test_arrays_behind_links_are_only_read(mount, store):
+    """The same chunks under two names: they are written under their own."""
+    os.symlink("zlib", store / "alias")
+    m = mount(store)
+    assert (m.path / "alias/0.0").read_bytes() == part(ARRAY, 0, 0).tobytes()
+    with pytest.raises(OSError) as failure:
+        (m.path / "alias/0.0").write_bytes(bytes(2000))
+    assert failure.value.errno == errno.EOPNOTSUPP
+    (m.path / "zlib/0.0").write_bytes(bytes(2000))
+    m.close()
+    assert (part(zarr.open(str(store), "r")["zlib"][...], 0, 0) == 0).all()

@@ -120,6 +120,7 @@ class Hdf5Source final : public Source {
       const bool closed = file_.file.close();
       if (file_.bytes->writing() && committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
       const Result<> finished = file_.bytes->finish();
+      if (committed && !closed) return fail_library(EIO, "{}: closing it; it is as of the last commit", file_.path);
       return committed ? finished : committed;
     });
   }

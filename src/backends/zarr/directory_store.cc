@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -36,6 +37,17 @@ Result<std::optional<struct stat>> DirectoryStore::stat(const std::string& key) 
   if (::fstatat(root_.get(), c_path(key), &status, 0) == 0) return status;
   if (means_absent(errno)) return std::nullopt;
   return fail_errno(errno, "{}", key);
+}
+
+bool DirectoryStore::passes_link(const std::string& key) const {
+  for (size_t end = 0; end < key.size(); ++end) {
+    end = std::min(key.find('/', end), key.size());
+    struct stat status;
+    if (::fstatat(root_.get(), key.substr(0, end).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(status.st_mode))
+      return true;
+  }
+  return false;
 }
 
 Result<bool> DirectoryStore::has_file(const std::string& key) const {

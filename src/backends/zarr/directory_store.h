@@ -26,6 +26,8 @@ class DirectoryStore {
 
   /// None where there is nothing of that name. EIO, EACCES.
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const;
+  /// Whether a part of the key is a symbolic link, so that the same files have other keys too.
+  [[nodiscard]] bool passes_link(const std::string& key) const;
   [[nodiscard]] Result<bool> has_file(const std::string& key) const;
   /// The whole of a regular file; none where there is none. EIO with a reason where it is larger than `limit` bytes.
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const;

@@ -437,6 +437,10 @@ class ZarrSource final : public Source {
     CODECFS_TRY(writable());
     CODECFS_ASSIGN(auto array, open_array(variable));
     if (array->unwritable) return std::unexpected(*array->unwritable);
+    // Two names for one chunk would be two chunks that change apart from each other.
+    if (store_.passes_link(array->key))
+      return fail(EOPNOTSUPP, "{}: is reached through a symbolic link; write it under its own name",
+                  called(array->key));
     return array;
   }
 
