@@ -12,6 +12,9 @@ namespace {
 
 // Of chunks whose size depends on their data.
 constexpr uint64_t kMaxObjectChunk = uint64_t{1} << 30;
+// From this part of the limit on closed chunks are encoded at once, so that the encoders work while the writer writes.
+// What is smaller waits for the interval: it may be written again.
+constexpr uint64_t kPressure = 8;
 
 uint64_t capacity_of(const Variable& variable) { return variable.chunk_bytes.value_or(kMaxObjectChunk); }
 
@@ -136,7 +139,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
     edit->dirty = true;
     removed_keys_.erase(place.key);
     if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
-    if (dirty_bytes_ > options_.dirty_bytes / 2) want_all(Want::closed);
+    if (dirty_bytes_ > options_.dirty_bytes / kPressure) want_all(Want::closed);
   } else {
     forget_if_clean(edit);
   }

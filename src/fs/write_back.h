@@ -3,8 +3,8 @@
 //
 // A changed chunk lives here as an edit: all of its decoded bytes, and the length that the file shows. Readers see the
 // edit. At close it is queued; the encoders (threads, as many as cores) take queued edits when the commit interval is
-// over, at fsync, or when dirty bytes pass half of the limit, encode and store them in parallel, and forget them. A
-// writer waits while dirty bytes are over the limit.
+// over, at fsync, or when dirty bytes pass an eighth of the limit, encode and store them in parallel, and forget them.
+// A writer waits while dirty bytes are over the limit.
 //
 // A chunk that cannot be stored stays an edit, and is tried again. Why is told by the next close on its variable, by
 // fsync, and at the end of the mount; and while the limit is passed, by every write.
