@@ -74,7 +74,7 @@ class Mount:
         """SIGKILL, as a crash would have it; the dead mount is taken away."""
         self.process.kill()
         self.process.wait()
-        subprocess.run(["umount", "-l", self.path], check=True)
+        subprocess.run(["fusermount3", "-uz", self.path], check=True)
         self.ended = True
 
     def close(self):
