@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/log.h"
+#include "fs/clock.h"
 #include "fs/requests.h"
 
 namespace codecfs::fs {
@@ -60,12 +61,6 @@ void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   });
 }
 
-timespec time_of(const timespec& given, bool is_now) {
-  timespec time = given;
-  if (is_now) clock_gettime(CLOCK_REALTIME, &time);
-  return time;
-}
-
 void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info*) {
   answer(request, ino, [&]() -> Result<> {
     Tree::Change change;
@@ -74,9 +69,9 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
     if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
     if (set & FUSE_SET_ATTR_SIZE) change.size = static_cast<uint64_t>(wanted->st_size);
     if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW))
-      change.accessed = time_of(wanted->st_atim, (set & FUSE_SET_ATTR_ATIME_NOW) != 0);
+      change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
-      change.modified = time_of(wanted->st_mtim, (set & FUSE_SET_ATTR_MTIME_NOW) != 0);
+      change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
     CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change));
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
     if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)

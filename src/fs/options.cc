@@ -150,9 +150,10 @@ std::string option_help() {
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
       "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
       "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
-      "that a variable gets is shown as its attribute user._FilterOut. This version mounts read-only: it shows\n"
-      "the chain, but does not re-encode.\n"
-      "\nUnmount with `fusermount3 -u MOUNTPOINT` or `umount MOUNTPOINT`.\n";
+      "that a variable gets is shown as its attribute user._FilterOut. This version shows the chain, but does\n"
+      "not re-encode with it yet.\n"
+      "\nUnmount with `umount MOUNTPOINT`, which waits until all is stored where umount.fuse.codecfs is installed,\n"
+      "or `fusermount3 -u MOUNTPOINT`, which does not.\n";
   return text;
 }
 

@@ -2,18 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
+
+#include "fs/clock.h"
 
 namespace codecfs::fs {
-namespace {
-
-timespec now() {
-  timespec time{};
-  clock_gettime(CLOCK_REALTIME, &time);
-  return time;
-}
-
-}  // namespace
 
 Result<ScratchFiles::File*> ScratchFiles::at(Ino ino) {
   const auto found = files_.find(ino);

@@ -1,19 +1,12 @@
 // What changes the tree: chunks are written, created, removed, renamed over; other files in a variable's directory are
 // scratch files. Groups, variables and metadata cannot be changed in this version.
 
-#include <ctime>
-
 #include "base/log.h"
+#include "fs/clock.h"
 #include "fs/tree.h"
 
 namespace codecfs::fs {
 namespace {
-
-timespec now() {
-  timespec time{};
-  clock_gettime(CLOCK_REALTIME, &time);
-  return time;
-}
 
 /// A name that looks like that of a chunk: what is outside of the grid must not become a file that is lost at unmount.
 bool looks_like_chunk(std::string_view name) {

@@ -113,6 +113,25 @@ def v(tmp_path):
     return path
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function small_disk(size) that mounts a tmpfs of that size, or gives the one that is there another size."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted_ = False
+
+    def make(size):
+        nonlocal mounted_
+        run("mount", "-t", "tmpfs", "-o", f"{'remount,' if mounted_ else ''}size={size}", "tmpfs", disk)
+        mounted_ = True
+        return disk
+
+    yield make
+    subprocess.run(["umount", "-l", disk])
+
+
 def test_every_filter(mount, source):
     """Each chunk gets new content; the mount shows it at once, h5py reads it after the unmount."""
     wanted = {}
@@ -436,39 +455,33 @@ def test_one_writer(mount, v, tmp_path):
     assert part(values(v), 0, 0).tobytes() == b"\x03" * 2000
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_no_space(mount, tmp_path):
+def test_no_space(mount, small_disk):
     """A full disk: reported, the file stays as it was at the last commit, the mount goes on."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
-    try:
-        with h5py.File(disk / "a.h5", "w") as f:
-            f.create_dataset("v", shape=(16, 1 << 18), dtype="<i4", chunks=(1, 1 << 18))
-            f["v"][0] = 1
-        m = mount(disk / "a.h5", "commit=3600")
-        failed = 0
-        for i in range(16):
-            try:
-                write_synced(m.path / f"v/{i}.0", np.full(1 << 18, i + 100, "<i4").tobytes())
-            except OSError as error:
-                assert error.errno == errno.ENOSPC, error
-                failed += 1
-        assert 0 < failed < 16
-        assert "No space" in m.messages() or "space" in m.messages()
-        first = np.frombuffer((m.path / "v/0.0").read_bytes(), "<i4")
-        assert (first == 100).all()
-        m.process.terminate()
-        assert m.process.wait(60) != 0  # what could not be stored is told
-        m.ended = True
-        subprocess.run([CODECFS, "--recover", disk / "a.h5"])
-        subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
-        run(CODECFS, "--recover", disk / "a.h5")
-        result = values(disk / "a.h5")
-        assert (result[0] == 100).all()
-        assert all((row == i + 100).all() or (row == 0).all() for i, row in enumerate(result))
-    finally:
-        subprocess.run(["umount", "-l", disk])
+    disk = small_disk("6m")
+    with h5py.File(disk / "a.h5", "w") as f:
+        f.create_dataset("v", shape=(16, 1 << 18), dtype="<i4", chunks=(1, 1 << 18))
+        f["v"][0] = 1
+    m = mount(disk / "a.h5", "commit=3600")
+    failed = 0
+    for i in range(16):
+        try:
+            write_synced(m.path / f"v/{i}.0", np.full(1 << 18, i + 100, "<i4").tobytes())
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+            failed += 1
+    assert 0 < failed < 16
+    assert "No space" in m.messages() or "space" in m.messages()
+    first = np.frombuffer((m.path / "v/0.0").read_bytes(), "<i4")
+    assert (first == 100).all()
+    m.process.terminate()
+    assert m.process.wait(60) != 0  # what could not be stored is told
+    m.ended = True
+    subprocess.run([CODECFS, "--recover", disk / "a.h5"])
+    small_disk("100m")
+    run(CODECFS, "--recover", disk / "a.h5")
+    result = values(disk / "a.h5")
+    assert (result[0] == 100).all()
+    assert all((row == i + 100).all() or (row == 0).all() for i, row in enumerate(result))
 
 
 def test_terminating_keeps_mapped_pages(mount, v):
@@ -818,32 +831,26 @@ def test_bad_strings_trouble_nobody_else(mount, source):
         assert [t.decode() for t in f["text"][()]] == ["a", "b", "c", "d"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_failed_unlink_keeps_what_was_written(mount, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], check=True)
-    try:
-        with h5py.File(disk / "a.h5", "w") as f:
-            f.create_dataset("v", shape=(4, 1 << 18), dtype="<i4", chunks=(1, 1 << 18))
-            f["v"][0] = 1
-        m = mount(disk / "a.h5", "commit=3600")
-        write_synced(m.path / "v/0.0", b"\x01" * (1 << 20))
-        ballast = disk / "ballast"
-        subprocess.run(["dd", "if=/dev/zero", f"of={ballast}", "bs=4k", "count=4000"], capture_output=True)
-        new = b"\x02" * (1 << 20)
-        fd = os.open(m.path / "v/0.0", os.O_WRONLY)
-        os.write(fd, new)
-        with pytest.raises(OSError) as failure:
-            os.fsync(fd)
-        assert failure.value.errno == errno.ENOSPC
-        with pytest.raises(OSError):
-            os.unlink(m.path / "v/0.0")
-        ballast.unlink()
-        subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
+def test_a_failed_unlink_keeps_what_was_written(mount, small_disk):
+    disk = small_disk("5m")
+    with h5py.File(disk / "a.h5", "w") as f:
+        f.create_dataset("v", shape=(4, 1 << 18), dtype="<i4", chunks=(1, 1 << 18))
+        f["v"][0] = 1
+    m = mount(disk / "a.h5", "commit=3600")
+    write_synced(m.path / "v/0.0", b"\x01" * (1 << 20))
+    ballast = disk / "ballast"
+    subprocess.run(["dd", "if=/dev/zero", f"of={ballast}", "bs=4k", "count=4000"], capture_output=True)
+    new = b"\x02" * (1 << 20)
+    fd = os.open(m.path / "v/0.0", os.O_WRONLY)
+    os.write(fd, new)
+    with pytest.raises(OSError) as failure:
         os.fsync(fd)
-        os.close(fd)
-        m.close()
-        assert values(disk / "a.h5")[0].tobytes() == new
-    finally:
-        subprocess.run(["umount", "-l", disk])
+    assert failure.value.errno == errno.ENOSPC
+    with pytest.raises(OSError):
+        os.unlink(m.path / "v/0.0")
+    ballast.unlink()
+    small_disk("60m")
+    os.fsync(fd)
+    os.close(fd)
+    m.close()
+    assert values(disk / "a.h5")[0].tobytes() == new
