@@ -103,4 +103,15 @@ Result<std::string> recover_source(const std::string& path) {
   return recover_hdf5_log(path);
 }
 
+Result<> create_source(const std::string& path, std::string_view format) {
+  if (format == "hdf5") return create_hdf5(path);
+  if (format == "zarr") return create_zarr(path);
+  return fail(EINVAL, "\"{}\" is no format in which a source can be made: hdf5 or zarr", format);
+}
+
+Result<std::string> compact_source(const std::string& path) {
+  if (is_directory(path)) return fmt::format("{}: a Zarr directory has no space that nothing uses", path);
+  return compact_hdf5(path);
+}
+
 }  // namespace codecfs

@@ -9,15 +9,23 @@
 // where another program has it). What was written is seen by all readers at once and is durable after commit(). Each
 // call does all or nothing.
 //
+// The tree changes too: groups, variables and links are made, moved and removed. An ObjectId that was given out stays
+// the same object's as long as that exists, wherever it is moved to; it is ENOENT afterwards. Names are file names,
+// escaped as in Entry. Facts of a variable (Source::variable()) are to be asked for again after each call that changes
+// them.
+//
 // Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, filter missing), EOPNOTSUPP (no Zarr form),
 // ENOMEM; each with a reason.
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +54,13 @@ struct ChunkInfo {
   uint64_t stored_size = 0;  // bytes as stored, for st_blocks; a share of the whole where there is no chunk storage
   std::optional<uint64_t> offset;  // bytes from the start of the file that holds it, where it lies in one piece
   uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
+};
+
+/// How far a long change has come, and whether it is still wanted.
+struct Progress {
+  std::atomic<uint64_t> done = 0;   // chunks
+  std::atomic<uint64_t> total = 0;  // chunks; 0 until it is known
+  std::function<bool()> cancelled;  // asked now and then, from any thread; empty: never
 };
 
 class Source {
@@ -86,8 +101,9 @@ class Source {
   virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
   /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
   virtual Result<> variable_writable(ObjectId) { return writable(); }
-  /// Takes the right to write, so that a user hears at the first change and not when it is stored that somebody else has
-  /// the source. Cheap when it was taken before. EBUSY, ESTALE where the source is not what was opened any more, EROFS.
+  /// Takes the right to write, so that a user hears at the first change and not when it is stored that somebody else
+  /// has the source. Cheap when it was taken before. EBUSY, ESTALE where the source is not what was opened any more,
+  /// EROFS.
   virtual Result<> begin_writing() { return writable(); }
   /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The
   /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
@@ -95,10 +111,51 @@ class Source {
   virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
   /// Makes a chunk read as fill. Where the format can, it is not stored any more. No error where it was not.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
+
+  // --- Changing what there is. Each call takes the right to write by itself. Errors of all: EROFS, EBUSY, ENOSPC, EIO,
+  // and EINVAL or EOPNOTSUPP with a reason for what the format cannot hold.
+
+  /// ENOTDIR where `group` is none; EEXIST.
+  virtual Result<Entry> make_group(ObjectId, std::string_view) { return not_changeable(); }
+  /// A variable of this type, grid (all chunks absent), fill value, attributes and dimension names; Variable::filters
+  /// as of set_filters(), Variable::max_shape as far as the format has such a thing. Takes the place of an empty group
+  /// of that name. EEXIST; ENOTEMPTY for a group that is not empty.
+  virtual Result<Entry> make_variable(ObjectId, std::string_view, const Variable&) { return not_changeable(); }
+  /// A symbolic link, `target` relative to the group's directory or absolute within the source. EEXIST.
+  virtual Result<Entry> make_link(ObjectId, std::string_view, std::string_view) { return not_changeable(); }
+  /// A variable with all its chunks, an empty group or a link. ENOENT; ENOTEMPTY where the group has members that are
+  /// shown.
+  virtual Result<> remove(ObjectId, std::string_view) { return not_changeable(); }
+  /// Moves a member with all that is below it. ENOENT, EEXIST; EINVAL: into itself.
+  virtual Result<> rename(ObjectId, std::string_view, ObjectId, std::string_view) { return not_changeable(); }
+
+  /// Attributes of a group or variable, by name: those in `set` are made or replaced, those in `remove` removed
+  /// (ENODATA where one is not there). All or none. An attribute whose value is the same keeps its type in the source;
+  /// one that changes keeps it where the new value fits into it.
+  virtual Result<> set_attributes(ObjectId, std::span<const Attribute>, std::span<const std::string>) {
+    return not_changeable();
+  }
+  /// The names of a variable's dimensions, one each.
+  virtual Result<> set_dimensions(ObjectId, std::span<const std::string>) { return not_changeable(); }
+  /// Another shape of the same rank; chunks outside of it are gone. No chunk of the variable is written meanwhile.
+  virtual Result<> resize(ObjectId, std::span<const uint64_t>) { return not_changeable(); }
+  /// Stores the variable anew with another chain, all of it or nothing; nothing happens where it has this chain
+  /// already. `chain` as a user wrote it: parameters that follow from the variable may be missing. Decodes and encodes
+  /// on all cores, memory bounded; readers are served meanwhile, but no chunk of the variable is written. ENOENT: a
+  /// filter that nobody provides; EINVAL: one that this variable cannot have; ECANCELED.
+  virtual Result<> set_filters(ObjectId, std::span<const FilterStage>, Progress&) { return not_changeable(); }
+  /// Bytes of the source that nothing uses: compact_source() gives them back.
+  virtual uint64_t reclaimable_bytes() { return 0; }
+
   /// What was written before is durable when this returns. Cheap where nothing was.
   virtual Result<> commit() { return {}; }
   /// The last call: commits, and leaves the source as other programs want it.
   virtual Result<> finish() { return {}; }
+
+ private:
+  [[nodiscard]] static std::unexpected<Error> not_changeable() {
+    return fail(EROFS, "only chunks can be written in this kind of source");
+  }
 };
 
 /// Opens a dataset (file or directory), recognised by its content; `may_write`: unless that is not possible, so that it
@@ -106,10 +163,18 @@ class Source {
 /// it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
-/// Whether committed changes of a mount that was killed wait in a log beside the source, in words; recover_source() brings
-/// them into it. EUCLEAN and the like where the log is not of this state of the source, EBUSY.
+/// Whether committed changes of a mount that was killed wait in a log beside the source, in words; recover_source()
+/// brings them into it. EUCLEAN and the like where the log is not of this state of the source, EBUSY.
 Result<std::string> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
+
+/// Makes an empty source, "hdf5" or "zarr", that must not exist yet (EEXIST). EINVAL for another format.
+Result<> create_source(const std::string& path, std::string_view format);
+
+/// Rewrites a source that nobody has open without the space that nothing uses: into a new file, synced and renamed over
+/// the old one. Tells in words what was gained. EBUSY; EOPNOTSUPP for what cannot be copied as it is, with the source
+/// as it was.
+Result<std::string> compact_source(const std::string& path);
 
 /// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.
 std::string format_versions();

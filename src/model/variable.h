@@ -37,6 +37,8 @@ struct Variable {
   std::string type_text;  // user._Type: the HDF5 type where numpy's name does not tell it all; else empty
   ChunkGrid grid;         // shape and chunks as presented
   Storage storage = Storage::chunked;
+  /// How long each dimension may become, none: without limit. Empty where the format knows no limits.
+  std::vector<std::optional<uint64_t>> max_shape;
 
   /// Decoded bytes of one whole chunk: elements_per_chunk() * type.size; none where it depends on the data (object).
   std::optional<uint64_t> chunk_bytes;

@@ -471,6 +471,8 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
   return ZarrSource::open(path, may_write, io);
 }
 
+Result<> create_zarr(const std::string& path) { return fail(EOPNOTSUPP, "{}", path); }
+
 bool looks_like_zarr(int directory_fd) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
     if (::faccessat(directory_fd, file, F_OK, 0) == 0) return true;

@@ -13,6 +13,9 @@ namespace codecfs {
 /// Opens the store in a directory. EINVAL where it is none. All that changes it goes through `io`, which outlives it.
 Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
+/// See create_source() of source.h.
+Result<> create_zarr(const std::string& path);
+
 /// Whether a directory holds a Zarr v2 group or array.
 bool looks_like_zarr(int directory_fd);
 
