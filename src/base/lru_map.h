@@ -47,6 +47,12 @@ class LruMap {
     places_.erase(found);
   }
 
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    items_.clear();
+    places_.clear();
+  }
+
  private:
   using Items = std::list<std::pair<Key, Pointer>>;  // most recently used first
 

@@ -86,6 +86,7 @@ class Consolidation {
 
 Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (VariableViewPtr known = variables_.get(id)) return known;
+  const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr facts, source_->variable(id));
   const auto view = std::make_shared<VariableView>();
   view->zarray = make_text(file_text(zarray_json(*facts)));
@@ -95,6 +96,7 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
   view->facts = std::move(facts);
   variables_.put(id, view);
+  if (changes_ != changes) variables_.erase(id);
   return view;
 }
 
@@ -111,10 +113,18 @@ Result<Text> Dataset::zattrs(ObjectId group) {
 Result<Text> Dataset::zmetadata(ObjectId group) {
   const std::lock_guard lock(consolidating_);
   if (Text known = consolidated_.get(group)) return known;
+  const uint64_t changes = changes_;
   CODECFS_ASSIGN(const Json json, Consolidation(*source_).run(group));
   const Text text = make_text(file_text(json));
   consolidated_.put(group, text);
+  if (changes_ != changes) consolidated_.erase(group);
   return text;
+}
+
+void Dataset::forget(ObjectId object) {
+  ++changes_;
+  variables_.erase(object);
+  consolidated_.clear();
 }
 
 }  // namespace codecfs::fs

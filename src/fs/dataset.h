@@ -3,6 +3,7 @@
 // files, and recently made `.zmetadata` texts. Safe from all threads; what it hands out never changes and stays valid
 // while held.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -45,8 +46,14 @@ class Dataset {
   /// "zarr_consolidated_format": 1}. Reads all metadata below it, so it takes as long as that takes.
   Result<Text> zmetadata(ObjectId group);
 
+  /// The object's metadata has changed.
+  void forget(ObjectId object);
+  /// How often that was so: what was made of metadata is not to be kept where this has moved meanwhile.
+  [[nodiscard]] uint64_t changes() const { return changes_; }
+
  private:
   const std::unique_ptr<Source> source_;
+  std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512};
   LruMap<ObjectId, std::string> consolidated_{8};
   std::mutex consolidating_;  // one .zmetadata is made at a time

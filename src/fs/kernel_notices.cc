@@ -25,13 +25,19 @@ uint64_t KernelNotices::add(Notice notice) {
 
 void KernelNotices::content_changed(Ino ino, bool wait) {
   std::unique_lock lock(mutex_);
-  const uint64_t number = add({ino, {}, 0});
+  const uint64_t number = add({ino, {}, 0, 0});
   if (wait) changed_.wait_for(lock, std::chrono::seconds(1), [&] { return done_ >= number; });
 }
 
 void KernelNotices::name_changed(Ino parent, std::string name) {
   const std::lock_guard lock(mutex_);
-  add({parent, std::move(name), 0});
+  add({parent, std::move(name), 0, 0});
+}
+
+void KernelNotices::attributes_changed(Ino first, uint64_t count) {
+  if (count == 0) return;
+  const std::lock_guard lock(mutex_);
+  add({first, {}, count, 0});
 }
 
 void KernelNotices::run(const std::stop_token& stop) {
@@ -41,7 +47,10 @@ void KernelNotices::run(const std::stop_token& stop) {
     notices_.pop_front();
     lock.unlock();
     // ENOENT where the kernel does not know it; nothing to do then.
-    if (notice.name.empty())
+    if (notice.attributes > 0)
+      for (Ino i = 0; i < notice.attributes && !stop.stop_requested(); ++i)
+        fuse_lowlevel_notify_inval_inode(session_, notice.ino + i, -1, 0);
+    else if (notice.name.empty())
       fuse_lowlevel_notify_inval_inode(session_, notice.ino, 0, 0);
     else
       fuse_lowlevel_notify_inval_entry(session_, notice.ino, notice.name.data(), notice.name.size());

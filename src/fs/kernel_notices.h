@@ -27,13 +27,16 @@ class KernelNotices {
 
   /// The pages and attributes of an inode. `wait`: until the kernel has done so, at most a second.
   void content_changed(Ino ino, bool wait);
+  /// The attributes alone, of `count` inodes in a row.
+  void attributes_changed(Ino first, uint64_t count);
   /// A name in a directory.
   void name_changed(Ino parent, std::string name);
 
  private:
   struct Notice {
     Ino ino = 0;
-    std::string name;  // empty: the content
+    std::string name;         // empty: the inode itself
+    uint64_t attributes = 0;  // of so many inodes from this one on; 0: the content
     uint64_t number = 0;
   };
   void run(const std::stop_token& stop);

@@ -9,7 +9,9 @@
 //                                   local 16 + n   its chunk number n
 //
 // Slot 0 is the root, so the root is inode 1 as FUSE wants it. A variable with more than 2^40 - 16 chunks gets as many
-// slots in a row as it needs when its first chunk is looked up. A node lives as long as the mount.
+// slots in a row as it needs when its first chunk is looked up; so does one whose chunks are numbered anew, as its
+// shape has changed. A Node never changes and lives as long as the mount: a directory that is moved or becomes a
+// variable gets another Node in its slot, and keeps its inode number.
 
 #include <cstdint>
 #include <deque>
@@ -84,23 +86,42 @@ class Nodes {
  public:
   explicit Nodes(const Entry& root);
 
-  /// What an inode number stands for. ESTALE for a number that was never given out.
+  /// What an inode number stands for. ESTALE for one that was never given out, or whose file is gone.
   Result<Place> at(Ino ino) const;
-  /// The node of a name in a directory, made if it is new. ENFILE when slots run out.
+  /// The node of a name in a directory, made if it is new or another object than it was. ENFILE when slots run out.
   Result<const Node*> child(const Node& parent, const Entry& entry);
   /// The node of the control directory, `.codecfs` in the root.
   const Node& control() const { return *control_; }
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
 
+  /// A group is a variable now.
+  const Node* become_variable(const Node& group, ObjectId variable);
+  /// The name and all below it are gone.
+  void remove(const Node& node);
+  /// The node and all below it have another path.
+  void move(const Node& node, const Node& parent, std::string_view name);
+  /// Chunks get other inode numbers, as their numbers mean other chunks now. ENFILE.
+  Result<> renumber_chunks(const Node& variable, uint64_t count);
+
  private:
+  struct Slots {
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+
   const Node* add(Node node);
+  const Node* replace(const Node& old, Node node);
+  Result<Slots> reserve(const Node& variable, uint64_t chunks);
+  void drop(const Node& node);
+  template <class Visit>
+  void for_each_at_or_below(const std::string& path, Visit visit);
 
   mutable std::shared_mutex mutex_;  // guards all below; nodes themselves never change
   std::deque<Node> nodes_;
-  std::vector<const Node*> slots_;
+  std::vector<const Node*> slots_;  // null: what was there is gone
   std::unordered_map<std::string, const Node*> by_path_;
-  std::unordered_map<uint64_t, uint64_t> large_;  // slot of a large variable -> the first of its slots for chunks
+  std::unordered_map<uint64_t, Slots> chunk_slots_;  // of variables whose chunks have slots of their own
   const Node* control_ = nullptr;
 };
 

@@ -33,7 +33,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
-      absent.entry_timeout = kTimeout;
+      absent.entry_timeout = tree_of(request).remembers_absence(parent, name) ? kTimeout : 0;
       fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing
     } else {
       return std::unexpected(status.error());
@@ -175,21 +175,17 @@ void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
   }
 }
 
-constexpr std::string_view kErrorXattr = "user._Error";
-
 void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
   answer(request, ino, [&]() -> Result<> {
     const std::string_view wanted = name;
     if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
     CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
-    if (wanted == kErrorXattr && !view.error.empty()) {
-      reply_sized(request, view.error, size);
-      return {};
-    }
-    for (const Xattr& xattr : *view.stored) {
-      if (xattr.name != wanted) continue;
-      reply_sized(request, xattr.value, size);
-      return {};
+    for (const std::vector<Xattr>* list : {&view.live, view.stored.get()}) {
+      for (const Xattr& xattr : *list) {
+        if (xattr.name != wanted) continue;
+        reply_sized(request, xattr.value, size);
+        return {};
+      }
     }
     return std::unexpected(Error{ENODATA, {}});
   });
@@ -199,7 +195,7 @@ void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
     std::string names;
-    if (!view.error.empty()) names = std::string(kErrorXattr) + '\0';
+    for (const Xattr& xattr : view.live) names += xattr.name + '\0';
     for (const Xattr& xattr : *view.stored) {
       if (names.size() + xattr.name.size() + 1 > kMaxXattrList) {
         log::warning("inode {}: only some of its {} attributes fit into an xattr list; .zattrs has them all", ino,

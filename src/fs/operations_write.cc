@@ -1,6 +1,8 @@
 // The requests that change something. See operations.cc.
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
+
 #include <cstdio>
 
 #include "base/log.h"
@@ -10,9 +12,14 @@
 namespace codecfs::fs {
 namespace {
 
+/// Whether the user has given up what the request asks for. While it is not answered.
+Cancelled given_up(fuse_req_t request) {
+  return [request] { return fuse_req_interrupted(request) != 0; };
+}
+
 void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode));
+    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, given_up(request)));
     fuse_entry_param entry = entry_of(created.status);
     Mount& mount = mount_of(request);
     mount.tree.looked_up(entry.ino);
@@ -27,8 +34,9 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 
 void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const size_t written,
-                   tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size))));
+    CODECFS_ASSIGN(
+        const size_t written,
+        tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size)), given_up(request)));
     // Through the number that it had before it became a chunk: the chunk's own has pages too.
     if (file_of(info)->scratch != 0)
       if (const auto chunk = tree_of(request).became(ino)) mount_of(request).notices.content_changed(*chunk, false);
@@ -39,7 +47,7 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
 
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).flush(*file_of(info)));
+    CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
     fuse_reply_err(request, 0);
     return {};
   });
@@ -47,7 +55,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 
 void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).sync(*file_of(info)));
+    CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
     fuse_reply_err(request, 0);
     return {};
   });
@@ -72,7 +80,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
       change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
       change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
-    CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change));
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change, given_up(request)));
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
     if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
       mount_of(request).notices.content_changed(status.st_ino, true);
@@ -97,12 +105,8 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
                unsigned flags) {
   answer(request, parent, [&]() -> Result<> {
     if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
-    Mount& mount = mount_of(request);
-    CODECFS_ASSIGN(const std::optional<Ino> changed,
-                   mount.tree.rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0));
-    if (changed) mount.notices.content_changed(*changed, true);
-    // The kernel moves the inode to the new name; with us a chunk keeps its own.
-    mount.notices.name_changed(to_parent, to_name);
+    CODECFS_TRY(
+        tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request)));
     fuse_reply_err(request, 0);
     return {};
   });
@@ -119,33 +123,68 @@ void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets
 }
 
 void refuse(fuse_req_t request, fuse_ino_t ino, const char* what) {
-  answer(request, ino, [&]() -> Result<> { return fail(EPERM, "{} is not possible in this version", what); });
+  answer(request, ino, [&]() -> Result<> { return fail(EPERM, "{} is not possible here", what); });
 }
 
-void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char*, mode_t) {
-  refuse(request, parent, "making groups and variables");
+void reply_made(fuse_req_t request, const struct stat& status) {
+  const fuse_entry_param entry = entry_of(status);
+  tree_of(request).looked_up(entry.ino);
+  fuse_reply_entry(request, &entry);
 }
-void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t) {
-  refuse(request, parent, "making special files");
+
+void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_directory(parent, name));
+    reply_made(request, status);
+    return {};
+  });
 }
-void op_symlink(fuse_req_t request, const char*, fuse_ino_t parent, const char*) {
-  refuse(request, parent, "making links");
+
+void op_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_link(parent, name, target));
+    reply_made(request, status);
+    return {};
+  });
 }
-void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
-  refuse(request, parent, "making links");
-}
-void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char*) {
-  refuse(request, parent, "removing groups and variables");
-}
-void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int) {
-  if (ino != kRootIno || name != kFarewellXattr) return refuse(request, ino, "changing attributes");
-  answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(mount_of(request).farewell.listen_to({value, size}));
+
+void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).remove_directory(parent, name));
     fuse_reply_err(request, 0);
     return {};
   });
 }
-void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char*) { refuse(request, ino, "changing attributes"); }
+
+void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t) {
+  refuse(request, parent, "making special files");
+}
+void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
+  refuse(request, parent, "making hard links");
+}
+
+void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
+  answer(request, ino, [&]() -> Result<> {
+    if (ino == kRootIno && name == kFarewellXattr) {
+      CODECFS_TRY(mount_of(request).farewell.listen_to({value, size}));
+    } else {
+      const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
+                                   : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
+                                                                  : Tree::XattrMode::any;
+      CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
+    }
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).remove_xattr(ino, name, given_up(request)));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
 
 }  // namespace
 

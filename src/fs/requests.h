@@ -10,6 +10,8 @@ namespace codecfs::fs {
 
 // Everything changes through this mount, which tells the kernel of it, so it may believe what we said for a day.
 inline constexpr double kTimeout = 86400;  // seconds
+// But for symlinks: a removed object's other name becomes the object itself.
+inline constexpr double kLinkTimeout = 1;
 
 inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
 inline Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
@@ -38,7 +40,7 @@ inline fuse_entry_param entry_of(const struct stat& status) {
   fuse_entry_param entry{};
   entry.ino = status.st_ino;
   entry.attr = status;
-  entry.attr_timeout = entry.entry_timeout = kTimeout;
+  entry.attr_timeout = entry.entry_timeout = S_ISLNK(status.st_mode) ? kLinkTimeout : kTimeout;
   return entry;
 }
 

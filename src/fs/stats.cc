@@ -24,6 +24,7 @@ std::string Stats::print() const {
   line("dirty_bytes", dirty_bytes);
   line("chunks_encoded", chunks_encoded);
   line("bytes_encoded", bytes_encoded);
+  line("variables_recoded", variables_recoded);
   line("commits", commits);
   line("errors", errors);
   return text;

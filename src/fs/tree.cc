@@ -64,6 +64,24 @@ Result<Place> Tree::place_of(Ino ino) const {
   return chunk ? nodes_.at(*chunk) : place;
 }
 
+Tree::DirectoryState Tree::state_of(Ino directory) const {
+  const std::lock_guard lock(states_mutex_);
+  const auto found = states_.find(directory);
+  return found == states_.end() ? DirectoryState() : found->second;
+}
+
+void Tree::forget_state(Ino directory) {
+  const std::lock_guard lock(states_mutex_);
+  states_.erase(directory);
+  unlinked_.erase(directory);
+}
+
+bool Tree::is_unlinked(Ino directory, uint64_t number) const {
+  const std::lock_guard lock(states_mutex_);
+  const auto found = unlinked_.find(directory);
+  return found != unlinked_.end() && found->second.contains(number);
+}
+
 void Tree::note_error(Ino ino, const Error& error) {
   if (error.reason.empty()) return;
   ++stats_.errors;
@@ -99,8 +117,7 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Place place, place_of(parent));
   const Node& node = *place.node;
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", node.path);
-  for (const NamedFile& file : files_of(node.kind))
-    if (file.name == name) return metadata_attributes(node, file.kind);
+  if (const std::optional<FileKind> file = metadata_named(node, name)) return metadata_attributes(node, *file);
   if (node.kind == NodeKind::control) return not_there();
   if (parent == kRootIno && name == ".codecfs") return attributes(nodes_.control().ino());
 
@@ -108,12 +125,27 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     const std::optional<uint64_t> number = view->facts->grid.number_of(name);
     if (number) return chunk_attributes(node, *view, *number);
-    const std::optional<Ino> scratch = scratch_.find(node.ino(), name);
-    if (!scratch) return not_there();
-    return attributes(*scratch);
   }
+  if (const std::optional<Ino> scratch = scratch_.find(node.ino(), name)) return attributes(*scratch);
+  if (node.kind == NodeKind::variable) return not_there();
   CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
   return entry_attributes(node, entry);
+}
+
+bool Tree::remembers_absence(Ino parent, std::string_view name) const {
+  if (read_only_) return true;
+  const Result<Place> place = nodes_.at(parent);
+  if (!place || metadata_named(*place->node, name)) return false;
+  // A chunk may come into being with a .zarray or another shape, and be shown without being written.
+  const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
+  return !like_chunk || (place->node->kind == NodeKind::variable && !state_of(parent).fresh);
+}
+
+std::optional<FileKind> Tree::metadata_named(const Node& node, std::string_view name) {
+  for (const NamedFile& file : files_of(node.kind))
+    if (file.name == name) return file.kind;
+  if (node.kind == NodeKind::group && name == ".zarray") return FileKind::zarray;
+  return std::nullopt;
 }
 
 Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entry) {
@@ -149,6 +181,9 @@ Result<std::string> Tree::link_target(Ino ino) {
 
 Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
+  if (const std::shared_ptr<Draft> draft = drafts_.find(node.ino(file)))
+    return make_attributes(node.ino(file), S_IFREG, draft->size());
+  if (state_of(node.ino()).hidden.contains(file)) return not_there();
   CODECFS_ASSIGN(const Text text, text_of(node, file));
   return make_attributes(node.ino(file), S_IFREG, text->size());
 }
@@ -162,9 +197,11 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView&
     return status;
   }
   // Whatever the source has in its place: a name that was removed is gone.
-  if (write_back_.removed(ino)) return not_there();
+  const DirectoryState state = state_of(node.ino());
+  if (write_back_.removed(ino) || is_unlinked(node.ino(), number)) return not_there();
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
-  if (!info.stored && !view.shows_absent_chunks()) return not_there();
+  const bool shows_absent = view.shows_absent_chunks() && !state.fresh && !is_condemned(node, state);
+  if (!info.stored && !shows_absent) return not_there();
 
   uint64_t size = 0;
   if (variable.chunk_bytes) {
@@ -188,12 +225,13 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
   switch (file) {
     case FileKind::filters: return std::make_shared<const std::string>(filters::filter_table());
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
-    case FileKind::stats: return std::make_shared<const std::string>(stats_.print());
+    case FileKind::stats: return std::make_shared<const std::string>(stats_text());
     case FileKind::zgroup: return Dataset::zgroup();
     case FileKind::zmetadata: return dataset_.zmetadata(node.object);
     default: break;
   }
-  if (node.kind == NodeKind::group) return dataset_.zattrs(node.object);
+  if (node.kind == NodeKind::group && file == FileKind::zattrs) return dataset_.zattrs(node.object);
+  if (node.kind != NodeKind::variable) return not_there();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   switch (file) {
     case FileKind::zarray: return view->zarray;
@@ -204,6 +242,22 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
       return not_there();  // _Codecs tells the chain; no spec can
     default: return not_there();
   }
+}
+
+std::string Tree::stats_text() {
+  std::string text = stats_.print();
+  uint64_t done = 0;
+  uint64_t total = 0;
+  {
+    const std::lock_guard lock(states_mutex_);
+    for (const auto& [variable, progress] : recoding_) {
+      done += progress->done;
+      total += progress->total;
+    }
+  }
+  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", done, total,
+                      dataset_.source().reclaimable_bytes());
+  return text;
 }
 
 Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool truncate) {
@@ -220,7 +274,13 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     return file;
   }
   if (place.file != FileKind::chunk) {
-    if (for_writing) return fail(EPERM, "{}: metadata cannot be written in this version", node.path);
+    if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
+    if (for_writing) {
+      const Result<Text> text = truncate ? Result<Text>(nullptr) : text_of(node, place.file);
+      file->draft = drafts_.open(ino, text && *text ? **text : "");
+      if (truncate) CODECFS_TRY(file->draft->resize(0));
+      return file;
+    }
     CODECFS_ASSIGN(file->text, text_of(node, place.file));
     file->live = node.kind == NodeKind::control;
     return file;
@@ -252,6 +312,10 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     return Slice{bytes, std::move(owner)};
   };
   if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
+  if (file.draft) {
+    const auto text = std::make_shared<const std::string>(file.draft->text());
+    return part(std::as_bytes(std::span(*text)), text);
+  }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) {
     CODECFS_ASSIGN(std::string bytes, scratch_.read(file.scratch, static_cast<uint64_t>(offset), size));
@@ -289,20 +353,32 @@ Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
   return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
-std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
-  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
-  if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
-  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(node.path));
-  if (!chain) return std::nullopt;
-  if (dataset_.source().chains_for_numcodecs() && filters::shuffle_goes_first(*chain, variable.type.size)) {
-    std::swap((*chain)[0], (*chain)[1]);
+std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,
+                                        std::string_view path) {
+  chain = filters::arrange_chain(std::move(chain));
+  if (dataset_.source().chains_for_numcodecs() && filters::shuffle_goes_first(chain, variable.type.size)) {
+    std::swap(chain[0], chain[1]);
     std::call_once(told_placement_, [&] {
       log::info(
           "{}: shuffle is placed before fletcher32, as numcodecs cannot read the netCDF order with elements of {} "
           "bytes (so for all such variables of this mount)",
-          node.path, variable.type.size);
+          path, variable.type.size);
     });
   }
+  return chain;
+}
+
+std::optional<std::vector<FilterStage>> Tree::chain_of_rules(const Node& node, const Variable& variable) {
+  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
+  if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
+  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(node.path));
+  if (!chain) return std::nullopt;
+  return arranged(*std::move(chain), variable, node.path);
+}
+
+std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
+  const std::optional<std::vector<FilterStage>> chain = chain_of_rules(node, variable);
+  if (!chain) return std::nullopt;
   const Result<std::string> spec = filters::print_filter_spec(*chain);
   if (!spec) return std::nullopt;
   return spec->empty() ? "none" : *spec;
@@ -327,23 +403,31 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
-    return group_xattrs(attributes);
+    return group_xattrs(attributes, state_of(node.ino()).filter);
   }
   return std::vector<Xattr>();
 }
 
 Result<XattrView> Tree::xattrs(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
+  const uint64_t changes = dataset_.changes();
   XattrView view{xattrs_.get(ino), {}};
   if (!view.stored) {
     Result<std::vector<Xattr>> made = make_xattrs(place);
     if (!made) note_error(ino, made.error());
     view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
     if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored);
+    if (dataset_.changes() != changes) xattrs_.erase(ino);
+  }
+  if (place.file == FileKind::itself && place.node->kind == NodeKind::variable) {
+    const std::lock_guard lock(states_mutex_);
+    if (const auto found = recoding_.find(place.node->object); found != recoding_.end())
+      view.live.push_back(
+          {"user._Progress", fmt::format("{}/{} chunks", found->second->done.load(), found->second->total.load())});
   }
   const std::lock_guard lock(errors_mutex_);
   if (const auto found = errors_.find(ino); found != errors_.end())
-    view.error = found->second.substr(0, kMaxXattrValue);
+    view.live.push_back({"user._Error", found->second.substr(0, kMaxXattrValue)});
   return view;
 }
 

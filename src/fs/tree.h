@@ -10,14 +10,18 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "filters/filter_rules.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
+#include "fs/drafts.h"
 #include "fs/nodes.h"
 #include "fs/scratch_files.h"
 #include "fs/stats.h"
@@ -26,9 +30,10 @@
 
 namespace codecfs::fs {
 
-/// An open file: text that was made at open, a chunk, or a scratch file.
+/// An open file: text that was made at open, a metadata file that is being written, a chunk, or a scratch file.
 struct OpenFile {
-  Text text;          // null for a chunk
+  Text text;  // null for a chunk
+  std::shared_ptr<Draft> draft;
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
   ChunkPlace chunk;   // its variable is null for what is no chunk
   Ino scratch = 0;    // of a scratch file, which may become a chunk while it is open
@@ -60,7 +65,17 @@ struct Slice {
 
 struct XattrView {
   std::shared_ptr<const std::vector<Xattr>> stored;
-  std::string error;  // value of user._Error; empty where there is none
+  std::vector<Xattr> live;  // user._Error and user._Progress, where there is one
+};
+
+/// Asked now and then in what may take long; true: the user does not want it any more.
+using Cancelled = std::function<bool()>;
+
+/// What the kernel is to forget, as it changed without its knowledge.
+struct KernelView {
+  std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
+  std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
+  std::function<void(Ino parent, std::string name)> name_changed = [](Ino, std::string) {};
 };
 
 class Tree {
@@ -73,9 +88,13 @@ class Tree {
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
+  /// Before the first request.
+  void set_kernel(KernelView kernel) { kernel_ = std::move(kernel); }
 
   /// ENOENT for a name that is not there, which is no failure; and the backend's errors.
   Result<struct stat> lookup(Ino parent, std::string_view name);
+  /// Whether a name that is not there comes into being only by requests that the kernel sees.
+  [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name) const;
   Result<struct stat> attributes(Ino ino);
   Result<std::string> link_target(Ino ino);
 
@@ -86,17 +105,19 @@ class Tree {
   Result<std::unique_ptr<OpenFile>> open(Ino ino, bool for_writing, bool truncate);
   Result<Slice> read(const OpenFile& file, off_t offset, size_t size);
 
-  /// Writing: tree_write.cc. Errors beside those of WriteBack: EPERM for what this version does not change, EROFS.
+  /// Writing files: tree_write.cc. Errors beside those of WriteBack: EROFS, and EPERM for what cannot be changed. What
+  /// `cancelled` ends is EINTR, and nothing has changed.
   struct Created {
     struct stat status;
     std::unique_ptr<OpenFile> file;
   };
-  Result<Created> create(Ino parent, std::string_view name, mode_t permissions);
-  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes);
-  Result<> flush(const OpenFile& file);
+  Result<Created> create(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled = {});
+  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes, const Cancelled& cancelled = {});
+  /// close(2): a metadata file that was written is done as it says.
+  Result<> flush(const OpenFile& file, const Cancelled& cancelled = {});
   /// True where the length of the file changes with it: what the kernel knows of the inode is to be forgotten.
   bool close(const OpenFile& file);
-  Result<> sync(const OpenFile& file);
+  Result<> sync(const OpenFile& file, const Cancelled& cancelled = {});
   Result<> sync_all();
   /// chmod, chown, truncate, utimens: what is not set in `to_set` (FUSE_SET_ATTR_*) is left alone.
   struct Change {
@@ -107,12 +128,21 @@ class Tree {
     std::optional<timespec> accessed;
     std::optional<timespec> modified;
   };
-  Result<struct stat> change(Ino ino, const Change& change);
+  Result<struct stat> change(Ino ino, const Change& change, const Cancelled& cancelled = {});
   Result<> unlink(Ino parent, std::string_view name);
-  /// Of scratch files only (EXDEV for a chunk). Gives the inode whose pages and attributes the kernel must forget: that
-  /// of the chunk that has new content.
-  Result<std::optional<Ino>> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name,
-                                    bool replace);
+  /// EXDEV for chunks and metadata files, which mv then copies.
+  Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
+                  const Cancelled& cancelled = {});
+
+  /// Changing the tree: tree_change.cc.
+  Result<struct stat> make_directory(Ino parent, std::string_view name);
+  Result<> remove_directory(Ino parent, std::string_view name);
+  Result<struct stat> make_link(Ino parent, std::string_view name, std::string_view target);
+  enum class XattrMode { any, create, replace };  // create: EEXIST; replace: ENODATA
+  Result<> set_xattr(Ino ino, std::string_view name, std::string_view value, XattrMode mode,
+                     const Cancelled& cancelled = {});
+  Result<> remove_xattr(Ino ino, std::string_view name, const Cancelled& cancelled = {});
+
   void forgotten(Ino ino, uint64_t lookups) { scratch_.forgotten(ino, lookups); }
   void looked_up(Ino ino) { scratch_.looked_up(ino); }
   /// The chunk that a scratch file has become.
@@ -135,12 +165,36 @@ class Tree {
   void note_error(Ino ino, const Error& error);
 
  private:
+  /// What a directory has in this mount beside what its source tells.
+  struct DirectoryState {
+    bool fresh = false;                 // made in this mount, and not listed yet: nothing is shown that was not written
+    std::set<FileKind> hidden;          // metadata files that are not shown: not written yet, or removed
+    bool rule_applied = false;          // the mount's filter rules have had their say
+    std::optional<std::string> filter;  // of a group: the spec of new variables, as it was given
+    std::vector<FilterStage> chain;     // the same
+    std::optional<std::vector<std::string>> dimensions;  // of a group: names that came before the .zarray
+  };
+  [[nodiscard]] DirectoryState state_of(Ino directory) const;
+  template <class Change>
+  void change_state(Ino directory, Change change) {
+    const std::lock_guard lock(states_mutex_);
+    change(states_[directory]);
+  }
+  void forget_state(Ino directory);
+  /// Whether a chunk was removed after the variable's .zarray.
+  [[nodiscard]] bool is_unlinked(Ino directory, uint64_t number) const;
+  /// A variable whose .zarray was removed.
+  static bool is_condemned(const Node& node, const DirectoryState& state) {
+    return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
+  }
+
   Result<struct stat> entry_attributes(const Node& parent, const Entry& entry);
   Result<struct stat> metadata_attributes(const Node& node, FileKind file);
   Result<struct stat> chunk_attributes(const Node& node, const VariableView& view, uint64_t number);
   [[nodiscard]] struct stat make_attributes(Ino ino, mode_t type, uint64_t size) const;
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
+  [[nodiscard]] std::string stats_text();
   /// The chunk as the source has it, or its fill where that is what readers see.
   Result<ChunkPtr> decoded(const ChunkPlace& chunk);
   /// The same as a writer needs it: always fill where it is not stored.
@@ -149,14 +203,43 @@ class Tree {
   /// A name in a variable's directory that is that of a chunk: none for other names. EINVAL for one outside of the
   /// grid.
   Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
-  Result<const Node*> variable_directory(Ino ino);
+  Result<const Node*> changeable_directory(Ino ino);
+  /// A metadata file in the directory, whether it is shown or not; also one that would make it a variable.
+  static std::optional<FileKind> metadata_named(const Node& node, std::string_view name);
+  Result<Created> create_metadata(const Node& node, FileKind file);
   /// The chunk that an open file is, or has become; its variable is null for what is none.
   Result<ChunkPlace> chunk_of(const OpenFile& file);
   void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
   void apply_times(struct stat& status) const;
-  /// user._FilterOut: what the filter rules make of a variable, "none" for no filters; nothing where no rule applies.
+  /// What the filter rules make of a variable; nothing where no rule applies.
+  [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const Node& node, const Variable& variable);
+  /// user._FilterOut: the same as a spec, "none" for no filters.
   [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
-  Result<ChunkPtr> fill_chunk(const VariableView& view, ChunkKey key);
+  /// netCDF's order for a chain that a user wrote, or numcodecs' where that differs.
+  [[nodiscard]] std::vector<FilterStage> arranged(std::vector<FilterStage> chain, const Variable& variable,
+                                                  std::string_view path);
+
+  // tree_change.cc:
+  Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
+  Result<> apply_zattrs(const Node& node, std::string_view text);
+  Result<> apply_zarray(const Node& node, std::string_view text, const Cancelled& cancelled);
+  Result<> make_variable(const Node& group, Variable variable);
+  Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
+  Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);
+  void adopt_spooled(const Node& variable);
+  Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+  Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
+  Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
+  Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
+  Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
+  Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled);
+  /// Before a chunk is changed for the first time.
+  Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
+  Result<> may_remove_variable(const Node& node);
+  Result<> move_entry(const Node& from, std::string_view name, const Node& to, std::string_view to_name);
+  /// Everybody is to see the new metadata of an object.
+  void metadata_changed(const Node& node, bool wait = true);
+
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
@@ -170,6 +253,16 @@ class Tree {
   const filters::FilterRules rules_;
   const bool read_only_;
   mutable ScratchFiles scratch_;
+  Drafts drafts_;
+  KernelView kernel_;
+
+  // Who removes or moves something has it alone; before all other locks.
+  std::shared_mutex layout_;
+
+  mutable std::mutex states_mutex_;
+  std::unordered_map<Ino, DirectoryState> states_;                  // guarded by states_mutex_
+  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // chunks of directories; guarded by states_mutex_
+  std::map<ObjectId, const Progress*> recoding_;  // variables that get another chain now; guarded by states_mutex_
   std::once_flag told_placement_;
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for

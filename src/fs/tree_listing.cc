@@ -2,8 +2,7 @@
 //
 // A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's
 // chunks, however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a
-// group or chunk number n of a variable; the scratch files
-// in a variable's directory come behind all of its chunks.
+// group or chunk number n of a variable; the scratch files come behind all of these.
 
 #include <optional>
 #include <set>
@@ -27,6 +26,12 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   const Node& node = *place.node;
   if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
     return fail(ENOTDIR, "{}: not a directory", node.path);
+  // From now on everything is shown that there is.
+  if (state_of(node.ino()).fresh)
+    change_state(node.ino(), [](DirectoryState& state) {
+      state.fresh = false;
+      state.hidden.clear();
+    });
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group) {
@@ -45,12 +50,14 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
     if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
   }
 
+  const DirectoryState state = state_of(node.ino());
   const std::span<const NamedFile> files = files_of(node.kind);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);
     if (index >= files.size()) break;
     const FileKind kind = files[index].kind;
     if (kind == FileKind::filter && !directory.variable->filter) continue;
+    if (state.hidden.contains(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
     // .zmetadata takes the reading of everything: its size is told when it is looked up. Control files have none.
     if (kind != FileKind::zmetadata && node.kind != NodeKind::control)
@@ -71,7 +78,7 @@ Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::funct
                              [&] { return entry_attributes(node, entry); }};
     if (!take(item)) return {};
   }
-  return {};
+  return read_scratch(directory, std::max(static_cast<uint64_t>(from - kFirstEntry), kFirstScratch), take);
 }
 
 Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
@@ -79,7 +86,8 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
   const ChunkGrid& grid = view.facts->grid;
-  const bool all = view.shows_absent_chunks();
+  const DirectoryState state = state_of(node.ino());
+  const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
   const auto tell = [&](uint64_t number) {
     DirectoryItem item{grid.name_of(number), kFirstEntry + static_cast<off_t>(number) + 1, S_IFREG, 0, {}};
     if (view.facts->chunk_bytes) item.attributes = [&, number] { return chunk_attributes(node, view, number); };
@@ -89,7 +97,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const WriteBack::Changes changes = write_back_.changes(node.object);
   if (all) {
     for (; from < grid.count(); ++from)
-      if (!changes.removed.contains(from) && !tell(from)) return {};
+      if (!changes.removed.contains(from) && !is_unlinked(node.ino(), from) && !tell(from)) return {};
     return read_scratch(directory, kFirstScratch, take);
   }
   for (bool more = true; more;) {
@@ -100,7 +108,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     std::set<uint64_t> names(numbers.begin(), numbers.end());
     names.insert(changes.written.lower_bound(from), changes.written.upper_bound(last));
     for (const uint64_t number : names)
-      if (!changes.removed.contains(number) && !tell(number)) return {};
+      if (!changes.removed.contains(number) && !is_unlinked(node.ino(), number) && !tell(number)) return {};
     from = last + 1;
   }
   return read_scratch(directory, kFirstScratch, take);

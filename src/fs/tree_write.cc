@@ -1,5 +1,5 @@
-// What changes the tree: chunks are written, created, removed, renamed over; other files in a variable's directory are
-// scratch files. Groups, variables and metadata cannot be changed in this version.
+// Writing files: chunks are written, created, removed, renamed over; metadata files are drafts until they are closed
+// (tree_change.cc does what they say); all other files are scratch files.
 
 #include "base/log.h"
 #include "fs/clock.h"
@@ -13,20 +13,23 @@ bool looks_like_chunk(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789.") == name.npos && name[0] != '.' && name.back() != '.';
 }
 
-std::unexpected<Error> not_in_this_version(std::string_view path, std::string_view name) {
-  return fail(EPERM, "{}/{}: only chunks can be written in this version", path, name);
+/// Files of netCDF-C's own that say nothing new.
+bool is_nczarr_file(std::string_view name) {
+  return name == ".nczarr" || name == ".nczgroup" || name == ".nczarray" || name == ".nczvar" || name == ".nczattr";
 }
 
 }  // namespace
 
-Result<const Node*> Tree::variable_directory(Ino ino) {
+Result<const Node*> Tree::changeable_directory(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", place.node->path);
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
+  if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: is only read", place.node->path);
   return place.node;
 }
 
 Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::string_view name) {
+  if (node.kind != NodeKind::variable) return std::optional<ChunkPlace>();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   const ChunkGrid& grid = view->facts->grid;
   const std::optional<uint64_t> number = grid.number_of(name);
@@ -40,23 +43,33 @@ Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::strin
   return std::optional<ChunkPlace>();
 }
 
-Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t permissions) {
+Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
+  if (!state_of(node.ino()).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
+    return fail(EEXIST, "{}: exists", node.path);
+  Created created;
+  created.file = std::make_unique<OpenFile>();
+  created.file->writer = true;
+  created.file->draft = drafts_.open(node.ino(file), "");
+  created.status = make_attributes(node.ino(file), S_IFREG, created.file->draft->size());
+  return created;
+}
+
+Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled) {
   ++stats_.opens;
-  CODECFS_ASSIGN(const Node* node, variable_directory(parent));
-  if (node->kind != NodeKind::variable) return not_in_this_version(node->path, name);
-  for (const NamedFile& file : files_of(node->kind))
-    if (file.name == name) return fail(EEXIST, "{}/{}: exists", node->path, name);
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
+  if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
   if (!chunk) {
-    CODECFS_TRY(dataset_.source().variable_writable(node->object));
+    if (node->kind == NodeKind::variable) CODECFS_TRY(dataset_.source().variable_writable(node->object));
     CODECFS_ASSIGN(const Ino ino, scratch_.create(node->ino(), name, permissions));
     created.file->scratch = ino;
     CODECFS_ASSIGN(created.status, attributes(ino));
     return created;
   }
+  CODECFS_TRY(apply_rules(*chunk, cancelled));
   CODECFS_TRY(write_back_.resize(*chunk, 0));
   write_back_.open_writer(chunk->key);
   touch(chunk->key, {}, now());
@@ -71,10 +84,14 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
 }
 
 Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
-  if (file.scratch == 0) return file.chunk;
+  if (file.scratch == 0) {
+    // The variable may have been removed meanwhile, or have another shape.
+    if (file.chunk.variable != nullptr) CODECFS_TRY(nodes_.at(file.chunk.key));
+    return file.chunk;
+  }
   CODECFS_ASSIGN(const Place place, place_of(file.scratch));
   ChunkPlace chunk;
-  if (place.node->kind == NodeKind::scratch) return chunk;
+  if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return chunk;
   CODECFS_ASSIGN(chunk.variable, dataset_.variable(place.node->object));
   CODECFS_ASSIGN(chunk.key, nodes_.chunk_ino(*place.node, place.chunk, chunk.variable->facts->grid.count()));
   chunk.object = place.node->object;
@@ -82,19 +99,32 @@ Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
   return chunk;
 }
 
-Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes) {
+Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, const Cancelled& cancelled) {
+  if (file.draft) {
+    CODECFS_TRY(file.draft->write(static_cast<uint64_t>(offset), bytes));
+    return bytes.size();
+  }
   if (file.scratch != 0) {
     CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
     if (still) return bytes.size();
   }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
+  CODECFS_TRY(apply_rules(chunk, cancelled));
   CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes));
   touch(chunk.key, {}, now());
   return written;
 }
 
-Result<> Tree::flush(const OpenFile& file) {
+Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
+  if (file.draft) {
+    const std::optional<std::string> text = file.draft->take_change();
+    if (!text) return {};
+    const Result<> applied = apply(file.draft->ino(), *text, cancelled);
+    // What was written is now shown as the source has it, or not at all.
+    kernel_.content_changed(file.draft->ino(), true);
+    return applied;
+  }
   if (!file.writer) return {};
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return {};
@@ -102,17 +132,26 @@ Result<> Tree::flush(const OpenFile& file) {
 }
 
 bool Tree::close(const OpenFile& file) {
+  if (file.draft) {
+    if (const Result<> applied = flush(file); !applied)
+      log::error("told to nobody, as the file was closed before: {}", applied.error().reason);
+    return true;
+  }
   if (!file.writer) return false;
+  // Only who was opened as a chunk was counted as its writer.
+  const bool longer = file.scratch == 0 && write_back_.close_writer(file.chunk);
   const Result<ChunkPlace> chunk = chunk_of(file);
   if (!chunk || chunk->variable == nullptr) return false;
-  // Only who was opened as a chunk was counted as its writer.
-  const bool longer = file.scratch == 0 && write_back_.close_writer(*chunk);
   if (const Result<> flushed = write_back_.flush(*chunk); !flushed)
     log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
   return longer;
 }
 
-Result<> Tree::sync(const OpenFile& file) {
+Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
+  if (file.draft) {
+    CODECFS_TRY(flush(file, cancelled));
+    return write_back_.commit();
+  }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return {};  // scratch files are not stored anywhere
   return write_back_.sync(chunk);
@@ -120,7 +159,7 @@ Result<> Tree::sync(const OpenFile& file) {
 
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
 
-Result<struct stat> Tree::change(Ino ino, const Change& change) {
+Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled) {
   CODECFS_ASSIGN(struct stat status, attributes(ino));
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
@@ -135,11 +174,15 @@ Result<struct stat> Tree::change(Ino ino, const Change& change) {
     return fail(EPERM, "{}: the owner is that of the source", node.path);
   if (change.size && scratch) {
     CODECFS_TRY(scratch_.resize(ino, *change.size));
+  } else if (const std::shared_ptr<Draft> draft = drafts_.find(ino); change.size && draft) {
+    CODECFS_TRY(draft->resize(*change.size));
   } else if (change.size) {
-    if (place.file != FileKind::chunk) return fail(EPERM, "{}: metadata cannot be written in this version", node.path);
+    if (place.file != FileKind::chunk)
+      return fail(EINVAL, "{}: a part of a metadata file means nothing: write it as a whole", node.path);
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, place.chunk, view->facts->grid.count()));
     const ChunkPlace chunk{key, node.object, place.chunk, view};
+    CODECFS_TRY(apply_rules(chunk, cancelled));
     // truncate(2) without an open file is as short as open and close.
     write_back_.open_writer(key);
     const Result<> resized = write_back_.resize(chunk, *change.size);
@@ -160,55 +203,78 @@ void Tree::touch(Ino ino, std::optional<timespec> accessed, std::optional<timesp
 }
 
 Result<> Tree::unlink(Ino parent, std::string_view name) {
-  CODECFS_ASSIGN(const Node* node, variable_directory(parent));
-  if (node->kind != NodeKind::variable) return not_in_this_version(node->path, name);
-  for (const NamedFile& file : files_of(node->kind))
-    if (file.name == name) return not_in_this_version(node->path, name);
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
+  CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
+  if (const std::optional<FileKind> file = metadata_named(*node, name)) {
+    change_state(node->ino(), [&](DirectoryState& state) { state.hidden.insert(*file); });
+    return {};
+  }
   if (scratch_.find(node->ino(), name)) return scratch_.unlink(node->ino(), name);
+  if (node->kind == NodeKind::group) {
+    if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
+    const std::lock_guard alone(layout_);
+    CODECFS_ASSIGN(const Place link, nodes_.at(there.st_ino));
+    CODECFS_TRY(dataset_.source().remove(node->object, name));
+    nodes_.remove(*link.node);
+    write_back_.note_change();
+    metadata_changed(*node, false);
+    return {};
+  }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
-  CODECFS_TRY(chunk_attributes(*node, *chunk->variable, chunk->number));  // ENOENT where it is not there
+  // Without its .zarray it is about to be removed as a whole: then the chunks go with it, and until then nothing goes.
+  if (is_condemned(*node, state_of(node->ino()))) {
+    const std::lock_guard lock(states_mutex_);
+    unlinked_[node->ino()].insert(chunk->number);
+    return {};
+  }
   return write_back_.remove(*chunk);
 }
 
-Result<std::optional<Ino>> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name,
-                                        bool replace) {
-  CODECFS_ASSIGN(const Node* from, variable_directory(parent));
-  CODECFS_ASSIGN(const Node* to, variable_directory(to_parent));
-  if (from->kind != NodeKind::variable || to->kind != NodeKind::variable) return not_in_this_version(from->path, name);
-  for (const NamedFile& file : files_of(NodeKind::variable))
-    if (file.name == name || file.name == to_name) return not_in_this_version(from->path, name);
+Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
+                      const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Node* from, changeable_directory(parent));
+  CODECFS_ASSIGN(const Node* to, changeable_directory(to_parent));
   const std::optional<Ino> scratch = scratch_.find(from->ino(), name);
-  const bool from_chunk = !scratch && lookup(parent, name);
-  CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_named(*to, to_name));
-  if (!replace) {
-    const Result<struct stat> there = lookup(to->ino(), to_name);
-    if (there) return fail(EEXIST, "{}/{}: exists", to->path, to_name);
-  }
-  if (scratch && !target) {
-    CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
-    return std::optional<Ino>();
-  }
   if (!scratch) {
-    if (!from_chunk) return std::unexpected(Error{ENOENT, {}});
-    // The kernel would go on taking the chunk's inode for the new name. mv copies where it hears this.
-    return fail(EXDEV, "{}/{}: a chunk cannot be renamed; copy it and remove it", from->path, name);
+    CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
+    // The kernel would go on taking the file's inode for the new name. mv copies where it hears this.
+    if (S_ISREG(there.st_mode))
+      return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", from->path, name);
+    return move_entry(*from, name, *to, to_name);
+  }
+  const std::optional<FileKind> metadata = metadata_named(*to, to_name);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_named(*to, to_name));
+  if (const Result<struct stat> there = lookup(to->ino(), to_name)) {
+    if (!replace) return fail(EEXIST, "{}/{}: exists", to->path, to_name);
+    if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", to->path, to_name);
+  }
+  if (!metadata && !target) {
+    CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
+    kernel_.name_changed(to_parent, std::string(to_name));
+    return {};
   }
   // Writers of the file wait until it is the chunk.
   CODECFS_ASSIGN(const std::string content, scratch_.seal(from->ino(), name));
-  if (const Result<> replaced = write_back_.replace(*target, std::as_bytes(std::span(content))); !replaced) {
+  Result<> replaced = metadata ? apply(to->ino(*metadata), content, cancelled) : apply_rules(*target, cancelled);
+  if (replaced && target) replaced = write_back_.replace(*target, std::as_bytes(std::span(content)));
+  if (!replaced) {
     scratch_.unseal(from->ino(), name);
-    return std::unexpected(replaced.error());
+    return replaced;
   }
+  const Ino changed = metadata ? to->ino(*metadata) : target->key;
   Times times{{}, now()};
   {
     const std::lock_guard lock(times_mutex_);
     if (const auto found = times_.find(*scratch); found != times_.end()) times = found->second;
     times_.erase(*scratch);
   }
-  touch(target->key, times.accessed, times.modified ? times.modified : now());
-  scratch_.become(from->ino(), name, target->key);
-  return std::optional(target->key);
+  touch(changed, times.accessed, times.modified ? times.modified : now());
+  scratch_.become(from->ino(), name, changed);
+  kernel_.content_changed(changed, true);
+  // The kernel moves the inode to the new name; with us the chunk keeps its own.
+  kernel_.name_changed(to_parent, std::string(to_name));
+  return {};
 }
 
 std::vector<std::string> Tree::paths_open_for_writing() {
@@ -223,9 +289,15 @@ std::vector<std::string> Tree::paths_open_for_writing() {
 }
 
 Result<> Tree::finish() {
-  for (const std::string& name : scratch_.names())
-    log::warning("{}: this file is no chunk, so it is not stored: it is lost with the mount", name);
-  return write_back_.finish();
+  std::vector<std::string> lost = scratch_.names();
+  std::erase_if(lost, [](const std::string& name) { return is_nczarr_file(name); });
+  for (const std::string& name : lost)
+    log::error("{}: this file is neither a chunk nor metadata, so it is not stored: it is lost with the mount", name);
+  CODECFS_TRY(write_back_.finish());
+  if (!lost.empty())
+    return fail(EIO, "{} file{} neither chunk nor metadata and not stored ({})", lost.size(),
+                lost.size() == 1 ? " was" : "s were", lost.front());
+  return {};
 }
 
 }  // namespace codecfs::fs

@@ -71,7 +71,7 @@ WriteBack::Changes WriteBack::changes(ObjectId variable) {
 
 WriteBack::EditPtr WriteBack::pin(const ChunkPlace& place) {
   std::unique_lock lock(mutex_);
-  progress_.wait(lock, [&] { return !removing_.contains(place.key); });
+  progress_.wait(lock, [&] { return !removing_.contains(place.key) && !paused_.contains(place.object); });
   EditPtr& edit = edits_[place.key];
   if (edit == nullptr) {
     edit = std::make_shared<Edit>();
@@ -207,7 +207,8 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
   start_threads();
   progress_.wait(lock, [&] {
     const EditPtr edit = edit_now();
-    return !removing_.contains(place.key) && (edit == nullptr || (!edit->storing && edit->pins == 0));
+    return !removing_.contains(place.key) && !paused_.contains(place.object) &&
+           (edit == nullptr || (!edit->storing && edit->pins == 0));
   });
   // From here on nobody changes the chunk or stores it.
   removing_.insert(place.key);
@@ -227,10 +228,86 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     cache_.drop(place.key);
     uncommitted_ = true;
     removed_[place.object].insert(place.number);
-    removed_keys_.insert(place.key);
+    removed_keys_.emplace(place.key, place.object);
   }
   progress_.notify_all();
   return removed;  // where it failed, what was changed is still to be stored
+}
+
+/// After it, no call is at work on an edit of the variable, and none begins.
+void WriteBack::stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable) {
+  start_threads();
+  progress_.wait(lock, [&] { return !paused_.contains(variable); });
+  paused_.insert(variable);
+  progress_.wait(lock, [&] {
+    return std::ranges::none_of(edits_, [&](const auto& item) {
+      const Edit& edit = *item.second;
+      return edit.place.object == variable && (edit.pins > 0 || removing_.contains(item.first));
+    });
+  });
+}
+
+void WriteBack::resume(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  paused_.erase(variable);
+  progress_.notify_all();
+}
+
+Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
+  std::unique_lock lock(mutex_);
+  stop_writers(lock, variable);
+  std::vector<EditPtr> edits;
+  bool open_in_part = false;
+  for (const auto& [key, edit] : edits_) {
+    if (edit->place.object != variable || !edit->dirty) continue;
+    open_in_part |= !edit->place.variable->facts->chunk_bytes && !edit->queued && writers_.contains(key);
+    edits.push_back(edit);
+  }
+  if (!open_in_part) std::ranges::for_each(edits, [&](const EditPtr& edit) { want(edit); });
+  lock.unlock();
+  Pause pause(*this, variable);  // from here on it ends with this
+  if (open_in_part) return fail(EBUSY, "a chunk of it is being written; close it first");
+  CODECFS_TRY(wait_until_stored(edits));
+  return pause;
+}
+
+WriteBack::Pause WriteBack::pause_without_storing(ObjectId variable) {
+  std::unique_lock lock(mutex_);
+  stop_writers(lock, variable);
+  progress_.wait(lock, [&] {
+    return std::ranges::none_of(
+        edits_, [&](const auto& item) { return item.second->place.object == variable && item.second->storing; });
+  });
+  return {*this, variable};
+}
+
+void WriteBack::forget(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = edits_.begin(); at != edits_.end();) {
+    const EditPtr edit = at->second;
+    if (edit->place.object != variable) {
+      ++at;
+      continue;
+    }
+    if (std::exchange(edit->wanted, false)) queue_.remove(edit);
+    charge(*edit, 0);
+    edit->dirty = edit->queued = false;
+    edit->tried_version = edit->stored_version = edit->version;
+    cache_.drop(at->first);
+    at = edits_.erase(at);
+  }
+  if (const auto found = removed_.find(variable); found != removed_.end()) {
+    removed_.erase(found);
+    std::erase_if(removed_keys_, [&](const auto& item) { return item.second == variable; });
+  }
+  errors_.erase(variable);
+  progress_.notify_all();
+}
+
+void WriteBack::note_change() {
+  const std::lock_guard lock(mutex_);
+  start_threads();
+  uncommitted_ = true;
 }
 
 void WriteBack::open_writer(ChunkKey key) {

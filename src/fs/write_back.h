@@ -24,6 +24,7 @@
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "fs/chunk_cache.h"
@@ -79,6 +80,33 @@ class WriteBack {
   /// Takes whole new content (what a rename over the chunk brings), padded with fill.
   Result<> replace(const ChunkPlace& place, Bytes bytes);
   Result<> remove(const ChunkPlace& place);
+
+  /// While it lives nobody writes the variable: who tries waits.
+  class Pause {
+   public:
+    Pause(WriteBack& owner, ObjectId variable) : owner_(&owner), variable_(variable) {}
+    Pause(Pause&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), variable_(other.variable_) {}
+    Pause& operator=(Pause&&) = delete;
+    ~Pause() {
+      if (owner_ != nullptr) owner_->resume(variable_);
+    }
+
+   private:
+    WriteBack* owner_;
+    ObjectId variable_;
+  };
+  /// Waits for another pause of the variable to be over, and stores what was written to it. What could not be stored;
+  /// EBUSY where a chunk is open of which a part makes no sense.
+  Result<Pause> pause(ObjectId variable);
+  /// The same where nothing of it is to be stored any more, as it is to be removed.
+  Pause pause_without_storing(ObjectId variable);
+  /// In a pause: its chunks are gone or have other numbers. What was written is dropped.
+  void forget(ObjectId variable);
+
+  /// The source was changed past this: there is something to commit.
+  void note_change();
+  /// Makes durable what is stored.
+  Result<> commit();
 
   /// A file was opened for writing.
   void open_writer(ChunkKey key);
@@ -139,7 +167,8 @@ class WriteBack {
   // Without it:
   void store(const EditPtr& edit);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits);
-  Result<> commit();
+  void stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable);
+  void resume(ObjectId variable);
 
   Dataset& dataset_;
   ChunkCache& cache_;
@@ -155,8 +184,9 @@ class WriteBack {
   std::unordered_map<ChunkKey, unsigned> writers_;
   std::list<EditPtr> queue_;  // wanted edits
   std::map<ObjectId, std::set<uint64_t>> removed_;
-  std::unordered_set<ChunkKey> removed_keys_;
+  std::unordered_map<ChunkKey, ObjectId> removed_keys_;
   std::unordered_set<ChunkKey> removing_;  // the source is removing them: not to be changed or stored
+  std::set<ObjectId> paused_;              // variables
   std::map<ObjectId, Error> errors_;       // not yet told
   uint64_t dirty_bytes_ = 0;
   bool uncommitted_ = false;

@@ -61,14 +61,28 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::optional
   add("_Codecs", without_newline(*view.codecs));
   if (filter_out) add("_FilterOut", *filter_out);
   if (!variable.type_text.empty()) add("_Type", variable.type_text);
+  if (!variable.max_shape.empty()) {
+    Json limits = Json::array();
+    for (const auto& limit : variable.max_shape) limits.push_back(limit ? Json(*limit) : Json());
+    add("_MaxShape", print_json(limits));
+  }
   add_attributes(variable.attributes, list);
   return list;
 }
 
-std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes) {
+std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes, const std::optional<std::string>& filter) {
   std::vector<Xattr> list;
+  if (filter) list.push_back({"user._Filter", *filter});
   add_attributes(attributes, list);
   return list;
+}
+
+bool is_special_xattr(std::string_view name) {
+  static constexpr std::string_view kSpecial[] = {
+      "_Filter",     "_Codecs",    "_Storage", "_ChunkSizes", "_Endianness", "_DeflateLevel", "_Shuffle",
+      "_Fletcher32", "_FilterOut", "_Type",    "_MaxShape",   "_Error",      "_Progress"};
+  constexpr std::string_view kPrefix = "user.";
+  return name.starts_with(kPrefix) && std::ranges::find(kSpecial, name.substr(kPrefix.size())) != std::end(kSpecial);
 }
 
 std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/source.h"
@@ -25,7 +26,12 @@ inline constexpr size_t kMaxXattrName = 255;
 /// Special ones first. Where an ordinary attribute has the name of a special one, the special one wins.
 /// `filter_out`: user._FilterOut, the chain that a mount rule gives the variable.
 std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::optional<std::string>& filter_out = {});
-std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes);
+/// `filter`: user._Filter, the chain that new variables below the group get.
+std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
+                                const std::optional<std::string>& filter = {});
 std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk);
+
+/// A name with "user." that is ours on a variable or group: no ordinary attribute can be changed by it.
+bool is_special_xattr(std::string_view name);
 
 }  // namespace codecfs::fs

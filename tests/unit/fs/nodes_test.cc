@@ -75,5 +75,59 @@ TEST(Nodes, RunsOutWithAnError) {
   EXPECT_LT(given, 64);
 }
 
+TEST(Nodes, AGroupThatBecomesAVariableKeepsItsNumber) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* group = *nodes.child(root, entry("v", EntryKind::group, 1));
+  const Node* variable = nodes.become_variable(*group, 2);
+  EXPECT_EQ(variable->ino(), group->ino());
+  EXPECT_EQ(nodes.at(group->ino())->node, variable);
+  EXPECT_EQ(*nodes.child(root, entry("v", EntryKind::variable, 2)), variable);
+}
+
+TEST(Nodes, WhatIsRemovedIsStaleAndItsNameIsFree) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
+  const Node* inner = *nodes.child(*group, entry("v", EntryKind::variable, 2));
+  const Node* other = *nodes.child(root, entry("gg", EntryKind::group, 3));
+  const Ino chunk = *nodes.chunk_ino(*inner, 7, 10);
+  nodes.remove(*group);
+  EXPECT_EQ(nodes.at(group->ino()).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(inner->ino()).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(chunk).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(other->ino())->node, other);
+  EXPECT_NE((*nodes.child(root, entry("g", EntryKind::group, 1)))->ino(), group->ino());
+}
+
+TEST(Nodes, WhatIsMovedKeepsItsNumbers) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
+  const Node* target = *nodes.child(root, entry("t", EntryKind::group, 3));
+  const Node* inner = *nodes.child(*group, entry("v", EntryKind::variable, 2));
+  const Ino chunk = *nodes.chunk_ino(*inner, 7, 10);
+  nodes.move(*group, *target, "h");
+  EXPECT_EQ(nodes.at(group->ino())->node->path, "/t/h");
+  EXPECT_EQ(nodes.at(group->ino())->node->parent, target->ino());
+  EXPECT_EQ(nodes.at(inner->ino())->node->path, "/t/h/v");
+  EXPECT_EQ(nodes.at(chunk)->node->path, "/t/h/v");
+  EXPECT_EQ((*nodes.child(*nodes.at(group->ino())->node, entry("v", EntryKind::variable, 2)))->ino(), inner->ino());
+}
+
+TEST(Nodes, ChunksThatAreNumberedAnewHaveOtherInodes) {
+  Nodes nodes(entry("", EntryKind::group));
+  const Node* v = *nodes.child(*nodes.at(kRootIno)->node, entry("v", EntryKind::variable, 1));
+  const Ino first = *nodes.chunk_ino(*v, 3, 10);
+  ASSERT_TRUE(nodes.renumber_chunks(*v, 20));
+  const Ino second = *nodes.chunk_ino(*v, 3, 20);
+  EXPECT_EQ(nodes.at(first).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(second)->chunk, 3);
+  EXPECT_EQ(nodes.at(second)->node, v);
+  ASSERT_TRUE(nodes.renumber_chunks(*v, 20));
+  EXPECT_EQ(nodes.at(second).error().code, ESTALE);
+  EXPECT_EQ(nodes.at(v->ino(FileKind::zarray))->file, FileKind::zarray);
+}
+
 }  // namespace
 }  // namespace codecfs::fs

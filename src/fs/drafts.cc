@@ -1,0 +1,55 @@
+#include "fs/drafts.h"
+
+#include <cstring>
+#include <utility>
+
+namespace codecfs::fs {
+
+std::string Draft::text() {
+  const std::lock_guard lock(mutex_);
+  return text_;
+}
+
+uint64_t Draft::size() {
+  const std::lock_guard lock(mutex_);
+  return text_.size();
+}
+
+Result<> Draft::write(uint64_t offset, Bytes bytes) {
+  if (offset > kMaxBytes || bytes.size() > kMaxBytes - offset)
+    return fail(EFBIG, "a metadata file can have {} bytes", kMaxBytes);
+  const std::lock_guard lock(mutex_);
+  if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
+  std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
+  changed_ = true;
+  return {};
+}
+
+Result<> Draft::resize(uint64_t size) {
+  if (size > kMaxBytes) return fail(EFBIG, "a metadata file can have {} bytes", kMaxBytes);
+  const std::lock_guard lock(mutex_);
+  text_.resize(size);
+  return {};
+}
+
+std::optional<std::string> Draft::take_change() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(changed_, false)) return std::nullopt;
+  return text_;
+}
+
+std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<Draft>& known = drafts_[ino];
+  std::shared_ptr<Draft> draft = known.lock();
+  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text);
+  return draft;
+}
+
+std::shared_ptr<Draft> Drafts::find(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  const auto found = drafts_.find(ino);
+  return found == drafts_.end() ? nullptr : found->second.lock();
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,54 @@
+#pragma once
+// Texts of metadata files while they are being written. A text means nothing until it is whole, so it is kept here from
+// open to close and then done as it says. All who have the file open for writing write the same text. Safe from all
+// threads.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "fs/nodes.h"
+
+namespace codecfs::fs {
+
+class Draft {
+ public:
+  static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+
+  Draft(Ino ino, std::string text) : ino_(ino), text_(std::move(text)) {}
+
+  /// Of the metadata file.
+  [[nodiscard]] Ino ino() const { return ino_; }
+  std::string text();
+  uint64_t size();
+  /// EFBIG.
+  Result<> write(uint64_t offset, Bytes bytes);
+  /// Cutting it is no change by itself: a shell cuts a file before it writes.
+  Result<> resize(uint64_t size);
+  /// The text, where it was written since this was last asked.
+  std::optional<std::string> take_change();
+
+ private:
+  const Ino ino_;
+  std::mutex mutex_;  // guards all below
+  std::string text_;
+  bool changed_ = false;
+};
+
+class Drafts {
+ public:
+  /// The draft of a file, which begins with `text` where nobody has it open.
+  std::shared_ptr<Draft> open(Ino ino, const std::string& text);
+  /// Null where nobody writes the file.
+  std::shared_ptr<Draft> find(Ino ino);
+
+ private:
+  std::mutex mutex_;  // guards drafts_
+  std::map<Ino, std::weak_ptr<Draft>> drafts_;
+};
+
+}  // namespace codecfs::fs
