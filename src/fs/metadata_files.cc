@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/zarr/metadata.h"
-#include "backends/zarr/nczarr.h"
+#include "backends/zarr_texts.h"
 
 namespace codecfs::fs {
 namespace {
@@ -89,8 +88,7 @@ Result<Variable> parse_zarray(std::string_view text) {
   if (const Json separator = member(json, "dimension_separator"); !separator.is_null() && separator != ".")
     return fail(EINVAL, ".zarray: \"dimension_separator\" is {}, but chunks are named with \".\" here",
                 print_json(separator));
-  CODECFS_ASSIGN(zarr::Array array, or_invalid(zarr::parse_array({std::string(text), {}, {}})));
-  Variable variable = std::move(array.variable);
+  CODECFS_ASSIGN(Variable variable, or_invalid(zarr_texts::parse_zarray(text)));
   if (!variable.filters.empty())
     return fail(
         EINVAL,
@@ -107,7 +105,7 @@ Result<Variable> parse_zarray(std::string_view text) {
 Result<WrittenAttributes> parse_zattrs(std::string_view text) {
   CODECFS_ASSIGN(Json json, parse_object(".zattrs", text));
   WrittenAttributes written;
-  if (const auto nczarr = zarr::parse_nczarr(Json(), json, Json())) written.dimensions = nczarr->dimensions;
+  written.dimensions = zarr_texts::nczarr_dimensions(json);
   if (const Json names = member(json, kDimensions); !names.is_null()) {
     const auto is_name = [](const Json& item) { return item.is_string(); };
     if (!names.is_array() || !std::ranges::all_of(names, is_name))
@@ -115,11 +113,11 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text) {
     written.dimensions = names.get<std::vector<std::string>>();
   }
   for (auto& [name, value] : json.get_ref<Json::object_t&>())
-    if (name != kDimensions && !zarr::is_nczarr_key(name)) written.attributes.push_back({name, std::move(value)});
+    if (name != kDimensions && !zarr_texts::is_nczarr_key(name)) written.attributes.push_back({name, std::move(value)});
   return written;
 }
 
-Result<> check_zgroup(std::string_view text) { return or_invalid(zarr::check_group(text)); }
+Result<> check_zgroup(std::string_view text) { return or_invalid(zarr_texts::check_zgroup(text)); }
 
 Json attribute_value(std::string_view value, const Json* now) {
   if (now != nullptr && now->is_string()) return std::string(value);
