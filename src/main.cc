@@ -27,6 +27,16 @@ int report(const codecfs::Error& error, int code) {
   return code;
 }
 
+/// Null where the command is another.
+Result<std::string> (*work_without_mount(Command::Kind kind))(const std::string& source) {
+  switch (kind) {
+    case Command::Kind::check_log: return codecfs::check_source;
+    case Command::Kind::recover: return codecfs::recover_source;
+    case Command::Kind::compact: return codecfs::compact_source;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -34,10 +44,8 @@ int main(int argc, char** argv) {
   if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::fs::run_umount_helper(argc, argv);
   const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
   if (!command) return report(command.error(), kUsage);
-  if (command->kind == Command::Kind::check_log || command->kind == Command::Kind::recover) {
-    const bool recover = command->kind == Command::Kind::recover;
-    const Result<std::string> told = recover ? codecfs::recover_source(command->options.source)
-                                             : codecfs::check_source(command->options.source);
+  if (const auto work = work_without_mount(command->kind)) {
+    const Result<std::string> told = work(command->options.source);
     if (!told) return report(told.error(), kMountFailed);
     std::printf("%s\n", told->c_str());
     return 0;

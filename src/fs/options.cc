@@ -58,6 +58,12 @@ const std::array kOwnOptions{
                   return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
                 return {};
               }},
+    OwnOption{"create=hdf5|zarr", "where there is no SOURCE yet, make an empty one",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value != "hdf5" && value != "zarr") return fail(EINVAL, "-o create={}: hdf5 or zarr", value);
+                options.create = value;
+                return {};
+              }},
     OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
               [](Options& options, const std::string& value) -> Result<> {
                 options.rules.push_back({"-o filter", value});
@@ -150,8 +156,8 @@ std::string option_help() {
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
       "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
       "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
-      "that a variable gets is shown as its attribute user._FilterOut. This version shows the chain, but does\n"
-      "not re-encode with it yet.\n"
+      "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"
+      "one is stored anew with it when it is first written to.\n"
       "\nUnmount with `umount MOUNTPOINT`, which waits until all is stored where umount.fuse.codecfs is installed,\n"
       "or `fusermount3 -u MOUNTPOINT`, which does not.\n";
   return text;
@@ -264,10 +270,14 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
       ->group("Mounting");
   std::string checked;
   std::string recovered;
+  std::string compacted;
   app.add_option("--check", checked, "tell whether changes of a mount that was killed wait in a log beside SOURCE")
       ->type_name("SOURCE")
       ->group("Without mounting");
   app.add_option("--recover", recovered, "bring them into SOURCE now; mounting does the same at the first change")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
+  app.add_option("--compact", compacted, "rewrite an HDF5 file without the space that changes have left unused in it")
       ->type_name("SOURCE")
       ->group("Without mounting");
   app.add_flag("-h,--help", help, "print this and exit")->group("Information");
@@ -283,9 +293,12 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     command.text = help ? app.help() + "\n" + option_help() : version_text();
     return command;
   }
-  if (!checked.empty() || !recovered.empty()) {
-    command.kind = checked.empty() ? Command::Kind::recover : Command::Kind::check_log;
-    options.source = checked.empty() ? recovered : checked;
+  for (const auto& [source, kind] :
+       {std::pair(checked, Command::Kind::check_log), std::pair(recovered, Command::Kind::recover),
+        std::pair(compacted, Command::Kind::compact)}) {
+    if (source.empty()) continue;
+    command.kind = kind;
+    options.source = source;
     return command;
   }
   if (options.source.empty() || options.mountpoint.empty())

@@ -24,6 +24,7 @@ struct Options {
   bool debug = false;                          // log every FUSE request
   uint64_t cache_bytes = uint64_t{64} << 20;   // -o cache=SIZE
   bool read_only = false;                      // -o ro
+  std::string create;                          // -o create=FORMAT: make the source where there is none
   uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
   unsigned commit_seconds = 5;                 // -o commit=SECONDS
   unsigned threads = 0;                        // -o threads=N, 0: as many as cores, at least 8
@@ -36,8 +37,8 @@ struct Options {
 
 /// What a command line asks for.
 struct Command {
-  enum class Kind { mount, check, print, check_log, recover } kind = Kind::mount;
-  Options options;   // of mount, and of check: all but the mount itself (mount -f); of check_log, recover: the source
+  enum class Kind { mount, check, print, check_log, recover, compact } kind = Kind::mount;
+  Options options;   // of mount, and of check: all but the mount itself (mount -f); of the last three: the source
   std::string text;  // of print: --help, --version
 };
 

@@ -159,6 +159,8 @@ class EndingSignals {
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
+  if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
+    CODECFS_TRY(create_source(options.source, options.create));
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   const std::string format = source->format();
   const Result<> writable = source->writable();
