@@ -11,6 +11,9 @@ namespace {
 
 constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
+/// Errors of renameat2 that say that the filesystem (or the kernel) does not know its flags.
+bool means_no_flags(int code) { return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP; }
+
 class RealFileIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -88,6 +91,37 @@ class RealFileIo : public FileIo {
     }
     return {};
   }
+
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    const auto failed = [&](int code) {
+      return fail_errno(code, "cannot move {}/{} to {}/{}", from_directory.path, from, to_directory.path, to);
+    };
+    const int source = from_directory.fd.get();
+    const int target = to_directory.fd.get();
+    if (::renameat2(source, from.c_str(), target, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+    if (!means_no_flags(errno)) return failed(errno);
+    // Two steps are the best that is left; a directory with something in it is not replaced even so.
+    struct stat status;
+    if (::fstatat(target, to.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return failed(EEXIST);
+    if (::renameat(source, from.c_str(), target, to.c_str()) != 0) return failed(errno);
+    return {};
+  }
+
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    const int fd = directory.fd.get();
+    if (::renameat2(fd, one.c_str(), fd, other.c_str(), RENAME_EXCHANGE) == 0) return {};
+    if (means_no_flags(errno))
+      return fail(EOPNOTSUPP, "the filesystem of {} cannot exchange two directories in one step (renameat2)",
+                  directory.path);
+    return fail_errno(errno, "cannot exchange {} and {} in {}", one, other, directory.path);
+  }
+
+  Result<> remove_directory(const File& directory, const std::string& name) override {
+    if (::unlinkat(directory.fd.get(), name.c_str(), AT_REMOVEDIR) != 0)
+      return fail_errno(errno, "cannot remove the directory {}/{}", directory.path, name);
+    return {};
+  }
 };
 
 }  // namespace
@@ -100,6 +134,13 @@ FileIo& real_file_io() {
 Result<File> open_directory(const std::string& path) {
   File directory{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), .path = path};
   if (!directory.fd) return fail_errno(errno, "{}", path);
+  return directory;
+}
+
+Result<File> open_directory(const File& parent, const std::string& name) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  File directory{.fd = UniqueFd(::openat(parent.fd.get(), name.c_str(), kFlags)), .path = parent.path + "/" + name};
+  if (!directory.fd) return fail_errno(errno, "{}", directory.path);
   return directory;
 }
 

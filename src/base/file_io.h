@@ -43,6 +43,15 @@ class FileIo {
   /// Replaces `to` where it exists. Both in `directory`; durable after sync(directory), as is unlink.
   virtual Result<> rename(const File& directory, const std::string& from, const std::string& to) = 0;
   virtual Result<> unlink(const File& directory, const std::string& name) = 0;
+  /// Moves a name to another directory of the same filesystem (or to another name in this one), in one step. Never
+  /// replaces: EEXIST. Durable after sync() of both.
+  virtual Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                        const std::string& to) = 0;
+  /// Exchanges what two names of a directory lead to, in one step: no moment without either. EOPNOTSUPP where the
+  /// filesystem cannot. Durable after sync(directory).
+  virtual Result<> exchange(const File& directory, const std::string& one, const std::string& other) = 0;
+  /// An empty one: ENOTEMPTY. Durable after sync(directory).
+  virtual Result<> remove_directory(const File& directory, const std::string& name) = 0;
 };
 
 /// The operating system itself.
@@ -50,6 +59,8 @@ FileIo& real_file_io();
 
 /// A directory, to be passed to the functions above.
 Result<File> open_directory(const std::string& path);
+/// One in another; a symbolic link is none (ENOTDIR).
+Result<File> open_directory(const File& parent, const std::string& name);
 
 /// Reads at `offset` as much of `to` as there is before the end of the file: bytes read. `path` is for messages.
 Result<size_t> read_at(int fd, const std::string& path, uint64_t offset, MutableBytes to);

@@ -107,4 +107,9 @@ void ChunkListings::refresh(const DirectoryStore& store, const std::string& arra
   }
 }
 
+void ChunkListings::forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(listings_, [&](const Listing& listing) { return is_at_or_below(listing.array, key); });
+}
+
 }  // namespace codecfs::zarr

@@ -32,6 +32,8 @@ class ChunkListings {
   /// Takes note of a chunk that was stored or removed; to be called after each such change. What is kept then shows the
   /// directory as it is, whatever order changes of several threads come in.
   void refresh(const DirectoryStore& store, const std::string& array, const std::string& chunk_key, uint64_t number);
+  /// What is at a key and below it is another thing now, or gone.
+  void forget(const std::string& key);
 
  private:
   struct Listing {

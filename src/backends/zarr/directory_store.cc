@@ -32,6 +32,13 @@ Result<DirectoryStore> DirectoryStore::open(const std::string& path) {
   return store;
 }
 
+Result<DirectoryStore> DirectoryStore::open(const File& directory) {
+  DirectoryStore store;
+  store.root_ = UniqueFd(::openat(directory.fd.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!store.root_ || ::fstat(store.root_.get(), &store.status_) != 0) return fail_errno(errno, "{}", directory.path);
+  return store;
+}
+
 Result<std::optional<struct stat>> DirectoryStore::stat(const std::string& key) const {
   struct stat status;
   if (::fstatat(root_.get(), c_path(key), &status, 0) == 0) return status;
@@ -124,6 +131,16 @@ std::string join_key(const std::string& directory, std::string_view name) {
   if (!key.empty()) key += '/';
   key += name;
   return key;
+}
+
+std::string holder_of(std::string_view key) {
+  const size_t slash = key.rfind('/');
+  return std::string(slash == std::string_view::npos ? "" : key.substr(0, slash));
+}
+
+bool is_at_or_below(std::string_view key, std::string_view directory) {
+  if (directory.empty()) return true;
+  return key.starts_with(directory) && (key.size() == directory.size() || key[directory.size()] == '/');
 }
 
 }  // namespace codecfs::zarr

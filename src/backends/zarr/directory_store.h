@@ -8,6 +8,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/file_io.h"
@@ -19,6 +21,9 @@ namespace codecfs::zarr {
 class DirectoryStore {
  public:
   static Result<DirectoryStore> open(const std::string& path);
+  static Result<DirectoryStore> open(const File& directory);
+  /// The store is another directory from now on; nobody may use this meanwhile. status() stays.
+  void move_to(DirectoryStore& other) { root_ = std::move(other.root_); }
 
   /// Of the store's directory, when it was opened.
   [[nodiscard]] const struct stat& status() const { return status_; }
@@ -49,5 +54,9 @@ class DirectoryStore {
 
 /// The key of something in a directory.
 std::string join_key(const std::string& directory, std::string_view name);
+/// The key of the directory that holds another, "" for the store.
+std::string holder_of(std::string_view key);
+/// Whether a key is that of `directory` or of something below it.
+bool is_at_or_below(std::string_view key, std::string_view directory);
 
 }  // namespace codecfs::zarr

@@ -45,6 +45,7 @@ Result<> DirectoryWriter::write(const std::string& array, const std::string& nam
   const auto [below, last] = split(name);
   CODECFS_ASSIGN(const File directory, directory_for(array, below));
   remove_leftovers(directory, below_array(array, below));
+  remove_leftovers_above(array);
 
   const auto not_stored = [&](const Error& error) {
     return fail(error.code, "{} was not stored: {}", join_key(array, name), error.reason);
@@ -81,6 +82,67 @@ Result<> DirectoryWriter::remove(const std::string& array, const std::string& na
   return fail(ENOMEM, "{}: no memory to remove a chunk", array);
 }
 
+Result<TemporaryDirectory> DirectoryWriter::new_directory(const std::string& parent, const std::string& name,
+                                                          mode_t mode) {
+  CODECFS_ASSIGN(const File directory, directory_to_change(parent));
+  return new_directory(directory, name, mode);
+}
+
+Result<TemporaryDirectory> DirectoryWriter::new_directory(const File& parent, const std::string& name,
+                                                          mode_t mode) try {
+  CODECFS_TRY(lock_.make_exclusive());
+  while (true) {
+    CODECFS_ASSIGN(File own, open_directory(parent, "."));
+    own.path = parent.path;
+    auto made = TemporaryDirectory::make(io_, std::move(own), temporary_name(name), mode);
+    if (made || made.error().code != EEXIST) return made;  // else: left by another process that had our number
+  }
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to make it", name);
+}
+
+Result<TemporaryDirectory> DirectoryWriter::remove_directory(const std::string& parent, const std::string& name) try {
+  CODECFS_ASSIGN(File directory, directory_to_change(parent));
+  std::string removed = temporary_name(name);
+  for (Result<> moved = io_.move(directory, name, directory, removed); !moved;) {
+    if (moved.error().code != EEXIST) return pass_on(moved);
+    removed = temporary_name(name);
+    moved = io_.move(directory, name, directory, removed);
+  }
+  // Before anything in it goes: a power cut must not bring back a directory with less in it.
+  if (Result<> synced = sync_names(io_, directory); !synced) {
+    if (const auto back = io_.move(directory, removed, directory, name); !back)
+      log::warning("{} is called {} now: {}", join_key(parent, name), removed, back.error().reason);
+    return pass_on(synced);
+  }
+  note_change(parent, "");
+  return TemporaryDirectory::of_removed(io_, std::move(directory), std::move(removed));
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to remove it", join_key(parent, name));
+}
+
+Result<> DirectoryWriter::move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
+                               const std::string& to) try {
+  CODECFS_ASSIGN(const File source, directory_to_change(from_parent));
+  CODECFS_ASSIGN(const File target, directory_to_change(to_parent));
+  CODECFS_TRY(io_.move(source, from, target, to));
+  const std::string old_key = join_key(from_parent, from);
+  const std::string new_key = join_key(to_parent, to);
+  {
+    // What was changed in it is to be synced under its new name.
+    const std::lock_guard lock(changed_mutex_);
+    std::set<std::string> changed;
+    for (const std::string& key : changed_)
+      changed.insert(is_at_or_below(key, old_key) ? new_key + key.substr(old_key.size()) : key);
+    changed_ = std::move(changed);
+  }
+  note_change(from_parent, "");
+  note_change(to_parent, "");
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to move it", join_key(from_parent, from));
+}
+
 Result<> DirectoryWriter::commit() {
   const std::lock_guard committing(commit_mutex_);
   std::set<std::string> changed;
@@ -111,10 +173,7 @@ Result<> DirectoryWriter::sync_directory(const std::string& key) try {
     if (directory.error().code == ENOENT || directory.error().code == ENOTDIR) return {};
     return std::unexpected(directory.error());
   }
-  Result<> synced = io_.sync(*directory);
-  // Filesystems of servers that keep names by themselves and have nothing to sync them with.
-  if (!synced && synced.error().code == EINVAL) return {};
-  return synced;
+  return sync_names(io_, *directory);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to commit", key);
 }
@@ -139,6 +198,40 @@ Result<File> DirectoryWriter::directory_for(const std::string& array, std::strin
   return store_.directory(below_array(array, below));
 }
 
+/// A directory in which names are to be changed, with nothing in it that a kill left.
+Result<File> DirectoryWriter::directory_to_change(const std::string& key) {
+  CODECFS_TRY(lock_.make_exclusive());
+  CODECFS_ASSIGN(File directory, store_.directory(key));
+  remove_leftovers(directory, key);
+  remove_leftovers_above(key);
+  return directory;
+}
+
+/// The directories above one that is changed may hold a large one that was being built or deleted.
+void DirectoryWriter::remove_leftovers_above(const std::string& key) {
+  if (key.empty() || !lock_.is_exclusive()) return;
+  {
+    const std::lock_guard lock(leftovers_mutex_);
+    if (!cleared_above_.insert(key).second) return;
+  }
+  for (std::string above = holder_of(key);; above = holder_of(above)) {
+    if (const auto directory = store_.directory(above)) remove_leftovers(*directory, above);
+    if (above.empty()) return;
+  }
+}
+
+void DirectoryWriter::remove_leftovers_beside(const File& parent, const std::string& name) {
+  if (!lock_.is_exclusive()) return;
+  const std::string start = fmt::format(".{}{}", name.substr(0, kNameKept), kMark);
+  const auto names = names_in(parent);
+  if (!names) return;
+  for (const std::string& found : *names) {
+    if (!found.starts_with(start) || !is_temporary_name(found)) continue;
+    if (const auto removed = remove_tree(io_, parent, found); !removed)
+      log::warning("{}/{} was left behind: {}", parent.path, found, removed.error().reason);
+  }
+}
+
 /// Threads come here before they make a name in a directory, so that none is removed that is in use.
 void DirectoryWriter::remove_leftovers(const File& directory, const std::string& key) {
   if (!lock_.is_exclusive()) return;
@@ -149,18 +242,22 @@ void DirectoryWriter::remove_leftovers(const File& directory, const std::string&
   if (!cleared_.insert({status.st_dev, status.st_ino}).second) return;
   std::vector<std::string> leftovers;
   Result<> done = store_.for_each(key, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
-    if (type == DirectoryStore::EntryType::other && is_temporary_name(name)) leftovers.emplace_back(name);
+    if (type != DirectoryStore::EntryType::unknown && is_temporary_name(name)) leftovers.emplace_back(name);
     return {};
   });
   for (const std::string& name : leftovers)
-    if (done) done = io_.unlink(directory, name);
+    if (done) done = remove_tree(io_, directory, name);
   if (!done) log::warning("{}: temporary files of an interrupted write stay: {}", directory.path, done.error().reason);
+}
+
+std::string DirectoryWriter::temporary_name(std::string_view name) {
+  return fmt::format(".{}{}{}-{}", name.substr(0, kNameKept), kMark, ::getpid(), temporaries_++);
 }
 
 Result<std::pair<File, std::string>> DirectoryWriter::create_temporary(const File& directory, std::string_view name,
                                                                        mode_t mode) {
   while (true) {
-    std::string temporary = fmt::format(".{}{}{}-{}", name.substr(0, kNameKept), kMark, ::getpid(), temporaries_++);
+    std::string temporary = temporary_name(name);
     auto file = io_.create(directory, temporary, mode);
     if (file) return std::pair(std::move(*file), std::move(temporary));
     if (file.error().code != EEXIST) return pass_on(file);  // else: left by another process that had our number

@@ -188,6 +188,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
     return bad_array("\"zarr_format\" is {}, not 2", print_json(format));
 
   Array array;
+  array.is_nczarr = nczarr.has_value();
   Variable& variable = array.variable;
   auto type = parse_dtype(value_of(zarray, "dtype"));
   if (!type) return blame(".zarray", type.error());

@@ -28,6 +28,7 @@ struct Array {
   Variable variable;           // as presented: C order, dimensions named, NCZarr's keys gone
   char separator = '.';        // in the names of chunks as stored
   bool fortran_order = false;  // stored chunks are to be transposed (never set where that changes nothing)
+  bool is_nczarr = false;      // netCDF-C keeps the array's dimensions elsewhere too
   bool has_items = false;      // a chunk is a list of items: LE32 count, then LE32 length and bytes of each
   /// dtype is "<U1" and chunks are raw: where they hold one byte an element, netCDF-C wrote characters, see
   /// narrow_text().

@@ -52,6 +52,10 @@ std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, 
   return result;
 }
 
+bool lists_members(const Json& metadata) {
+  return member(metadata, "_nczarr_group") != nullptr || member(metadata, "_NCZARR_GROUP") != nullptr;
+}
+
 bool is_nczarr_key(std::string_view name) { return name.starts_with("_nczarr_") || name.starts_with("_NCZARR_"); }
 
 }  // namespace codecfs::zarr

@@ -25,6 +25,9 @@ struct NczarrArray {
 /// None where the array was not written as NCZarr. Any of the three may be null.
 std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, const Json& nczvar);
 
+/// Whether a .zgroup or the .zattrs of a group holds netCDF-C's list of what is in the group.
+bool lists_members(const Json& metadata);
+
 /// Whether an attribute (or key) is NCZarr's own.
 bool is_nczarr_key(std::string_view name);
 

@@ -30,6 +30,12 @@ Result<> StoreLock::make_exclusive() {
   return {};
 }
 
+void StoreLock::take_over(StoreLock& other) {
+  const std::scoped_lock lock(mutex_, other.mutex_);
+  directory_ = std::move(other.directory_);
+  state_ = other.state_.load();
+}
+
 void StoreLock::make_shared() {
   const std::lock_guard lock(mutex_);
   if (state_ != State::exclusive) return;

@@ -22,6 +22,8 @@ class StoreLock {
   Result<> make_exclusive();
   /// Whether nobody else can write: false too where there are no locks.
   [[nodiscard]] bool is_exclusive() const { return state_ == State::exclusive; }
+  /// Lets its own lock go and has the other's.
+  void take_over(StoreLock& other);
   /// Back to the shared lock.
   void make_shared();
 

@@ -2,108 +2,80 @@
 // .zarray and .zattrs, a chunk one file, each found by path from the descriptor of the store. What costs time to make
 // is kept: the parsed metadata and the pipeline of the arrays used last.
 //
-// A chunk is encoded and its file made in the calling thread, with no lock held; directory_writer.h tells how.
+// A chunk is encoded and its file made in the calling thread; directory_writer.h tells how. So are all other changes:
+// each file and each directory is old or new. Whoever uses a key holds tree_mutex_ shared, so that what lies there is
+// not moved, removed or exchanged meanwhile; decoding and encoding need no lock.
 
 #include "backends/zarr/zarr_source.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 
 #include <algorithm>
-#include <deque>
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
 
 #include "backends/names.h"
 #include "backends/zarr/chunk_listing.h"
+#include "backends/zarr/consolidated.h"
 #include "backends/zarr/directory_store.h"
 #include "backends/zarr/directory_writer.h"
+#include "backends/zarr/hierarchy.h"
 #include "backends/zarr/metadata.h"
-#include "backends/zarr/transpose.h"
+#include "backends/zarr/metadata_write.h"
+#include "backends/zarr/object_table.h"
+#include "backends/zarr/open_array.h"
+#include "backends/zarr/recode.h"
 #include "base/log.h"
 #include "base/lru_map.h"
-#include "filters/filter.h"
-#include "filters/pipeline.h"
 
 namespace codecfs {
 namespace {
 
+using zarr::ArrayPtr;
+using zarr::called;
 using zarr::DirectoryStore;
+using zarr::holder_of;
 using zarr::join_key;
+using zarr::Object;
+using zarr::OpenArray;
+using zarr::TemporaryDirectory;
 
-constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 constexpr size_t kKeptArrays = 256;
-constexpr const char* kArrayFile = ".zarray";
-/// What makes a directory a group; the second is what NCZarr 4.8.0 writes.
-constexpr const char* kGroupFiles[] = {".zgroup", ".nczgroup"};
-
-/// An object that somebody has looked up.
-struct Object {
-  std::string key;
-  EntryKind kind;
-};
-
-/// Object ids are places in a list that only grows: one entry for every object looked up.
-class ObjectTable {
- public:
-  ObjectId id_of(const std::string& key, EntryKind kind) {
-    const std::lock_guard lock(mutex_);
-    const auto [place, is_new] = ids_.try_emplace(key, objects_.size());
-    if (is_new) {
-      objects_.push_back({key, kind});
-    } else {
-      objects_[place->second].kind = kind;
-    }
-    return place->second;
-  }
-
-  Result<Object> get(ObjectId id) const {
-    const std::shared_lock lock(mutex_);
-    if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
-    return objects_[id];
-  }
-
- private:
-  mutable std::shared_mutex mutex_;  // guards what follows
-  std::deque<Object> objects_;
-  std::unordered_map<std::string, ObjectId> ids_;
-};
-
-/// An array made ready for reading and writing.
-struct OpenArray {
-  std::string key;
-  zarr::Array array;
-  std::optional<filters::Pipeline> pipeline;  // none where the variable is unreadable
-  std::optional<Error> unwritable;            // why no chunk can be stored
-  uint64_t max_stored = 0;                    // bytes that a chunk file can have
-  mode_t mode = 0;                            // permissions of a new chunk file
-};
-
-/// How messages call an array.
-const char* called(const std::string& key) { return key.empty() ? "the array" : key.c_str(); }
 
 std::unexpected<Error> in_file(const std::string& key, const Error& error) {
   return fail(error.code, "{}: {}", key, error.reason);
 }
 
+/// The last part of a key.
+std::string name_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
+
+Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+/// How messages call a group.
+const char* group_called(const std::string& key) { return key.empty() ? "the root" : key.c_str(); }
+
 class ZarrSource final : public Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write, FileIo& io) {
     CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(path));
-    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(std::move(store), io));
+    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(std::move(store), path, io));
     if (!may_write) {
       source->unwritable_ = Error{EROFS, fmt::format("{}: was opened only to be read", path)};
     } else if (const auto changeable = source->store_.may_change(""); !changeable) {
       source->unwritable_ = changeable.error();
     }
-    CODECFS_ASSIGN(const std::optional<EntryKind> kind, source->kind_of(""));
+    CODECFS_ASSIGN(const std::optional<EntryKind> kind, source->hierarchy_.kind_of(""));
     CODECFS_ASSIGN(const bool is_nczarr, source->store_.has_file(".nczarr"));
     if (!kind && !is_nczarr)
       return fail(EINVAL, "{}: no Zarr v2 store (there is neither .zgroup nor .zarray in it)", path);
     source->root_.kind = kind.value_or(EntryKind::group);
     source->root_.object = source->objects_.id_of("", source->root_.kind);
     if (source->root_.kind == EntryKind::group) {
-      CODECFS_ASSIGN(const auto text, source->read_text(".zgroup"));
+      CODECFS_ASSIGN(const auto text, source->hierarchy_.read_text(".zgroup"));
       if (text) {
         if (const auto valid = zarr::check_group(*text); !valid) return in_file(path, valid.error());
       }
@@ -120,9 +92,10 @@ class ZarrSource final : public Source {
   [[nodiscard]] Entry root() const override { return root_; }
 
   Result<std::vector<Entry>> list(ObjectId group) override {
+    const auto lock = reading();
     CODECFS_ASSIGN(const Object object, group_of(group));
     std::vector<Entry> entries;
-    CODECFS_TRY(for_each_object(object.key, [&](std::string_view name, EntryKind kind) {
+    CODECFS_TRY(hierarchy_.for_each(object.key, [&](std::string_view name, EntryKind kind) {
       entries.push_back(entry_of(object.key, name, kind));
       return true;
     }));
@@ -131,13 +104,294 @@ class ZarrSource final : public Source {
   }
 
   Result<Entry> find(ObjectId group, std::string_view name) override {
+    const auto lock = reading();
     CODECFS_ASSIGN(const Object object, group_of(group));
+    return find_in(object, name);
+  }
+
+  Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const Object object, group_of(group));
+    CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, ".zattrs")));
+    if (!text) return std::vector<Attribute>();
+    auto attributes = zarr::parse_attributes(*text);
+    if (!attributes) return in_file(object.key, attributes.error());
+    return attributes;
+  }
+
+  Result<VariablePtr> variable(ObjectId variable) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const Object object, objects_.get(variable));
+    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
+    CODECFS_ASSIGN(const auto array, load(object.key, variable));
+    return VariablePtr(array, &array->array.variable);
+  }
+
+  Result<ChunkInfo> locate(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
+    CODECFS_ASSIGN(const auto status, store_.stat(key));
+    if (!status || !S_ISREG(status->st_mode)) return ChunkInfo{};
+    return ChunkInfo{
+        .stored = true, .stored_size = static_cast<uint64_t>(status->st_size), .offset = 0, .filter_mask = 0};
+  }
+
+  Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    return listings_.next(store_, array->key, array->array.variable.grid, array->array.separator, from, limit);
+  }
+
+  Result<Buffer> read_chunk(ObjectId variable, uint64_t number) override {
+    ArrayPtr array;
+    std::string key;
+    std::optional<Buffer> stored;
+    {
+      const auto lock = reading();
+      CODECFS_ASSIGN(array, open_array(variable));
+      if (const auto& why = array->array.variable.unreadable) return std::unexpected(*why);
+      CODECFS_ASSIGN(key, chunk_key(*array, number));
+      CODECFS_ASSIGN(stored, store_.read(key, array->max_stored));
+    }
+    if (!stored) return fail(ENOENT, "{}: is not stored", key);
+    return zarr::decode_chunk(*array, key, std::move(*stored));
+  }
+
+  Result<> writable() override {
+    if (unwritable_) return std::unexpected(*unwritable_);
+    return {};
+  }
+
+  Result<> variable_writable(ObjectId variable) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    return {};
+  }
+
+  Result<> begin_writing() override {
+    const auto lock = reading();
+    return begin();
+  }
+
+  Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
+    while (true) {
+      CODECFS_ASSIGN(const ArrayPtr array, writable_array_locked(variable));
+      CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+      CODECFS_ASSIGN(const zarr::StoredChunk stored, zarr::encode_chunk(*array, join_key(array->key, name), chunk));
+      const auto lock = reading();
+      CODECFS_ASSIGN(const ArrayPtr now, writable_array(variable));
+      if (now != array && now->zarray != array->zarray) continue;  // encoded as it should be no more
+      CODECFS_TRY(writer_.write(now->key, name, stored.bytes, now->mode));
+      listings_.refresh(store_, now->key, join_key(now->key, name), number);
+      return {};
+    }
+  }
+
+  Result<> remove_chunk(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    CODECFS_TRY(writer_.remove(array->key, name));
+    listings_.refresh(store_, array->key, join_key(array->key, name), number);
+    return {};
+  }
+
+  Result<Entry> make_group(ObjectId parent, std::string_view name) override {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object group, group_to_change(parent));
+    CODECFS_ASSIGN(const std::string file_name, free_name(group.key, name));
+    CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
+    CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
+    CODECFS_TRY(fresh.write(zarr::kGroupFile, bytes_of(zarr::print_group()), modes.file));
+    CODECFS_TRY(fresh.place(file_name));
+    return made(group.key, file_name, EntryKind::group);
+  }
+
+  Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
+    std::optional<TemporaryDirectory> fresh;  // deletes the group whose place is taken, with no lock held
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object group, group_to_change(parent));
+    CODECFS_ASSIGN(const bool takes_place, is_empty_group(group, name));
+    CODECFS_ASSIGN(const std::string file_name, takes_place ? new_name(group.key, name) : free_name(group.key, name));
+    const std::string key = join_key(group.key, file_name);
+    const auto files = zarr::print_array(variable);
+    if (!files) return in_file(key, files.error());
+    CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
+    CODECFS_ASSIGN(auto built, writer_.new_directory(group.key, file_name, modes.directory));
+    fresh.emplace(std::move(built));
+    CODECFS_TRY(fresh->write(zarr::kArrayFile, bytes_of(files->zarray), modes.file));
+    if (files->zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files->zattrs), modes.file));
+    CODECFS_TRY(takes_place ? fresh->exchange(file_name) : fresh->place(file_name));
+    return made(group.key, file_name, EntryKind::variable);
+  }
+
+  Result<Entry> make_link(ObjectId, std::string_view, std::string_view) override {
+    CODECFS_TRY(writable());
+    return fail(EPERM, "Zarr has no links");
+  }
+
+  Result<> remove(ObjectId parent, std::string_view name) override {
+    std::optional<TemporaryDirectory> removed;  // deleted with no lock held
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object group, group_to_change(parent));
+    CODECFS_ASSIGN(const Object member, member_to_change(group, name));
+    if (member.kind == EntryKind::group) CODECFS_TRY(hierarchy_.check_empty(member.key));
+    CODECFS_ASSIGN(auto directory, writer_.remove_directory(group.key, name_of(member.key)));
+    removed.emplace(std::move(directory));
+    forget_ids(objects_.remove(member.key));
+    changed_at(member.key);
+    return {};
+  }
+
+  Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object source, group_to_change(from));
+    CODECFS_ASSIGN(const Object target, group_to_change(to));
+    CODECFS_ASSIGN(const Object member, member_to_change(source, name));
+    if (source.key == target.key && name == new_name) return {};
+    if (zarr::is_at_or_below(target.key, member.key))
+      return fail(EINVAL, "{}: cannot be moved into itself", member.key);
+    CODECFS_ASSIGN(const std::string file_name, free_name(target.key, new_name));
+    CODECFS_TRY(writer_.move(source.key, name_of(member.key), target.key, file_name));
+    const std::string key = join_key(target.key, file_name);
+    forget_ids(objects_.remove(key));  // of something that another program has removed
+    forget_ids(objects_.move(member.key, key));
+    changed_at(member.key);
+    changed_at(key);
+    return {};
+  }
+
+  Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object object, object_to_change(id));
+    zarr::AttributeChange change{.set = set, .remove = remove, .keeps_dimensions = false};
+    if (object.kind == EntryKind::variable) {
+      CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
+      // Where it does not fit the shape it is an attribute like any other, and may go.
+      const auto& shown = array->array.variable.attributes;
+      change.keeps_dimensions =
+          std::ranges::none_of(shown, [](const Attribute& one) { return one.name == "_ARRAY_DIMENSIONS"; });
+    }
+    const std::string key = join_key(object.key, zarr::kAttributesFile);
+    CODECFS_ASSIGN(const auto text, hierarchy_.read_text(key));
+    const auto changed = zarr::with_attributes(text, change);
+    if (!changed) return in_file(group_called(object.key), changed.error());
+    if (!*changed) return {};
+    return replace_metadata(object, zarr::kAttributesFile, **changed);
+  }
+
+  Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object object, variable_to_change(id));
+    CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
+    const Variable& facts = array->array.variable;
+    if (names.size() != facts.grid.rank())
+      return fail(EINVAL, "{}: {} names for {} dimensions", called(object.key), names.size(), facts.grid.rank());
+    if (facts.dimensions && std::ranges::equal(names, *facts.dimensions)) return {};
+    CODECFS_TRY(check_dimensions_may_change(*array));
+    CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, zarr::kAttributesFile)));
+    const auto changed = zarr::with_dimensions(text, names);
+    if (!changed) return in_file(called(object.key), changed.error());
+    return replace_metadata(object, zarr::kAttributesFile, *changed);
+  }
+
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object object, variable_to_change(id));
+    CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
+    const ChunkGrid& old_grid = array->array.variable.grid;
+    if (shape.size() != old_grid.rank())
+      return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
+    if (std::ranges::equal(shape, old_grid.shape())) return {};
+    CODECFS_TRY(check_dimensions_may_change(*array));
+    const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
+    if (!new_grid) return in_file(called(object.key), new_grid.error());
+    const auto zarray = zarr::with_shape(array->zarray, shape);
+    if (!zarray) return in_file(called(object.key), zarray.error());
+
+    // What an interrupted change left outside of the old shape must not come back to life in the new one.
+    CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(*array, *new_grid, old_grid));
+    if (were_left) CODECFS_TRY(writer_.commit());
+    CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, *zarray));
+    // No chunk goes before it is sure that the new shape stays: it could be one of the old shape again.
+    Result<> removed = writer_.sync_now(object.key);
+    if (removed) {
+      if (const auto outside = remove_chunks_outside(*array, old_grid, *new_grid); !outside)
+        removed = std::unexpected(outside.error());
+    }
+    if (!removed) log::warning("{}: chunks outside of its shape stay: {}", called(object.key), removed.error().reason);
+    return {};
+  }
+
+  Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
+    Recoding recoding;  // deletes the old directory, with no lock held
+    {
+      const auto lock = reading();
+      CODECFS_ASSIGN(const bool has_them, begin_recoding(id, filters, recoding));
+      if (has_them) return {};
+    }
+    CODECFS_TRY(zarr::recode_chunks(*recoding.source, *recoding.array, recoding.chain, *recoding.target, progress));
+    const auto lock = changing();
+    return finish_recoding(id, recoding);
+  }
+
+  Result<> commit() override {
+    const auto lock = reading();
+    CODECFS_TRY(writer_.commit());
+    return renew_consolidated();
+  }
+
+  Result<> finish() override {
+    Result<> committed = commit();
+    writer_.end();
+    return committed;
+  }
+
+ private:
+  /// A change of an array's chain under way. The source is read while nothing is locked.
+  struct Recoding {
+    ArrayPtr array;
+    zarr::Chain chain;
+    std::optional<DirectoryStore> source;  // the array's directory
+    std::optional<TemporaryDirectory> target;
+  };
+
+  /// Permissions of what is made in a group.
+  struct Modes {
+    mode_t directory;
+    mode_t file;
+  };
+
+  ZarrSource(DirectoryStore store, const std::string& path, FileIo& io)
+      : store_(std::move(store)), hierarchy_(store_), writer_(store_, io) {
+    const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
+    path_ = real ? real.get() : path;
+  }
+
+  // Through the turnstile, so that a change waits only for those who are at work already.
+  std::shared_lock<std::shared_mutex> reading() {
+    const std::lock_guard turn(turnstile_);
+    return std::shared_lock(tree_mutex_);
+  }
+  std::unique_lock<std::shared_mutex> changing() {
+    const std::lock_guard turn(turnstile_);
+    return std::unique_lock(tree_mutex_);
+  }
+
+  Result<Object> group_of(ObjectId id) const {
+    CODECFS_ASSIGN(Object object, objects_.get(id));
+    if (object.kind != EntryKind::group) return fail(ENOTDIR, "{}: is no group", object.key);
+    return object;
+  }
+
+  Result<Entry> find_in(const Object& object, std::string_view name) {
     const auto not_there = [&] {
       return fail(ENOENT, "{}: no group or array of that name", join_key(object.key, name));
     };
     if (is_cut_name(name)) {
       std::optional<Entry> found;
-      CODECFS_TRY(for_each_object(object.key, [&](std::string_view file_name, EntryKind kind) {
+      CODECFS_TRY(hierarchy_.for_each(object.key, [&](std::string_view file_name, EntryKind kind) {
         if (escape_name(file_name) == name) found = entry_of(object.key, file_name, kind);
         return !found;
       }));
@@ -149,204 +403,266 @@ class ZarrSource final : public Source {
     if (!file_name || file_name->empty() || *file_name == "." || *file_name == ".." ||
         file_name->find_first_of(std::string_view("/\0", 2)) != std::string::npos)
       return not_there();
-    CODECFS_ASSIGN(const auto kind, kind_of(join_key(object.key, *file_name)));
+    CODECFS_ASSIGN(const auto kind, hierarchy_.kind_of(join_key(object.key, *file_name)));
     if (!kind) return not_there();
-    CODECFS_ASSIGN(const bool is_loop, leads_back(object.key, join_key(object.key, *file_name)));
+    CODECFS_ASSIGN(const bool is_loop, hierarchy_.leads_back(object.key, join_key(object.key, *file_name)));
     if (is_loop) return not_there();
     return entry_of(object.key, *file_name, *kind);
   }
 
-  Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
-    CODECFS_ASSIGN(const Object object, group_of(group));
-    CODECFS_ASSIGN(const auto text, read_text(join_key(object.key, ".zattrs")));
-    if (!text) return std::vector<Attribute>();
-    auto attributes = zarr::parse_attributes(*text);
-    if (!attributes) return in_file(object.key, attributes.error());
-    return attributes;
-  }
-
-  Result<VariablePtr> variable(ObjectId variable) override {
-    CODECFS_ASSIGN(const Object object, objects_.get(variable));
-    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
-    CODECFS_ASSIGN(const auto array, load(object.key, variable));
-    return VariablePtr(array, &array->array.variable);
-  }
-
-  Result<ChunkInfo> locate(ObjectId variable, uint64_t number) override {
-    CODECFS_ASSIGN(const auto array, open_array(variable));
-    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-    CODECFS_ASSIGN(const auto status, store_.stat(key));
-    if (!status || !S_ISREG(status->st_mode)) return ChunkInfo{};
-    return ChunkInfo{
-        .stored = true, .stored_size = static_cast<uint64_t>(status->st_size), .offset = 0, .filter_mask = 0};
-  }
-
-  Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {
-    CODECFS_ASSIGN(const auto array, open_array(variable));
-    return listings_.next(store_, array->key, array->array.variable.grid, array->array.separator, from, limit);
-  }
-
-  Result<Buffer> read_chunk(ObjectId variable, uint64_t number) override {
-    CODECFS_ASSIGN(const auto array, open_array(variable));
-    const Variable& facts = array->array.variable;
-    if (facts.unreadable) return std::unexpected(*facts.unreadable);
-    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-    CODECFS_ASSIGN(auto stored, store_.read(key, array->max_stored));
-    if (!stored) return fail(ENOENT, "{}: is not stored", key);
-    if (stored->empty() && facts.chunk_bytes != 0)
-      return fail(EIO, "{}: the chunk file is empty: its writer was interrupted, or the disk was full", key);
-
-    auto decoded = array->pipeline->decode(std::move(*stored));
-    if (!decoded) return in_file(key, decoded.error());
-    if (facts.chunk_bytes && decoded->size() != *facts.chunk_bytes)
-      return fail(EIO, "{}: the chunk has {} bytes where {} are due", key, decoded->size(), *facts.chunk_bytes);
-    if (!array->array.fortran_order) return decoded;
-    auto ordered = facts.type.kind == TypeKind::object
-                       ? zarr::fortran_to_c_items(decoded->bytes(), facts.grid.chunks())
-                       : zarr::fortran_to_c(decoded->bytes(), facts.grid.chunks(), facts.type.size);
-    if (!ordered) return in_file(key, ordered.error());
-    return ordered;
-  }
-
-  Result<> writable() override {
-    if (unwritable_) return std::unexpected(*unwritable_);
-    return {};
-  }
-
-  Result<> variable_writable(ObjectId variable) override {
-    CODECFS_ASSIGN(const auto array, writable_array(variable));
-    return {};
-  }
-
-  Result<> begin_writing() override {
+  Result<> begin() {
     CODECFS_TRY(writable());
-    return writer_.begin();
-  }
-
-  Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
-    CODECFS_ASSIGN(const auto array, writable_array(variable));
-    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
-    const std::string key = join_key(array->key, name);
-    const Variable& facts = array->array.variable;
-    if (facts.chunk_bytes && chunk.size() != *facts.chunk_bytes)
-      return fail(EINVAL, "{}: a chunk has {} bytes, not {}", key, *facts.chunk_bytes, chunk.size());
-    if (!facts.chunk_bytes && chunk.size() > zarr::kMaxChunkBytes)
-      return fail(EINVAL, "{}: a chunk of {} bytes is over the limit of {}", key, chunk.size(), zarr::kMaxChunkBytes);
-    if (array->array.has_items) {
-      if (const auto valid = zarr::check_items(chunk, facts.grid.elements_per_chunk()); !valid)
-        return in_file(key, valid.error());
-    }
-
-    Buffer ordered;
-    if (array->array.fortran_order) {
-      std::vector<uint64_t> reversed(facts.grid.chunks().rbegin(), facts.grid.chunks().rend());
-      auto turned = array->array.has_items ? zarr::fortran_to_c_items(chunk, reversed)
-                                           : zarr::fortran_to_c(chunk, reversed, facts.type.size);
-      if (!turned) return in_file(key, turned.error());
-      ordered = std::move(*turned);
-      chunk = ordered.bytes();
-    }
-    filters::EncodedChunk encoded;
-    if (!array->pipeline->empty()) {
-      auto done = array->pipeline->encode(chunk);
-      if (!done) return in_file(key, done.error());
-      if (done->filter_mask != 0)
-        return fail(EIO, "{}: a filter was left out, and Zarr has no way to tell readers so", key);
-      encoded = std::move(*done);
-      chunk = encoded.bytes.bytes();
-    }
-    if (chunk.size() > array->max_stored)
-      return fail(EINVAL, "{}: encoded to {} bytes, more than the {} that are read again", key, chunk.size(),
-                  array->max_stored);
-    CODECFS_TRY(writer_.write(array->key, name, chunk, array->mode));
-    listings_.refresh(store_, array->key, key, number);
+    CODECFS_TRY(writer_.begin());
+    if (root_.kind != EntryKind::variable || searched_beside_.exchange(true)) return {};
+    if (const auto holder = holder_of_store()) writer_.remove_leftovers_beside(*holder, name_of(path_));
     return {};
   }
 
-  Result<> remove_chunk(ObjectId variable, uint64_t number) override {
-    CODECFS_ASSIGN(const auto array, writable_array(variable));
-    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
-    CODECFS_TRY(writer_.remove(array->key, name));
-    listings_.refresh(store_, array->key, join_key(array->key, name), number);
+  /// Takes the right to write. Two names for one directory would be two objects that change apart from each other.
+  Result<> check_change(const std::string& key) {
+    CODECFS_TRY(begin());
+    if (store_.passes_link(key))
+      return fail(EOPNOTSUPP, "{}: is reached through a symbolic link; change it under its own name",
+                  group_called(key));
     return {};
   }
 
-  Result<> commit() override { return writer_.commit(); }
-
-  Result<> finish() override {
-    Result<> committed = commit();
-    writer_.end();
-    return committed;
-  }
-
- private:
-  using ArrayPtr = std::shared_ptr<const OpenArray>;
-
-  ZarrSource(DirectoryStore store, FileIo& io) : store_(std::move(store)), writer_(store_, io) {}
-
-  Result<Object> group_of(ObjectId id) const {
+  Result<Object> object_to_change(ObjectId id) {
     CODECFS_ASSIGN(Object object, objects_.get(id));
-    if (object.kind != EntryKind::group) return fail(ENOTDIR, "{}: is no group", object.key);
+    CODECFS_TRY(check_change(object.key));
     return object;
   }
 
-  /// What the directory of that name is, by the files in it. One that is both an array and a group is an array.
-  Result<std::optional<EntryKind>> kind_of(const std::string& key) const {
-    CODECFS_ASSIGN(const bool is_array, store_.has_file(join_key(key, kArrayFile)));
-    if (is_array) return EntryKind::variable;
-    for (const char* file : kGroupFiles) {
-      CODECFS_ASSIGN(const bool is_group, store_.has_file(join_key(key, file)));
-      if (is_group) return EntryKind::group;
+  Result<Object> variable_to_change(ObjectId id) {
+    CODECFS_ASSIGN(Object object, object_to_change(id));
+    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", group_called(object.key));
+    return object;
+  }
+
+  /// A group whose members are to be others.
+  Result<Object> group_to_change(ObjectId id) {
+    CODECFS_ASSIGN(Object group, group_of(id));
+    CODECFS_TRY(check_change(group.key));
+    CODECFS_TRY(hierarchy_.check_members_may_change(group.key));
+    return group;
+  }
+
+  Result<Object> member_to_change(const Object& group, std::string_view name) {
+    CODECFS_ASSIGN(const Entry entry, find_in(group, name));
+    return object_to_change(entry.object);
+  }
+
+  Result<> check_dimensions_may_change(const OpenArray& array) const {
+    if (!array.array.is_nczarr) return {};
+    return fail(EOPNOTSUPP,
+                "{}: was written by netCDF-C as NCZarr, which keeps its dimensions in the group too: change them with "
+                "netCDF",
+                called(array.key));
+  }
+
+  /// The name of a directory for a new member of a group.
+  static Result<std::string> new_name(const std::string& group, std::string_view name) {
+    const auto refuse = [&](const char* why) {
+      return fail(EINVAL, "{}: cannot be made in Zarr: {}", join_key(group, name), why);
+    };
+    auto file_name = unescape_name(name);
+    if (!file_name) return refuse("the name is no escaped one");
+    if (file_name->empty()) return refuse("it has no name");
+    if (*file_name == "." || *file_name == "..") return refuse("the name means another directory");
+    if (file_name->find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+      return refuse("no name of a directory can be this");
+    if (file_name->starts_with(".z") || file_name->starts_with(".ncz"))
+      return refuse("such names are for files of metadata");
+    if (zarr::is_temporary_name(*file_name)) return refuse("such names are for what is being written");
+    return std::move(*file_name);
+  }
+
+  /// The same for one that must not be there.
+  Result<std::string> free_name(const std::string& group, std::string_view name) const {
+    CODECFS_ASSIGN(std::string file_name, new_name(group, name));
+    CODECFS_ASSIGN(const auto status, store_.stat(join_key(group, file_name)));
+    if (!status) return file_name;
+    CODECFS_ASSIGN(const auto kind, hierarchy_.kind_of(join_key(group, file_name)));
+    return fail(EEXIST, "{}: {}", join_key(group, file_name),
+                kind ? "exists" : "a file or directory that is not Zarr's has this name in the store");
+  }
+
+  /// Whether a name is that of a group that a variable may take the place of. ENOTEMPTY.
+  Result<bool> is_empty_group(const Object& parent, std::string_view name) {
+    const auto entry = find_in(parent, name);
+    if (!entry && entry.error().code == ENOENT) return false;
+    if (!entry) return std::unexpected(entry.error());
+    if (entry->kind != EntryKind::group) return false;
+    CODECFS_ASSIGN(const Object group, object_to_change(entry->object));
+    CODECFS_TRY(hierarchy_.check_members_may_change(group.key));
+    CODECFS_TRY(hierarchy_.check_empty(group.key));
+    return true;
+  }
+
+  /// As those of the group itself.
+  Result<Modes> modes_for_members(const std::string& group) const {
+    CODECFS_ASSIGN(const auto directory, store_.stat(group));
+    if (!directory) return fail(ENOENT, "{}: is gone", group_called(group));
+    CODECFS_ASSIGN(const auto file, store_.stat(join_key(group, zarr::kGroupFile)));
+    return Modes{.directory = directory->st_mode & 07777, .file = (file ? file->st_mode : directory->st_mode) & 0666};
+  }
+
+  Entry made(const std::string& group, const std::string& name, EntryKind kind) {
+    writer_.note_change(group);
+    changed_at(join_key(group, name));
+    forget_ids(objects_.remove(join_key(group, name)));  // of something that another program has removed
+    return entry_of(group, name, kind);
+  }
+
+  void forget_ids(const std::vector<ObjectId>& ids) {
+    for (const ObjectId id : ids) arrays_.erase(id);
+  }
+
+  /// What is at a key is another thing than before.
+  void changed_at(const std::string& key) {
+    listings_.forget(key);
+    metadata_changed_ = true;
+  }
+
+  /// Writes a metadata file of an object anew.
+  Result<> replace_metadata(const Object& object, const char* file, const std::string& text) {
+    CODECFS_ASSIGN(auto status, store_.stat(join_key(object.key, file)));
+    if (!status) {
+      const bool is_variable = object.kind == EntryKind::variable;
+      CODECFS_ASSIGN(status, store_.stat(join_key(object.key, is_variable ? zarr::kArrayFile : zarr::kGroupFile)));
     }
-    return std::nullopt;
+    CODECFS_TRY(writer_.write(object.key, file, bytes_of(text), status ? status->st_mode & 0666 : 0644));
+    arrays_.erase(objects_.id_of(object.key, object.kind));
+    changed_at(object.key);
+    return {};
   }
 
-  /// Calls visit(name, kind) for every group and array in a group, until it returns false.
-  template <class Visit>
-  Result<> for_each_object(const std::string& group, Visit visit) const {
-    bool goes_on = true;
-    return store_.for_each(group, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
-      if (!goes_on || type == DirectoryStore::EntryType::other) return {};
-      const std::string key = join_key(group, name);
-      const auto kind = kind_of(key);
-      if (!kind) {  // a link to itself, a directory that may not be entered: not ours, and no reason to hide the rest
-        log::warning("{}: left out of the listing: {}", key, kind.error().reason);
-        return {};
-      }
-      if (!*kind) return {};
-      if (type == DirectoryStore::EntryType::unknown) {
-        CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
-        if (is_loop) {
-          log::warning("{}: left out of the listing: it is a link to a directory that holds it", key);
-          return {};
-        }
-      }
-      goes_on = visit(std::string_view(name), **kind);
-      return {};
-    });
+  /// Removes the chunks that are in one grid but not in the other, which has the same chunk shape: whether there were
+  /// any.
+  Result<bool> remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept) {
+    if (listed.count() == 0) return false;
+    const char separator = array.array.separator;
+    CODECFS_ASSIGN(const auto numbers, zarr::list_chunks(store_, array.key, listed, separator));
+    std::vector<uint64_t> place(listed.rank());
+    bool were_any = false;
+    for (const uint64_t number : numbers) {
+      listed.coordinates_of(number, place);
+      if (std::ranges::equal(place, kept.cells(), std::less())) continue;
+      CODECFS_TRY(writer_.remove(array.key, listed.name_of(number, separator)));
+      were_any = true;
+    }
+    return were_any;
   }
 
-  /// Whether the directory of a key in `group` is the group itself or one above it, so that a walk would never end.
-  Result<bool> leads_back(const std::string& group, const std::string& key) const {
-    CODECFS_ASSIGN(const auto status, store_.stat(key));
-    for (std::string above = group; status;
-         above.resize(above.rfind('/') == std::string::npos ? 0 : above.rfind('/'))) {
-      CODECFS_ASSIGN(const auto holder, store_.stat(above));
-      if (holder && holder->st_dev == status->st_dev && holder->st_ino == status->st_ino) return true;
-      if (above.empty()) break;
+  /// The directory that holds the store's own. ESTALE where that is not in its place any more.
+  Result<File> holder_of_store() const {
+    const size_t slash = path_.rfind('/');
+    if (slash == std::string::npos || slash + 1 == path_.size())
+      return fail(EOPNOTSUPP, "{}: no directory holds it", path_);
+    CODECFS_ASSIGN(File holder, open_directory(slash == 0 ? "/" : path_.substr(0, slash)));
+    CODECFS_ASSIGN(const auto own, store_.stat(""));
+    struct stat there;
+    const bool is_there = ::fstatat(holder.fd.get(), name_of(path_).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!own || !is_there || own->st_dev != there.st_dev || own->st_ino != there.st_ino)
+      return fail(ESTALE, "{}: is not the directory that was opened any more", path_);
+    return holder;
+  }
+
+  /// Whether the array has this chain already; else everything that is needed to give it.
+  Result<bool> begin_recoding(ObjectId id, std::span<const FilterStage> filters, Recoding& recoding) {
+    CODECFS_ASSIGN(const Object object, variable_to_change(id));
+    CODECFS_ASSIGN(recoding.array, open_array(id));
+    const OpenArray& array = *recoding.array;
+    auto chain = zarr::complete_chain(filters, array.array.variable);
+    if (!chain) return in_file(called(object.key), chain.error());
+    if (zarr::are_equal(array.array.variable.filters, chain->stages)) return true;
+    if (array.unchangeable) return std::unexpected(*array.unchangeable);
+    recoding.chain = std::move(*chain);
+
+    CODECFS_ASSIGN(const File directory, store_.directory(object.key));
+    CODECFS_ASSIGN(recoding.source, DirectoryStore::open(directory));
+    const mode_t mode = recoding.source->status().st_mode & 07777;
+    if (object.key.empty()) {
+      CODECFS_ASSIGN(const File holder, holder_of_store());
+      CODECFS_ASSIGN(auto target, writer_.new_directory(holder, name_of(path_), mode));
+      recoding.target.emplace(std::move(target));
+    } else {
+      CODECFS_ASSIGN(auto target, writer_.new_directory(holder_of(object.key), name_of(object.key), mode));
+      recoding.target.emplace(std::move(target));
     }
     return false;
+  }
+
+  Result<> finish_recoding(ObjectId id, Recoding& recoding) {
+    CODECFS_ASSIGN(const Object object, variable_to_change(id));
+    CODECFS_TRY(check_same(object, recoding));
+    CODECFS_TRY(zarr::copy_other_files(*recoding.source, *recoding.array, recoding.chain, *recoding.target));
+    if (object.key.empty()) {
+      CODECFS_TRY(exchange_store(recoding));
+    } else {
+      CODECFS_TRY(recoding.target->exchange(name_of(object.key)));
+    }
+    arrays_.erase(id);
+    changed_at(object.key);
+    return {};
+  }
+
+  /// Whether what was read for a recoding is what is to be exchanged.
+  Result<> check_same(const Object& object, const Recoding& recoding) {
+    CODECFS_ASSIGN(const auto now, store_.stat(object.key));
+    CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, zarr::kArrayFile)));
+    const struct stat& before = recoding.source->status();
+    bool is_same =
+        now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == recoding.array->zarray;
+    if (is_same && !object.key.empty()) {
+      CODECFS_ASSIGN(const auto holder, store_.stat(holder_of(object.key)));
+      struct stat built_in;
+      is_same = holder && ::fstat(recoding.target->parent().fd.get(), &built_in) == 0 &&
+                holder->st_dev == built_in.st_dev && holder->st_ino == built_in.st_ino;
+    }
+    if (is_same) return {};
+    return fail(EBUSY, "{}: its filters were not changed: it was changed or moved meanwhile", called(object.key));
+  }
+
+  /// The array is the store: the locked directory is another one from now on.
+  Result<> exchange_store(Recoding& recoding) {
+    CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(recoding.target->directory()));
+    zarr::StoreLock lock(store);  // before anybody else can see the directory
+    CODECFS_TRY(lock.make_exclusive());
+    CODECFS_ASSIGN(const File holder, holder_of_store());
+    CODECFS_TRY(recoding.target->exchange(name_of(path_)));
+    store_.move_to(store);
+    writer_.lock_instead(lock);
+    return {};
+  }
+
+  /// Makes .zmetadata anew, where somebody made one, when what it tells of has changed.
+  Result<> renew_consolidated() {
+    const std::lock_guard lock(consolidated_mutex_);
+    if (!metadata_changed_.exchange(false)) return {};
+    Result<> done = write_consolidated();
+    if (!done) metadata_changed_ = true;
+    return done;
+  }
+
+  Result<> write_consolidated() {
+    CODECFS_ASSIGN(const auto status, store_.stat(zarr::kConsolidatedFile));
+    CODECFS_ASSIGN(const auto text, hierarchy_.read_text(zarr::kConsolidatedFile));
+    if (!status || !text || root_.kind != EntryKind::group) return {};
+    CODECFS_ASSIGN(Json entries, zarr::collect_metadata(hierarchy_));
+    CODECFS_ASSIGN(const auto renewed, zarr::with_entries(*text, std::move(entries)));
+    if (!renewed) {
+      log::warning(".zmetadata: is of a form that is not known here, and may tell what was before the latest changes");
+      return {};
+    }
+    if (*renewed == *text) return {};
+    CODECFS_TRY(writer_.write("", zarr::kConsolidatedFile, bytes_of(*renewed), status->st_mode & 0666));
+    return writer_.commit();
   }
 
   Entry entry_of(const std::string& group, std::string_view name, EntryKind kind) {
     return {
         .name = escape_name(name), .kind = kind, .object = objects_.id_of(join_key(group, name), kind), .target = {}};
-  }
-
-  Result<std::optional<std::string>> read_text(const std::string& key) const {
-    CODECFS_ASSIGN(const auto buffer, store_.read(key, kMaxMetadataBytes));
-    if (!buffer) return std::nullopt;
-    return std::string(reinterpret_cast<const char*>(buffer->data()), buffer->size());
   }
 
   Result<ArrayPtr> open_array(ObjectId id) {
@@ -357,80 +673,9 @@ class ZarrSource final : public Source {
   }
 
   Result<ArrayPtr> load(const std::string& key, ObjectId id) {
-    zarr::ArrayTexts texts;
-    CODECFS_ASSIGN(auto zarray, read_text(join_key(key, kArrayFile)));
-    if (!zarray) return fail(ENOENT, "{}: has no .zarray any more", key);
-    texts.zarray = std::move(*zarray);
-    CODECFS_ASSIGN(texts.zattrs, read_text(join_key(key, ".zattrs")));
-    CODECFS_ASSIGN(texts.nczvar, read_text(join_key(key, ".nczvar")));
-    if (!texts.nczvar) {
-      CODECFS_ASSIGN(texts.nczvar, read_text(join_key(key, ".nczarray")));
-    }
-
-    auto array = std::make_shared<OpenArray>();
-    array->key = key;
-    auto parsed = zarr::parse_array(texts);
-    if (!parsed) return key.empty() ? pass_on(parsed) : in_file(key, parsed.error());
-    array->array = std::move(*parsed);
-    Variable& facts = array->array.variable;
-    if (array->array.may_be_narrow_text && facts.grid.count() > 0) {
-      CODECFS_ASSIGN(const bool is_narrow, has_narrow_text(key, array->array));
-      if (is_narrow) {
-        zarr::narrow_text(array->array);
-        array->unwritable =
-            Error{EOPNOTSUPP, fmt::format("{}: its characters are stored in one byte where .zarray says four, as early "
-                                          "netCDF-C wrote them: this is only read",
-                                          called(key))};
-      }
-    }
-    if (!facts.unreadable) {
-      auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
-      if (pipeline) {
-        array->pipeline = std::move(*pipeline);
-      } else {
-        facts.unreadable = std::move(pipeline.error());
-      }
-    }
-    if (facts.unreadable && !key.empty())
-      facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
-    // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
-    // length.
-    array->max_stored = facts.chunk_bytes
-                            ? std::min(*facts.chunk_bytes, zarr::kMaxChunkBytes / 8) * 16 + (uint64_t{64} << 10)
-                            : zarr::kMaxChunkBytes + (uint64_t{64} << 10);
-    CODECFS_TRY(look_at_writing(*array));
+    CODECFS_ASSIGN(ArrayPtr array, zarr::load_array(store_, key, !unwritable_));
     arrays_.put(id, array);
     return array;
-  }
-
-  /// Whether the chunks of an array that says "<U1" hold one byte an element. The first that is stored tells.
-  Result<bool> has_narrow_text(const std::string& key, const zarr::Array& array) const {
-    const ChunkGrid& grid = array.variable.grid;
-    CODECFS_ASSIGN(auto status, store_.stat(join_key(key, grid.name_of(0, array.separator))));
-    if (!status) {
-      CODECFS_ASSIGN(const auto stored, zarr::list_chunks(store_, key, grid, array.separator));
-      if (stored.empty()) return false;
-      CODECFS_ASSIGN(status, store_.stat(join_key(key, grid.name_of(stored.front(), array.separator))));
-    }
-    return status && static_cast<uint64_t>(status->st_size) == grid.elements_per_chunk();
-  }
-
-  /// Finds out how chunks of an array are written, and why they cannot be if so.
-  Result<> look_at_writing(OpenArray& array) const {
-    CODECFS_ASSIGN(const auto zarray, store_.stat(join_key(array.key, kArrayFile)));
-    array.mode = zarray ? zarray->st_mode & 0666 : 0666;
-    const Variable& facts = array.array.variable;
-    if (facts.unreadable) array.unwritable = facts.unreadable;
-    if (unwritable_ || array.unwritable) return {};
-    for (const FilterStage& stage : facts.filters) {
-      const filters::FilterPtr filter = filters::find_for(stage);
-      if (filter && filter->encodes) continue;
-      array.unwritable =
-          Error{EOPNOTSUPP, fmt::format("{}: {} can only be read here", called(array.key), print_json(stage.codec))};
-      return {};
-    }
-    if (const auto changeable = store_.may_change(array.key); !changeable) array.unwritable = changeable.error();
-    return {};
   }
 
   Result<ArrayPtr> writable_array(ObjectId variable) {
@@ -442,6 +687,11 @@ class ZarrSource final : public Source {
       return fail(EOPNOTSUPP, "{}: is reached through a symbolic link; write it under its own name",
                   called(array->key));
     return array;
+  }
+
+  Result<ArrayPtr> writable_array_locked(ObjectId variable) {
+    const auto lock = reading();
+    return writable_array(variable);
   }
 
   Result<std::string> name_to_change(const OpenArray& array, uint64_t number) const {
@@ -456,13 +706,20 @@ class ZarrSource final : public Source {
     return join_key(array.key, grid.name_of(number, array.array.separator));
   }
 
+  std::string path_;  // of the store, without links
   DirectoryStore store_;
-  zarr::DirectoryWriter writer_;     // after store_, which it uses
+  zarr::Hierarchy hierarchy_;        // after store_, which it uses
+  zarr::DirectoryWriter writer_;     // likewise
   std::optional<Error> unwritable_;  // why nothing can be written; set when opened
   Entry root_;
-  ObjectTable objects_;
+  std::mutex turnstile_;          // before tree_mutex_
+  std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
+  zarr::ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
   zarr::ChunkListings listings_;
+  std::mutex consolidated_mutex_;  // held while .zmetadata is made anew
+  std::atomic<bool> metadata_changed_ = false;
+  std::atomic<bool> searched_beside_ = false;  // for leftovers of a store that is an array
 };
 
 }  // namespace
@@ -471,7 +728,26 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
   return ZarrSource::open(path, may_write, io);
 }
 
-Result<> create_zarr(const std::string& path) { return fail(EOPNOTSUPP, "{}", path); }
+Result<> create_zarr(const std::string& path) {
+  const std::string without_slash = path.substr(0, path.find_last_not_of('/') + 1);
+  const size_t slash = without_slash.rfind('/');
+  const std::string name = without_slash.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (name.empty() || name == "." || name == "..") return fail(EEXIST, "{}: exists", path);
+  const std::string holder = slash == std::string::npos ? "." : without_slash.substr(0, std::max<size_t>(slash, 1));
+  CODECFS_ASSIGN(File parent, open_directory(holder));
+  struct stat status;
+  if (::fstatat(parent.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+    return fail(EEXIST, "{}: exists", path);
+
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  CODECFS_ASSIGN(auto fresh, TemporaryDirectory::make(real_file_io(), std::move(parent),
+                                                      fmt::format(".{}.codecfs-{}-0", name.substr(0, 200), ::getpid()),
+                                                      0777 & ~mask));
+  CODECFS_TRY(fresh.write(zarr::kGroupFile, bytes_of(zarr::print_group()), 0666 & ~mask));
+  CODECFS_TRY(fresh.place(name));
+  return zarr::sync_names(real_file_io(), fresh.parent());
+}
 
 bool looks_like_zarr(int directory_fd) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})

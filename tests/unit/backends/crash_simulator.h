@@ -51,6 +51,13 @@ class UnsyncedIo : public FileIo {
   Result<> unlink(const File& directory, const std::string& name) override {
     return real_file_io().unlink(directory, name);
   }
+  Result<> move(const File&, const std::string&, const File&, const std::string&) override {
+    return fail(ENOSYS, "not simulated");
+  }
+  Result<> exchange(const File&, const std::string&, const std::string&) override {
+    return fail(ENOSYS, "not simulated");
+  }
+  Result<> remove_directory(const File&, const std::string&) override { return fail(ENOSYS, "not simulated"); }
 };
 
 /// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half.

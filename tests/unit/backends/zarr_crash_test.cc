@@ -52,6 +52,12 @@ struct Renamed {
 struct Unlinked {
   std::string directory, name;
 };
+struct Moved {
+  std::string from_directory, from, to_directory, to;
+};
+struct Exchanged {
+  std::string directory, one, other;
+};
 /// What a chunk file's content is from now on possibly, and when `is_done` surely; none: there is no chunk.
 struct Changed {
   std::string variable;
@@ -62,7 +68,13 @@ struct Changed {
 struct Committed {
   bool is_done;
 };
-using Event = std::variant<Created, Written, Synced, DirectoryMade, Renamed, Unlinked, Changed, Committed>;
+/// What the tree is from now on possibly, and when `is_done` surely.
+struct TreeChanged {
+  std::string tree;
+  bool is_done;
+};
+using Event = std::variant<Created, Written, Synced, DirectoryMade, Renamed, Unlinked, Moved, Exchanged, Changed,
+                           TreeChanged, Committed>;
 
 /// Does everything for real but syncs, one thing at a time, and writes it down. Paths are relative to the store.
 class RecordingIo : public FileIo {
@@ -95,6 +107,25 @@ class RecordingIo : public FileIo {
   Result<> unlink(const File& directory, const std::string& name) override {
     const std::lock_guard lock(mutex_);
     Result<> removed = real_file_io().unlink(directory, name);
+    if (removed) events_.emplace_back(Unlinked{directory.path, name});
+    return removed;
+  }
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    const std::lock_guard lock(mutex_);
+    Result<> moved = real_file_io().move(from_directory, from, to_directory, to);
+    if (moved) events_.emplace_back(Moved{from_directory.path, from, to_directory.path, to});
+    return moved;
+  }
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    const std::lock_guard lock(mutex_);
+    Result<> exchanged = real_file_io().exchange(directory, one, other);
+    if (exchanged) events_.emplace_back(Exchanged{directory.path, one, other});
+    return exchanged;
+  }
+  Result<> remove_directory(const File& directory, const std::string& name) override {
+    const std::lock_guard lock(mutex_);
+    Result<> removed = real_file_io().remove_directory(directory, name);
     if (removed) events_.emplace_back(Unlinked{directory.path, name});
     return removed;
   }

@@ -65,6 +65,19 @@ class FailingIo : public FileIo {
     CODECFS_TRY(next("unlink"));
     return real_file_io().unlink(directory, name);
   }
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    CODECFS_TRY(next("move"));
+    return real_file_io().move(from_directory, from, to_directory, to);
+  }
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    CODECFS_TRY(next("exchange"));
+    return real_file_io().exchange(directory, one, other);
+  }
+  Result<> remove_directory(const File& directory, const std::string& name) override {
+    CODECFS_TRY(next("remove_directory"));
+    return real_file_io().remove_directory(directory, name);
+  }
 
   /// The call that fails, counted from 0 from now on.
   void fail_at(int call, int code) {

@@ -1,0 +1,47 @@
+#pragma once
+// What the directories of a store are: groups and arrays, by the files in them.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "backends/source.h"
+#include "backends/zarr/directory_store.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+inline constexpr const char* kArrayFile = ".zarray";
+inline constexpr const char* kGroupFile = ".zgroup";
+inline constexpr const char* kAttributesFile = ".zattrs";
+inline constexpr const char* kConsolidatedFile = ".zmetadata";
+
+inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
+
+class Hierarchy {
+ public:
+  /// `store` outlives this.
+  explicit Hierarchy(const DirectoryStore& store) : store_(store) {}
+
+  /// What the directory of that name is; none: neither. One that is both an array and a group is an array.
+  Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
+  /// Calls visit(name, kind) for every group and array in a group, in no order, until it returns false.
+  Result<> for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit) const;
+  /// Whether the directory of a key in `group` is the group itself or one above it, so that a walk would never end.
+  Result<bool> leads_back(const std::string& group, const std::string& key) const;
+
+  /// The text of a metadata file; none where there is none.
+  Result<std::optional<std::string>> read_text(const std::string& key) const;
+
+  /// Nothing, or ENOTEMPTY with what is in a group that must not go with it: a group, an array, or a file that is not
+  /// Zarr's.
+  Result<> check_empty(const std::string& group) const;
+  /// Nothing, or EOPNOTSUPP where netCDF-C keeps a list of what is in the group: it would not be right any more.
+  Result<> check_members_may_change(const std::string& group) const;
+
+ private:
+  const DirectoryStore& store_;
+};
+
+}  // namespace codecfs::zarr
