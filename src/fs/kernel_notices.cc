@@ -26,12 +26,17 @@ uint64_t KernelNotices::add(Notice notice) {
 void KernelNotices::content_changed(Ino ino, bool wait) {
   std::unique_lock lock(mutex_);
   const uint64_t number = add({ino, {}, 0, 0});
-  if (wait) changed_.wait_for(lock, std::chrono::seconds(1), [&] { return done_ >= number; });
+  if (wait) wait_for(lock, number);
 }
 
-void KernelNotices::name_changed(Ino parent, std::string name) {
-  const std::lock_guard lock(mutex_);
-  add({parent, std::move(name), 0, 0});
+void KernelNotices::wait_for(std::unique_lock<std::mutex>& lock, uint64_t number) {
+  changed_.wait_for(lock, std::chrono::seconds(1), [&] { return done_ >= number; });
+}
+
+void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
+  std::unique_lock lock(mutex_);
+  const uint64_t number = add({parent, std::move(name), 0, 0});
+  if (wait) wait_for(lock, number);
 }
 
 void KernelNotices::attributes_changed(Ino first, uint64_t count) {

@@ -29,8 +29,8 @@ class KernelNotices {
   void content_changed(Ino ino, bool wait);
   /// The attributes alone, of `count` inodes in a row.
   void attributes_changed(Ino first, uint64_t count);
-  /// A name in a directory.
-  void name_changed(Ino parent, std::string name);
+  /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
+  void name_changed(Ino parent, std::string name, bool wait = false);
 
  private:
   struct Notice {
@@ -41,6 +41,7 @@ class KernelNotices {
   };
   void run(const std::stop_token& stop);
   uint64_t add(Notice notice);
+  void wait_for(std::unique_lock<std::mutex>& lock, uint64_t number);
 
   std::mutex mutex_;  // guards all below but the thread
   std::condition_variable_any changed_;

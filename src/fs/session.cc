@@ -173,10 +173,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
              .read_only = options.read_only});
   tree.check_rules();
   Mount mount{tree, mountpoint};
-  tree.set_kernel(
-      {.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
-       .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
-       .name_changed = [&](Ino parent, std::string name) { mount.notices.name_changed(parent, std::move(name)); }});
+  tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
+                   .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
+                   .name_changed = [&](Ino parent, std::string name,
+                                       bool wait) { mount.notices.name_changed(parent, std::move(name), wait); }});
 
   fuse_set_log_func(collect_message);
   const std::string list = fuse_options(options, tree.read_only());

@@ -191,6 +191,7 @@ Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
 Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView& view, uint64_t number) {
   const Variable& variable = *view.facts;
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
+  if (is_unlinked(node.ino(), number)) return not_there();
   if (const std::optional<uint64_t> size = write_back_.size(ino)) {
     struct stat status = make_attributes(ino, S_IFREG, *size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
@@ -198,7 +199,7 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView&
   }
   // Whatever the source has in its place: a name that was removed is gone.
   const DirectoryState state = state_of(node.ino());
-  if (write_back_.removed(ino) || is_unlinked(node.ino(), number)) return not_there();
+  if (write_back_.removed(ino)) return not_there();
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
   const bool shows_absent = view.shows_absent_chunks() && !state.fresh && !is_condemned(node, state);
   if (!info.stored && !shows_absent) return not_there();

@@ -75,7 +75,7 @@ using Cancelled = std::function<bool()>;
 struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
   std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
-  std::function<void(Ino parent, std::string name)> name_changed = [](Ino, std::string) {};
+  std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
 };
 
 class Tree {

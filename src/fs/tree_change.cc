@@ -343,7 +343,7 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
     write_back_.forget(node.object);
     CODECFS_TRY(nodes_.renumber_chunks(node, after->facts->grid.count()));
     // With the directory's name the kernel forgets all names in it.
-    kernel_.name_changed(node.parent, std::string(last_part(node.path)));
+    kernel_.name_changed(node.parent, std::string(last_part(node.path)), true);
   }
   metadata_changed(node);
   return {};
@@ -410,7 +410,7 @@ Result<> Tree::make_variable(const Node& group, Variable variable) {
   }
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
   metadata_changed(*place.node);
-  for (const NamedFile& file : files_of(NodeKind::group)) kernel_.name_changed(ino, std::string(file.name));
+  for (const NamedFile& file : files_of(NodeKind::group)) kernel_.name_changed(ino, std::string(file.name), false);
   adopt_spooled(*place.node);
   return {};
 }
@@ -422,7 +422,7 @@ void Tree::adopt_spooled(const Node& variable) {
       const FileKind file = name == kFilter ? FileKind::filter : FileKind::codecs;
       change_state(variable.ino(), [&](DirectoryState& state) { state.hidden.erase(file); });
       scratch_.become(variable.ino(), name, variable.ino(file));
-      kernel_.name_changed(variable.ino(), name);
+      kernel_.name_changed(variable.ino(), name, false);
       continue;
     }
     const Result<std::optional<ChunkPlace>> chunk = chunk_named(variable, name);
@@ -433,7 +433,7 @@ void Tree::adopt_spooled(const Node& variable) {
     const Result<> stored = write_back_.replace(**chunk, std::as_bytes(std::span(*content)));
     if (stored) {
       scratch_.become(variable.ino(), name, (*chunk)->key);
-      kernel_.name_changed(variable.ino(), name);
+      kernel_.name_changed(variable.ino(), name, false);
     } else {  // it stays, and is told of at the end
       scratch_.unseal(variable.ino(), name);
       note_error((*chunk)->key, stored.error());

@@ -251,7 +251,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   }
   if (!metadata && !target) {
     CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
-    kernel_.name_changed(to_parent, std::string(to_name));
+    kernel_.name_changed(to_parent, std::string(to_name), false);
     return {};
   }
   // Writers of the file wait until it is the chunk.
@@ -273,7 +273,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   scratch_.become(from->ino(), name, changed);
   kernel_.content_changed(changed, true);
   // The kernel moves the inode to the new name; with us the chunk keeps its own.
-  kernel_.name_changed(to_parent, std::string(to_name));
+  kernel_.name_changed(to_parent, std::string(to_name), false);
   return {};
 }
 
