@@ -21,12 +21,6 @@ namespace {
 constexpr std::array kNetcdfHidden = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",   "_NCProperties", "CLASS",
                                       "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST"};
 
-bool is_hidden(std::string_view name, const AttributeRules& rules) {
-  if (name == "_ARRAY_DIMENSIONS") return true;  // the dimensions are shown under this name
-  if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
-  return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
-}
-
 template <class T>
 T load(const std::byte* from) {
   T value;
@@ -181,15 +175,24 @@ Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
   return ValueReader().nested(type.get(), at, dims.data(), rank);
 }
 
+herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* to) {
+  try {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
 struct Collector {
   const AttributeRules& rules;
   std::string_view object;
   std::vector<Attribute> attributes;
 
   void add(hid_t holder, const char* name) {
-    if (is_hidden(name, rules)) return;
+    if (is_hidden_attribute(name, rules)) return;
     const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
-    auto value = attribute ? read_value(attribute.get(), rules.netcdf)
+    auto value = attribute ? read_attribute(attribute.get(), rules)
                            : Result<std::optional<Json>>(fail_library(EIO, "cannot be opened"));
     if (!value) {
       log::warning("{}: attribute \"{}\" is left out: {}", object, name, value.error().reason);
@@ -228,6 +231,24 @@ Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
 }
 
 }  // namespace
+
+bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
+  if (name == "_ARRAY_DIMENSIONS") return true;  // the dimensions are shown under this name
+  if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
+  return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
+}
+
+Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules) {
+  return read_value(attribute, rules.netcdf);
+}
+
+Result<std::vector<std::string>> attribute_names(hid_t holder) {
+  std::vector<std::string> names;
+  hsize_t position = 0;
+  if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, collect_name, &names) < 0)
+    return fail_library(EIO, "the attributes cannot be listed");
+  return names;
+}
 
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
   Collector collector{rules, object, {}};

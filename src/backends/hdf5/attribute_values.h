@@ -1,6 +1,7 @@
 #pragma once
 // The attributes of an HDF5 object as JSON.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,13 @@ struct AttributeRules {
 /// (references) or cannot be read are left out with a note in the log; `object` names their holder there.
 /// Under a LibraryLock.
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object);
+
+/// Whether an attribute of this name is bookkeeping that is not shown.
+bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
+/// The value of an open attribute; none where it has no JSON form. EIO, EFBIG. Under a LibraryLock.
+Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
+/// The names of all attributes, in the order of read_attributes(), as HDF5 has them. Under a LibraryLock.
+Result<std::vector<std::string>> attribute_names(hid_t holder);
 
 /// The text of a string attribute that holds one; empty where there is none of that name or it is something else.
 std::string text_attribute(hid_t holder, const char* name);

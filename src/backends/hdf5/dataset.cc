@@ -121,11 +121,14 @@ Result<> Dataset::read_facts() {
 Result<> Dataset::read_grid(hid_t properties) {
   const Handle space(H5Dget_space(dataset_.get()));
   Dims dims{};
-  const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  Dims most{};
+  const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
   if (!space || rank < 0 || rank > H5S_MAX_RANK) return fail_library(EIO, "{}: its shape cannot be read", name_);
   rank_ = static_cast<size_t>(rank);
   std::vector<uint64_t> shape(dims.begin(), dims.begin() + rank);
   const bool null_space = H5Sget_simple_extent_type(space.get()) == H5S_NULL;
+  for (size_t d = 0; d < rank_; ++d)
+    facts_.max_shape.push_back(most[d] == H5S_UNLIMITED ? std::nullopt : std::optional<uint64_t>(most[d]));
 
   std::vector<uint64_t> chunks;
   if (facts_.storage == Storage::chunked) {
@@ -143,7 +146,9 @@ Result<> Dataset::read_grid(hid_t properties) {
   if (null_space) {
     shape.assign(1, 0);
     chunks.assign(1, 1);
+    facts_.max_shape.assign(1, 0);
   }
+  facts_.max_shape.insert(facts_.max_shape.end(), mapped_.shape.begin(), mapped_.shape.end());
   shape.insert(shape.end(), mapped_.shape.begin(), mapped_.shape.end());
   chunks.insert(chunks.end(), mapped_.shape.begin(), mapped_.shape.end());
   auto grid = ChunkGrid::make(std::move(shape), std::move(chunks));

@@ -16,30 +16,13 @@ namespace {
 
 constexpr int kMaxDepth = 1000;  // of groups
 
-// The address of each dimension's scale (the last one attached, as in netCDF); none where there is none. Empty where
-// the dataset has no list of scales.
-std::vector<std::optional<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
-  std::vector<std::optional<uint64_t>> scales;
-  if (rank == 0 || H5Aexists(dataset, "DIMENSION_LIST") <= 0) return scales;
-  const Handle attribute(H5Aopen(dataset, "DIMENSION_LIST", H5P_DEFAULT));
-  const Handle type(H5Aget_type(attribute.get()));
-  const Handle space(H5Aget_space(attribute.get()));
-  if (H5Tget_class(type.get()) != H5T_VLEN) return scales;
-  const Handle base(H5Tget_super(type.get()));
-  if (H5Tequal(base.get(), H5T_STD_REF_OBJ) <= 0) return scales;
-  if (H5Sget_simple_extent_npoints(space.get()) != static_cast<hssize_t>(rank)) return scales;
-  std::vector<hvl_t> lists(rank);
-  if (H5Aread(attribute.get(), type.get(), lists.data()) < 0) return scales;
-  for (const hvl_t& list : lists) {
-    // An object reference is the object's address.
-    if (list.len > 0 && list.p != nullptr) {
-      scales.emplace_back(static_cast<const hobj_ref_t*>(list.p)[list.len - 1]);
-    } else {
-      scales.emplace_back();
-    }
-  }
-  reclaim(type.get(), space.get(), lists.data());
-  return scales;
+// The scale that names a dimension: the last one attached, as in netCDF. None where there is none; empty where the
+// dataset has no list of scales.
+std::vector<std::optional<uint64_t>> naming_scales(hid_t dataset, size_t rank) {
+  std::vector<std::optional<uint64_t>> naming;
+  for (const std::vector<uint64_t>& scales : attached_scales(dataset, rank))
+    naming.push_back(scales.empty() ? std::nullopt : std::optional(scales.back()));
+  return naming;
 }
 
 // Whether netCDF-C (4.9.0) has a type for it.
@@ -64,6 +47,27 @@ herr_t refuse_external(const char*, const char*, const char*, const char*, unsig
 
 bool is_dimension_scale(hid_t dataset) { return H5DSis_scale(dataset) > 0; }
 
+std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
+  std::vector<std::vector<uint64_t>> scales;
+  if (rank == 0 || H5Aexists(dataset, "DIMENSION_LIST") <= 0) return scales;
+  const Handle attribute(H5Aopen(dataset, "DIMENSION_LIST", H5P_DEFAULT));
+  const Handle type(H5Aget_type(attribute.get()));
+  const Handle space(H5Aget_space(attribute.get()));
+  if (H5Tget_class(type.get()) != H5T_VLEN) return scales;
+  const Handle base(H5Tget_super(type.get()));
+  if (H5Tequal(base.get(), H5T_STD_REF_OBJ) <= 0) return scales;
+  if (H5Sget_simple_extent_npoints(space.get()) != static_cast<hssize_t>(rank)) return scales;
+  std::vector<hvl_t> lists(rank);
+  if (H5Aread(attribute.get(), type.get(), lists.data()) < 0) return scales;
+  for (const hvl_t& list : lists) {
+    // An object reference is the object's address.
+    const auto* references = static_cast<const hobj_ref_t*>(list.p);
+    scales.emplace_back(references, references + (references == nullptr ? 0 : list.len));
+  }
+  reclaim(type.get(), space.get(), lists.data());
+  return scales;
+}
+
 // One walk through the file in netCDF's order.
 class Dimensions::Walk {
  public:
@@ -73,6 +77,7 @@ class Dimensions::Walk {
 
   Numbering run(uint64_t root) {
     read_group(root, 0);
+    numbering_.numbers.next = next_;
     // Each group stands before its children.
     match(0);
     for (Group& group : groups_)
@@ -136,15 +141,17 @@ class Dimensions::Walk {
     if (found < 0) return;
     const auto rank = static_cast<size_t>(found);
     const bool scale = rank > 0 && is_dimension_scale(dataset);
-    if (scale && read_scale(group, dataset, name, dims[0], most[0] == H5S_UNLIMITED)) return;
+    if (scale && read_scale(group, dataset, name, address, dims[0], most[0] == H5S_UNLIMITED)) return;
 
     Variable variable{address, {}, {}, !netcdf_understands(dataset), false};
     for (size_t d = 0; d < rank; ++d) {
       variable.shape.push_back(dims[d]);
       variable.unlimited.push_back(most[d] == H5S_UNLIMITED);
     }
-    const auto scales = attached_scales(dataset, rank);
-    variable.named = (scale && rank == 1) || integer_attribute(dataset, "_Netcdf4Coordinates").size() == rank ||
+    const auto scales = naming_scales(dataset, rank);
+    const size_t told = integer_attribute(dataset, "_Netcdf4Coordinates").size();
+    numbering_.numbers.used |= told > 0;
+    variable.named = (scale && rank == 1) || told == rank ||
                      (!scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return at.has_value(); }));
     // netCDF looks at the first dimension only to see whether there are scales.
     if (scale || (!scales.empty() && scales[0])) variable.late = true;
@@ -163,14 +170,17 @@ class Dimensions::Walk {
   }
 
   // True for a dimension that has no variable.
-  bool read_scale(Group& group, hid_t dataset, const std::string& name, uint64_t length, bool unlimited) {
+  bool read_scale(Group& group, hid_t dataset, const std::string& name, uint64_t address, uint64_t length,
+                  bool unlimited) {
     const std::vector<int> assigned = integer_attribute(dataset, "_Netcdf4Dimid");
     int id = next_;
     if (!assigned.empty() && assigned[0] >= 0) {
       id = assigned[0];
       next_ = std::max(next_, id == INT32_MAX ? id : id + 1);
+      numbering_.numbers.used = true;
     } else {
       ++next_;
+      numbering_.numbers.untold.emplace_back(address, id);
     }
     const bool alone = is_dimension_without_variable(dataset);
     group.dims.push_back({alone && unlimited ? 0 : length, unlimited, id});
@@ -250,7 +260,7 @@ Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Datase
   if (scale && rank == 1) {
     found[0] = as_utf8(netcdf_name(tree_.link_name(object)));
   } else if (!scale) {
-    const auto scales = attached_scales(dataset.id(), rank);
+    const auto scales = naming_scales(dataset.id(), rank);
     for (size_t d = 0; d < scales.size(); ++d)
       if (scales[d]) found[d] = scale_name(object, *scales[d]);
   }

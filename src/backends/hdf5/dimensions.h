@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backends/hdf5/dataset.h"
@@ -27,6 +28,9 @@ namespace codecfs::hdf5 {
 
 bool is_dimension_scale(hid_t dataset);
 
+/// The addresses of all scales that are attached to each dimension. Empty where the dataset has no list of scales.
+std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
+
 class Dimensions {
  public:
   Dimensions(hid_t file, const ObjectTree& tree) : file_(file), tree_(tree) {}
@@ -34,12 +38,27 @@ class Dimensions {
   /// One name for each dimension of dataset.facts().grid.
   Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
 
+  /// What netCDF knows scales by where a file says it (_Netcdf4Dimid, _Netcdf4Coordinates).
+  struct Numbers {
+    bool used = false;                             // the file says it
+    int next = 0;                                  // that no scale has
+    std::vector<std::pair<uint64_t, int>> untold;  // of scales, by address, that have none of their own
+  };
+  const Numbers& numbers() { return numbering().numbers; }
+
+  /// Groups, links, shapes or scales have changed.
+  void forget() {
+    numbering_.reset();
+    members_.clear();
+  }
+
  private:
   // What the walk found out.
   struct Numbering {
     std::unordered_map<int, std::string> by_id;                 // real dimensions
     std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // numbers by address, for those without scales
     std::unordered_map<int, std::string> phony;
+    Numbers numbers;
   };
   class Walk;
 

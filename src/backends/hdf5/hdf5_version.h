@@ -66,6 +66,10 @@ inline herr_t iterate_links(hid_t group, H5_index_t index,
   return H5Literate2(group, index, H5_ITER_INC, &position, each, data);
 }
 inline void reclaim(hid_t type, hid_t space, void* values) { H5Treclaim(type, space, H5P_DEFAULT, values); }
+inline unsigned header_version(hid_t object) {
+  H5O_native_info_t raw;
+  return H5Oget_native_info(object, &raw, H5O_NATIVE_INFO_HDR) < 0 ? 0 : raw.hdr.version;
+}
 #else
 inline hid_t open_object(hid_t file, uint64_t address) { return H5Oopen_by_addr(file, address); }
 inline bool object_info(hid_t object, ObjectInfo& info) {
@@ -97,6 +101,10 @@ inline herr_t iterate_links(hid_t group, H5_index_t index,
   return H5Literate(group, index, H5_ITER_INC, &position, each, data);
 }
 inline void reclaim(hid_t type, hid_t space, void* values) { H5Dvlen_reclaim(type, space, H5P_DEFAULT, values); }
+inline unsigned header_version(hid_t object) {
+  H5O_info_t raw;
+  return H5Oget_info2(object, &raw, H5O_INFO_HDR) < 0 ? 0 : raw.hdr.version;
+}
 #endif
 
 /// What only some versions have in a driver's class.

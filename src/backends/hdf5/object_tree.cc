@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <ranges>
 #include <utility>
 
 #include "backends/hdf5/attribute_values.h"
@@ -26,7 +27,18 @@ herr_t collect_link(hid_t group, const char* name, const RawLinkInfo* info, void
   }
 }
 
-// Whether libhdf5 would take the text as the name of one link and not as a path.
+std::string file_name_of(std::string_view link_name) { return escape_name(netcdf_name(link_name)); }
+
+Result<std::string> link_value(hid_t group, const Link& link) {
+  std::string value(link.info.text_size, '\0');
+  if (link.info.text_size == 0) return value;
+  if (H5Lget_val(group, link.name.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "link \"{}\"", link.name);
+  return value;
+}
+
+}  // namespace
+
 bool is_link_name(std::string_view name) {
   return !name.empty() && name != "." && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
@@ -42,18 +54,6 @@ std::vector<std::string_view> components_of(std::string_view path) {
   }
   return components;
 }
-
-std::string file_name_of(std::string_view link_name) { return escape_name(netcdf_name(link_name)); }
-
-Result<std::string> link_value(hid_t group, const Link& link) {
-  std::string value(link.info.text_size, '\0');
-  if (link.info.text_size == 0) return value;
-  if (H5Lget_val(group, link.name.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0)
-    return fail_library(EIO, "link \"{}\"", link.name);
-  return value;
-}
-
-}  // namespace
 
 std::string_view netcdf_name(std::string_view link_name) {
   if (link_name.size() > kNonCoordinate.size() && link_name.starts_with(kNonCoordinate))
@@ -90,6 +90,7 @@ Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct s
 
 Result<Handle> ObjectTree::open(ObjectId object) const {
   if (object >= nodes_.size()) return fail(ENOENT, "no object has the number {}", object);
+  if (nodes_[object].gone) return fail(ENOENT, "{} does not exist any more", path(object));
   Handle handle(open_object(file_, nodes_[object].address));
   if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));
   const H5I_type_t kind = H5Iget_type(handle.get());
@@ -127,6 +128,11 @@ Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
 }
 
 Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(Member found, member(group, file_name));
+  return std::move(found.entry);
+}
+
+Result<ObjectTree::Member> ObjectTree::member(ObjectId group, std::string_view file_name) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
   const auto try_link = [&](const Link& link) -> Result<std::optional<Entry>> {
     if (shown_name(handle.get(), link.name) != file_name) return std::optional<Entry>();
@@ -137,7 +143,7 @@ Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
     for (const Link& link : links) {
       if (file_name_of(link.name) != file_name && escape_name(link.name) != file_name) continue;
       CODECFS_ASSIGN(auto entry, try_link(link));
-      if (entry) return std::move(*entry);
+      if (entry) return Member{link, std::move(*entry)};
     }
   } else if (const auto name = unescape_name(file_name); name && is_link_name(*name)) {
     for (const std::string& candidate : {*name, std::string(kNonCoordinate) + *name}) {
@@ -145,10 +151,37 @@ Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
       if (H5Lexists(handle.get(), candidate.c_str(), H5P_DEFAULT) <= 0) continue;
       if (!link_info(handle.get(), candidate.c_str(), link.info)) return fail_library(EIO, "link \"{}\"", candidate);
       CODECFS_ASSIGN(auto entry, try_link(link));
-      if (entry) return std::move(*entry);
+      if (entry) return Member{std::move(link), std::move(*entry)};
     }
   }
   return fail(ENOENT, "{} has no member \"{}\"", path(group), file_name);
+}
+
+Result<std::string> ObjectTree::new_link_name(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  const auto name = unescape_name(file_name);
+  if (!name || !is_link_name(*name)) return fail(EINVAL, "\"{}\" cannot be the name of an HDF5 object", file_name);
+  if (netcdf_name(*name).size() != name->size())
+    return fail(EINVAL, "\"{}\": netCDF gives names that begin with {} a meaning of its own", file_name,
+                kNonCoordinate);
+  const auto exists = [&](const std::string& link) { return H5Lexists(handle.get(), link.c_str(), H5P_DEFAULT) > 0; };
+  std::string prefixed = std::string(kNonCoordinate) + *name;
+  const bool hidden = exists(*name) && is_hidden(handle.get(), *name);
+  if ((exists(*name) && !hidden) || exists(prefixed)) return fail(EEXIST, "{} has a member \"{}\"", path(group), *name);
+  return hidden ? std::move(prefixed) : *name;
+}
+
+Result<> ObjectTree::check_empty(ObjectId group) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  for (const Link& link : links) {
+    auto entry = entry_of(group, handle.get(), link);
+    if (!entry)
+      return fail(EIO, "{}: its member \"{}\" cannot be read: {}", path(group), as_utf8(link.name),
+                  entry.error().reason);
+    if (*entry) return fail(ENOTEMPTY, "{} has a member \"{}\"", path(group), (*entry)->name);
+  }
+  return {};
 }
 
 bool ObjectTree::is_hidden(hid_t group, const std::string& link_name) const {
@@ -288,6 +321,64 @@ void ObjectTree::find_places() {
         continue;
       places_->emplace(info.address, Place{groups.front(), link.name});
     }
+  }
+}
+
+std::optional<ObjectId> ObjectTree::number_of(uint64_t address) const {
+  const auto known = numbers_.find(address);
+  return known == numbers_.end() ? std::nullopt : std::optional(known->second);
+}
+
+bool ObjectTree::is_within(ObjectId object, ObjectId group) const {
+  while (object != group && object != kRoot) object = nodes_[object].parent;
+  return object == group;
+}
+
+std::vector<ObjectId> ObjectTree::subtree(ObjectId object) const {
+  std::vector<ObjectId> found;
+  for (ObjectId id = 0; id < nodes_.size(); ++id)
+    if (!nodes_[id].gone && is_within(id, object)) found.push_back(id);
+  return found;
+}
+
+void ObjectTree::removed(ObjectId object) {
+  for (const ObjectId id : subtree(object)) {
+    nodes_[id].gone = true;
+    numbers_.erase(nodes_[id].address);
+  }
+}
+
+void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
+  nodes_[object].parent = group;
+  nodes_[object].name = std::move(link_name);
+}
+
+// Where objects with several links stand may have changed anywhere, but only once such an object was met.
+void ObjectTree::links_changed() {
+  if (!places_) return;
+  find_places();
+  std::vector<ObjectId> unreachable;
+  for (ObjectId id = 1; id < nodes_.size(); ++id) {
+    if (nodes_[id].gone) continue;
+    if (places_->contains(nodes_[id].address)) {
+      settle(nodes_[id].address);
+    } else if (nodes_[id].group) {
+      unreachable.push_back(id);
+    }
+  }
+  for (const ObjectId id : unreachable) removed(id);
+}
+
+// An object that has a place and the groups above it, all put where they stand now.
+void ObjectTree::settle(uint64_t address) {
+  std::vector<uint64_t> chain;
+  for (uint64_t at = address; at != nodes_[kRoot].address; at = places_->at(at).parent) chain.push_back(at);
+  ObjectId parent = kRoot;
+  for (const uint64_t at : std::views::reverse(chain)) {
+    const auto [known, is_new] = numbers_.try_emplace(at, nodes_.size());
+    if (is_new) nodes_.push_back({at, parent, "", true});
+    moved(known->second, parent, places_->at(at).name);
+    parent = known->second;
   }
 }
 

@@ -6,8 +6,11 @@
 // links, and links to the root, are shown as symlinks to that place. The walk is made once, when the first such object
 // is met.
 //
-// Objects are numbered in the order in which they are first handed out and stay valid as long as the tree. All calls
-// under a LibraryLock, which also guards the tree's own state.
+// Objects are numbered in the order in which they are first handed out. A number stays its object's wherever that is
+// moved to, and is nobody's when the object is gone: HDF5 uses addresses again. Who changes links tells the tree, which
+// then also looks anew where objects with several links stand.
+//
+// All calls under a LibraryLock, which also guards the tree's own state.
 
 #include <sys/stat.h>
 
@@ -37,6 +40,11 @@ struct Link {
 /// All links of a group in creation order where it is kept, else by name; the order in which netCDF sees them too.
 Result<std::vector<Link>> links_of(hid_t group);
 
+/// Whether libhdf5 would take the text as the name of one link and not as a path.
+bool is_link_name(std::string_view name);
+/// The components of an HDF5 path, without the "." that mean nothing.
+std::vector<std::string_view> components_of(std::string_view path);
+
 /// Whether the dataset is one of netCDF's dimensions that have no variable.
 bool is_dimension_without_variable(hid_t dataset);
 
@@ -49,15 +57,40 @@ class ObjectTree {
 
   Result<std::vector<Entry>> list(ObjectId group);
   Result<Entry> find(ObjectId group, std::string_view file_name);
+  /// The same with the link behind it.
+  struct Member {
+    Link link;
+    Entry entry;
+  };
+  Result<Member> member(ObjectId group, std::string_view file_name);
+  /// The link that a new member is to have, so that it is shown as `file_name`: with netCDF's prefix where a dimension
+  /// without variable has the name. EEXIST; EINVAL for what HDF5 cannot hold.
+  Result<std::string> new_link_name(ObjectId group, std::string_view file_name);
+  /// ENOTEMPTY where a group shows a member; EIO where one cannot be read.
+  Result<> check_empty(ObjectId group);
 
-  /// Opens an object by its address: no path is walked. ENOENT for a number never handed out.
+  /// Opens an object by its address: no path is walked. ENOENT for a number never handed out, or of what is gone.
   [[nodiscard]] Result<Handle> open(ObjectId object) const;
+  /// The same; ENOTDIR for a variable.
+  [[nodiscard]] Result<Handle> open_group(ObjectId group) const;
   /// For messages: "/ocean/salinity", as UTF-8.
   [[nodiscard]] std::string path(ObjectId object) const;
   [[nodiscard]] uint64_t address(ObjectId object) const { return nodes_[object].address; }
   /// The link that leads to the object, and the group that holds it (the root's is the root).
   [[nodiscard]] const std::string& link_name(ObjectId object) const { return nodes_[object].name; }
   [[nodiscard]] ObjectId parent(ObjectId object) const { return nodes_[object].parent; }
+  /// The number of the object at an address, where it was handed out.
+  [[nodiscard]] std::optional<ObjectId> number_of(uint64_t address) const;
+  /// All that were handed out and are `object` or below it.
+  [[nodiscard]] std::vector<ObjectId> subtree(ObjectId object) const;
+  /// Whether `object` is `group` or below it.
+  [[nodiscard]] bool is_within(ObjectId object, ObjectId group) const;
+
+  /// What changed: the object is gone from the place where it stood; it has this link now. After each of these, and
+  /// after every other change of links, links_changed().
+  void removed(ObjectId object);
+  void moved(ObjectId object, ObjectId group, std::string link_name);
+  void links_changed();
 
  private:
   struct Node {
@@ -65,6 +98,7 @@ class ObjectTree {
     ObjectId parent = 0;
     std::string name;
     bool group = false;
+    bool gone = false;
   };
   struct Place {
     uint64_t parent = 0;  // address of the group
@@ -72,7 +106,6 @@ class ObjectTree {
   };
 
   ObjectTree() = default;
-  Result<Handle> open_group(ObjectId group) const;
   Result<std::optional<Entry>> entry_of(ObjectId group, hid_t handle, const Link& link);
   Result<std::optional<Entry>> hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry);
   std::string shown_name(hid_t group, const std::string& link_name) const;
@@ -82,6 +115,7 @@ class ObjectTree {
   [[nodiscard]] std::string relative_target(ObjectId group, std::string_view path) const;
   [[nodiscard]] bool is_this_file(std::string_view file_name) const;
   void find_places();
+  void settle(uint64_t address);
   [[nodiscard]] std::optional<std::string> place_path(uint64_t address) const;
 
   hid_t file_ = H5I_INVALID_HID;
