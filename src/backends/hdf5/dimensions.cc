@@ -149,9 +149,10 @@ class Dimensions::Walk {
       variable.unlimited.push_back(most[d] == H5S_UNLIMITED);
     }
     const auto scales = naming_scales(dataset, rank);
-    const size_t told = integer_attribute(dataset, "_Netcdf4Coordinates").size();
-    numbering_.numbers.used |= told > 0;
-    variable.named = (scale && rank == 1) || told == rank ||
+    const std::vector<int> told = integer_attribute(dataset, "_Netcdf4Coordinates");
+    numbering_.numbers.used |= !told.empty();
+    if (scale && rank > 1) numbering_.numbers.by_number.insert(told.begin(), told.end());
+    variable.named = (scale && rank == 1) || told.size() == rank ||
                      (!scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return at.has_value(); }));
     // netCDF looks at the first dimension only to see whether there are scales.
     if (scale || (!scales.empty() && scales[0])) variable.late = true;

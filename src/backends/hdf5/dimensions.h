@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Dimensions {
     bool used = false;                             // the file says it
     int next = 0;                                  // that no scale has
     std::vector<std::pair<uint64_t, int>> untold;  // of scales, by address, that have none of their own
+    std::unordered_set<int> by_number;             // the dimensions of scales with several, which have no other link
   };
   const Numbers& numbers() { return numbering().numbers; }
 
