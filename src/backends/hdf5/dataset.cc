@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/hdf5/attribute_values.h"
+#include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "base/endian.h"
@@ -199,30 +200,9 @@ Result<> Dataset::read_fill(hid_t properties) {
 }
 
 Result<> Dataset::read_filters(hid_t properties) {
-  const int count = H5Pget_nfilters(properties);
-  if (count < 0) return fail_library(EIO, "{}: its filters", name_);
-  for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
-    FilterStage stage;
-    std::vector<unsigned> parameters(32);
-    std::array<char, 257> name{};
-    unsigned flags = 0;
-    // The number of parameters comes back whole, however many there was room for.
-    for (int round = 0; round < 2; ++round) {
-      size_t wanted = parameters.size();
-      unsigned configuration = 0;
-      const H5Z_filter_t id = H5Pget_filter2(properties, i, &flags, &wanted, parameters.data(), name.size() - 1,
-                                             name.data(), &configuration);
-      if (id < 0 || wanted > 65536) return fail_library(EIO, "{}: its filter {}", name_, i);
-      stage.id = static_cast<uint32_t>(id);
-      const bool complete = wanted <= parameters.size();
-      parameters.resize(wanted);
-      if (complete) break;
-    }
-    stage.parameters.assign(parameters.begin(), parameters.end());
-    stage.name = as_utf8(name.data());
-    stage.optional = (flags & H5Z_FLAG_OPTIONAL) != 0;
-    facts_.filters.push_back(std::move(stage));
-  }
+  auto chain = stored_chain(properties);
+  if (!chain) return fail(chain.error().code, "{}: {}", name_, chain.error().reason);
+  facts_.filters = *std::move(chain);
   return {};
 }
 
