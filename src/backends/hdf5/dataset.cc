@@ -80,6 +80,9 @@ std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
 Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset, std::string name) {
   const LibraryLock lock;
   std::shared_ptr<Dataset> opened(new Dataset(file, std::move(dataset), std::move(name)));
+  ObjectInfo info;
+  if (!object_info(opened->dataset_.get(), info)) return fail_library(EIO, "{}: its header cannot be read", opened->name_);
+  opened->address_ = info.address;
   CODECFS_TRY(opened->read_facts());
   return opened;
 }

@@ -46,6 +46,8 @@ class Dataset {
   [[nodiscard]] const Variable& facts() const { return facts_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] hid_t id() const { return dataset_.get(); }
+  /// Of the object in the file.
+  [[nodiscard]] uint64_t address() const { return address_; }
   /// Dimensions of the dataset itself; facts().grid has more where its elements are arrays, and one where it is null.
   [[nodiscard]] size_t rank() const { return rank_; }
 
@@ -99,6 +101,7 @@ class Dataset {
 
   SourceFile& file_;
   Handle dataset_;
+  uint64_t address_ = 0;
   std::string name_;
   Variable facts_;
   MappedType mapped_;

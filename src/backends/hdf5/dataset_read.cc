@@ -49,7 +49,7 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
   auto chunk = locate_chunk(dataset_.get(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
-  if (const auto masks = file_.written_masks.find(name_); masks != file_.written_masks.end()) {
+  if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
     const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
     if (mask != masks->second.end()) chunk->filter_mask = mask->second;
   }
@@ -151,7 +151,7 @@ Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
 // and after. A writer that is always faster is shut out in the end.
 Result<Buffer> Dataset::read_encoded(const Region& region, StoredChunk& chunk) const {
   constexpr int kTries = 8;
-  const std::atomic<uint64_t>& generation = file_.generation_of(name_);
+  const std::atomic<uint64_t>& generation = file_.generation_of(address_);
   for (int round = 1;; ++round) {
     std::optional<LibraryLock> lock(std::in_place);
     const uint64_t before = generation.load();
@@ -207,7 +207,7 @@ Result<Buffer> Dataset::read_piece(const Region& region) const {
     if (!read) return fail(read.error().code, "{}: {}", name_, read.error().reason);
   } else {
     // It lies where it lies, but may be written meanwhile: then once more, and in the end without writers.
-    const std::atomic<uint64_t>& generation = file_.generation_of(name_);
+    const std::atomic<uint64_t>& generation = file_.generation_of(address_);
     const uint64_t before = generation.load();
     CODECFS_TRY(read_at(offset_ + begin, inside));
     if (generation.load() != before) {

@@ -27,7 +27,7 @@ Result<> Dataset::writable() const {
 }
 
 void Dataset::note_change() {
-  ++file_.generation_of(name_);
+  ++file_.generation_of(address_);
   stored_count_.reset();
   if (file_.listing_owner == this) {
     file_.listing.reset();
@@ -79,7 +79,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
     written = write(longer.bytes());
   }
   if (written && write(encoded)) {
-    if (!facts_.filters.empty()) file_.written_masks[name_][number] = filter_mask;
+    if (!facts_.filters.empty()) file_.written_masks[address_][number] = filter_mask;
     return {};
   }
   return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(number)));

@@ -36,12 +36,12 @@ struct SourceFile {
   std::shared_ptr<const std::vector<uint64_t>> listing;
   const Dataset* listing_owner = nullptr;
 
-  /// Counts the changes of where a variable's chunks are. Read under the LibraryLock together with a place, and again
+  /// Counts the changes of where the chunks of the dataset at an address are. Read under the LibraryLock together with a place, and again
   /// after the bytes were read without it: if it moved, they may be another chunk's. Several variables may share a
   /// counter.
   std::array<std::atomic<uint64_t>, 256> generations{};
-  std::atomic<uint64_t>& generation_of(const std::string& name) {
-    return generations[std::hash<std::string>{}(name) % generations.size()];
+  std::atomic<uint64_t>& generation_of(uint64_t dataset) {
+    return generations[std::hash<uint64_t>{}(dataset >> 3) % generations.size()];
   }
 
   /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
@@ -56,9 +56,9 @@ struct SourceFile {
   bool changed = false;          // since the last commit; guarded by the LibraryLock
   std::optional<Error> failure;  // of a change; guarded by the LibraryLock
 
-  /// The filter masks of chunks that we wrote, by dataset and chunk number: libhdf5 1.10 goes on telling the mask from before
+  /// The filter masks of chunks that we wrote, by the dataset's address and chunk number: libhdf5 1.10 goes on telling the mask from before
   /// for the chunk that it looked up last. Guarded by the LibraryLock.
-  std::unordered_map<std::string, std::unordered_map<uint64_t, uint32_t>> written_masks;
+  std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint32_t>> written_masks;
 
   /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
   /// working directory.
