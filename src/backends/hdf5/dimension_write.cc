@@ -176,6 +176,15 @@ std::vector<DimensionWriter::User> DimensionWriter::users_of(hid_t scale) const 
   return users;
 }
 
+std::vector<uint64_t> DimensionWriter::users(hid_t dataset) const {
+  std::vector<uint64_t> addresses;
+  for (const User& user : users_of(dataset)) {
+    ObjectInfo info;
+    if (object_info(user.dataset.get(), info)) addresses.push_back(info.address);
+  }
+  return addresses;
+}
+
 bool DimensionWriter::is_used(hid_t dataset) {
   if (!is_dimension_scale(dataset)) return false;
   if (!users_of(dataset).empty()) return true;

@@ -56,6 +56,8 @@ class DimensionWriter {
 
   /// Whether other datasets have the dataset as the scale of a dimension of theirs.
   bool is_used(hid_t dataset);
+  /// Those datasets, by address.
+  std::vector<uint64_t> users(hid_t dataset) const;
   /// Before a dataset is removed: puts a dimension without variable in the place of a scale that is used, and takes the
   /// dataset out of the lists of its scales. Returns the name that its link has then.
   Result<std::string> leave(hid_t group, std::string link, hid_t dataset);

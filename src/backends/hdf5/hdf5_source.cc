@@ -1,6 +1,6 @@
 // The HDF5 backend behind the Source interface: open datasets are kept, everything else is asked of its parts.
 //
-// Locks, in this order: opened_mutex_, the LibraryLock. Chunks are read with neither.
+// Locks, in this order: opened_mutex_, that of a LibraryRead, the LibraryLock. Chunks are read with none of them.
 
 #include "backends/hdf5/hdf5_source.h"
 
@@ -22,9 +22,10 @@
 #include "backends/hdf5/dimensions.h"
 #include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/hdf5_version.h"
-#include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/library_read.h"
 #include "backends/hdf5/object_tree.h"
 #include "backends/hdf5/superblock.h"
+#include "backends/hdf5/tree_write.h"
 #include "base/log.h"
 
 namespace codecfs {
@@ -111,8 +112,7 @@ class Hdf5Source final : public Source {
       const Result<> committed = commit();
       {
         const std::lock_guard guard(opened_mutex_);
-        recent_.clear();
-        by_id_.clear();
+        close_datasets();
       }
       const LibraryLock lock;
       dimensions_.reset();
@@ -186,6 +186,53 @@ class Hdf5Source final : public Source {
     return guarded([&]() -> Result<Buffer> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
       return dataset->read_chunk(number);
+    });
+  }
+
+  Result<Entry> make_group(ObjectId group, std::string_view name) override {
+    return change<LibraryLock>([&](TreeWriter& writer) { return writer.make_group(group, name); });
+  }
+
+  Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable) override {
+    return change<LibraryRead>([&](TreeWriter& writer) { return writer.make_variable(group, name, variable); });
+  }
+
+  Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target) override {
+    return change<LibraryLock>([&](TreeWriter& writer) { return writer.make_link(group, name, target); });
+  }
+
+  Result<> remove(ObjectId group, std::string_view name) override {
+    return change<LibraryLock>([&](TreeWriter& writer) { return writer.remove(group, name); });
+  }
+
+  Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+    return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+      CODECFS_ASSIGN(const Entry entry, tree_->find(from, name));
+      if (entry.kind != EntryKind::variable) return writer.rename(from, name, to, new_name, nullptr);
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(entry.object));
+      return writer.rename(from, name, to, new_name, dataset.get());
+    });
+  }
+
+  Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
+    return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+      auto dataset = opened_now(id);
+      if (!dataset && dataset.error().code != EISDIR) return pass_on(dataset);
+      return writer.set_attributes(id, dataset ? dataset->get() : nullptr, set, remove);
+    });
+  }
+
+  Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
+    return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(id));
+      return writer.set_dimensions(id, *dataset, names);
+    });
+  }
+
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
+    return change<LibraryRead>([&](TreeWriter& writer) -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(id));
+      return writer.resize(*dataset, shape);
     });
   }
 
@@ -297,11 +344,45 @@ class Hdf5Source final : public Source {
     return search.found;
   }
 
-  // The dataset from among those opened lately, or opened now. One that was dropped from these but is still in use is
-  // taken up again.
+  // One step that changes what there is. Datasets that are open know facts of before it, and libhdf5 keeps what is
+  // removed for as long as they are: they are opened anew when they are asked for.
+  template <class Lock, class Step>
+  auto change(Step step) -> decltype(step(std::declval<TreeWriter&>())) {
+    return guarded([&]() -> decltype(step(std::declval<TreeWriter&>())) {
+      const std::lock_guard guard(opened_mutex_);
+      const Lock lock;
+      CODECFS_TRY(file_.begin_writing());
+      begun_ = true;
+      close_datasets();
+      struct AtTheEnd {
+        Hdf5Source& source;
+        ~AtTheEnd() { source.close_datasets(); }
+      } const at_the_end{*this};
+      TreeWriter writer(file_, *tree_, *dimensions_, netcdf_);
+      return step(writer);
+    });
+  }
+
+  // Under opened_mutex_.
+  void close_datasets() {
+    recent_.clear();
+    by_id_.clear();
+  }
+
+  // The dataset from among those opened lately, or opened now.
   Result<std::shared_ptr<Dataset>> opened(ObjectId id) {
     std::shared_ptr<Dataset> dropped;  // closed after the mutex is released
     const std::lock_guard guard(opened_mutex_);
+    if (recent_.size() >= kOpenDatasets && !by_id_.contains(id)) {
+      dropped = std::move(recent_.back().dataset);
+      by_id_.erase(recent_.back().id);
+      recent_.pop_back();
+    }
+    return opened_now(id);
+  }
+
+  // The same under opened_mutex_.
+  Result<std::shared_ptr<Dataset>> opened_now(ObjectId id) {
     if (const auto known = by_id_.find(id); known != by_id_.end()) {
       recent_.splice(recent_.begin(), recent_, known->second);
       return recent_.front().dataset;
@@ -310,11 +391,6 @@ class Hdf5Source final : public Source {
     CODECFS_ASSIGN(Handle handle, tree_->open(id));
     if (H5Iget_type(handle.get()) != H5I_DATASET) return fail(EISDIR, "{} is a group", tree_->path(id));
     CODECFS_ASSIGN(std::shared_ptr<Dataset> dataset, Dataset::open(file_, std::move(handle), tree_->path(id)));
-    if (recent_.size() >= kOpenDatasets) {
-      dropped = std::move(recent_.back().dataset);
-      by_id_.erase(recent_.back().id);
-      recent_.pop_back();
-    }
     recent_.push_front({id, dataset});
     by_id_[id] = recent_.begin();
     return dataset;
