@@ -326,7 +326,12 @@ Result<> LoggedFile::drop_uncommitted() {
   if ((found ? found->sequence : 0) != log_->committed_sequence()) {
     return fail(EIO, "{}: does not hold what was committed to it any more", log_->file().path);
   }
-  if (!found) return {};  // nothing to keep
+  if (!found) {
+    CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
+    show(Overlay(now.size), log_->file().fd.get(), -1);
+    log_->restart();  // after the readers of the old map have gone
+    return {};
+  }
   Overlay committed = found->overlay;
   auto log = std::make_unique<LogFile>(io_, std::move(*found));
   show(std::move(committed), log->file().fd.get(), -1);
@@ -334,14 +339,27 @@ Result<> LoggedFile::drop_uncommitted() {
   return {};
 }
 
+void LoggedFile::drop_aside() {
+  if (aside_dirty_) {
+    show(old_log_ ? old_log_->overlay : Overlay(identity_.size), old_log_ ? old_log_->file.fd.get() : -1, -1);
+  }
+  aside_.reset();
+  aside_bytes_ = 0;
+  aside_dirty_ = false;
+}
+
+Result<> LoggedFile::rollback() {
+  if (!log_) {
+    drop_aside();
+    return {};
+  }
+  if (log_->broken()) return std::unexpected(*log_->broken());
+  return drop_uncommitted();
+}
+
 Result<> LoggedFile::finish() {
   if (!log_) {
-    if (aside_dirty_) {
-      show(old_log_ ? old_log_->overlay : Overlay(identity_.size), old_log_ ? old_log_->file.fd.get() : -1, -1);
-    }
-    aside_.reset();
-    aside_bytes_ = 0;
-    aside_dirty_ = false;
+    drop_aside();
     return {};
   }
   if (log_->broken()) return std::unexpected(*log_->broken());

@@ -92,6 +92,9 @@ class LoggedFile {
   /// Brings the source up to the last commit and empties the log. EINVAL: something is not committed. After an error
   /// everything is still in the log, and it may be repeated unless the reason says otherwise.
   Result<> checkpoint();
+  /// Takes back everything that was written since the last commit; readers see its state again. After an error nothing
+  /// has been taken back.
+  Result<> rollback();
   /// Bytes in the log, to decide on a checkpoint.
   [[nodiscard]] uint64_t log_bytes() const;
   /// Checkpoint, removal of the log, shared lock instead of the exclusive one; what was not committed is dropped. Does
@@ -118,6 +121,7 @@ class LoggedFile {
   Result<> clear_log();
   Result<Overlay> move_aside_into(LogFile& log, uint64_t source_size) const;
   Result<> keep_aside(uint64_t offset, Bytes bytes);
+  void drop_aside();
   Result<> drop_uncommitted();
 
   friend Result<Recovery> recover_log(const std::string& path, FileIo& io);

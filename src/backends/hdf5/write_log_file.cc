@@ -322,4 +322,11 @@ void LogFile::shorten() {
   reserved_ = 0;
 }
 
+void LogFile::restart() {
+  sequence_ = 0;
+  checksum_ = first_checksum(header_.salt);
+  end_ = kLogHeaderBytes;
+  shorten();
+}
+
 }  // namespace codecfs::hdf5

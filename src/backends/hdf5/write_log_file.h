@@ -67,6 +67,8 @@ class LogFile {
   Result<> apply(const Overlay& committed, const File& source);
   /// Step 4: nobody reads the frames of before any more.
   void shorten();
+  /// Drops all frames, of which none is committed and nobody reads any.
+  void restart();
 
   /// Why the log must not be trusted any more, if so. A sync failed (the kernel may have dropped the bytes and will
   /// claim success the next time) or the header could not be replaced. All functions above then fail with this.
