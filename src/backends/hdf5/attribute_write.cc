@@ -26,8 +26,8 @@ constexpr uint64_t kOldHeaderLimit = 64'000;
 constexpr size_t kLongestName = 32'000;
 constexpr uint64_t kMessage = 256;  // bytes of an attribute besides name and value, about
 
-constexpr std::array kAlwaysKept = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",      "_NCProperties",
-                                    "DIMENSION_LIST", "REFERENCE_LIST",     "_ARRAY_DIMENSIONS"};
+constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",      "_NCProperties",
+                                    "DIMENSION_LIST", "REFERENCE_LIST",      "_ARRAY_DIMENSIONS"};
 
 bool is_kept(std::string_view name, const AttributeRules& rules) {
   return std::ranges::find(kAlwaysKept, name) != kAlwaysKept.end() || is_hidden_attribute(name, rules);
@@ -323,8 +323,8 @@ class ValueBuilder {
     value_.memory = Handle(H5Tget_native_type(value_.type.get(), H5T_DIR_ASCEND));
     if (!value_.memory || !encode(dims)) return false;
     set_shape(dims);
-    value_.in_place = H5Tequal(value_.type.get(), old_type_.get()) > 0 &&
-                      H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
+    value_.in_place =
+        H5Tequal(value_.type.get(), old_type_.get()) > 0 && H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
     return true;
   }
 
@@ -362,8 +362,10 @@ class ValueBuilder {
     } else if (all([](const Json* item) { return item->is_boolean(); })) {
       value_.type = rules_.netcdf ? Handle(H5Tcopy(H5T_STD_I8LE)) : make_boolean();
     } else if (!all([](const Json* item) { return item->is_number(); })) {
-      const auto odd = std::ranges::find_if(items, [](const Json* item) { return item->is_structured() || item->is_null(); });
-      if (odd != items.end()) return fail(EINVAL, "a list that holds {} cannot be an HDF5 attribute", (*odd)->type_name());
+      const auto odd =
+          std::ranges::find_if(items, [](const Json* item) { return item->is_structured() || item->is_null(); });
+      if (odd != items.end())
+        return fail(EINVAL, "a list that holds {} cannot be an HDF5 attribute", (*odd)->type_name());
       return fail(EINVAL, "the values of a list must be of one kind: text, numbers or booleans");
     } else if (!all([](const Json* item) { return item->is_number_integer(); })) {
       value_.type = Handle(H5Tcopy(H5T_IEEE_F64LE));
@@ -501,9 +503,9 @@ Result<> AttributeChange::apply(hid_t holder) const {
   for (const Value& value : values_) {
     const char* name = value.name.c_str();
     if (value.replaces && !value.in_place && H5Adelete(holder, name) < 0) return failed(value.name);
-    const Handle attribute(value.in_place ? H5Aopen(holder, name, H5P_DEFAULT)
-                                          : H5Acreate2(holder, name, value.type.get(), value.space.get(), H5P_DEFAULT,
-                                                       H5P_DEFAULT));
+    const Handle attribute(
+        value.in_place ? H5Aopen(holder, name, H5P_DEFAULT)
+                       : H5Acreate2(holder, name, value.type.get(), value.space.get(), H5P_DEFAULT, H5P_DEFAULT));
     if (!attribute) return failed(value.name);
     if (!value.bytes.empty() && H5Awrite(attribute.get(), value.memory.get(), value.bytes.data()) < 0)
       return failed(value.name);

@@ -41,8 +41,8 @@ class AttributeChange {
  private:
   struct Value {
     std::string name;
-    Handle type;                    // in the file
-    Handle memory;                  // of `bytes`
+    Handle type;    // in the file
+    Handle memory;  // of `bytes`
     Handle space;
     std::vector<std::byte> bytes;
     std::deque<std::string> texts;  // that pointers among the bytes point to

@@ -81,10 +81,23 @@ Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset,
   const LibraryLock lock;
   std::shared_ptr<Dataset> opened(new Dataset(file, std::move(dataset), std::move(name)));
   ObjectInfo info;
-  if (!object_info(opened->dataset_.get(), info)) return fail_library(EIO, "{}: its header cannot be read", opened->name_);
+  if (!object_info(opened->dataset_.get(), info))
+    return fail_library(EIO, "{}: its header cannot be read", opened->name_);
   opened->address_ = info.address;
   CODECFS_TRY(opened->read_facts());
   return opened;
+}
+
+hid_t Dataset::id() const {
+  if (epoch_ == file_.epoch) return dataset_.get();
+  if (const auto since = file_.outdated.find(address_); since != file_.outdated.end() && since->second > epoch_) {
+    outdated_ = true;
+    dataset_.reset();
+    return H5I_INVALID_HID;
+  }
+  if (H5Iis_valid(dataset_.get()) <= 0) dataset_ = Handle(open_object(file_.file.get(), address_));
+  epoch_ = file_.epoch;
+  return dataset_.get();
 }
 
 Dataset::~Dataset() {

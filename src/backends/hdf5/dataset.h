@@ -45,7 +45,9 @@ class Dataset {
   /// All of the variable but its attributes and dimension names.
   [[nodiscard]] const Variable& facts() const { return facts_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] hid_t id() const { return dataset_.get(); }
+  /// libhdf5's identifier, valid until the LibraryLock is released, under which it is asked for: the file may be closed
+  /// and opened again. Negative, and outdated() from then on, where this is not what the file has any more.
+  [[nodiscard]] hid_t id() const;
   /// Of the object in the file.
   [[nodiscard]] uint64_t address() const { return address_; }
   /// Dimensions of the dataset itself; facts().grid has more where its elements are arrays, and one where it is null.
@@ -55,13 +57,32 @@ class Dataset {
   Result<std::vector<uint64_t>> stored_chunks(uint64_t from, size_t limit);
   Result<Buffer> read_chunk(uint64_t number) const;
 
+  /// What a chunk is in the file before the first filter: elements of the file's own type, whatever that is, with
+  /// references to the file's heaps as they are.
+  struct FileForm {
+    Handle type;                                // of the file; destroyed under the LibraryLock
+    uint64_t element = 0;                       // bytes of a presented element in the file
+    filters::ChunkShape shape;                  // its size is always known
+    std::vector<std::byte> fill;                // one element, or a byte of zeros
+    std::optional<filters::Pipeline> pipeline;  // none: libhdf5 reads (n-bit, scale-offset, compact storage)
+  };
+  /// EOPNOTSUPP where chunks cannot be had so; EIO where a filter is missing.
+  Result<FileForm> file_form() const;
+  /// A chunk in that form, edge chunks padded. ENOENT where it is not stored.
+  Result<Buffer> read_file_form(uint64_t number, const FileForm& form) const;
+  /// Whether the chunk reaches over the edge of the array.
+  [[nodiscard]] bool is_partial_chunk(uint64_t number) const { return !region_of(number).whole(facts_.grid); }
+  /// Of unchunked data: whether its space has been allocated.
+  [[nodiscard]] bool has_storage() const { return has_storage_; }
+
   /// Writing: dataset_write.cc. Nothing, or why chunks cannot be written.
   [[nodiscard]] Result<> writable() const;
   /// Encodes without the LibraryLock, stores with it. See Source::write_chunk().
   Result<> write_chunk(uint64_t number, Bytes chunk);
   /// Writes fill where a chunk is stored.
   Result<> remove_chunk(uint64_t number);
-  /// Whether facts that were read at open have changed with a write, so that the dataset must be opened anew.
+  /// Whether facts that were read at open have changed, so that the dataset must be opened anew, and what failed must
+  /// be asked of that one.
   [[nodiscard]] bool outdated() const { return outdated_; }
 
  private:
@@ -76,7 +97,7 @@ class Dataset {
   };
 
   Dataset(SourceFile& file, Handle dataset, std::string name)
-      : file_(file), dataset_(std::move(dataset)), name_(std::move(name)) {}
+      : file_(file), dataset_(std::move(dataset)), epoch_(file.epoch), name_(std::move(name)) {}
   Result<> read_facts();
   Result<> read_filters(hid_t properties);
   Result<> read_grid(hid_t properties);
@@ -85,10 +106,11 @@ class Dataset {
 
   [[nodiscard]] Region region_of(uint64_t number) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
-  Result<Buffer> read_encoded(const Region& region, StoredChunk& chunk) const;
+  Result<> check_current() const;
+  Result<Buffer> read_encoded(const Region& region, uint64_t chunk_bytes, StoredChunk& chunk) const;
   Result<Buffer> read_stored(const Region& region) const;
-  Result<Buffer> read_piece(const Region& region) const;
-  Result<Buffer> read_by_library(const Region& region) const;
+  Result<Buffer> read_piece(const Region& region, uint64_t element, Bytes fill) const;
+  Result<Buffer> read_by_library(const Region& region, hid_t type, Bytes fill) const;
   Result<Buffer> read_text(const Region& region) const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
   Result<> write_by_library(const Region& region, Bytes chunk);
@@ -100,7 +122,8 @@ class Dataset {
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
 
   SourceFile& file_;
-  Handle dataset_;
+  mutable Handle dataset_;  // see id(); guarded by the LibraryLock
+  mutable uint64_t epoch_;  // of the file when dataset_ was last found good; guarded by the LibraryLock
   uint64_t address_ = 0;
   std::string name_;
   Variable facts_;
@@ -114,7 +137,7 @@ class Dataset {
   bool raw_partial_chunks_ = false;  // chunks over the edge are stored without filters
   std::optional<filters::Pipeline> pipeline_;
   std::optional<Error> pipeline_error_;  // why there is none
-  std::atomic<bool> outdated_ = false;
+  mutable std::atomic<bool> outdated_ = false;
   std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock
 };
 

@@ -21,6 +21,25 @@ constexpr uint64_t kSparse = 16;
 // Cells that are asked for before others get a turn with the library.
 constexpr uint64_t kCellsAtOnce = 1024;
 
+// Whether elements lead to a heap: sequences and strings of variable length.
+bool has_variable_length(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_VLEN: return true;
+    case H5T_STRING: return H5Tis_variable_str(type) != 0;
+    case H5T_ARRAY: {
+      const Handle base(H5Tget_super(type));
+      return has_variable_length(base.get());
+    }
+    case H5T_COMPOUND:
+      for (int i = 0; i < H5Tget_nmembers(type); ++i) {
+        const Handle member(H5Tget_member_type(type, static_cast<unsigned>(i)));
+        if (has_variable_length(member.get())) return true;
+      }
+      return false;
+    default: return false;
+  }
+}
+
 std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& values, size_t rank) {
   std::array<hsize_t, H5S_MAX_RANK> dims{};
   std::copy_n(values.begin(), rank, dims.begin());
@@ -45,9 +64,16 @@ Dataset::Region Dataset::region_of(uint64_t number) const {
   return region;
 }
 
+// For what is known without asking libhdf5.
+Result<> Dataset::check_current() const {
+  const LibraryLock lock;
+  if (id() < 0) return fail(ESTALE, "{}: its storage is another one now", name_);
+  return {};
+}
+
 Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
-  auto chunk = locate_chunk(dataset_.get(), {region.start.data(), rank_});
+  auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
   if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
     const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
@@ -71,6 +97,7 @@ Result<ChunkInfo> Dataset::locate(uint64_t number) const {
     info.filter_mask = count < 32 ? chunk.filter_mask & ((uint32_t{1} << count) - 1) : chunk.filter_mask;
     return info;
   }
+  CODECFS_TRY(check_current());
   info.stored = has_storage_;
   if (!info.stored) return info;
   const uint64_t element = mapped_.text ? 16 : facts_.type.size;  // a string's place in the array, without its text
@@ -83,6 +110,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
   const ChunkGrid& grid = facts_.grid;
   std::vector<uint64_t> numbers;
   if (facts_.storage != Storage::chunked) {
+    CODECFS_TRY(check_current());
     if (has_storage_)
       for (uint64_t number = from; number < grid.count() && numbers.size() < limit; ++number) numbers.push_back(number);
     return numbers;
@@ -91,11 +119,11 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
   if (grid.count() > kSmallGrid) {
     const LibraryLock lock;
     if (!stored_count_) {
-      CODECFS_ASSIGN(stored_count_, count_stored_chunks(dataset_.get()));
+      CODECFS_ASSIGN(stored_count_, count_stored_chunks(id()));
     }
     if (*stored_count_ < grid.count() / kSparse) {
       if (file_.listing_owner != this) {
-        CODECFS_ASSIGN(auto all, list_stored_chunks(dataset_.get(), grid, rank_));
+        CODECFS_ASSIGN(auto all, list_stored_chunks(id(), grid, rank_));
         file_.listing = std::make_shared<const std::vector<uint64_t>>(std::move(all));
         file_.listing_owner = this;
       }
@@ -117,7 +145,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
     for (; number < until && numbers.size() < limit; ++number) {
       grid.coordinates_of(number, offset);
       for (size_t d = 0; d < rank_; ++d) offset[d] *= grid.chunks()[d];
-      CODECFS_ASSIGN(const bool stored, is_chunk_stored(dataset_.get(), {offset.data(), rank_}));
+      CODECFS_ASSIGN(const bool stored, is_chunk_stored(id(), {offset.data(), rank_}));
       if (stored) numbers.push_back(number);
     }
   }
@@ -133,10 +161,11 @@ Result<Buffer> Dataset::read_chunk(uint64_t number) const {
     CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
     if (!chunk.stored) return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
   } else if (!has_storage_) {
+    CODECFS_TRY(check_current());
     return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
   }
-  if (direct_) return read_piece(region);
-  return mapped_.text ? read_text(region) : read_by_library(region);
+  if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
+  return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
 }
 
 Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
@@ -149,7 +178,7 @@ Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
 
 // The place of the chunk may be given to another one while its bytes are read, so the generation is looked at before
 // and after. A writer that is always faster is shut out in the end.
-Result<Buffer> Dataset::read_encoded(const Region& region, StoredChunk& chunk) const {
+Result<Buffer> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes, StoredChunk& chunk) const {
   constexpr int kTries = 8;
   const std::atomic<uint64_t>& generation = file_.generation_of(address_);
   for (int round = 1;; ++round) {
@@ -160,10 +189,9 @@ Result<Buffer> Dataset::read_encoded(const Region& region, StoredChunk& chunk) c
       return fail(ENOENT, "{}: chunk {} is not stored", name_,
                   facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
     // No filter that is known makes data much larger; a damaged index may say anything.
-    const uint64_t most = 2 * *facts_.chunk_bytes + (uint64_t{64} << 10);
+    const uint64_t most = 2 * chunk_bytes + (uint64_t{64} << 10);
     if (chunk.size > most)
-      return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, *facts_.chunk_bytes,
-                  chunk.size);
+      return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, chunk_bytes, chunk.size);
     if (round < kTries) lock.reset();
     CODECFS_ASSIGN(Buffer stored, Buffer::allocate(chunk.size));
     const Result<> read = read_at(chunk.address, stored.mutable_bytes());
@@ -175,7 +203,7 @@ Result<Buffer> Dataset::read_encoded(const Region& region, StoredChunk& chunk) c
 
 Result<Buffer> Dataset::read_stored(const Region& region) const {
   StoredChunk chunk;
-  CODECFS_ASSIGN(Buffer stored, read_encoded(region, chunk));
+  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *facts_.chunk_bytes, chunk));
   auto decoded = decode(std::move(stored), chunk.filter_mask);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
@@ -194,13 +222,12 @@ Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
   return pipeline.decode(std::move(stored));
 }
 
-Result<Buffer> Dataset::read_piece(const Region& region) const {
-  const uint64_t element = facts_.type.size;
+Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes fill) const {
   const uint64_t bytes = region.elements * element;
   const uint64_t begin = region.first * element;
   if (!external_ && (begin > storage_bytes_ || bytes > storage_bytes_ - begin))
     return fail(EIO, "{}: its storage of {} bytes is smaller than its shape", name_, storage_bytes_);
-  CODECFS_ASSIGN(Buffer piece, Buffer::allocate(*facts_.chunk_bytes));
+  CODECFS_ASSIGN(Buffer piece, Buffer::allocate(facts_.grid.elements_per_chunk() * element));
   const MutableBytes inside = piece.mutable_bytes().first(bytes);
   if (external_) {
     auto read = external_->read(begin, inside);
@@ -208,20 +235,26 @@ Result<Buffer> Dataset::read_piece(const Region& region) const {
   } else {
     // It lies where it lies, but may be written meanwhile: then once more, and in the end without writers.
     const std::atomic<uint64_t>& generation = file_.generation_of(address_);
+    std::optional<LibraryLock> lock(std::in_place);
+    CODECFS_TRY(check_current());
     const uint64_t before = generation.load();
-    CODECFS_TRY(read_at(offset_ + begin, inside));
+    lock.reset();
+    const Result<> read = read_at(offset_ + begin, inside);
     if (generation.load() != before) {
-      const LibraryLock lock;
+      lock.emplace();
+      CODECFS_TRY(check_current());
       CODECFS_TRY(read_at(offset_ + begin, inside));
+    } else {
+      CODECFS_TRY(read);
     }
   }
-  repeat_element(facts_.fill, piece.mutable_bytes().subspan(bytes));
+  repeat_element(fill, piece.mutable_bytes().subspan(bytes));
   return piece;
 }
 
 // Selects the chunk's part of the array in the file, and its place in a chunk in memory.
 Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) const {
-  Handle space(H5Dget_space(dataset_.get()));
+  Handle space(H5Dget_space(id()));
   if (rank_ == 0) {
     memory = Handle(H5Screate(H5S_SCALAR));
     return space;
@@ -237,13 +270,13 @@ Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) 
   return space;
 }
 
-Result<Buffer> Dataset::read_by_library(const Region& region) const {
+Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes fill) const {
   CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
-  repeat_element(facts_.fill, chunk.mutable_bytes());
+  repeat_element(fill, chunk.mutable_bytes());
   const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
-  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
+  if (H5Dread(id(), type, memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
   return chunk;
 }
@@ -260,7 +293,7 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
     void* values;
     ~Reclaim() { reclaim(type, space, values); }
   } const owned{mapped_.memory.get(), memory.get(), texts.data()};
-  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, texts.data()) < 0)
+  if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, texts.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
 
   // Elements beyond the array's edge are fill; unwritten ones within it libhdf5 has filled itself.
@@ -301,6 +334,53 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
     to += sizes[i];
   }
   return chunk;
+}
+
+Result<Dataset::FileForm> Dataset::file_form() const {
+  const LibraryLock lock;
+  FileForm form;
+  form.type = Handle(H5Dget_type(id()));
+  const Handle properties(H5Dget_create_plist(id()));
+  const uint64_t size = form.type ? H5Tget_size(form.type.get()) : 0;
+  if (!properties || size == 0) return fail_library(EIO, "{}: its type cannot be read", name_);
+  form.element = size / mapped_.count();
+  if (facts_.grid.elements_per_chunk() > kMaxChunk / form.element)
+    return fail(EFBIG, "{}: a chunk of {} elements of {} bytes is larger than the limit of 1 GiB", name_,
+                facts_.grid.elements_per_chunk(), form.element);
+  form.shape = filters::shape_of_chunk(facts_);
+  form.shape.bytes = facts_.grid.elements_per_chunk() * form.element;
+  if (mapped_.text) form.shape.type = {TypeKind::raw, ByteOrder::none, form.element, {}, {}};
+
+  const bool heaps = has_variable_length(form.type.get());
+  const bool only_library =
+      facts_.storage == Storage::compact ||
+      std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });
+  if (only_library && (heaps || facts_.unreadable))
+    return fail(EOPNOTSUPP, "{}: data of this type that lies in compact storage or behind {} cannot be stored anew",
+                name_, "n-bit and scale-offset filters");
+  H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+  form.fill.assign(heaps ? 1 : size, std::byte{0});
+  if (!heaps && H5Pfill_value_defined(properties.get(), &defined) >= 0 && defined != H5D_FILL_VALUE_UNDEFINED &&
+      H5Pget_fill_value(properties.get(), form.type.get(), form.fill.data()) < 0)
+    return fail_library(EIO, "{}: its fill value", name_);
+  if (only_library) return form;
+
+  auto pipeline = filters::Pipeline::make(facts_.filters, form.shape);
+  if (!pipeline) return fail(pipeline.error().code, "{}: {}", name_, pipeline.error().reason);
+  form.pipeline = *std::move(pipeline);
+  return form;
+}
+
+Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) const {
+  const Region region = region_of(number);
+  if (!form.pipeline) return read_by_library(region, form.type.get(), form.fill);
+  if (facts_.storage != Storage::chunked) return read_piece(region, form.element, form.fill);
+  StoredChunk chunk;
+  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *form.shape.bytes, chunk));
+  auto decoded = form.pipeline->decode(std::move(stored), chunk.filter_mask);
+  if (!decoded)
+    return fail(decoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), decoded.error().reason);
+  return decoded;
 }
 
 }  // namespace codecfs::hdf5

@@ -68,7 +68,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
   note_change();
   const auto write = [&](Bytes bytes) {
-    return H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
+    return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
   };
   bool written = true;
   // libhdf5 (1.10) puts a new mask into its index only together with a new size.
@@ -92,8 +92,8 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
   note_change();
   const bool written =
-      H5Dwrite(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
-      H5Dflush(dataset_.get()) >= 0;  // to the driver, where the other road reads
+      H5Dwrite(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
+      H5Dflush(id()) >= 0;  // to the driver, where the other road reads
   if (!has_storage_) outdated_ = true;
   if (written) return {};
   return file_.change_failed(
@@ -106,7 +106,7 @@ Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char
   const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
-  if (H5Dread(dataset_.get(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, old.data()) < 0)
+  if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, old.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
   for (size_t i = 0; i < texts.size(); ++i)
     if (*texts[i] == '\0' && old[i] == nullptr) texts[i] = nullptr;

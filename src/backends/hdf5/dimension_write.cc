@@ -123,10 +123,12 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
     if (scale) {
       dimension.scale = scale->address;
       if (header_version(scale->dataset.get()) < 2 && users_of(scale->dataset.get()).size() >= kOldHeaderUsers)
-        return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format", name);
+        return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
+                    name);
       if (scale->extent.length == extent.length || (scale->extent.unlimited && extent.unlimited)) return dimension;
       if (!scale->alone || at != plan.group || is_used(scale->dataset.get()))
-        return fail(EINVAL, "the dimension \"{}\" has the length {}, not {}", name, scale->extent.length, extent.length);
+        return fail(EINVAL, "the dimension \"{}\" has the length {}, not {}", name, scale->extent.length,
+                    extent.length);
       dimension.unused = true;
       return dimension;
     }
@@ -230,9 +232,11 @@ Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& n
   H5Pset_obj_track_times(properties.get(), false);
   H5Pset_attr_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
   const Handle space(H5Screate_simple(1, &length, &most));
-  Handle scale(H5Dcreate2(group, name.c_str(), H5T_IEEE_F32BE, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+  Handle scale(
+      H5Dcreate2(group, name.c_str(), H5T_IEEE_F32BE, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
   const std::string text = fmt::format("{}{:10}", kNoVariable, extent.length);
-  if (!scale || H5DSset_scale(scale.get(), text.c_str()) < 0) return fail_library(EIO, "making the dimension \"{}\"", name);
+  if (!scale || H5DSset_scale(scale.get(), text.c_str()) < 0)
+    return fail_library(EIO, "making the dimension \"{}\"", name);
   return scale;
 }
 
@@ -349,8 +353,7 @@ Result<std::string> DimensionWriter::leave(hid_t group, std::string link, hid_t 
     CODECFS_TRY(hand_over(dataset, dimension.get()));
   } else {
     const auto attached = attached_scales(dataset, extents.size());
-    for (size_t d = 0; d < attached.size(); ++d)
-      CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
+    for (size_t d = 0; d < attached.size(); ++d) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
   }
   dimensions_.forget();
   return link;

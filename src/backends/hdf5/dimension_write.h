@@ -1,6 +1,6 @@
 #pragma once
-// Changing the names of dimensions: dimension scales are made, attached and handed on as netCDF-C does, so that it reads
-// the result as good netCDF-4.
+// Changing the names of dimensions: dimension scales are made, attached and handed on as netCDF-C does, so that it
+// reads the result as good netCDF-4.
 //
 // A variable of one dimension that has its name is the scale of it. A dimension that has no such variable is a hidden
 // dataset ("dimension without variable"). A variable that has the name of a dimension without being its scale has

@@ -36,6 +36,9 @@ class Dimensions {
  public:
   Dimensions(hid_t file, const ObjectTree& tree) : file_(file), tree_(tree) {}
 
+  /// The file was opened again, as this.
+  void use(hid_t file) { file_ = file; }
+
   /// One name for each dimension of dataset.facts().grid.
   Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
 

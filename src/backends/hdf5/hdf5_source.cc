@@ -1,6 +1,7 @@
 // The HDF5 backend behind the Source interface: open datasets are kept, everything else is asked of its parts.
 //
-// Locks, in this order: opened_mutex_, that of a LibraryRead, the LibraryLock. Chunks are read with none of them.
+// Locks, in this order: recoding_mutex_ (one set_filters() at a time), opened_mutex_, that of a LibraryRead, the
+// LibraryLock. Chunks are read with none.
 
 #include "backends/hdf5/hdf5_source.h"
 
@@ -24,6 +25,7 @@
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_read.h"
 #include "backends/hdf5/object_tree.h"
+#include "backends/hdf5/recode.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/tree_write.h"
 #include "base/log.h"
@@ -33,7 +35,6 @@ namespace hdf5 {
 namespace {
 
 constexpr size_t kOpenDatasets = 128;
-constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
 
 // Runs what may throw (memory, JSON) at the edge of the backend.
 template <class Function>
@@ -85,18 +86,35 @@ class Hdf5Source final : public Source {
 
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
     return guarded([&]() -> Result<> {
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      const Result<> written = dataset->write_chunk(number, chunk);
-      if (dataset->outdated()) forget(id);
-      return written;
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.write_chunk(number, chunk); });
     });
   }
 
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
+    return guarded(
+        [&]() -> Result<> { return with_dataset(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); }); });
+  }
+
+  Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return guarded([&]() -> Result<> {
+      const std::lock_guard one(recoding_mutex_);
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      return dataset->remove_chunk(number);
+      Recoding recoding(file_, *dataset);
+      CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
+      if (!needed) return {};
+      CODECFS_TRY(recoding.copy(progress));
+      const LibraryLock lock;
+      const Result<> exchanged = recoding.exchange();
+      tree_->use(file_.file.get());
+      dimensions_->use(file_.file.get());
+      return exchanged;
     });
+  }
+
+  uint64_t reclaimable_bytes() override {
+    const LibraryLock lock;
+    const hssize_t known = H5Fget_freespace(file_.file.get());
+    return file_.forgotten_space + (known > 0 ? static_cast<uint64_t>(known) : 0);
   }
 
   Result<> commit() override {
@@ -158,34 +176,32 @@ class Hdf5Source final : public Source {
 
   Result<VariablePtr> variable(ObjectId id) override {
     return guarded([&]() -> Result<VariablePtr> {
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      auto variable = std::make_shared<Variable>(dataset->facts());
-      const LibraryLock lock;
-      const AttributeRules rules{netcdf_, is_dimension_scale(dataset->id())};
-      CODECFS_ASSIGN(variable->attributes, read_attributes(dataset->id(), rules, dataset->name()));
-      CODECFS_ASSIGN(variable->dimensions, dimensions_->names(id, *dataset));
-      return VariablePtr(std::move(variable));
+      return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
+        auto variable = std::make_shared<Variable>(dataset.facts());
+        const LibraryLock lock;
+        const AttributeRules rules{netcdf_, is_dimension_scale(dataset.id())};
+        CODECFS_ASSIGN(variable->attributes, read_attributes(dataset.id(), rules, dataset.name()));
+        CODECFS_ASSIGN(variable->dimensions, dimensions_->names(id, dataset));
+        return VariablePtr(std::move(variable));
+      });
     });
   }
 
   Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
     return guarded([&]() -> Result<ChunkInfo> {
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      return dataset->locate(number);
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.locate(number); });
     });
   }
 
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     return guarded([&]() -> Result<std::vector<uint64_t>> {
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      return dataset->stored_chunks(from, limit);
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.stored_chunks(from, limit); });
     });
   }
 
   Result<Buffer> read_chunk(ObjectId id, uint64_t number) override {
     return guarded([&]() -> Result<Buffer> {
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
-      return dataset->read_chunk(number);
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.read_chunk(number); });
     });
   }
 
@@ -261,20 +277,13 @@ class Hdf5Source final : public Source {
     file_.not_writable = why_not_writable(may_write);
 
     const LibraryLock lock;
-    const hid_t driver = file_driver();
-    const Handle access(H5Pcreate(H5P_FILE_ACCESS));
-    if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail_library(EIO, "the file driver");
-    keep_index_in_memory(access.get());
     // For libhdf5 a file that may be written is open for writing from the beginning, as it cannot change its mind
     // later. What it writes without being told to goes nowhere (LoggedFile).
     if (!file_.not_writable) {
-      file_.file = open_with(access, H5F_ACC_RDWR);
+      file_.file = file_.open_in_library(H5F_ACC_RDWR);
       if (!file_.file) file_.not_writable = fail_library(EROFS, "{}: libhdf5 opens it for reading only", path).error();
     }
-    if (!file_.file) {
-      allow_truncated(access.get());
-      file_.file = open_with(access, H5F_ACC_RDONLY);
-    }
+    if (!file_.file) file_.file = file_.open_in_library(H5F_ACC_RDONLY);
     if (!file_.file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
     warn_of_damage(path);
 
@@ -283,11 +292,6 @@ class Hdf5Source final : public Source {
     dimensions_.emplace(file_.file.get(), *tree_);
     netcdf_ = is_netcdf();
     return {};
-  }
-
-  Handle open_with(const Handle& access, unsigned flags) const {
-    const OpenScope scope(*file_.bytes);
-    return Handle(H5Fopen(file_.path.c_str(), flags, access.get()));
   }
 
   [[nodiscard]] std::optional<Error> why_not_writable(bool may_write) const {
@@ -303,18 +307,6 @@ class Hdf5Source final : public Source {
       return Error{EROFS,
                    fmt::format("{}: it is marked as open for writing (h5clear -s removes the mark)", file_.path)};
     return std::nullopt;
-  }
-
-  // The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
-  // lookup at random reads and checks a node or two of it again.
-  static void keep_index_in_memory(hid_t access) {
-    H5AC_cache_config_t config{};
-    config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-    if (H5Pget_mdc_config(access, &config) < 0) return;
-    config.set_initial_size = true;
-    config.initial_size = kMetadataCache / 4;
-    config.max_size = kMetadataCache;
-    H5Pset_mdc_config(access, &config);
   }
 
   void warn_of_damage(const std::string& path) const {
@@ -369,7 +361,21 @@ class Hdf5Source final : public Source {
     by_id_.clear();
   }
 
-  // The dataset from among those opened lately, or opened now.
+  // Once more with a dataset that is opened anew, where it became another one meanwhile.
+  template <class Use>
+  auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
+    constexpr int kTries = 4;
+    for (int round = 1;; ++round) {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      auto result = use(*dataset);
+      if (!dataset->outdated()) return result;
+      forget(id);
+      if (result || round == kTries) return result;
+    }
+  }
+
+  // The dataset from among those opened lately, or opened now. One that was dropped from these but is still in use is
+  // taken up again.
   Result<std::shared_ptr<Dataset>> opened(ObjectId id) {
     std::shared_ptr<Dataset> dropped;  // closed after the mutex is released
     const std::lock_guard guard(opened_mutex_);
@@ -411,6 +417,8 @@ class Hdf5Source final : public Source {
   bool netcdf_ = false;
   std::optional<ObjectTree> tree_;        // guarded by the LibraryLock
   std::optional<Dimensions> dimensions_;  // guarded by the LibraryLock
+
+  std::mutex recoding_mutex_;
 
   std::mutex opened_mutex_;
   std::list<Opened> recent_;                                         // latest first; guarded by opened_mutex_

@@ -55,6 +55,9 @@ class ObjectTree {
   /// `file` stays open as long as the tree; `path` and `status` are the file's own.
   static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status);
 
+  /// The file was opened again, as this.
+  void use(hid_t file) { file_ = file; }
+
   Result<std::vector<Entry>> list(ObjectId group);
   Result<Entry> find(ObjectId group, std::string_view file_name);
   /// The same with the link behind it.

@@ -1,7 +1,11 @@
-// The right to change the mounted file, and its commits.
+// The mounted file in libhdf5, the right to change it, and its commits.
 
 #include "backends/hdf5/source_file.h"
 
+#include <algorithm>
+
+#include "backends/hdf5/file_driver.h"
+#include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "base/log.h"
 
@@ -13,7 +17,82 @@ constexpr uint64_t kRoomForMetadata = uint64_t{1} << 20;  // bytes
 // A longer log is brought into the source with the next commit.
 constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
 
+constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
+
+// The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
+// lookup at random reads and checks a node or two of it again.
+void keep_index_in_memory(hid_t access) {
+  H5AC_cache_config_t config{};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access, &config) < 0) return;
+  config.set_initial_size = true;
+  config.initial_size = kMetadataCache / 4;
+  config.max_size = kMetadataCache;
+  H5Pset_mdc_config(access, &config);
+}
+
+// Free space that will not be known any more when the file is opened again.
+uint64_t forgettable_space(hid_t file) {
+  const Handle creation(H5Fget_create_plist(file));
+  H5F_fspace_strategy_t strategy{};
+  hbool_t persists = 0;
+  hsize_t threshold = 0;
+  if (H5Pget_file_space_strategy(creation.get(), &strategy, &persists, &threshold) >= 0 && persists) return 0;
+  const hssize_t bytes = H5Fget_freespace(file);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+// Identifiers keep a file open in libhdf5, whoever holds them.
+void close_objects_of(hid_t file) {
+  constexpr unsigned kObjects = H5F_OBJ_ALL & ~static_cast<unsigned>(H5F_OBJ_FILE);
+  const ssize_t count = H5Fget_obj_count(file, kObjects);
+  if (count <= 0) return;
+  std::vector<hid_t> objects(static_cast<size_t>(count));
+  const ssize_t found = H5Fget_obj_ids(file, kObjects, objects.size(), objects.data());
+  objects.resize(static_cast<size_t>(std::clamp<ssize_t>(found, 0, count)));
+  for (const hid_t object : objects)
+    while (H5Iget_ref(object) > 0 && H5Idec_ref(object) >= 0) continue;
+}
+
 }  // namespace
+
+Handle SourceFile::open_in_library(unsigned flags) const {
+  const hid_t driver = file_driver();
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+  if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return {};
+  keep_index_in_memory(access.get());
+  if (flags == H5F_ACC_RDONLY) allow_truncated(access.get());
+  const OpenScope scope(*bytes);
+  return Handle(H5Fopen(path.c_str(), flags, access.get()));
+}
+
+Result<> SourceFile::close_in_library() {
+  if (!file) return {};
+  const uint64_t free_space = forgettable_space(file.get());
+  close_objects_of(file.get());
+  ++epoch;
+  listing.reset();
+  listing_owner = nullptr;
+  written_masks.clear();  // what libhdf5 remembered wrongly it has forgotten
+  if (!file.close()) return fail_library(EIO, "{}: closing it", path);
+  forgotten_space += free_space;
+  return {};
+}
+
+Result<> SourceFile::reopen_in_library() {
+  file = open_in_library(H5F_ACC_RDWR);
+  ++epoch;
+  if (!file) return change_failed(fail_library(EIO, "{} cannot be opened again", path));
+  return {};
+}
+
+void SourceFile::outdate(uint64_t address) {
+  outdated[address] = ++epoch;
+  ++generation_of(address);
+  written_masks.erase(address);
+  listing.reset();
+  listing_owner = nullptr;
+}
 
 Result<> SourceFile::begin_writing() {
   if (not_writable) return std::unexpected(*not_writable);
@@ -44,6 +123,18 @@ Result<> SourceFile::commit() {
   CODECFS_TRY(bytes->commit());
   changed = false;
   if (bytes->log_bytes() > kLongLog) CODECFS_TRY(bytes->checkpoint());
+  return {};
+}
+
+Result<> SourceFile::roll_back() {
+  const uint64_t forgotten = forgotten_space;
+  (void)close_in_library();  // what it writes goes the same way
+  forgotten_space = forgotten;
+  for (std::atomic<uint64_t>& generation : generations) ++generation;
+  const Result<> taken_back = bytes->rollback();
+  CODECFS_TRY(reopen_in_library());
+  if (!taken_back) return change_failed(std::unexpected(taken_back.error()));
+  changed = false;
   return {};
 }
 

@@ -31,17 +31,33 @@ struct SourceFile {
   struct stat status{};               // when it was opened
   Handle file;
 
+  /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. No handle: it cannot.
+  [[nodiscard]] Handle open_in_library(unsigned flags) const;
+  /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
+  /// file's objects is void. Under the LibraryLock. EIO.
+  Result<> close_in_library();
+  /// Opens what was closed, for writing. Whoever keeps identifiers finds the epoch moved and asks for new ones. Under
+  /// the LibraryLock. EIO: then nothing can be read or written any more.
+  Result<> reopen_in_library();
+  /// Moves when identifiers of objects became void, and when an object was outdated. Guarded by the LibraryLock.
+  uint64_t epoch = 0;
+  /// What Datasets know of the object at this address is not so any more (its place, its chain, or that it is this
+  /// object at all): those that are open see it, and fail. Under the LibraryLock.
+  void outdate(uint64_t address);
+  /// The epochs in which objects were outdated, by address. Guarded by the LibraryLock.
+  std::unordered_map<uint64_t, uint64_t> outdated;
+
   // The numbers of the stored chunks of the sparse variable that is being listed; of one variable at a time. Guarded by
   // the LibraryLock.
   std::shared_ptr<const std::vector<uint64_t>> listing;
   const Dataset* listing_owner = nullptr;
 
-  /// Counts the changes of where the chunks of the dataset at an address are. Read under the LibraryLock together with a place, and again
-  /// after the bytes were read without it: if it moved, they may be another chunk's. Several variables may share a
-  /// counter.
+  /// Counts the changes of where the chunks of the dataset at an address are. Read under the LibraryLock together with
+  /// a place, and again after the bytes were read without it: if it moved, they may be another chunk's. Several
+  /// variables may share a counter.
   std::array<std::atomic<uint64_t>, 256> generations{};
-  std::atomic<uint64_t>& generation_of(uint64_t dataset) {
-    return generations[std::hash<uint64_t>{}(dataset >> 3) % generations.size()];
+  std::atomic<uint64_t>& generation_of(uint64_t address) {
+    return generations[std::hash<uint64_t>{}(address / 8) % generations.size()];
   }
 
   /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
@@ -53,12 +69,18 @@ struct SourceFile {
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
   /// Makes durable what was changed. Under the LibraryLock.
   Result<> commit();
+  /// Takes back what was changed since the last commit and opens the file in libhdf5 again. Under the LibraryLock, and
+  /// only where nobody was told of those changes. EIO: then nothing is written any more.
+  Result<> roll_back();
   bool changed = false;          // since the last commit; guarded by the LibraryLock
   std::optional<Error> failure;  // of a change; guarded by the LibraryLock
 
-  /// The filter masks of chunks that we wrote, by the dataset's address and chunk number: libhdf5 1.10 goes on telling the mask from before
-  /// for the chunk that it looked up last. Guarded by the LibraryLock.
+  /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 goes on
+  /// telling the mask from before for the chunk that it looked up last. Guarded by the LibraryLock.
   std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint32_t>> written_masks;
+
+  /// Free space that libhdf5 has forgotten with closing the file, in bytes. Guarded by the LibraryLock.
+  uint64_t forgotten_space = 0;
 
   /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
   /// working directory.

@@ -24,7 +24,11 @@ namespace codecfs::hdf5 {
 class TreeWriter {
  public:
   TreeWriter(SourceFile& file, ObjectTree& tree, Dimensions& dimensions, bool netcdf)
-      : file_(file), tree_(tree), dimensions_(dimensions), scales_(tree, dimensions, file.file.get()), netcdf_(netcdf) {}
+      : file_(file),
+        tree_(tree),
+        dimensions_(dimensions),
+        scales_(tree, dimensions, file.file.get()),
+        netcdf_(netcdf) {}
 
   // tree_write.cc
   Result<Entry> make_group(ObjectId group, std::string_view name);

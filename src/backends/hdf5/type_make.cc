@@ -100,7 +100,8 @@ Result<Handle> make_structured(const DataType& type) {
   for (const TypeMember& member : type.members) {
     if (!padding.next_is_padding(member)) {
       CODECFS_ASSIGN(const Handle part, make_member(member));
-      if (member.name.find('\0') != std::string::npos || H5Tinsert(made.get(), member.name.c_str(), offset, part.get()) < 0)
+      if (member.name.find('\0') != std::string::npos ||
+          H5Tinsert(made.get(), member.name.c_str(), offset, part.get()) < 0)
         return fail(EOPNOTSUPP, "HDF5 cannot hold the member \"{}\" of a compound type", member.name);
     }
     offset += member.size();
@@ -129,9 +130,8 @@ Result<Handle> make_any(const DataType& type) {
 }
 
 bool has_unnamed_members(const DataType& type) {
-  return std::ranges::any_of(type.members, [](const TypeMember& member) {
-    return member.name.empty() || has_unnamed_members(member.type);
-  });
+  return std::ranges::any_of(
+      type.members, [](const TypeMember& member) { return member.name.empty() || has_unnamed_members(member.type); });
 }
 
 }  // namespace
@@ -153,7 +153,8 @@ Handle make_text() {
 
 Result<Handle> make_type(const DataType& type, const Json& object_codec) {
   if (type.kind == TypeKind::object) {
-    if (object_codec.is_object() && object_codec.contains("id") && object_codec["id"] == "vlen-utf8") return make_text();
+    if (object_codec.is_object() && object_codec.contains("id") && object_codec["id"] == "vlen-utf8")
+      return make_text();
     return no_type(type, "of objects only text of any length is kept there (object codec vlen-utf8)");
   }
   CODECFS_ASSIGN(Handle made, make_any(type));

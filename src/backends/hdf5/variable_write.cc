@@ -60,8 +60,7 @@ Result<> check_chunks(const Variable& variable, uint64_t element) {
 
 Result<Handle> make_space(const Variable& variable) {
   const ChunkGrid& grid = variable.grid;
-  if (grid.rank() > H5S_MAX_RANK)
-    return fail(EINVAL, "{} dimensions; HDF5 has at most {}", grid.rank(), H5S_MAX_RANK);
+  if (grid.rank() > H5S_MAX_RANK) return fail(EINVAL, "{} dimensions; HDF5 has at most {}", grid.rank(), H5S_MAX_RANK);
   if (!variable.max_shape.empty() && variable.max_shape.size() != grid.rank())
     return fail(EINVAL, "{} limits for {} dimensions", variable.max_shape.size(), grid.rank());
   if (grid.rank() == 0) return Handle(H5Screate(H5S_SCALAR));
@@ -242,8 +241,8 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
   const size_t rank = dataset.rank();
   for (size_t d = rank; d < names.size(); ++d)
     if (names[d] != shown[d])
-      return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5", dataset.name(),
-                  d);
+      return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",
+                  dataset.name(), d);
   if (is_dimension_scale(dataset.id()))
     return fail(EINVAL, "{}: it is the coordinate variable of the dimension \"{}\"; rename the variable instead",
                 dataset.name(), shown[0]);
