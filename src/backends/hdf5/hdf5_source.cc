@@ -98,15 +98,19 @@ class Hdf5Source final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return guarded([&]() -> Result<> {
       const std::lock_guard one(recoding_mutex_);
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened(id));
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
       Recoding recoding(file_, *dataset);
       CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
       if (!needed) return {};
       CODECFS_TRY(recoding.copy(progress));
-      const LibraryLock lock;
-      const Result<> exchanged = recoding.exchange();
-      tree_->use(file_.file.get());
-      dimensions_->use(file_.file.get());
+      const Result<> exchanged = [&] {
+        const LibraryLock lock;
+        Result<> done = recoding.exchange();
+        tree_->use(file_.file.get());
+        dimensions_->use(file_.file.get());
+        return done;
+      }();
+      forget(id);
       return exchanged;
     });
   }
@@ -400,6 +404,19 @@ class Hdf5Source final : public Source {
     recent_.push_front({id, dataset});
     by_id_[id] = recent_.begin();
     return dataset;
+  }
+
+  // One that is not outdated now, for what must not be begun with one that is.
+  Result<std::shared_ptr<Dataset>> current(ObjectId id) {
+    for (;;) {
+      CODECFS_ASSIGN(std::shared_ptr<Dataset> dataset, opened(id));
+      {
+        const LibraryLock lock;
+        if (dataset->id() >= 0) return dataset;
+        if (!dataset->outdated()) return fail_library(EIO, "{} cannot be opened", dataset->name());
+      }
+      forget(id);
+    }
   }
 
   void forget(ObjectId id) {

@@ -49,6 +49,16 @@ std::vector<uint32_t> ids_of(const std::string& spec) {
   return ids;
 }
 
+size_t stored_chunks_of(const std::string& path, const std::string& name) {
+  const LibraryLock lock;
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Handle dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
+  const Handle space(H5Dget_space(dataset.get()));
+  hsize_t count = 0;
+  EXPECT_GE(H5Dget_num_chunks(dataset.get(), space.get(), &count), 0);
+  return count;
+}
+
 class Hdf5Recode : public Hdf5Files {
  protected:
   std::unique_ptr<Source> open_writable(const std::string& name = "t.h5") {
@@ -60,7 +70,9 @@ class Hdf5Recode : public Hdf5Files {
   Result<> recode(Source& source, const std::string& name, const std::string& spec) {
     Progress progress;
     const Result<> result = source.set_filters(object_at(source, name), chain(spec), progress);
-    if (result) EXPECT_EQ(progress.done, progress.total);
+    if (result) {
+      EXPECT_EQ(progress.done, progress.total);
+    }
     return result;
   }
 
@@ -197,6 +209,9 @@ TEST_P(Hdf5RecodeForms, BecomesEveryOtherForm) {
   for (const Form& to : kForms) {
     std::filesystem::copy_file(path("made.h5"), path(), std::filesystem::copy_options::overwrite_existing);
     expect_same_after("v", to.spec);
+    if (to.chunked && from.chunked) {
+      EXPECT_EQ(stored_chunks_of(path(), "v"), 12U);
+    }
     if (HasFailure()) return;
   }
 }
@@ -206,6 +221,31 @@ INSTANTIATE_TEST_SUITE_P(All, Hdf5RecodeForms, testing::Combine(testing::ValuesI
                            return std::get<0>(parameters.param).name +
                                   (std::get<1>(parameters.param) ? "_latest" : "_earliest");
                          });
+
+// Again and again --------------------------------------------------------------------------------------------------
+
+TEST_F(Hdf5Recode, SpaceIsUsedAgain) {
+  for (const bool latest : {false, true}) {
+    {
+      const LibraryLock lock;
+      const Handle file = create(latest);
+      make_rich(file, kForms[1]);
+    }
+    const std::string before = describe();
+    auto source = open_writable();
+    uintmax_t size = 0;
+    for (int round = 0; round < 30; ++round) {
+      const Result<> done = recode(*source, "v", round % 2 == 0 ? "zstd,3" : "shuffle|deflate,4");
+      ASSERT_TRUE(done) << "round " << round << ": " << done.error().reason;
+      ASSERT_TRUE(source->commit());
+      if (round == 9) size = std::filesystem::file_size(path()) + source->reclaimable_bytes();
+    }
+    EXPECT_GT(source->reclaimable_bytes(), 0U);
+    ASSERT_TRUE(source->finish());
+    EXPECT_TRUE(describe() == before);
+    std::cout << "size " << size << " then " << std::filesystem::file_size(path()) << std::endl;
+  }
+}
 
 }  // namespace
 }  // namespace codecfs
