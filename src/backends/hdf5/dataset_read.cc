@@ -21,23 +21,27 @@ constexpr uint64_t kSparse = 16;
 // Cells that are asked for before others get a turn with the library.
 constexpr uint64_t kCellsAtOnce = 1024;
 
-// Whether elements lead to a heap: sequences and strings of variable length.
-bool has_variable_length(hid_t type) {
-  switch (H5Tget_class(type)) {
-    case H5T_VLEN: return true;
-    case H5T_STRING: return H5Tis_variable_str(type) != 0;
-    case H5T_ARRAY: {
-      const Handle base(H5Tget_super(type));
-      return has_variable_length(base.get());
-    }
-    case H5T_COMPOUND:
-      for (int i = 0; i < H5Tget_nmembers(type); ++i) {
-        const Handle member(H5Tget_member_type(type, static_cast<unsigned>(i)));
-        if (has_variable_length(member.get())) return true;
-      }
-      return false;
-    default: return false;
+// What an element takes in the file: a reference to the heap there, where libhdf5 tells the size of a pointer in
+// memory. `heaps` becomes true where there is such a one.
+uint64_t size_in_file(hid_t type, size_t offset_size, bool& heaps) {
+  const H5T_class_t kind = H5Tget_class(type);
+  const uint64_t size = H5Tget_size(type);
+  if (kind == H5T_VLEN || (kind == H5T_STRING && H5Tis_variable_str(type) != 0)) {
+    heaps = true;
+    return sizeof(uint32_t) + offset_size + sizeof(uint32_t);
   }
+  if (kind == H5T_ARRAY) {
+    const Handle base(H5Tget_super(type));
+    const uint64_t base_size = H5Tget_size(base.get());
+    return base_size == 0 ? size : size / base_size * size_in_file(base.get(), offset_size, heaps);
+  }
+  if (kind != H5T_COMPOUND) return size;
+  uint64_t total = size;
+  for (int i = 0; i < H5Tget_nmembers(type); ++i) {
+    const Handle member(H5Tget_member_type(type, static_cast<unsigned>(i)));
+    total += size_in_file(member.get(), offset_size, heaps) - H5Tget_size(member.get());
+  }
+  return total;
 }
 
 std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& values, size_t rank) {
@@ -341,17 +345,22 @@ Result<Dataset::FileForm> Dataset::file_form() const {
   FileForm form;
   form.type = Handle(H5Dget_type(id()));
   const Handle properties(H5Dget_create_plist(id()));
-  const uint64_t size = form.type ? H5Tget_size(form.type.get()) : 0;
-  if (!properties || size == 0) return fail_library(EIO, "{}: its type cannot be read", name_);
+  const Handle creation(H5Fget_create_plist(file_.file.get()));
+  size_t offset_size = 0;
+  size_t length_size = 0;
+  if (!form.type || !properties || H5Pget_sizes(creation.get(), &offset_size, &length_size) < 0)
+    return fail_library(EIO, "{}: its type cannot be read", name_);
+  bool heaps = false;
+  const uint64_t size = size_in_file(form.type.get(), offset_size, heaps);
   form.element = size / mapped_.count();
+  if (form.element == 0) return fail(EIO, "{}: its type has no size", name_);
   if (facts_.grid.elements_per_chunk() > kMaxChunk / form.element)
     return fail(EFBIG, "{}: a chunk of {} elements of {} bytes is larger than the limit of 1 GiB", name_,
                 facts_.grid.elements_per_chunk(), form.element);
   form.shape = filters::shape_of_chunk(facts_);
   form.shape.bytes = facts_.grid.elements_per_chunk() * form.element;
-  if (mapped_.text) form.shape.type = {TypeKind::raw, ByteOrder::none, form.element, {}, {}};
+  if (mapped_.text || facts_.unreadable) form.shape.type = {TypeKind::raw, ByteOrder::none, form.element, {}, {}};
 
-  const bool heaps = has_variable_length(form.type.get());
   const bool only_library =
       facts_.storage == Storage::compact ||
       std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });

@@ -163,6 +163,31 @@ const Scenario kScenarios[] = {
        work.remove("checked", 0);
        work.finish();
      }},
+    {"stored_anew",
+     [](const Handle& file) {
+       add_one_of_each_index(file, Start::noise);
+       add(file, "contiguous", {.rows = 50, .columns = 50, .start = Start::noise});
+       add(file, "compact", {.rows = 5, .columns = 5, .start = Start::noise, .compact = true});
+       add_text(file, "text", {"one", "two", ""});
+     },
+     [](Work& work) {
+       work.write_noise("wide", 3);  // committed by the next
+       work.recode("wide", {{H5Z_FILTER_FLETCHER32, {}}});
+       work.write_flat("wide", 5);
+       work.write_noise("fixed", 2);
+       work.commit();
+       for (const char* name : {"single", "fixed", "extensible", "contiguous", "compact", "text"}) {
+         work.recode(name, {{H5Z_FILTER_SHUFFLE, {}}, {H5Z_FILTER_DEFLATE, {9}}});
+         work.write_noise("checked", 1);
+       }
+       work.write_texts("text", {"four", std::string(300, 'b'), ""});
+       work.write_flat("contiguous", 0);
+       work.recode("checked", {});
+       work.write_noise("checked", 0);
+       work.finish();
+       work.reopen();
+       work.recode("contiguous", {{H5Z_FILTER_FLETCHER32, {}}, {H5Z_FILTER_SZIP, {H5_SZIP_NN_OPTION_MASK, 8}}});
+     }},
     // Every operation of a checkpoint is a point; here there are several, of large and of small logs.
     {"checkpoint_cut_short",
      [](const Handle& file) {

@@ -75,7 +75,20 @@ inline void add_text(const Handle& file, const std::string& name, const std::vec
   hdf5_testing::write_all(make_dataset(file, name, type.get(), {texts.size()}), type.get(), texts);
 }
 
-/// The bytes of each dataset of the root, by name; of texts, each with a zero byte after it.
+/// The ids of a dataset's filters.
+inline std::string filters_of(const Handle& dataset) {
+  const Handle properties(H5Dget_create_plist(dataset.get()));
+  std::string ids;
+  for (unsigned i = 0; i < static_cast<unsigned>(std::max(H5Pget_nfilters(properties.get()), 0)); ++i) {
+    size_t none = 0;
+    ids += fmt::format("{} ", H5Pget_filter2(properties.get(), i, nullptr, &none, nullptr, 0, nullptr, nullptr));
+  }
+  return ids;
+}
+
+inline std::string filters_key(const std::string& name) { return name + " is filtered by"; }
+
+/// The bytes of each dataset of the root, by name; of texts, each with a zero byte after it. Also the filters.
 using State = std::map<std::string, std::string>;
 
 /// As anybody else reads the file; what is wrong with it is thrown.
@@ -99,6 +112,7 @@ inline State read_plainly(const std::filesystem::path& path) {
     const Handle type(H5Dget_type(dataset.get()));
     demand(dataset && space && type, name);
     const auto count = static_cast<size_t>(H5Sget_simple_extent_npoints(space.get()));
+    state[filters_key(name)] = filters_of(dataset);
     std::string& bytes = state[name];
     if (H5Tis_variable_str(type.get()) > 0) {
       std::vector<char*> texts(count);
@@ -177,6 +191,21 @@ class Work {
       model += text + '\0';
     }
     good(source_->write_chunk(object_at(*source_, name), 0, std::as_bytes(std::span(chunk))), name);
+  }
+  /// Stores a dataset anew with filters of these ids and parameters. What was written before is committed first.
+  void recode(const std::string& name, const std::vector<std::pair<uint32_t, std::vector<uint32_t>>>& filters) {
+    const size_t before = commits_.size();
+    commits_.push_back({model_, io_.operations().size(), SIZE_MAX});
+    std::vector<FilterStage> chain;
+    std::string& ids = model_.at(filters_key(name));
+    ids.clear();
+    for (const auto& [id, parameters] : filters) {
+      chain.push_back({.id = id, .parameters = parameters, .codec = nullptr, .name = {}, .optional = false});
+      ids += fmt::format("{} ", id);
+    }
+    Progress progress;
+    attempt([&] { return source_->set_filters(object_at(*source_, name), chain, progress); });
+    commits_[before].returned_at = commits_.back().returned_at;
   }
   void commit() {
     attempt([&] { return source_->commit(); });
