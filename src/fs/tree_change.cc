@@ -394,10 +394,9 @@ Result<> Tree::make_variable(const Node& group, Variable variable) {
     const DirectoryState before = state_of(ino);
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
     CODECFS_TRY(source.begin_writing());
-    const Result<Entry> made = source.make_variable(parent.node->object, last_part(group.path), variable);
-    if (!made) return fail(made.error().code, "{}: {}", group.path, made.error().reason);
+    CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
     dataset_.forget(group.object);
-    nodes_.become_variable(group, made->object);
+    nodes_.become_variable(group, made.object);
     change_state(ino, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
@@ -463,7 +462,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     states_[node.ino()].rule_applied |= set.has_value();
   }
   if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
-  if (!set) return fail(set.error().code, "{}: {}", node.path, set.error().reason);
+  CODECFS_TRY(set);
   write_back_.note_change();
   metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));

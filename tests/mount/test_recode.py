@@ -253,12 +253,12 @@ def test_nothing_to_do(mount, v):
 
 
 BAD = {
-    "307,3.5": (errno.EINVAL, "character 5"),
+    "307,3.5": (errno.EINVAL, "character 6"),
     "": (errno.EINVAL, "none"),
     "  \n": (errno.EINVAL, "none"),
     "nonsense": (errno.EINVAL, "character"),
     "54321": (errno.ENOENT, "54321"),
-    "1,77": (errno.EINVAL, "77"),
+    "1,77": (errno.EINVAL, "from 0 to 9"),
     "6,2,0": (errno.EOPNOTSUPP, "scale"),
 }
 
@@ -417,6 +417,8 @@ def test_every_hdf5_file(mount, tmp_path):
             continue
         dump = lambda: subprocess.run(["h5dump", path.name], cwd=folder, capture_output=True, timeout=120, env=with_plugins())
         before = dump()
+        if before.returncode != 0:
+            continue
         m = mount(path)
         for directory, directories, files in os.walk(m.path):
             if ".zarray" in files and not os.path.islink(directory):
@@ -427,7 +429,7 @@ def test_every_hdf5_file(mount, tmp_path):
                     assert error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.EROFS, errno.EIO), (path, directory, error)
         m.close()
         after = dump()
-        assert (after.returncode, after.stdout) == (before.returncode, before.stdout), path
+        assert after.returncode == 0 and after.stdout == before.stdout, path
     assert changed > 50
 
 
@@ -441,7 +443,7 @@ def make_large(path, mib=64):
 def test_readers_progress_and_cancel(mount, tmp_path):
     """While a variable is stored anew, readers see it, the progress is told, and an interrupt leaves everything as it was."""
     path = tmp_path / "large.h5"
-    data = make_large(path, 24)
+    data = make_large(path, 64)
     m = mount(path)
     # bzip2 takes its time
     changing = subprocess.Popen(["setfattr", "-n", "user._Filter", "-v", "307,9", m.path / "v"], stderr=subprocess.PIPE)
@@ -454,8 +456,8 @@ def test_readers_progress_and_cancel(mount, tmp_path):
         if seen and int(seen[-1].split("/")[0]) > 3:
             break
         time.sleep(0.005)
-    assert seen and seen[-1].split("/")[1] == "48 chunks", seen
-    assert m.stats()["recode_chunks_total"] == 48
+    assert seen and seen[-1].split("/")[1] == "128 chunks", seen
+    assert m.stats()["recode_chunks_total"] == 128
     assert (m.path / "v/20.1.0").read_bytes() == data[20, 256:].tobytes()
     assert xattr(m.path / "v", "_Filter") == "1,1"
     changing.send_signal(signal.SIGINT)
