@@ -120,22 +120,29 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
   for (ObjectId at = plan.group;; at = tree_.parent(at)) {
     CODECFS_ASSIGN(const Handle group, tree_.open_group(at));
     CODECFS_ASSIGN(const auto scale, scale_in(group.get(), name));
-    if (scale) {
-      dimension.scale = scale->address;
-      if (header_version(scale->dataset.get()) < 2 && users_of(scale->dataset.get()).size() >= kOldHeaderUsers)
-        return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
-                    name);
-      if (scale->extent.length == extent.length || (scale->extent.unlimited && extent.unlimited)) return dimension;
-      if (!scale->alone || at != plan.group || is_used(scale->dataset.get()))
-        return fail(EINVAL, "the dimension \"{}\" has the length {}, not {}", name, scale->extent.length,
-                    extent.length);
-      dimension.unused = true;
+    // One of a group above that has another length is another dimension.
+    if (scale && (at == plan.group || scale->extent.length == extent.length)) {
+      CODECFS_TRY(check_scale(dimension, *scale));
       return dimension;
     }
     if (at == ObjectTree::kRoot) break;
   }
   CODECFS_TRY(check_free(plan, name));
   return dimension;
+}
+
+Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& scale) {
+  const Extent& extent = dimension.extent;
+  dimension.scale = scale.address;
+  if (header_version(scale.dataset.get()) < 2 && users_of(scale.dataset.get()).size() >= kOldHeaderUsers)
+    return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
+                dimension.name);
+  if (scale.extent.length == extent.length || (scale.extent.unlimited && extent.unlimited)) return {};
+  if (!scale.alone || is_used(scale.dataset.get()))
+    return fail(EINVAL, "the dimension \"{}\" has the length {}, not {}", dimension.name, scale.extent.length,
+                extent.length);
+  dimension.unused = true;
+  return {};
 }
 
 // A dimension without variable is to get the name, from a variable where one has it.
@@ -252,7 +259,7 @@ Result<> DimensionWriter::move_aside(hid_t group, ObjectId parent, const std::st
 }
 
 Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std::string link) {
-  CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
+  CODECFS_ASSIGN(const Handle group, tree_.open_with_path(plan.group));
   const bool changes = plan.scale || std::ranges::any_of(plan.dimensions, [](const Plan::Dimension& dimension) {
                          return !dimension.scale || dimension.unused;
                        });

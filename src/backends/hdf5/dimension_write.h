@@ -59,7 +59,7 @@ class DimensionWriter {
   /// Those datasets, by address.
   std::vector<uint64_t> users(hid_t dataset) const;
   /// Before a dataset is removed: puts a dimension without variable in the place of a scale that is used, and takes the
-  /// dataset out of the lists of its scales. Returns the name that its link has then.
+  /// dataset out of the lists of its scales. `group` as of ObjectTree::open_with_path(). Returns the name that its link has then.
   Result<std::string> leave(hid_t group, std::string link, hid_t dataset);
   /// Scales have netCDF's NAME after their link.
   static Result<> note_name(hid_t dataset, std::string_view old_name, std::string_view name);
@@ -90,6 +90,7 @@ class DimensionWriter {
   Result<std::optional<Scale>> scale_in(hid_t group, const std::string& name) const;
   Result<Plan::Dimension> plan_dimension(const Plan& plan, const std::string& name, const Extent& extent);
   Result<> plan_scale(Plan& plan, const Extent& extent);
+  Result<> check_scale(Plan::Dimension& dimension, const Scale& scale);
   Result<> check_free(const Plan& plan, const std::string& name);
   std::vector<User> users_of(hid_t scale) const;
   Result<> hand_over(hid_t from, hid_t to) const;

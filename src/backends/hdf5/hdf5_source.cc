@@ -347,8 +347,7 @@ class Hdf5Source final : public Source {
     return guarded([&]() -> decltype(step(std::declval<TreeWriter&>())) {
       const std::lock_guard guard(opened_mutex_);
       const Lock lock;
-      CODECFS_TRY(file_.begin_writing());
-      begun_ = true;
+      CODECFS_TRY(writable());
       close_datasets();
       struct AtTheEnd {
         Hdf5Source& source;

@@ -104,6 +104,17 @@ Result<Handle> ObjectTree::open_group(ObjectId group) const {
   return open(group);
 }
 
+Result<Handle> ObjectTree::open_with_path(ObjectId group) const {
+  CODECFS_ASSIGN(const Handle by_address, open_group(group));
+  std::string path;
+  for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) path = fmt::format("/{}{}", nodes_[at].name, path);
+  Handle handle(H5Gopen2(file_, path.empty() ? "/" : path.c_str(), H5P_DEFAULT));
+  ObjectInfo info;
+  if (!handle || !object_info(handle.get(), info)) return fail_library(EIO, "{} cannot be opened", this->path(group));
+  if (info.address != nodes_[group].address) return fail(EIO, "{} is not where it was", this->path(group));
+  return handle;
+}
+
 std::string ObjectTree::path(ObjectId object) const {
   std::string path;
   for (; object != kRoot; object = nodes_[object].parent)

@@ -76,6 +76,8 @@ class ObjectTree {
   [[nodiscard]] Result<Handle> open(ObjectId object) const;
   /// The same; ENOTDIR for a variable.
   [[nodiscard]] Result<Handle> open_group(ObjectId group) const;
+  /// A group as libhdf5 needs it to move links: H5Lmove (1.10) crashes where it does not know the path of a group.
+  [[nodiscard]] Result<Handle> open_with_path(ObjectId group) const;
   /// For messages: "/ocean/salinity", as UTF-8.
   [[nodiscard]] std::string path(ObjectId object) const;
   [[nodiscard]] uint64_t address(ObjectId object) const { return nodes_[object].address; }

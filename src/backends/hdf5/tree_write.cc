@@ -88,7 +88,7 @@ Result<> TreeWriter::check_group_removal(ObjectId group) {
 }
 
 Result<> TreeWriter::remove(ObjectId group, std::string_view name) {
-  CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
+  CODECFS_ASSIGN(const Handle parent, tree_.open_with_path(group));
   CODECFS_ASSIGN(const ObjectTree::Member member, tree_.member(group, name));
   if (member.entry.kind == EntryKind::group) CODECFS_TRY(check_group_removal(member.entry.object));
   CODECFS_TRY(file_.allow_change(0));
@@ -161,7 +161,7 @@ Result<> TreeWriter::rename(ObjectId from, std::string_view name, ObjectId to, s
                             const Dataset* dataset) {
   CODECFS_ASSIGN(const ObjectTree::Member member, tree_.member(from, name));
   if (from == to && name == new_name) return {};
-  CODECFS_ASSIGN(const Handle target, tree_.open_group(to));
+  CODECFS_TRY(tree_.open_with_path(to));
   if (member.entry.kind == EntryKind::group && tree_.is_within(to, member.entry.object))
     return fail(EINVAL, "\"{}\" cannot be moved into itself", name);
   CODECFS_ASSIGN(const std::string link, tree_.new_link_name(to, new_name));
@@ -185,8 +185,8 @@ Result<> TreeWriter::rename(ObjectId from, std::string_view name, ObjectId to, s
 
 Result<> TreeWriter::carry_out_move(ObjectId from, const ObjectTree::Member& member, ObjectId to,
                                     const std::string& link, const std::optional<DimensionWriter::Plan>& plan) {
-  CODECFS_ASSIGN(const Handle source, tree_.open_group(from));
-  CODECFS_ASSIGN(const Handle target, tree_.open_group(to));
+  CODECFS_ASSIGN(const Handle source, tree_.open_with_path(from));
+  CODECFS_ASSIGN(const Handle target, tree_.open_with_path(to));
   if (H5Lmove(source.get(), member.link.name.c_str(), target.get(), link.c_str(), link_properties(link).get(),
               H5P_DEFAULT) < 0)
     return fail_library(EIO, "moving \"{}\"", member.entry.name);
