@@ -53,10 +53,10 @@ TEST_F(Hdf5Attributes, NewOnesInNetcdf) {
   EXPECT_EQ(shown("v"), expected);
   EXPECT_EQ(shown(), R"({"title": "\u00e9t\u00e9"})");
   const std::string text = ncdump();
-  for (const char* line : {"v:units = \"K\" ;", "v:empty = \"\" ;", "v:integer = 5LL ;",
-                           "v:large = 18446744073709551615ULL ;", "v:fraction = 0.1 ;", "v:nan = NaN ;",
-                           "v:list = 1LL, 2LL, -3LL ;", "v:mixed = 1., 2.5, -Infinity ;",
-                           "string v:texts = \"a\", \"é\", \"\" ;", "v:yes = 1b ;", ":title = \"été\" ;"})
+  for (const char* line :
+       {"v:units = \"K\" ;", "v:empty = \"\" ;", "v:integer = 5LL ;", "v:large = 18446744073709551615ULL ;",
+        "v:fraction = 0.1 ;", "v:nan = NaN ;", "v:list = 1LL, 2LL, -3LL ;", "v:mixed = 1., 2.5, -Infinity ;",
+        "string v:texts = \"a\", \"é\", \"\" ;", "v:yes = 1b ;", ":title = \"été\" ;"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text;
   EXPECT_EQ(text.find("string v:units"), std::string::npos);
 }
