@@ -10,9 +10,9 @@ std::string Draft::text() {
   return text_;
 }
 
-uint64_t Draft::size() {
+std::optional<uint64_t> Draft::shown_size() {
   const std::lock_guard lock(mutex_);
-  return text_.size();
+  return shown_ ? std::optional(text_.size()) : std::nullopt;
 }
 
 Result<> Draft::write(uint64_t offset, Bytes bytes) {
@@ -21,7 +21,7 @@ Result<> Draft::write(uint64_t offset, Bytes bytes) {
   const std::lock_guard lock(mutex_);
   if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
   std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
-  changed_ = true;
+  changed_ = shown_ = true;
   return {};
 }
 
@@ -29,20 +29,22 @@ Result<> Draft::resize(uint64_t size) {
   if (size > kMaxBytes) return fail(EFBIG, "a metadata file can have {} bytes", kMaxBytes);
   const std::lock_guard lock(mutex_);
   text_.resize(size);
+  shown_ = true;
   return {};
 }
 
 std::optional<std::string> Draft::take_change() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(changed_, false)) return std::nullopt;
+  shown_ = false;
   return text_;
 }
 
-std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text) {
+std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool shown) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<Draft>& known = drafts_[ino];
   std::shared_ptr<Draft> draft = known.lock();
-  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text);
+  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text, shown);
   return draft;
 }
 

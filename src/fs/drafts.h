@@ -19,12 +19,14 @@ class Draft {
  public:
   static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
-  Draft(Ino ino, std::string text) : ino_(ino), text_(std::move(text)) {}
+  /// `shown`: whether the file is to be seen as this draft before anything is written (a new or a cut one).
+  Draft(Ino ino, std::string text, bool shown) : ino_(ino), text_(std::move(text)), shown_(shown) {}
 
   /// Of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
   std::string text();
-  uint64_t size();
+  /// Of the text, until it is done as it says: from then on the file is what the source has. Bytes.
+  std::optional<uint64_t> shown_size();
   /// EFBIG.
   Result<> write(uint64_t offset, Bytes bytes);
   /// Cutting it is no change by itself: a shell cuts a file before it writes.
@@ -37,12 +39,13 @@ class Draft {
   std::mutex mutex_;  // guards all below
   std::string text_;
   bool changed_ = false;
+  bool shown_ = false;
 };
 
 class Drafts {
  public:
   /// The draft of a file, which begins with `text` where nobody has it open.
-  std::shared_ptr<Draft> open(Ino ino, const std::string& text);
+  std::shared_ptr<Draft> open(Ino ino, const std::string& text, bool shown);
   /// Null where nobody writes the file.
   std::shared_ptr<Draft> find(Ino ino);
 

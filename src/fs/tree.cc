@@ -182,7 +182,8 @@ Result<std::string> Tree::link_target(Ino ino) {
 Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
   if (const std::shared_ptr<Draft> draft = drafts_.find(node.ino(file)))
-    return make_attributes(node.ino(file), S_IFREG, draft->size());
+    if (const std::optional<uint64_t> size = draft->shown_size())
+      return make_attributes(node.ino(file), S_IFREG, *size);
   if (state_of(node.ino()).hidden.contains(file)) return not_there();
   CODECFS_ASSIGN(const Text text, text_of(node, file));
   return make_attributes(node.ino(file), S_IFREG, text->size());
@@ -278,7 +279,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     if (for_writing) {
       const Result<Text> text = truncate ? Result<Text>(nullptr) : text_of(node, place.file);
-      file->draft = drafts_.open(ino, text && *text ? **text : "");
+      file->draft = drafts_.open(ino, text && *text ? **text : "", truncate);
       if (truncate) CODECFS_TRY(file->draft->resize(0));
       return file;
     }

@@ -25,6 +25,8 @@ constexpr uint32_t kDeflate = 1;
 constexpr uint32_t kShuffle = 2;
 constexpr uint32_t kFletcher32 = 3;
 
+constexpr uint64_t kMostNotices = uint64_t{1} << 22;  // inodes of chunks that the kernel is told of one by one
+
 std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
 
 std::string_view trimmed(std::string_view text) {
@@ -341,8 +343,10 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
       shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
   if (!grown || after->facts->grid.count() > kLocalMask / 2) {
     write_back_.forget(node.object);
+    CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(node, 0, now.grid.count()));
     CODECFS_TRY(nodes_.renumber_chunks(node, after->facts->grid.count()));
-    // With the directory's name the kernel forgets all names in it.
+    // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
+    kernel_.attributes_changed(first, std::min(now.grid.count(), kMostNotices));
     kernel_.name_changed(node.parent, std::string(last_part(node.path)), true);
   }
   metadata_changed(node);
@@ -472,7 +476,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     // Their stored sizes; the bytes are the same.
     const uint64_t count = after->facts->grid.count();
     CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(node, 0, count));
-    if (count > 0) kernel_.attributes_changed(first, std::min(count, uint64_t{1} << 22));
+    kernel_.attributes_changed(first, std::min(count, kMostNotices));
   }
   return write_back_.commit();
 }

@@ -49,8 +49,8 @@ Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
-  created.file->draft = drafts_.open(node.ino(file), "");
-  created.status = make_attributes(node.ino(file), S_IFREG, created.file->draft->size());
+  created.file->draft = drafts_.open(node.ino(file), "", true);
+  created.status = make_attributes(node.ino(file), S_IFREG, created.file->draft->shown_size().value_or(0));
   return created;
 }
 
@@ -123,12 +123,16 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
     const Result<> applied = apply(file.draft->ino(), *text, cancelled);
     // What was written is now shown as the source has it, or not at all.
     kernel_.content_changed(file.draft->ino(), true);
+    const Result<Place> place = nodes_.at(file.draft->ino());
+    if (place && place->node->kind == NodeKind::group && place->file == FileKind::zarray)
+      kernel_.name_changed(place->node->ino(), ".zarray", true);
     return applied;
   }
   if (!file.writer) return {};
-  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
-  if (chunk.variable == nullptr) return {};
-  return write_back_.flush(chunk);
+  const Result<ChunkPlace> chunk = chunk_of(file);
+  // Where it is stale now, what was written before is stored or gone with its variable.
+  if (!chunk || chunk->variable == nullptr) return {};
+  return write_back_.flush(*chunk);
 }
 
 bool Tree::close(const OpenFile& file) {

@@ -35,6 +35,9 @@ def fresh(request, tmp_path, mount):
         def read(self, name):
             """The array as others read it, after the mount has ended."""
             self.m.close()
+            if self.kind == "hdf5" and not hdf5_filters(path, name):
+                with h5py.File(path, "r") as f:
+                    return f[name][()]
             return hdf5_values(path, name) if self.kind == "hdf5" else zarr.open_group(str(path), "r")[name][...]
 
         def attributes(self, name):
@@ -92,7 +95,7 @@ def test_by_hand(fresh):
     run("setfattr", "-n", "user.valid_range", "-v", "[0, 5]", m.path / "g/h/v")
     run("setfattr", "-n", "user.title", "-v", "a title", m.path / "g")
     assert json.loads((m.path / "g/h/v/.zattrs").read_text()) == {"units": "K", "valid_range": [0, 5]} | (
-        {"_FillValue": -1} if fresh.kind == "hdf5" else {})
+        {"_FillValue": -1, "_ARRAY_DIMENSIONS": ["phony_dim_0", "phony_dim_1"]} if fresh.kind == "hdf5" else {})
     consolidated = json.loads((m.path / ".zmetadata").read_text())["metadata"]
     assert consolidated["g/h/v/.zarray"] == told and consolidated["g/.zattrs"] == {"title": "a title"}
     expected = np.full((40, 100), -1, "<i4")
@@ -570,7 +573,7 @@ def open_netcdf(path, group):
                 continue
             text = h5py.check_string_dtype(d.dtype)
             value = d.asstr()[()] if text else d[()]
-            dims = [name] if d.is_scale else [d.dims[i][0].name.rsplit("/", 1)[1] for i in range(d.ndim)]
+            dims = [name] if h5py.h5ds.is_scale(d.id) else [d.dims[i][0].name.rsplit("/", 1)[1] for i in range(d.ndim)]
             attrs = {k: (v.decode() if isinstance(v, bytes) else v) for k, v in d.attrs.items()
                      if k not in ("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates")}
             variables[name] = (dims, value, attrs)
