@@ -21,6 +21,10 @@ Result<> Draft::write(uint64_t offset, Bytes bytes) {
   const std::lock_guard lock(mutex_);
   if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
   std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
+  if (written_ == offset)
+    written_ = offset + bytes.size();
+  else
+    written_.reset();
   changed_ = shown_ = true;
   return {};
 }
@@ -33,11 +37,13 @@ Result<> Draft::resize(uint64_t size) {
   return {};
 }
 
-std::optional<std::string> Draft::take_change() {
+std::optional<Draft::Change> Draft::take_change() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(changed_, false)) return std::nullopt;
   shown_ = false;
-  return text_;
+  Change change{text_, {}};
+  if (written_ && *written_ < text_.size()) change.without_rest = text_.substr(0, *written_);
+  return change;
 }
 
 std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool shown) {

@@ -31,14 +31,21 @@ class Draft {
   Result<> write(uint64_t offset, Bytes bytes);
   /// Cutting it is no change by itself: a shell cuts a file before it writes.
   Result<> resize(uint64_t size);
+  struct Change {
+    std::string text;
+    /// Where it was written over a longer text from its beginning: what was written, which is meant where the whole
+    /// makes no sense. Writers that know the text to be their own do not cut it first (netCDF-C).
+    std::optional<std::string> without_rest;
+  };
   /// The text, where it was written since this was last asked.
-  std::optional<std::string> take_change();
+  std::optional<Change> take_change();
 
  private:
   const Ino ino_;
   std::mutex mutex_;  // guards all below
   std::string text_;
   bool changed_ = false;
+  std::optional<uint64_t> written_ = 0;  // bytes from the beginning, written one after the other; none: in another way
   bool shown_ = false;
 };
 

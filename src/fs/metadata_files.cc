@@ -113,7 +113,8 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text) {
     written.dimensions = names.get<std::vector<std::string>>();
   }
   for (auto& [name, value] : json.get_ref<Json::object_t&>())
-    if (name != kDimensions && !zarr_texts::is_nczarr_key(name)) written.attributes.push_back({name, std::move(value)});
+    if (name != kDimensions && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
+      written.attributes.push_back({name, std::move(value)});
   return written;
 }
 

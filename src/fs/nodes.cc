@@ -30,6 +30,13 @@ std::span<const NamedFile> files_of(NodeKind kind) {
   return {};
 }
 
+std::string_view name_of(FileKind file) {
+  for (const NodeKind kind : {NodeKind::group, NodeKind::variable, NodeKind::control})
+    for (const NamedFile& named : files_of(kind))
+      if (named.kind == file) return named.name;
+  return {};
+}
+
 Nodes::Nodes(const Entry& root) {
   add({.kind = root.kind == EntryKind::variable ? NodeKind::variable : NodeKind::group,
        .object = root.object,

@@ -62,6 +62,9 @@ struct NamedFile {
 /// The metadata files in a directory of this kind, in the order in which they are listed.
 std::span<const NamedFile> files_of(NodeKind kind);
 
+/// The name of a metadata or control file.
+std::string_view name_of(FileKind file);
+
 struct Node {
   NodeKind kind = NodeKind::group;
   ObjectId object = 0;  // of groups and variables

@@ -118,14 +118,16 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
 
 Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
   if (file.draft) {
-    const std::optional<std::string> text = file.draft->take_change();
-    if (!text) return {};
-    const Result<> applied = apply(file.draft->ino(), *text, cancelled);
+    const std::optional<Draft::Change> change = file.draft->take_change();
+    if (!change) return {};
+    const Ino ino = file.draft->ino();
+    Result<> applied = apply(ino, change->text, cancelled);
+    if (!applied && applied.error().code == EINVAL && change->without_rest)
+      applied = apply(ino, *change->without_rest, cancelled);
     // What was written is now shown as the source has it, or not at all.
-    kernel_.content_changed(file.draft->ino(), true);
-    const Result<Place> place = nodes_.at(file.draft->ino());
-    if (place && place->node->kind == NodeKind::group && place->file == FileKind::zarray)
-      kernel_.name_changed(place->node->ino(), ".zarray", true);
+    kernel_.content_changed(ino, true);
+    if (const Result<Place> place = nodes_.at(ino); place && !attributes(ino))
+      kernel_.name_changed(place->node->ino(), std::string(name_of(place->file)), true);
     return applied;
   }
   if (!file.writer) return {};

@@ -101,7 +101,7 @@ def test_by_hand(fresh):
     expected = np.full((40, 100), -1, "<i4")
     expected[:10, :50] = ARRAY[:10, :50]
     assert np.array_equal(fresh.read("g/h/v"), expected)
-    assert fresh.attributes("g")["title"] == "a title"
+    assert fresh.attributes("g")["title"] in ("a title", b"a title")
     with mounted(fresh.source, m.path.with_name("again"), "ro") as again:
         assert json.loads((again.path / "g/h/v/.zarray").read_text())["fill_value"] == -1
         assert xattr(again.path / "g/h/v", "_Filter") == "2,4|1,5"
@@ -267,12 +267,18 @@ def test_attributes(fresh):
     m = fresh.mount()
     root = zarr.open_group(str(m.path), "a")
     v = root.create_dataset("v", shape=4, chunks=4, dtype="i4", fill_value=None, compressor=None)
+    wanted = ATTRIBUTES.copy()
+    if fresh.kind == "hdf5":  # a netCDF-4 file: its attributes are lists at most, lists of one single values, and not booleans
+        with pytest.raises(OSError):
+            v.attrs["nested"] = wanted.pop("nested")
+        assert "list of lists" in m.messages()
     for holder in (root, v):
-        holder.attrs.put(ATTRIBUTES)
+        holder.attrs.put(wanted)
         shown = json.loads((m.path / holder.path / ".zattrs").read_text())
-        if fresh.kind == "hdf5":  # a netCDF-4 file: lists of one are single values there, and it has no booleans
-            assert same_json(shown, ATTRIBUTES | {"single": 7, "flag": 1})
-            assert list(shown) == list(ATTRIBUTES)
+        if fresh.kind == "hdf5":
+            shown.pop("_ARRAY_DIMENSIONS", None)
+            assert same_json(shown, wanted | {"single": 7, "flag": 1})
+            assert list(shown) == list(wanted)
         else:
             assert same_json(shown, ATTRIBUTES)
         holder.attrs["int"] = 6
