@@ -20,7 +20,9 @@ constexpr const char* kNoVariable = "This is a netCDF dimension but not a netCDF
 constexpr const char* kRemoved = "_codecfs_removed_";
 constexpr const char* kNumber = "_Netcdf4Dimid";
 constexpr const char* kCoordinates = "_Netcdf4Coordinates";
-constexpr hssize_t kMostUsers = 1 << 24;  // of one scale
+constexpr const char* kScales = "DIMENSION_LIST";  // of a dataset
+constexpr const char* kUsers = "REFERENCE_LIST";   // of a scale
+constexpr hssize_t kMostUsers = 1 << 24;           // of one scale
 // REFERENCE_LIST is an attribute with an entry for each dimension that uses the scale.
 constexpr uint64_t kOldHeaderUsers = 4000;
 
@@ -134,7 +136,7 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
 Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& scale) {
   const Extent& extent = dimension.extent;
   dimension.scale = scale.address;
-  if (header_version(scale.dataset.get()) < 2 && users_of(scale.dataset.get()).size() >= kOldHeaderUsers)
+  if (header_version(scale.dataset.get()) < 2 && listed_users(scale.dataset.get()).size() >= kOldHeaderUsers)
     return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
                 dimension.name);
   if (scale.extent.length == extent.length || (scale.extent.unlimited && extent.unlimited)) return {};
@@ -160,14 +162,15 @@ Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) 
   return {};
 }
 
-std::vector<DimensionWriter::User> DimensionWriter::users_of(hid_t scale) const {
+// What the scale itself says, without opening anything.
+std::vector<DimensionWriter::User> DimensionWriter::listed_users(hid_t scale) {
   struct Entry {
-    hobj_ref_t dataset;
+    hobj_ref_t dataset;  // an object reference is the object's address
     int dimension;
   };
   std::vector<User> users;
-  if (H5Aexists(scale, "REFERENCE_LIST") <= 0) return users;
-  const Handle attribute(H5Aopen(scale, "REFERENCE_LIST", H5P_DEFAULT));
+  if (H5Aexists(scale, kUsers) <= 0) return users;
+  const Handle attribute(H5Aopen(scale, kUsers, H5P_DEFAULT));
   const Handle space(H5Aget_space(attribute.get()));
   const Handle memory(H5Tcreate(H5T_COMPOUND, sizeof(Entry)));
   H5Tinsert(memory.get(), "dataset", HOFFSET(Entry, dataset), H5T_STD_REF_OBJ);
@@ -176,38 +179,71 @@ std::vector<DimensionWriter::User> DimensionWriter::users_of(hid_t scale) const 
   if (count < 1 || count > kMostUsers) return users;
   std::vector<Entry> entries(static_cast<size_t>(count));
   if (H5Aread(attribute.get(), memory.get(), entries.data()) < 0) return users;
-  for (const Entry& entry : entries) {
-    Handle dataset(open_object(file_, entry.dataset));  // an object reference is the object's address
-    if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET || entry.dimension < 0) continue;
-    const auto dimension = static_cast<unsigned>(entry.dimension);
-    if (H5DSis_attached(dataset.get(), scale, dimension) > 0) users.push_back({std::move(dataset), dimension});
-  }
+  for (const Entry& entry : entries)
+    if (entry.dimension >= 0) users.push_back({entry.dataset, static_cast<size_t>(entry.dimension)});
   return users;
+}
+
+// Whether the dataset at that address says the same.
+bool DimensionWriter::is_user(const User& user, uint64_t scale) const {
+  const Handle dataset(open_object(file_, user.dataset));
+  if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET) return false;
+  const auto extents = extents_of(dataset.get());
+  if (!extents || user.dimension >= extents->size()) return false;
+  const auto attached = attached_scales(dataset.get(), extents->size());
+  return !attached.empty() && std::ranges::find(attached[user.dimension], scale) != attached[user.dimension].end();
 }
 
 std::vector<uint64_t> DimensionWriter::users(hid_t dataset) const {
   std::vector<uint64_t> addresses;
-  for (const User& user : users_of(dataset)) {
-    ObjectInfo info;
-    if (object_info(user.dataset.get(), info)) addresses.push_back(info.address);
-  }
+  ObjectInfo info;
+  if (!object_info(dataset, info)) return addresses;
+  for (const User& user : listed_users(dataset))
+    if (is_user(user, info.address)) addresses.push_back(user.dataset);
   return addresses;
 }
 
 bool DimensionWriter::is_used(hid_t dataset) {
-  if (!is_dimension_scale(dataset)) return false;
-  if (!users_of(dataset).empty()) return true;
+  ObjectInfo info;
+  if (!is_dimension_scale(dataset) || !object_info(dataset, info)) return false;
+  if (std::ranges::any_of(listed_users(dataset), [&](const User& user) { return is_user(user, info.address); }))
+    return true;
   if (!dimensions_.numbers().used) return false;
   const std::vector<int> number = integer_attribute(dataset, kNumber);
   return !number.empty() && dimensions_.numbers().by_number.contains(number[0]);
 }
 
-// The scale of each dimension becomes another.
+// The scale of each dimension becomes another. As H5DSdetach_scale and H5DSattach_scale do it, but these open all
+// datasets of a scale for each of them.
 Result<> DimensionWriter::hand_over(hid_t from, hid_t to) const {
-  for (const User& user : users_of(from))
-    if (H5DSdetach_scale(user.dataset.get(), from, user.dimension) < 0 ||
-        H5DSattach_scale(user.dataset.get(), to, user.dimension) < 0)
-      return fail_library(EIO, "handing a dimension scale on");
+  ObjectInfo old_scale;
+  ObjectInfo new_scale;
+  if (!object_info(from, old_scale) || !object_info(to, new_scale)) return fail_library(EIO, "a dimension scale");
+  const auto failed = [] { return fail_library(EIO, "handing a dimension scale on"); };
+  for (const User& user : listed_users(from)) {
+    if (!is_user(user, old_scale.address)) continue;
+    const Handle dataset(open_object(file_, user.dataset));
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
+    auto scales = attached_scales(dataset.get(), extents.size());
+    std::ranges::replace(scales[user.dimension], old_scale.address, new_scale.address);
+    std::vector<hvl_t> lists;
+    for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
+    const Handle attribute(H5Aopen(dataset.get(), kScales, H5P_DEFAULT));
+    const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
+    if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0) return failed();
+  }
+  if (H5Aexists(from, kUsers) > 0) {
+    const Handle attribute(H5Aopen(from, kUsers, H5P_DEFAULT));
+    const Handle type(H5Aget_type(attribute.get()));
+    const Handle space(H5Aget_space(attribute.get()));
+    std::vector<std::byte> entries(static_cast<size_t>(H5Sget_simple_extent_npoints(space.get())) *
+                                   H5Tget_size(type.get()));
+    if (H5Aread(attribute.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(to, kUsers));
+    const Handle copy(H5Acreate2(to, kUsers, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    if (!copy || H5Awrite(copy.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(from, kUsers));
+  }
   const std::vector<int> number = integer_attribute(from, kNumber);
   if (!number.empty()) CODECFS_TRY(write_number(to, number[0]));
   return {};
@@ -278,7 +314,7 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
 Result<> DimensionWriter::become_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link) {
   const auto attached = attached_scales(dataset, 1);
   if (!attached.empty()) CODECFS_TRY(detach(dataset, 0, attached[0]));
-  CODECFS_TRY(remove_attribute(dataset, "DIMENSION_LIST"));
+  CODECFS_TRY(remove_attribute(dataset, kScales));
   if (H5DSset_scale(dataset, plan.name.c_str()) < 0)
     return fail_library(EIO, "making \"{}\" a dimension scale", plan.name);
   if (!plan.replaced) return number_next(dataset);
@@ -340,9 +376,14 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
 }
 
 Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const {
+  ObjectInfo info;
+  if (!object_info(dataset, info)) return fail_library(EIO, "a dataset");
   for (const uint64_t address : scales) {
     const Handle scale(open_object(file_, address));
-    if (!scale || H5DSis_attached(dataset, scale.get(), dimension) <= 0) continue;  // a scale that is gone
+    if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // it is gone
+    const std::vector<User> users = listed_users(scale.get());
+    const auto is_this = [&](const User& user) { return user.dataset == info.address && user.dimension == dimension; };
+    if (std::ranges::none_of(users, is_this)) continue;  // libhdf5 would fail
     if (H5DSdetach_scale(dataset, scale.get(), dimension) < 0) return fail_library(EIO, "detaching a dimension scale");
   }
   return {};

@@ -59,7 +59,8 @@ class DimensionWriter {
   /// Those datasets, by address.
   std::vector<uint64_t> users(hid_t dataset) const;
   /// Before a dataset is removed: puts a dimension without variable in the place of a scale that is used, and takes the
-  /// dataset out of the lists of its scales. `group` as of ObjectTree::open_with_path(). Returns the name that its link has then.
+  /// dataset out of the lists of its scales. `group` as of ObjectTree::open_with_path(). Returns the name that its link
+  /// has then.
   Result<std::string> leave(hid_t group, std::string link, hid_t dataset);
   /// Scales have netCDF's NAME after their link.
   static Result<> note_name(hid_t dataset, std::string_view old_name, std::string_view name);
@@ -82,8 +83,8 @@ class DimensionWriter {
     bool alone = false;  // a dimension without variable
   };
   struct User {
-    Handle dataset;
-    unsigned dimension;
+    uint64_t dataset;  // its address
+    size_t dimension;
   };
 
   Result<std::optional<Scale>> scale_at(uint64_t address) const;
@@ -92,7 +93,8 @@ class DimensionWriter {
   Result<> plan_scale(Plan& plan, const Extent& extent);
   Result<> check_scale(Plan::Dimension& dimension, const Scale& scale);
   Result<> check_free(const Plan& plan, const std::string& name);
-  std::vector<User> users_of(hid_t scale) const;
+  static std::vector<User> listed_users(hid_t scale);
+  [[nodiscard]] bool is_user(const User& user, uint64_t scale) const;
   Result<> hand_over(hid_t from, hid_t to) const;
   Result<> number_all();
   Result<> number_next(hid_t scale);
