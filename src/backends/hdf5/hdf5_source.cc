@@ -59,7 +59,7 @@ class Hdf5Source final : public Source {
   ~Hdf5Source() override {
     const LibraryLock lock;
     recent_.clear();
-    file_.file.reset();
+    if (file_.bytes) (void)file_.close_and_hold();
   }
 
   Result<> writable() override {
@@ -139,10 +139,11 @@ class Hdf5Source final : public Source {
       const LibraryLock lock;
       dimensions_.reset();
       tree_.reset();
-      const bool closed = file_.file.close();
+      const Result<> closed = committed ? file_.close_in_library() : file_.close_and_hold();
       if (file_.bytes->writing() && committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
       const Result<> finished = file_.bytes->finish();
-      if (committed && !closed) return fail_library(EIO, "{}: closing it; it is as of the last commit", file_.path);
+      if (committed && !closed)
+        return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
       return committed ? finished : committed;
     });
   }

@@ -183,7 +183,7 @@ size_t ObjectHeader::count(MessageType type) const {
 bool ObjectHeader::shares(MessageType type) const {
   return std::ranges::any_of(chunks_, [&](const Chunk& chunk) {
     return std::ranges::any_of(chunk.messages, [&](const HeaderMessage& message) {
-      return message.type == type && (message.flags & HeaderMessage::kShared) != 0;
+      return message.type == type && (message.flags & (HeaderMessage::kShared | HeaderMessage::kShareable)) != 0;
     });
   });
 }

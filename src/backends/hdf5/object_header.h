@@ -37,7 +37,8 @@ enum class MessageType : uint16_t {
 };
 
 struct HeaderMessage {
-  static constexpr uint8_t kShared = 2;  // flag: the message itself lies elsewhere
+  static constexpr uint8_t kShared = 0x02;     // flag: the message itself lies elsewhere
+  static constexpr uint8_t kShareable = 0x40;  // flag: an index of shared messages leads here
 
   MessageType type = MessageType::nil;
   uint8_t flags = 0;
@@ -64,7 +65,7 @@ class ObjectHeader {
   /// EIO: this is no object header, or a damaged one.
   static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address);
 
-  /// Whether there is a message of the type, and whether one of them is shared.
+  /// How many messages of the type there are, and whether something outside of the header knows one of them.
   [[nodiscard]] size_t count(MessageType type) const;
   [[nodiscard]] bool shares(MessageType type) const;
 

@@ -43,15 +43,16 @@ uint64_t forgettable_space(hid_t file) {
 }
 
 // Identifiers keep a file open in libhdf5, whoever holds them.
-void close_objects_of(hid_t file) {
+bool close_objects_of(hid_t file) {
   constexpr unsigned kObjects = H5F_OBJ_ALL & ~static_cast<unsigned>(H5F_OBJ_FILE);
   const ssize_t count = H5Fget_obj_count(file, kObjects);
-  if (count <= 0) return;
+  if (count <= 0) return count == 0;
   std::vector<hid_t> objects(static_cast<size_t>(count));
   const ssize_t found = H5Fget_obj_ids(file, kObjects, objects.size(), objects.data());
   objects.resize(static_cast<size_t>(std::clamp<ssize_t>(found, 0, count)));
   for (const hid_t object : objects)
     while (H5Iget_ref(object) > 0 && H5Idec_ref(object) >= 0) continue;
+  return H5Fget_obj_count(file, kObjects) == 0;
 }
 
 }  // namespace
@@ -66,17 +67,24 @@ Handle SourceFile::open_in_library(unsigned flags) const {
   return Handle(H5Fopen(path.c_str(), flags, access.get()));
 }
 
-Result<> SourceFile::close_in_library() {
+Result<> SourceFile::close_and_hold() {
+  bytes->hold();
   if (!file) return {};
   const uint64_t free_space = forgettable_space(file.get());
-  close_objects_of(file.get());
   ++epoch;
   listing.reset();
   listing_owner = nullptr;
-  written_masks.clear();  // what libhdf5 remembered wrongly it has forgotten
-  if (!file.close()) return fail_library(EIO, "{}: closing it", path);
+  written_masks.clear();  // what libhdf5 remembered wrongly it forgets
+  // What is left open would go on living with the bytes as they were.
+  if (!close_objects_of(file.get()) || !file.close())
+    return fail_library(EIO, "{}: libhdf5 does not let go of it", path);
   forgotten_space += free_space;
   return {};
+}
+
+Result<> SourceFile::close_in_library() {
+  CODECFS_TRY(close_and_hold());
+  return bytes->release();
 }
 
 Result<> SourceFile::reopen_in_library() {
@@ -111,6 +119,7 @@ Result<> SourceFile::allow_change(uint64_t size) {
 
 std::unexpected<Error> SourceFile::change_failed(std::unexpected<Error> error) {
   failure = error.error();
+  bytes->hold();  // libhdf5 is to close the file without a further failure
   log::error("{}: what was written since the last commit is lost: {}", path, failure->reason);
   return error;
 }
@@ -128,12 +137,12 @@ Result<> SourceFile::commit() {
 
 Result<> SourceFile::roll_back() {
   const uint64_t forgotten = forgotten_space;
-  (void)close_in_library();  // what it writes goes the same way
+  Result<> done = close_and_hold();  // what it writes goes the same way
   forgotten_space = forgotten;
   for (std::atomic<uint64_t>& generation : generations) ++generation;
-  const Result<> taken_back = bytes->rollback();
+  if (done) done = bytes->rollback();
   CODECFS_TRY(reopen_in_library());
-  if (!taken_back) return change_failed(std::unexpected(taken_back.error()));
+  if (!done) return change_failed(std::unexpected(done.error()));
   changed = false;
   return {};
 }

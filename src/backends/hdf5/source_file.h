@@ -34,7 +34,7 @@ struct SourceFile {
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. No handle: it cannot.
   [[nodiscard]] Handle open_in_library(unsigned flags) const;
   /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
-  /// file's objects is void. Under the LibraryLock. EIO.
+  /// file's objects is void. Under the LibraryLock. EIO: it holds on to something; ENOSPC.
   Result<> close_in_library();
   /// Opens what was closed, for writing. Whoever keeps identifiers finds the epoch moved and asks for new ones. Under
   /// the LibraryLock. EIO: then nothing can be read or written any more.
@@ -74,6 +74,9 @@ struct SourceFile {
   Result<> roll_back();
   bool changed = false;          // since the last commit; guarded by the LibraryLock
   std::optional<Error> failure;  // of a change; guarded by the LibraryLock
+
+  /// close_in_library() with what is written held in memory.
+  Result<> close_and_hold();
 
   /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 goes on
   /// telling the mask from before for the chunk that it looked up last. Guarded by the LibraryLock.

@@ -138,7 +138,7 @@ Result<> LoggedFile::write(uint64_t offset, Bytes bytes) {
     return fail_errno(EFBIG, "{}: {} bytes at {}", source_.path, bytes.size(), offset);
   }
   if (bytes.empty()) return {};
-  if (!log_) return keep_aside(offset, bytes);
+  if (!log_ || held_) return keep_aside(offset, bytes);
   CODECFS_ASSIGN(const uint64_t position, log_->append(FrameKind::data, offset, bytes));
   change([&](Readable& readable) { readable.overlay.write(offset, bytes.size(), Overlay::Origin::log, position); });
   return {};
@@ -148,7 +148,7 @@ Result<> LoggedFile::set_size(uint64_t bytes) {
   if (bytes > kLargestOffset) return fail_errno(EFBIG, "{}: a size of {}", source_.path, bytes);
   const uint64_t now = readable_.overlay.size();
   if (bytes == now) return {};
-  if (log_) {
+  if (log_ && !held_) {
     CODECFS_TRY(log_->append(FrameKind::size, bytes, {}));
   } else {
     if (!aside_dirty_) aside_floor_ = now;
@@ -241,8 +241,8 @@ Result<> LoggedFile::clear_log() {
   return io_.sync(directory_);
 }
 
-Result<Overlay> LoggedFile::move_aside_into(LogFile& log, uint64_t source_size) const {
-  Overlay overlay(source_size);
+// `overlay`: the file before anything was kept aside.
+Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const {
   if (!aside_dirty_) return overlay;
   const auto set_size = [&](uint64_t size) -> Result<> {
     if (size == overlay.size()) return {};
@@ -250,9 +250,10 @@ Result<Overlay> LoggedFile::move_aside_into(LogFile& log, uint64_t source_size) 
     overlay.set_size(size);
     return {};
   };
-  CODECFS_TRY(set_size(std::min(aside_floor_, source_size)));
+  CODECFS_TRY(set_size(std::min(aside_floor_, overlay.size())));
   std::vector<std::byte> buffer;
   for (const auto& [start, extent] : readable_.overlay.extents()) {
+    if (extent.origin != Overlay::Origin::aside) continue;
     for (uint64_t at = start; at < extent.end;) {
       const auto part = static_cast<size_t>(std::min<uint64_t>(extent.end - at, kCopyBytes));
       if (buffer.size() < part) buffer.resize(part);
@@ -282,7 +283,7 @@ Result<> LoggedFile::begin_writing() {
     unlock();
     return pass_on(log);
   }
-  auto overlay = move_aside_into(**log, identity_.size);
+  auto overlay = move_aside_into(**log, Overlay(identity_.size));
   if (!overlay) {
     // Nothing in it was committed: if it stays, the next writer removes it.
     if (io_.unlink(directory_, log_name)) (void)io_.sync(directory_);
@@ -291,9 +292,26 @@ Result<> LoggedFile::begin_writing() {
   }
   log_ = std::move(*log);
   show(std::move(*overlay), log_->file().fd.get(), -1);
+  forget_aside();
+  return {};
+}
+
+void LoggedFile::forget_aside() {
   aside_.reset();
   aside_bytes_ = 0;
   aside_dirty_ = false;
+  held_.reset();
+}
+
+void LoggedFile::hold() {
+  if (log_ && !held_) held_ = readable_.overlay;
+}
+
+Result<> LoggedFile::release() {
+  if (!held_) return {};
+  CODECFS_ASSIGN(Overlay overlay, move_aside_into(*log_, *held_));
+  show(std::move(overlay), log_->file().fd.get(), -1);
+  forget_aside();
   return {};
 }
 
@@ -303,6 +321,7 @@ Result<> LoggedFile::commit() {
     return {};
   }
   if (log_->broken()) return std::unexpected(*log_->broken());
+  if (held_) return fail(EINVAL, "{}: a commit of what is held in memory", source_.path);
   if (!log_->has_uncommitted()) return {};
   return log_->commit();
 }
@@ -310,7 +329,7 @@ Result<> LoggedFile::commit() {
 Result<> LoggedFile::checkpoint() {
   if (!log_) return commit();
   if (log_->broken()) return std::unexpected(*log_->broken());
-  if (log_->has_uncommitted()) return fail(EINVAL, "{}: a checkpoint of what is not committed", source_.path);
+  if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint of what is not committed", source_.path);
   if (!log_->has_committed()) return {};
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
@@ -321,7 +340,7 @@ Result<> LoggedFile::checkpoint() {
 uint64_t LoggedFile::log_bytes() const { return log_ ? log_->bytes() : 0; }
 
 Result<> LoggedFile::drop_uncommitted() {
-  if (!log_->has_uncommitted()) return {};
+  if (!log_->has_uncommitted() && !held_) return {};
   CODECFS_ASSIGN(auto found, read_log(directory_, log_name_for(name_), writable_, LogAccess::write));
   if ((found ? found->sequence : 0) != log_->committed_sequence()) {
     return fail(EIO, "{}: does not hold what was committed to it any more", log_->file().path);
@@ -330,12 +349,14 @@ Result<> LoggedFile::drop_uncommitted() {
     CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
     show(Overlay(now.size), log_->file().fd.get(), -1);
     log_->restart();  // after the readers of the old map have gone
+    forget_aside();
     return {};
   }
   Overlay committed = found->overlay;
   auto log = std::make_unique<LogFile>(io_, std::move(*found));
   show(std::move(committed), log->file().fd.get(), -1);
   log_ = std::move(log);
+  forget_aside();
   return {};
 }
 
@@ -343,9 +364,7 @@ void LoggedFile::drop_aside() {
   if (aside_dirty_) {
     show(old_log_ ? old_log_->overlay : Overlay(identity_.size), old_log_ ? old_log_->file.fd.get() : -1, -1);
   }
-  aside_.reset();
-  aside_bytes_ = 0;
-  aside_dirty_ = false;
+  forget_aside();
 }
 
 Result<> LoggedFile::rollback() {

@@ -92,6 +92,12 @@ class LoggedFile {
   /// Brings the source up to the last commit and empties the log. EINVAL: something is not committed. After an error
   /// everything is still in the log, and it may be repeated unless the reason says otherwise.
   Result<> checkpoint();
+  /// From now on what is written is kept in memory, where it is seen by read(), until release() brings it into the log
+  /// or rollback() drops it: libhdf5 must not meet a full disk while it closes a file, as it does not survive that.
+  /// commit() fails meanwhile.
+  void hold();
+  /// After an error all is held as before.
+  Result<> release();
   /// Takes back everything that was written since the last commit; readers see its state again. After an error nothing
   /// has been taken back.
   Result<> rollback();
@@ -119,7 +125,8 @@ class LoggedFile {
   Result<> check_unchanged() const;
   Result<> recover_found();
   Result<> clear_log();
-  Result<Overlay> move_aside_into(LogFile& log, uint64_t source_size) const;
+  Result<Overlay> move_aside_into(LogFile& log, Overlay overlay) const;
+  void forget_aside();
   Result<> keep_aside(uint64_t offset, Bytes bytes);
   void drop_aside();
   Result<> drop_uncommitted();
@@ -140,6 +147,7 @@ class LoggedFile {
   uint64_t aside_bytes_ = 0;
   uint64_t aside_floor_ = 0;  // the smallest size that the file had while writes were kept aside
   bool aside_dirty_ = false;
+  std::optional<Overlay> held_;  // as it was at hold()
 
   // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for the readers, so that new ones wait too.
   mutable std::mutex turn_;
