@@ -408,5 +408,75 @@ TEST_F(WriteLog, ReadersSeeOldOrNewOfEachWrite) {
   EXPECT_TRUE(content_of(source_) == last);
 }
 
+// Writes, sizes, commits, checkpoints, holding, releasing and taking back in any order, beside a model.
+TEST_F(WriteLog, WhatIsHeldIsReleasedOrTakenBack) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    store(source_, before_);
+    std::mt19937 random(seed);
+    const auto file = open();
+    ASSERT_TRUE(file->begin_writing());
+    Content committed = before_;
+    Content now = before_;
+    bool held = false;
+    for (int step = 0; step < 200; ++step) {
+      switch (random() % 12) {
+        case 0:
+          EXPECT_EQ(static_cast<bool>(file->commit()), !held);
+          if (!held) committed = now;
+          break;
+        case 1:
+          if (!held && now == committed) {
+            ASSERT_TRUE(file->commit());
+            ASSERT_TRUE(file->checkpoint());
+            EXPECT_TRUE(content_of(source_) == committed);
+          }
+          break;
+        case 2:
+          file->hold();
+          held = true;
+          break;
+        case 3:
+        case 4:
+          ASSERT_TRUE(file->release());
+          held = false;
+          break;
+        case 5:
+          ASSERT_TRUE(file->rollback());
+          now = committed;
+          held = false;
+          break;
+        case 6: {
+          const size_t size = random() % 12'000;
+          ASSERT_TRUE(file->set_size(size));
+          now.resize(size);
+          break;
+        }
+        default: {
+          const Content bytes = noise(random() % 700, random());
+          const uint64_t offset = random() % 12'000;
+          ASSERT_TRUE(file->write(offset, bytes));
+          if (!bytes.empty()) overwrite(now, offset, bytes);
+        }
+      }
+      ASSERT_TRUE(shown_by(*file) == now) << "seed " << seed << ", step " << step;
+    }
+    if (seed % 3 == 0) {
+      ASSERT_TRUE(file->finish());
+      EXPECT_TRUE(content_of(source_) == committed) << seed;
+      EXPECT_TRUE(shown_by(*file) == committed) << seed;
+      continue;
+    }
+    if (seed % 3 == 1) {
+      ASSERT_TRUE(file->release());
+      ASSERT_TRUE(file->commit());
+      committed = now;
+    }
+    ASSERT_TRUE(file->rollback());
+    EXPECT_TRUE(shown_by(*file) == committed) << seed;
+    ASSERT_TRUE(file->finish());
+    EXPECT_TRUE(content_of(source_) == committed) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace codecfs
