@@ -38,11 +38,29 @@ struct DriverFile {
 DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
 const DriverFile& of(const H5FD_t* file) { return *reinterpret_cast<const DriverFile*>(file); }
 
+// Those that are open. Guarded by the LibraryLock.
+std::vector<DriverFile*>& open_files() {
+  static auto& files = *new std::vector<DriverFile*>;  // never destroyed: libhdf5 closes files while the process ends
+  return files;
+}
+
+// A virtual dataset may name the file that it lies in: that is the one that is open, with all that was written.
+LoggedFile* find_open(const char* name) {
+  struct stat status{};
+  if (stat(name, &status) != 0) return nullptr;
+  const auto same = [&](const DriverFile* file) {
+    return !file->own && file->device == status.st_dev && file->inode == status.st_ino;
+  };
+  const auto found = std::ranges::find_if(open_files(), same);
+  return found == open_files().end() ? nullptr : (*found)->file;
+}
+
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
   if (name == nullptr || (flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0) return nullptr;
   try {
     auto file = std::make_unique<DriverFile>();
     file->file = std::exchange(to_open, nullptr);
+    if (file->file == nullptr) file->file = find_open(name);
     if (file->file == nullptr) {
       Result<std::unique_ptr<LoggedFile>> opened = LoggedFile::open(name);
       if (!opened) return nullptr;
@@ -57,6 +75,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
       file->superblock_address = *at;
       if (auto block = unmarked_superblock(file->file->fd(), *at)) file->superblock = std::move(*block);
     }
+    open_files().push_back(file.get());
     return &file.release()->library;
   } catch (const std::exception&) {
     return nullptr;
@@ -64,6 +83,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
 }
 
 herr_t driver_close(H5FD_t* file) {
+  std::erase(open_files(), &of(file));
   delete &of(file);
   return 0;
 }

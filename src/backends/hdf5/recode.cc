@@ -388,7 +388,8 @@ Result<> Recoding::exchange_storage() {
   CODECFS_TRY(verify(first.get(), second.get(), before));
   const bool commented = !comments || comment.empty() || H5Oset_comment(first.get(), comment.c_str()) >= 0;
   // Its last link gone, libhdf5 frees what was the old storage.
-  if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close())
+  if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close() ||
+      H5Fflush(file_.file.get(), H5F_SCOPE_LOCAL) < 0)
     return fail_library(EIO, "{}: removing its old storage", dataset_.name());
   return {};
 }

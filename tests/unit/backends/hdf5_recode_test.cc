@@ -1,6 +1,8 @@
 // Datasets that are stored anew with other filters: everything that libhdf5 reads is as before, but the chain.
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -646,6 +648,122 @@ TEST_F(Hdf5Recode, ReadersAndWritersOfOthersGoOn) {
     stop = true;
   }
   EXPECT_GT(rounds, 20);
+  ASSERT_TRUE(source->finish());
+}
+
+// What other programs say --------------------------------------------------------------------------------------------
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return "cannot run " + command;
+  std::string text;
+  char buffer[4096];
+  while (const size_t count = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, count);
+  return pclose(pipe) == 0 ? text : "";
+}
+
+constexpr const char* kNetcdf = R"(netcdf made {
+types:
+  compound pair { int a ; double b ; } ;
+  int(*) list ;
+dimensions:
+  time = UNLIMITED ;
+  x = 7 ;
+  bare = 3 ;
+variables:
+  double time(time) ;
+    time:units = "days" ;
+  float x(x) ;
+  float v(time, x) ;
+    v:_FillValue = -9.f ;
+    v:a1 = 1 ; v:a2 = 2 ; v:a3 = 3 ; v:a4 = 4 ; v:a5 = 5 ; v:a6 = 6 ; v:a7 = 7 ; v:a8 = 8 ; v:a9 = "nine" ;
+    v:_Storage = "chunked" ; v:_ChunkSizes = 2, 4 ;
+    v:_DeflateLevel = 4 ;
+  short packed(x, bare) ;
+  string names(bare) ;
+  char letters(x, bare) ;
+  pair pairs(bare) ;
+  list lists(bare) ;
+data:
+  time = 1, 2, 3, 4, 5 ;
+  x = 1, 2, 3, 4, 5, 6, 7 ;
+  v = 1, 2, 3, 4, 5, 6, 7, _, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 1, 1, 1, 1, 1, 1 ;
+  packed = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21 ;
+  names = "one", "", "three" ;
+  letters = "abc", "def", "ghi", "jkl", "mno", "pqr", "stu" ;
+  pairs = {1, 2.5}, {3, 4.5}, {5, 6.5} ;
+  lists = {1}, {2, 3}, {4, 5, 6} ;
+group: inner {
+  variables:
+    int w(time, x) ;
+}
+}
+)";
+
+TEST_F(Hdf5Recode, NcdumpAndH5dumpTellTheSame) {
+  {
+    std::ofstream cdl(path("made.cdl"));
+    cdl << kNetcdf;
+  }
+  output_of("ncgen -4 -o " + path() + " " + path("made.cdl"));
+  if (!std::filesystem::exists(path())) GTEST_SKIP() << "there is no ncgen";
+  const auto tell = [&] { return output_of("ncdump " + path()) + output_of("h5dump " + path()); };
+  const std::string before = tell();
+  ASSERT_GT(before.size(), 2000U);
+  const std::vector<std::string> names = {"time", "x", "v", "packed", "names", "letters", "pairs", "lists", "inner/w"};
+  for (const char* spec : {"shuffle|deflate,2", "none", "fletcher32|deflate,9", "deflate,1"}) {
+    auto source = open_writable();
+    EXPECT_EQ(source->format(), "netCDF-4");
+    for (const std::string& name : names) {
+      const auto dimensions = variable_at(*source, name)->dimensions;
+      const bool variable_length = name == "names" || name == "lists";
+      const Result<> done = recode(*source, name, spec);
+      if (variable_length && std::string_view(spec).starts_with("fletcher32")) {
+        EXPECT_FALSE(done);
+        continue;
+      }
+      ASSERT_TRUE(done) << name << ", " << spec << ": " << done.error().reason;
+      EXPECT_EQ(variable_at(*source, name)->dimensions, dimensions);
+    }
+    ASSERT_TRUE(source->finish());
+    const std::string after = tell();
+    ASSERT_TRUE(after == before) << spec << "\n" << first_difference(before, after);
+    const std::string special = output_of("ncdump -hs " + path());
+    EXPECT_EQ(special.find("v:_DeflateLevel = ") != std::string::npos, spec != std::string_view("none"));
+    EXPECT_EQ(special.find("v:_Fletcher32 = ") != std::string::npos, std::string_view(spec).starts_with("fletcher32"));
+  }
+}
+
+// libhdf5 has other files open, and this one a second time, for virtual datasets.
+TEST_F(Hdf5Recode, VirtualDatasetsAreReadOn) {
+  {
+    const LibraryLock lock;
+    make_rich(create(true, 0, "other.h5"), kForms[2]);
+    const Handle file = create(true);
+    make_rich(file, kForms[2]);
+    const Handle space(H5Screate_simple(1, std::array<hsize_t, 1>{100}.data(), nullptr));
+    for (const std::string& of : {path(), path("other.h5"), std::string(".")}) {
+      const Handle view(H5Pcreate(H5P_DATASET_CREATE));
+      H5Pset_virtual(view.get(), space.get(), of.c_str(), "w", space.get());
+      make_dataset(file, of == "." ? "same" : of == path() ? "own" : "other", H5T_STD_I32LE, {100}, view.get());
+    }
+  }
+  auto source = open_writable();
+  const auto values = [&](const char* name) {
+    const auto chunk = source->read_chunk(object_at(*source, name), 0);
+    EXPECT_TRUE(chunk) << name << ": " << chunk.error().reason;
+    return chunk ? elements_of<int>(*chunk) : std::vector<int>();
+  };
+  const std::vector<int> expected = values("same");
+  EXPECT_EQ(expected[9], 81);
+  for (const char* spec : {"zstd,3", "none", "shuffle|deflate,2"}) {
+    for (const char* name : {"same", "own", "other"}) EXPECT_TRUE(values(name) == expected) << name;
+    for (const char* name : {"v", "w"}) {
+      const Result<> done = recode(*source, name, spec);
+      ASSERT_TRUE(done) << done.error().reason;
+    }
+    for (const char* name : {"same", "own", "other"}) EXPECT_TRUE(values(name) == expected) << name << " " << spec;
+  }
   ASSERT_TRUE(source->finish());
 }
 
