@@ -4,7 +4,8 @@
 //
 // A chunk is encoded and its file made in the calling thread; directory_writer.h tells how. So are all other changes:
 // each file and each directory is old or new. Whoever uses a key holds tree_mutex_ shared, so that what lies there is
-// not moved, removed or exchanged meanwhile; decoding and encoding need no lock.
+// not moved, removed or exchanged meanwhile; decoding and encoding need no lock. A commit, which may take long, only
+// keeps directories where they are (places_mutex_).
 
 #include "backends/zarr/zarr_source.h"
 
@@ -86,7 +87,10 @@ class ZarrSource final : public Source {
   }
 
   [[nodiscard]] const struct stat& status() const override { return store_.status(); }
-  [[nodiscard]] struct statvfs filesystem() const override { return store_.filesystem(); }
+  [[nodiscard]] struct statvfs filesystem() const override {
+    const auto lock = reading();
+    return store_.filesystem();
+  }
   [[nodiscard]] std::string format() const override { return "Zarr v2"; }
   [[nodiscard]] bool chains_for_numcodecs() const override { return true; }
   [[nodiscard]] Entry root() const override { return root_; }
@@ -210,6 +214,7 @@ class ZarrSource final : public Source {
 
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
     std::optional<TemporaryDirectory> fresh;  // deletes the group whose place is taken, with no lock held
+    const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
     CODECFS_ASSIGN(const bool takes_place, is_empty_group(group, name));
@@ -233,6 +238,7 @@ class ZarrSource final : public Source {
 
   Result<> remove(ObjectId parent, std::string_view name) override {
     std::optional<TemporaryDirectory> removed;  // deleted with no lock held
+    const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
     CODECFS_ASSIGN(const Object member, member_to_change(group, name));
@@ -245,6 +251,7 @@ class ZarrSource final : public Source {
   }
 
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+    const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object source, group_to_change(from));
     CODECFS_ASSIGN(const Object target, group_to_change(to));
@@ -332,14 +339,19 @@ class ZarrSource final : public Source {
       if (has_them) return {};
     }
     CODECFS_TRY(zarr::recode_chunks(*recoding.source, *recoding.array, recoding.chain, *recoding.target, progress));
+    const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     return finish_recoding(id, recoding);
   }
 
   Result<> commit() override {
-    const auto lock = reading();
+    const std::lock_guard places(places_mutex_);
     CODECFS_TRY(writer_.commit());
-    return renew_consolidated();
+    if (!metadata_changed_.exchange(false)) return {};
+    const auto lock = reading();
+    Result<> done = renew_consolidated();
+    if (!done) metadata_changed_ = true;
+    return done;
   }
 
   Result<> finish() override {
@@ -370,7 +382,7 @@ class ZarrSource final : public Source {
   }
 
   // Through the turnstile, so that a change waits only for those who are at work already.
-  std::shared_lock<std::shared_mutex> reading() {
+  std::shared_lock<std::shared_mutex> reading() const {
     const std::lock_guard turn(turnstile_);
     return std::shared_lock(tree_mutex_);
   }
@@ -636,16 +648,8 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// Makes .zmetadata anew, where somebody made one, when what it tells of has changed.
+  /// Makes .zmetadata anew, where somebody made one.
   Result<> renew_consolidated() {
-    const std::lock_guard lock(consolidated_mutex_);
-    if (!metadata_changed_.exchange(false)) return {};
-    Result<> done = write_consolidated();
-    if (!done) metadata_changed_ = true;
-    return done;
-  }
-
-  Result<> write_consolidated() {
     CODECFS_ASSIGN(const auto status, store_.stat(zarr::kConsolidatedFile));
     CODECFS_ASSIGN(const auto text, hierarchy_.read_text(zarr::kConsolidatedFile));
     if (!status || !text || root_.kind != EntryKind::group) return {};
@@ -712,12 +716,12 @@ class ZarrSource final : public Source {
   zarr::DirectoryWriter writer_;     // likewise
   std::optional<Error> unwritable_;  // why nothing can be written; set when opened
   Entry root_;
-  std::mutex turnstile_;          // before tree_mutex_
-  std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
+  std::mutex places_mutex_;               // held by a commit and by who moves or removes directories; before turnstile_
+  mutable std::mutex turnstile_;          // before tree_mutex_
+  mutable std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
   zarr::ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
   zarr::ChunkListings listings_;
-  std::mutex consolidated_mutex_;  // held while .zmetadata is made anew
   std::atomic<bool> metadata_changed_ = false;
   std::atomic<bool> searched_beside_ = false;  // for leftovers of a store that is an array
 };
