@@ -250,16 +250,17 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+  Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view to_name) override {
     const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object source, group_to_change(from));
     CODECFS_ASSIGN(const Object target, group_to_change(to));
     CODECFS_ASSIGN(const Object member, member_to_change(source, name));
-    if (source.key == target.key && name == new_name) return {};
+    if (source.key == target.key && name == to_name) return {};
     if (zarr::is_at_or_below(target.key, member.key))
       return fail(EINVAL, "{}: cannot be moved into itself", member.key);
-    CODECFS_ASSIGN(const std::string file_name, free_name(target.key, new_name));
+    CODECFS_ASSIGN(const std::string file_name, free_name(target.key, to_name));
+    if (source.key != target.key) CODECFS_TRY(check_links(member.key));
     CODECFS_TRY(writer_.move(source.key, name_of(member.key), target.key, file_name));
     const std::string key = join_key(target.key, file_name);
     forget_ids(objects_.remove(key));  // of something that another program has removed
@@ -306,7 +307,7 @@ class ZarrSource final : public Source {
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
     const auto lock = changing();
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
-    CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
+    CODECFS_ASSIGN(const ArrayPtr array, unchanged_array(object, id));
     const ChunkGrid& old_grid = array->array.variable.grid;
     if (shape.size() != old_grid.rank())
       return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
@@ -451,6 +452,30 @@ class ZarrSource final : public Source {
     return object;
   }
 
+  /// An array that is as it was when it was opened: what another program has added to it since must not be taken for
+  /// leftovers. ESTALE.
+  Result<ArrayPtr> unchanged_array(const Object& object, ObjectId id) {
+    CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
+    CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, zarr::kArrayFile)));
+    if (zarray == array->zarray) return array;
+    arrays_.erase(id);
+    return fail(ESTALE, "{}: another program has changed its .zarray: look at it again, then repeat this",
+                called(object.key));
+  }
+
+  /// Nothing, or EOPNOTSUPP where something at a key or below it is a symbolic link, which would lead elsewhere from
+  /// another directory: a chunk whose file is not found reads as fill.
+  Result<> check_links(const std::string& key) const {
+    return store_.for_each(key, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
+      const std::string member = join_key(key, name);
+      if (type == DirectoryStore::EntryType::unknown && store_.passes_link(member))
+        return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
+      if (type == DirectoryStore::EntryType::other) return {};
+      CODECFS_ASSIGN(const auto status, store_.stat(member));
+      return status && S_ISDIR(status->st_mode) ? check_links(member) : Result<>();
+    });
+  }
+
   /// A group whose members are to be others.
   Result<Object> group_to_change(ObjectId id) {
     CODECFS_ASSIGN(Object group, group_of(id));
@@ -583,7 +608,7 @@ class ZarrSource final : public Source {
   /// Whether the array has this chain already; else everything that is needed to give it.
   Result<bool> begin_recoding(ObjectId id, std::span<const FilterStage> filters, Recoding& recoding) {
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
-    CODECFS_ASSIGN(recoding.array, open_array(id));
+    CODECFS_ASSIGN(recoding.array, unchanged_array(object, id));
     const OpenArray& array = *recoding.array;
     auto chain = zarr::complete_chain(filters, array.array.variable);
     if (!chain) return in_file(called(object.key), chain.error());
