@@ -757,27 +757,6 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
   return ZarrSource::open(path, may_write, io);
 }
 
-Result<> create_zarr(const std::string& path) {
-  const std::string without_slash = path.substr(0, path.find_last_not_of('/') + 1);
-  const size_t slash = without_slash.rfind('/');
-  const std::string name = without_slash.substr(slash == std::string::npos ? 0 : slash + 1);
-  if (name.empty() || name == "." || name == "..") return fail(EEXIST, "{}: exists", path);
-  const std::string holder = slash == std::string::npos ? "." : without_slash.substr(0, std::max<size_t>(slash, 1));
-  CODECFS_ASSIGN(File parent, open_directory(holder));
-  struct stat status;
-  if (::fstatat(parent.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
-    return fail(EEXIST, "{}: exists", path);
-
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  CODECFS_ASSIGN(auto fresh, TemporaryDirectory::make(real_file_io(), std::move(parent),
-                                                      fmt::format(".{}.codecfs-{}-0", name.substr(0, 200), ::getpid()),
-                                                      0777 & ~mask));
-  CODECFS_TRY(fresh.write(zarr::kGroupFile, bytes_of(zarr::print_group()), 0666 & ~mask));
-  CODECFS_TRY(fresh.place(name));
-  return zarr::sync_names(real_file_io(), fresh.parent());
-}
-
 bool looks_like_zarr(int directory_fd) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
     if (::faccessat(directory_fd, file, F_OK, 0) == 0) return true;
