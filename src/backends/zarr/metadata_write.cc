@@ -16,7 +16,7 @@ namespace {
 constexpr int kIndent = 4;
 constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 /// No chunk larger than this is encoded only to see whether the chain can.
-constexpr uint64_t kMaxTrial = uint64_t{16} << 20;
+constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
 std::string print(const Json& json) { return print_json(json, kIndent); }
 
