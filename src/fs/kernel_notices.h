@@ -1,7 +1,7 @@
 #pragma once
 // What the kernel is told to forget: contents that changed under another inode number, and names that mean another
-// inode now. A thread of its own tells it, which holds no lock: from inside a request the kernel may be holding what it
-// would wait for.
+// inode now. Threads of its own tell it, which hold no lock: from inside a request the kernel may be holding what it
+// would wait for. It is the directory's lock that names need, so these have a thread apart from the contents.
 
 #include <condition_variable>
 #include <deque>
@@ -37,19 +37,22 @@ class KernelNotices {
     Ino ino = 0;
     std::string name;         // empty: the inode itself
     uint64_t attributes = 0;  // of so many inodes from this one on; 0: the content
-    uint64_t number = 0;
   };
-  void run(const std::stop_token& stop);
-  uint64_t add(Notice notice);
-  void wait_for(std::unique_lock<std::mutex>& lock, uint64_t number);
+  struct Lane {
+    std::deque<Notice> notices;
+    uint64_t last = 0;  // notices that ever came
+    uint64_t done = 0;
+    std::jthread thread;
+  };
+  void add(Lane& lane, Notice notice, bool wait);
+  void run(Lane& lane, const std::stop_token& stop);
+  void tell(const Notice& notice, const std::stop_token& stop);
 
-  std::mutex mutex_;  // guards all below but the thread
+  std::mutex mutex_;  // guards the lanes but for their threads
   std::condition_variable_any changed_;
-  std::deque<Notice> notices_;
-  uint64_t last_ = 0;
-  uint64_t done_ = 0;
   fuse_session* session_ = nullptr;
-  std::jthread thread_;
+  Lane inodes_;
+  Lane names_;
 };
 
 }  // namespace codecfs::fs

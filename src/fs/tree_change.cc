@@ -247,12 +247,10 @@ Result<> Tree::apply_zattrs(const Node& node, std::string_view text) {
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   Source& source = dataset_.source();
   std::vector<Attribute> now;
-  std::optional<std::vector<std::string>> dimensions;
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     now = view->facts->attributes;
-    dimensions = view->facts->dimensions;
     // Zarr writers tell it as the fill_value of .zarray, and only there.
     keeps_fill = !view->facts->fill_value.is_null();
     if (written->dimensions == std::vector<std::string>{"_scalar_"} && view->facts->grid.rank() == 0)
@@ -273,13 +271,12 @@ Result<> Tree::apply_zattrs(const Node& node, std::string_view text) {
     const auto same = std::ranges::find_if(now, named(attribute.name));
     return same != now.end() && print_json(same->value) == print_json(attribute.value);
   });
-  const bool renames = written->dimensions && written->dimensions != dimensions;
-  if (written->attributes.empty() && removed.empty() && !renames) return {};
-  CODECFS_TRY(source.begin_writing());
   if (node.kind == NodeKind::group) {
     // They are for the variable that this directory may be about to become.
-    if (renames) change_state(node.ino(), [&](DirectoryState& state) { state.dimensions = written->dimensions; });
-  } else if (renames) {
+    if (written->dimensions)
+      change_state(node.ino(), [&](DirectoryState& state) { state.dimensions = written->dimensions; });
+  } else if (written->dimensions) {
+    // Also where they are shown already: an HDF5 file may show a name that it does not tell.
     CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
   }
   Result<> set;

@@ -254,7 +254,7 @@ def test_append(fresh):
 
 
 ATTRIBUTES = {"text": "a text", "umlaut": "Grüße", "int": 5, "negative": -3, "float": 2.5, "large": 2**40, "huge": 2**63 + 5, "list": [1, 2, 3],
-              "floats": [0.5, 1, 2.25], "texts": ["a", "bc", ""], "single": [7], "nan": float("nan"), "inf": float("inf"), "flag": True,
+              "floats": [0.5, 1.0, 2.25], "texts": ["a", "bc", ""], "single": [7], "nan": float("nan"), "inf": float("inf"), "flag": True,
               "empty": "", "nested": [[1, 2], [3, 4]]}
 
 
@@ -278,7 +278,7 @@ def test_attributes(fresh):
         if fresh.kind == "hdf5":
             shown.pop("_ARRAY_DIMENSIONS", None)
             assert same_json(shown, wanted | {"single": 7, "flag": 1})
-            assert list(shown) == list(wanted)
+            assert list(shown) == sorted(wanted)  # as zarr-python writes them
         else:
             assert same_json(shown, ATTRIBUTES)
         holder.attrs["int"] = 6
@@ -462,7 +462,7 @@ def test_copy_in(fresh, mount, tmp_path, way):
     other = mount(source, "ro")
     m = fresh.mount()
     if way == "rsync":
-        run("rsync", "-r", f"{other.path}/g", m.path)
+        run("rsync", "-r", "--chmod=D755,F644", f"{other.path}/g", m.path)
     elif way == "cp":
         run("cp", "-r", other.path / "g", m.path)
     else:  # chunks first

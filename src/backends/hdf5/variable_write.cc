@@ -237,8 +237,14 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
   CODECFS_ASSIGN(const std::vector<std::string> shown, dimensions_.names(variable, dataset));
   if (names.size() != shown.size())
     return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown.size());
-  if (std::ranges::equal(names, shown)) return {};
   const size_t rank = dataset.rank();
+  if (std::ranges::equal(names, shown)) {
+    // A name that is shown may be a guess by the length alone; one that was made up is no name.
+    const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+    const auto scales = attached_scales(dataset.id(), rank);
+    const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
+    if (rank == 0 || attached || is_dimension_scale(dataset.id()) || std::ranges::any_of(names, is_made_up)) return {};
+  }
   for (size_t d = rank; d < names.size(); ++d)
     if (names[d] != shown[d])
       return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",
