@@ -445,6 +445,8 @@ def test_readers_progress_and_cancel(mount, tmp_path):
     path = tmp_path / "large.h5"
     data = make_large(path, 64)
     m = mount(path)
+    # While setfattr works on a directory, the kernel lets nobody look up names in it that it does not know yet.
+    os.stat(m.path / "v/20.1.0")
     # bzip2 takes its time
     changing = subprocess.Popen(["setfattr", "-n", "user._Filter", "-v", "307,9", m.path / "v"], stderr=subprocess.PIPE)
     seen = []
@@ -472,6 +474,22 @@ def test_readers_progress_and_cancel(mount, tmp_path):
     data[3, :256] = 0
     m.close()
     assert hdf5_filters(path, "v") == [1] and np.array_equal(hdf5_values(path, "v"), data)
+
+
+def test_a_written_file_holds_up_nobody(mount, tmp_path):
+    """The chain in the file _Filter: meanwhile every chunk can be read, known to the kernel or not."""
+    path = tmp_path / "large.h5"
+    data = make_large(path, 64)
+    m = mount(path)
+    changing = subprocess.Popen(["sh", "-c", "echo 307,9 > _Filter"], cwd=m.path / "v")
+    read = 0
+    while changing.poll() is None and read < 64:
+        assert (m.path / f"v/{read}.1.0").read_bytes() == data[read, 256:].tobytes()
+        read += 1
+    assert read > 3
+    assert changing.wait(60) == 0
+    m.close()
+    assert hdf5_filters(path, "v") == [307] and np.array_equal(hdf5_values(path, "v"), data)
 
 
 def test_writers_wait(mount, tmp_path):

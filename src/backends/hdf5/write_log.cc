@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <climits>
@@ -315,6 +316,24 @@ Result<> LoggedFile::release() {
   return {};
 }
 
+Result<> LoggedFile::reserve(uint64_t bytes) {
+  if (!log_) return {};
+  CODECFS_TRY(log_->reserve(bytes));
+  const uint64_t end = size() + bytes;
+  if (end <= room_until_) return {};
+  struct stat now;
+  struct statvfs room;
+  if (::fstat(writable_.fd.get(), &now) != 0 || ::fstatvfs(writable_.fd.get(), &room) != 0) return {};
+  const auto there = static_cast<uint64_t>(now.st_size);
+  const uint64_t growth = end > there ? end - there : 0;
+  const uint64_t available = room.f_bavail * room.f_frsize;
+  if (growth > available)
+    return fail_errno(ENOSPC, "{}: it is to grow by {} bytes, and {} are free", source_.path, growth, available);
+  // The log takes from the same room meanwhile.
+  room_until_ = end + std::min((available - growth) / 4, uint64_t{8} << 20);
+  return {};
+}
+
 Result<> LoggedFile::commit() {
   if (!log_) {
     if (aside_dirty_) return fail(EINVAL, "{}: a commit of what was kept aside", source_.path);
@@ -334,6 +353,7 @@ Result<> LoggedFile::checkpoint() {
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
   log_->shorten();  // after the readers of the old map have gone
+  room_until_ = 0;
   return {};
 }
 

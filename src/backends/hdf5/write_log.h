@@ -84,8 +84,9 @@ class LoggedFile {
   /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
-  /// Sees to it that `bytes` more can be written (after begin_writing()): ENOSPC now and not in the middle of a change.
-  Result<> reserve(uint64_t bytes) { return log_ != nullptr ? log_->reserve(bytes) : Result<>(); }
+  /// Sees to it that `bytes` more can be written (after begin_writing()), into the log now and into the source at the next
+  /// checkpoint, as far as nobody else takes the room: ENOSPC now and not in the middle of a change.
+  Result<> reserve(uint64_t bytes);
   /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
   /// EINVAL: something was written, but begin_writing() was not called.
   Result<> commit();
@@ -147,6 +148,7 @@ class LoggedFile {
   uint64_t aside_bytes_ = 0;
   uint64_t aside_floor_ = 0;  // the smallest size that the file had while writes were kept aside
   bool aside_dirty_ = false;
+  uint64_t room_until_ = 0;  // size of the source up to which there was room on its filesystem
   std::optional<Overlay> held_;  // as it was at hold()
 
   // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for the readers, so that new ones wait too.
