@@ -289,7 +289,9 @@ Result<> Recoding::verify(hid_t first, hid_t second, const Identity& before) con
 Result<Recoding::Headers> Recoding::read_headers() const {
   const auto read = [&](uint64_t offset, MutableBytes to) -> Result<> {
     CODECFS_ASSIGN(const size_t count, file_.bytes->read(offset, to));
-    if (count < to.size()) return fail(EIO, "{}: an object header lies beyond the end of the file", file_.path);
+    if (count < to.size())
+      return fail(EIO, "{}: an object header ({} bytes at {}) lies beyond the end of the file ({} bytes)", file_.path,
+                  to.size(), offset, file_.bytes->size());
     return {};
   };
   const auto read_one = [&](uint64_t address) -> Result<ObjectHeader> {
@@ -366,7 +368,9 @@ Result<> Recoding::exchange_storage() {
   Handle first(open_object(file_.file.get(), address_));
   CODECFS_ASSIGN(const Identity before, identity_of(first.get()));
   CODECFS_ASSIGN(const std::string comment, comment_of(first.get()));
-  // A link keeps the second one while it is closed.
+  // A link keeps the second one while it is closed. Headers of version 2 cannot say that they have none: one that went
+  // out of libhdf5's cache and came back seems to have one, which must go first, so that libhdf5 sees it come.
+  (void)H5Odecr_refcount(second_.get());
   if (H5Oincr_refcount(second_.get()) < 0 || H5Fflush(file_.file.get(), H5F_SCOPE_LOCAL) < 0)
     return fail_library(EIO, "{}: exchanging its storage", dataset_.name());
   CODECFS_ASSIGN(const Exchange planned, exchanged(false));

@@ -253,6 +253,37 @@ TEST_F(Hdf5Recode, SpaceIsUsedAgain) {
   }
 }
 
+enum class Kept { contiguous, compact, chunked, filtered };
+
+Handle properties_of(Kept kept, hsize_t chunk, const std::function<void(hid_t)>& filter = {}) {
+  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  if (kept == Kept::compact) H5Pset_layout(properties.get(), H5D_COMPACT);
+  if (kept == Kept::chunked || kept == Kept::filtered) H5Pset_chunk(properties.get(), 1, &chunk);
+  if (filter) {
+    filter(properties.get());
+  } else if (kept == Kept::filtered) {
+    H5Pset_deflate(properties.get(), 1);
+  }
+  return properties;
+}
+
+// So many that libhdf5 drops from its cache what it has not used for long.
+TEST_F(Hdf5Recode, ManyChunks) {
+  constexpr hsize_t kChunks = 60'000;
+  for (const bool latest : {false, true}) {
+    {
+      const LibraryLock lock;
+      const Handle file = create(latest);
+      std::vector<int> numbers(2 * kChunks);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
+      write_all(make_dataset(file, "v", H5T_STD_I32LE, {numbers.size()}, properties_of(Kept::chunked, 2).get()),
+                H5T_NATIVE_INT, numbers);
+    }
+    expect_same_after("v", "fletcher32");
+    EXPECT_EQ(stored_chunks_of(path(), "v"), kChunks);
+  }
+}
+
 // Types --------------------------------------------------------------------------------------------------------------
 
 struct Compound {
@@ -277,20 +308,6 @@ Handle compound_type() {
   H5Tinsert(type.get(), "reference", offsetof(Compound, reference), H5T_STD_REF_OBJ);
   H5Tinsert(type.get(), "list", offsetof(Compound, list), list.get());
   return type;
-}
-
-enum class Kept { contiguous, compact, chunked, filtered };
-
-Handle properties_of(Kept kept, hsize_t chunk, const std::function<void(hid_t)>& filter = {}) {
-  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
-  if (kept == Kept::compact) H5Pset_layout(properties.get(), H5D_COMPACT);
-  if (kept == Kept::chunked || kept == Kept::filtered) H5Pset_chunk(properties.get(), 1, &chunk);
-  if (filter) {
-    filter(properties.get());
-  } else if (kept == Kept::filtered) {
-    H5Pset_deflate(properties.get(), 1);
-  }
-  return properties;
 }
 
 // Names begin with what cannot be stored anew: "no_".
