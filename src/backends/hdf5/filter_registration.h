@@ -17,9 +17,9 @@
 namespace codecfs::hdf5 {
 
 /// A chain as a user wrote it, with all that its filters work with: ids, parameters, and which are optional (as netCDF
-/// has it, all but fletcher32). Parameters of plugins' filters are left to libhdf5.
-/// ENOENT: nobody provides a filter; EINVAL: it has no HDF5 id, is told nonsense or cannot take such chunks;
-/// EOPNOTSUPP: only libhdf5's own code could encode.
+/// has it, all but fletcher32). Parameters of plugins' filters are left to libhdf5. Not under a LibraryRead: plugins
+/// may be called. ENOENT: nobody provides a filter; EINVAL: it has no HDF5 id, is told nonsense or cannot take such
+/// chunks; EOPNOTSUPP: only libhdf5's own code could encode.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk);
 
 /// Sees to it that libhdf5 has the filter, under a LibraryLock. ENOENT.

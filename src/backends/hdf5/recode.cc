@@ -48,12 +48,12 @@ Result<std::string> comment_of(hid_t object) {
 
 }  // namespace
 
+// libhdf5 removes a dataset without links when it is closed, which writes a little.
 Recoding::~Recoding() {
   const LibraryLock lock;
-  // libhdf5 removes a dataset without links when it is closed.
-  if (second_ && file_.allow_change(kRoomForExchange)) second_.reset();
-  form_.type.reset();
+  if (second_) (void)file_.allow_change(kRoomForExchange);
   second_.reset();
+  form_.type.reset();
 }
 
 Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
