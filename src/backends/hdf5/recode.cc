@@ -234,26 +234,25 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
 Result<> Recoding::exchange() {
   CODECFS_TRY(file_.commit());
   CODECFS_TRY(file_.allow_change(kRoomForExchange));
-  const Handle first(open_object(file_.file.get(), address_));
-  CODECFS_TRY(check_unchanged(first.get()));
+  CODECFS_TRY(check_unchanged());
   // Before its old chunks are given to others.
   file_.outdate(address_);
   Result<> done = exchange_storage();
   if (done) {
     done = file_.commit();
-    // A failure after that is one of bringing the log into the source.
-    if (!file_.changed) return done;
+    if (!file_.changed) return {};  // what may fail after that is bringing the log into the source, which has time
   }
   if (file_.failure) return done;
   CODECFS_TRY(file_.roll_back());
   return done;
 }
 
-Result<> Recoding::check_unchanged(hid_t first) const {
+Result<> Recoding::check_unchanged() const {
+  const Handle first(open_object(file_.file.get(), address_));
   ObjectInfo info;
-  if (!object_info(first, info) || info.references == 0)
+  if (!object_info(first.get(), info) || info.references == 0)
     return fail(ENOENT, "{}: was removed while it was stored anew", dataset_.name());
-  const Handle old_space(H5Dget_space(first));
+  const Handle old_space(H5Dget_space(first.get()));
   const Handle new_space(H5Dget_space(second_.get()));
   if (H5Sextent_equal(old_space.get(), new_space.get()) <= 0)
     return fail(EBUSY, "{}: its shape was changed while it was stored anew", dataset_.name());

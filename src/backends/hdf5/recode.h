@@ -70,7 +70,7 @@ class Recoding {
   Result<> store(uint64_t number, Bytes encoded, uint32_t filter_mask);
 
   Result<> exchange_storage();
-  Result<> check_unchanged(hid_t first) const;
+  Result<> check_unchanged() const;
   [[nodiscard]] Result<Identity> identity_of(hid_t dataset) const;
   Result<> verify(hid_t first, hid_t second, const Identity& before) const;
   Result<Headers> read_headers() const;
