@@ -12,6 +12,11 @@
 #include "backends/names.h"
 
 namespace codecfs::hdf5 {
+namespace {
+
+herr_t refuse_external(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+
+}  // namespace
 
 Handle link_properties(std::string_view name) {
   Handle properties(H5Pcreate(H5P_LINK_CREATE));
@@ -63,10 +68,27 @@ Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view tar
   return path;
 }
 
+// netCDF-C follows links when it opens a file: one that leads nowhere is an error to it, one to a group above it a
+// loop.
+Result<> TreeWriter::check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const {
+  const Handle access(H5Pcreate(H5P_LINK_ACCESS));
+  H5Pset_elink_cb(access.get(), refuse_external, nullptr);  // libhdf5 follows no external link
+  CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
+  ObjectInfo info;
+  if (!object_info_by_name(handle.get(), path.c_str(), info, access.get()))
+    return fail(EOPNOTSUPP, "a link to \"{}\", which is not there: netCDF would not open the file any more", target);
+  for (ObjectId at = group;; at = tree_.parent(at)) {
+    if (info.address == tree_.address(at))
+      return fail(EOPNOTSUPP, "a link to \"{}\", a group above it: netCDF would not open the file any more", target);
+    if (at == ObjectTree::kRoot) return {};
+  }
+}
+
 Result<Entry> TreeWriter::make_link(ObjectId group, std::string_view name, std::string_view target) {
   CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
   CODECFS_ASSIGN(const std::string link, tree_.new_link_name(group, name));
   CODECFS_ASSIGN(const std::string path, link_target(group, target));
+  if (netcdf_) CODECFS_TRY(check_netcdf_link(group, target, path));
   CODECFS_TRY(file_.allow_change(path.size()));
   if (H5Lcreate_soft(path.c_str(), parent.get(), link.c_str(), link_properties(link).get(), H5P_DEFAULT) < 0)
     return done(Result<Entry>(fail_library(EIO, "{}: making the link \"{}\"", tree_.path(group), link)));

@@ -49,6 +49,7 @@ class TreeWriter {
   struct NewDataset;  // variable_write.cc
 
   Result<std::string> link_target(ObjectId group, std::string_view target) const;
+  Result<> check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const;
   Result<> check_group_removal(ObjectId group);
   Result<> carry_out_removal(hid_t group, const ObjectTree::Member& member);
   Result<> check_move(const ObjectTree::Member& member, ObjectId to) const;

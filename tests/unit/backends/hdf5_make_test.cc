@@ -228,6 +228,7 @@ TEST_F(Hdf5Make, GroupsKeepTheOrderInWhichTheyWereMade) {
 }
 
 TEST_F(Hdf5Make, LinksLeadWhereTheyShould) {
+  create();  // not a netCDF file
   EXPECT_GOOD(make_group("a"));
   EXPECT_GOOD(make_group("a/b"));
   EXPECT_GOOD(make("a/v", described("\"<i4\"", {4}, {2})));
@@ -259,6 +260,24 @@ TEST_F(Hdf5Make, LinksLeadWhereTheyShould) {
   EXPECT_EQ(names("a/b"), (Names{"up", "absolute"}));
   CODECFS_NEEDS(have_h5py());
   EXPECT_EQ(h5py("print(f['a/b/absolute'].name, f['a/same'] == f['a/v'], list(f))\n"), "/a/b/absolute True ['a']\n");
+}
+
+TEST_F(Hdf5Make, LinksThatNetcdfDoesNotSurviveAreNotMadeThere) {
+  CODECFS_NEEDS(have_ncdump());
+  EXPECT_GOOD(make_group("a"));
+  EXPECT_GOOD(make_group("b"));
+  EXPECT_GOOD(make("a/v", described("\"<i4\"", {4}, {2})));
+  const auto link = [&](const std::string& group, const char* name, const char* target) {
+    return source().make_link(at(group), name, target);
+  };
+  EXPECT_REFUSED(link("a", "nowhere", "none"), EOPNOTSUPP);
+  EXPECT_REFUSED(link("a", "self", "."), EOPNOTSUPP);
+  EXPECT_REFUSED(link("a", "up", ".."), EOPNOTSUPP);
+  EXPECT_REFUSED(link("a", "root", "/"), EOPNOTSUPP);
+  EXPECT_GOOD(link("a", "other", "../b"));
+  EXPECT_GOOD(link("b", "v", "/a/v"));
+  const std::string text = ncdump();
+  EXPECT_NE(text.find("group: other {"), std::string::npos) << text;
 }
 
 TEST_F(Hdf5Make, MovedObjectsKeepTheirNumbers) {
