@@ -40,6 +40,7 @@ TEST_F(Hdf5Dimensions, CoordinatesMayComeFirstOrLast) {
   }
   expect_lines(ncdump(), {"float temp(time, lat, lon) ;", "short more(lon, time) ;", "double lon(lon) ;",
                           "int64 time(time) ;", "time = UNLIMITED ; // (3 currently)"});
+  EXPECT_TRUE(have("nccopy '" + path() + "' '" + path("copy.nc") + "'"));
 }
 
 TEST_F(Hdf5Dimensions, FixedLengthsStayFixed) {
@@ -79,6 +80,20 @@ TEST_F(Hdf5Dimensions, AVariableMayHaveTheNameOfADimensionThatIsNotItsOwn) {
   EXPECT_EQ(dimensions("r"), (Names{"q", "y"}));
   expect_lines(ncdump(), {"float q(q) ;", "float r(q, y) ;"});
   EXPECT_EQ(output_of("h5ls '" + path() + "/q'").find("_nc4"), std::string::npos);
+}
+
+TEST_F(Hdf5Dimensions, AGroupMayHaveTheNameOfADimension) {
+  CODECFS_NEEDS(have_ncdump());
+  EXPECT_GOOD(make("v", with_dimensions(described("\"<f4\"", {3, 4}, {3, 4}), {"y", "x"})));
+  EXPECT_GOOD(make_group("x"));
+  EXPECT_GOOD(make("x/inner", with_dimensions(described("\"<f4\"", {4}, {4}), {"x"})));
+  EXPECT_GOOD(make_group("taken"));
+  EXPECT_REFUSED(dimensions("v", {"taken", "x"}), EINVAL);
+  EXPECT_EQ(names(""), (Names{"v", "x", "taken"}));
+  EXPECT_EQ(dimensions("v"), (Names{"y", "x"}));
+  EXPECT_GOOD(move("x", "g"));
+  expect_lines(ncdump(), {"float v(y, x) ;", "group: g {", "float inner(x) ;"});
+  EXPECT_EQ(dimensions("g/inner"), Names{"x"});
 }
 
 TEST_F(Hdf5Dimensions, RemovedCoordinatesLeaveTheirDimension) {
