@@ -225,6 +225,53 @@ TEST_P(Hdf5MakeCrash, EveryPointRecoversToACommit) {
   std::cout << points << " crash points, " << commits_.size() << " commits" << std::endl;
 }
 
+// A full disk at any point: calls fail, and what was committed can be read.
+TEST_P(Hdf5MakeCrash, EveryOperationMayFail) {
+  const auto start = [&] {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    ASSERT_TRUE(create_hdf5(path()));
+  };
+  size_t total = 1;
+  size_t runs = 0;
+  for (size_t at = 0; at < total; ++at, ++runs) {
+    ASSERT_NO_FATAL_FAILURE(start());
+    FaultyIo io(at, ENOSPC, GetParam());
+    bool lost = false;
+    bool good = true;
+    {
+      auto opened = open_hdf5(path(), true, io);
+      if (!opened) continue;
+      Source& source = **opened;
+      const ObjectId root = source.root().object;
+      const Variable coordinate = with_dimensions(described("\"<i4\"", {40}, {40}), {"x"});
+      const Variable field = with_dimensions(described("\"<i4\"", {3, 40}, {3, 40}), {"y", "x"});
+      for (int round = 0; round < 3; ++round) {
+        const auto group = source.make_group(root, fmt::format("g{}", round));
+        good &= group.has_value();
+        if (group) {
+          good &= source.make_variable(group->object, "v", field).has_value();
+          good &= source.make_variable(group->object, "x", coordinate).has_value();
+          (void)source.set_attributes(group->object, std::vector<Attribute>{{"a", Json(std::string(5000, 'a'))}}, {});
+          good &= source.rename(group->object, "v", root, fmt::format("v{}", round)).has_value();
+        }
+        if (round > 0) (void)source.remove(root, fmt::format("v{}", round - 1));
+        lost |= !source.commit();
+      }
+      lost |= !source.finish();
+    }
+    EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0) << "fault " << at;
+    total = std::max(total, io.operations());
+    const std::string found = recovered();
+    ASSERT_FALSE(found.starts_with("broken") || found.starts_with("recovery")) << "fault " << at << ": " << found;
+    if (!lost && good) {
+      EXPECT_NE(found.find("v2"), std::string::npos) << "fault " << at;
+    }
+  }
+  EXPECT_GT(runs, 20U);
+  std::cout << runs << " runs with a fault" << std::endl;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Hdf5MakeCrash, testing::Bool(),
                          [](const auto& parameters) { return parameters.param ? "netcdf" : "oldest_format"; });
 
