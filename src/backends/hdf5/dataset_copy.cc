@@ -114,6 +114,38 @@ Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, StandIns& sta
   return made;
 }
 
+Result<bool> cannot_be_made(hid_t dataset) {
+  const Handle properties(H5Dget_create_plist(dataset));
+  const Handle type(H5Dget_type(dataset));
+  if (!properties || !type) return fail_library(EIO, "its properties");
+  const H5T_class_t kind = H5Tget_class(type.get());
+  if (kind != H5T_VLEN && (kind != H5T_STRING || H5Tis_variable_str(type.get()) <= 0)) return false;
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, stored_chain(properties.get()));
+  return !std::ranges::all_of(chain, &FilterStage::optional);
+}
+
+Result<Handle> copy_whole_dataset(hid_t from, hid_t to, StandIns& stand_ins) {
+  const Handle properties(H5Dget_create_plist(from));
+  const Handle type(H5Dget_type(from));
+  if (!properties || !type) return fail_library(EIO, "its properties");
+  CODECFS_ASSIGN(const ValueLayout layout, ValueLayout::of(type.get()));
+  if (layout.references || H5Tcommitted(type.get()) != 0)
+    return fail(
+        EOPNOTSUPP,
+        "it is of variable length with filters that are not optional, and its type is committed or has references");
+  CODECFS_TRY(stand_ins.provide_filters(properties.get()));
+  // libhdf5 copies to a name; the group that has it goes with it.
+  const Handle nameless(H5Gcreate_anon(to, H5P_DEFAULT, H5P_DEFAULT));
+  const Handle how(H5Pcreate(H5P_OBJECT_COPY));
+  if (!nameless || H5Pset_copy_object(how.get(), H5O_COPY_WITHOUT_ATTR_FLAG) < 0 ||
+      H5Ocopy(from, ".", nameless.get(), "copy", how.get(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "it cannot be copied");
+  Handle made(H5Dopen2(nameless.get(), "copy", H5P_DEFAULT));
+  if (!made || H5Ldelete(nameless.get(), "copy", H5P_DEFAULT) < 0) return fail_library(EIO, "its copy");
+  CODECFS_TRY(check_filters(properties.get(), made.get()));
+  return made;
+}
+
 Result<bool> data_needs_library(hid_t dataset) {
   const Handle stored(H5Dget_type(dataset));
   const Handle type(H5Tcopy(stored.get()));

@@ -17,6 +17,14 @@ namespace codecfs::hdf5 {
 /// the copy of that where it is a committed one. EIO; EOPNOTSUPP.
 Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, StandIns& stand_ins);
 
+/// Whether libhdf5 refuses to make such a dataset: since 1.10.8, data of variable length may only have filters that are
+/// optional. EIO.
+Result<bool> cannot_be_made(hid_t dataset);
+
+/// A copy, with its data and without attributes, of a dataset that cannot be made: libhdf5 copies what it would not
+/// make. EIO; EOPNOTSUPP: it has references or a committed type, which would become another one.
+Result<Handle> copy_whole_dataset(hid_t from, hid_t to, StandIns& stand_ins);
+
 /// Whether the data has to go through libhdf5, as it holds references or is of variable length. Then copy_elements()
 /// copies it, else copy_storage().
 Result<bool> data_needs_library(hid_t dataset);

@@ -11,6 +11,7 @@
 
 #include "backends/hdf5/attribute_values.h"
 #include "backends/hdf5/dataset_copy.h"
+#include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "backends/hdf5/object_walk.h"
@@ -31,6 +32,34 @@ std::unexpected<Error> about(const std::string& what, Result<T>& result) {
     auto about_result_ = (expression);                     \
     if (!about_result_) return about(what, about_result_); \
   } while (false)
+
+/// To properties of a group that is to be made: those that libhdf5 gives for an existing one also hold the addresses of
+/// its links, which it would look for in the other file.
+bool copy_settings(hid_t from, hid_t to) {
+  unsigned order = 0;
+  unsigned most_compact = 0;
+  unsigned least_dense = 0;
+  unsigned links = 0;
+  unsigned name_length = 0;
+  size_t heap_size = 0;
+  hbool_t times = true;
+  return H5Pget_link_creation_order(from, &order) >= 0 && H5Pset_link_creation_order(to, order) >= 0 &&
+         H5Pget_attr_creation_order(from, &order) >= 0 && H5Pset_attr_creation_order(to, order) >= 0 &&
+         H5Pget_link_phase_change(from, &most_compact, &least_dense) >= 0 &&
+         H5Pset_link_phase_change(to, most_compact, least_dense) >= 0 &&
+         H5Pget_attr_phase_change(from, &most_compact, &least_dense) >= 0 &&
+         H5Pset_attr_phase_change(to, most_compact, least_dense) >= 0 &&
+         H5Pget_est_link_info(from, &links, &name_length) >= 0 && H5Pset_est_link_info(to, links, name_length) >= 0 &&
+         H5Pget_local_heap_size_hint(from, &heap_size) >= 0 && H5Pset_local_heap_size_hint(to, heap_size) >= 0 &&
+         H5Pget_obj_track_times(from, &times) >= 0 && H5Pset_obj_track_times(to, times) >= 0;
+}
+
+Result<> copy_group_properties(hid_t group, hid_t to) {
+  CODECFS_ASSIGN(const Handle from, creation_properties_of(group));
+  if (!copy_settings(from.get(), to)) return fail_library(EIO, "the properties of a group");
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, stored_chain(from.get()));
+  return add_filters(to, chain);
+}
 
 class FileCopy {
  public:
@@ -156,6 +185,12 @@ class FileCopy {
   }
 
   Result<Handle> make_dataset(const Handle& from, const std::string& path) {
+    CODECFS_ASSIGN(const bool only_copied, cannot_be_made(from.get()));
+    if (only_copied) {
+      CODECFS_ASSIGN(Handle whole, copy_whole_dataset(from.get(), to_, stand_ins_));
+      CODECFS_TRY(remember(from, whole, path));
+      return whole;
+    }
     Handle stored(H5Dget_type(from.get()));
     if (!stored) return fail_library(EIO, "its type");
     CODECFS_ASSIGN(const Handle type, type_of_copy(std::move(stored)));
@@ -171,7 +206,8 @@ class FileCopy {
   }
 
   Result<Handle> make_group(const Handle& from, const std::string& path) {
-    CODECFS_ASSIGN(const Handle properties, creation_properties_of(from.get()));
+    const Handle properties(H5Pcreate(H5P_GROUP_CREATE));
+    CODECFS_TRY(copy_group_properties(from.get(), properties.get()));
     Handle to(H5Gcreate_anon(to_, properties.get(), H5P_DEFAULT));
     if (!to) return fail_library(EIO, "libhdf5 does not make a group like it");
     CODECFS_TRY(remember(from, to, path));
@@ -270,36 +306,13 @@ class FileCopy {
   std::vector<Copied> late_data_;
 };
 
-/// The properties of a root group are given when its file is created.
-bool copy_group_properties(hid_t from, hid_t to) {
-  unsigned order = 0;
-  unsigned most_compact = 0;
-  unsigned least_dense = 0;
-  unsigned links = 0;
-  unsigned name_length = 0;
-  size_t heap_size = 0;
-  hbool_t times = true;
-  return H5Pget_link_creation_order(from, &order) >= 0 && H5Pset_link_creation_order(to, order) >= 0 &&
-         H5Pget_attr_creation_order(from, &order) >= 0 && H5Pset_attr_creation_order(to, order) >= 0 &&
-         H5Pget_link_phase_change(from, &most_compact, &least_dense) >= 0 &&
-         H5Pset_link_phase_change(to, most_compact, least_dense) >= 0 &&
-         H5Pget_attr_phase_change(from, &most_compact, &least_dense) >= 0 &&
-         H5Pset_attr_phase_change(to, most_compact, least_dense) >= 0 &&
-         H5Pget_est_link_info(from, &links, &name_length) >= 0 && H5Pset_est_link_info(to, links, name_length) >= 0 &&
-         H5Pget_local_heap_size_hint(from, &heap_size) >= 0 && H5Pset_local_heap_size_hint(to, heap_size) >= 0 &&
-         H5Pget_obj_track_times(from, &times) >= 0 && H5Pset_obj_track_times(to, times) >= 0;
-}
-
 }  // namespace
 
 Result<Handle> creation_properties(hid_t file) {
   Handle properties(H5Fget_create_plist(file));
   const Handle root(H5Gopen2(file, "/", H5P_DEFAULT));
   if (!properties || !root) return fail_library(EIO, "its properties");
-  CODECFS_ASSIGN(const Handle of_root, creation_properties_of(root.get()));
-  if (H5Pget_nfilters(of_root.get()) != 0) return fail(EOPNOTSUPP, "the root group has filters of its own");
-  if (!copy_group_properties(of_root.get(), properties.get()))
-    return fail_library(EIO, "the properties of the root group");
+  CODECFS_TRY(copy_group_properties(root.get(), properties.get()));
   return properties;
 }
 

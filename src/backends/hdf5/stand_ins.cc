@@ -51,7 +51,7 @@ Result<> StandIns::register_filters(hid_t properties) {
       registration.id = id;
       registration.encoder_present = 1;
       registration.decoder_present = 1;
-      registration.name = "copied as stored";
+      registration.name = nullptr;  // libhdf5 would store it where the dataset has none
       registration.filter = refuse;
       if (H5Zregister(&registration) < 0) return fail_library(EIO, "filter {}", id);
       filters_.insert(id);
@@ -65,7 +65,7 @@ Result<> StandIns::provide_filters(hid_t properties) {
   for (const FilterStage& stage : chain) {
     const auto id = static_cast<H5Z_filter_t>(stage.id);
     if (filters_.contains(id)) {
-      if (H5Zunregister(id) < 0) return fail_library(EIO, "filter {}", id);
+      if (H5Zunregister(id) < 0) return fail_library(EOPNOTSUPP, "filter {}", id);
       filters_.erase(id);
     }
     if (!leaves_parameters(stage) && H5Zfilter_avail(id) <= 0)
