@@ -25,6 +25,7 @@
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/inventory.h"
 #include "backends/hdf5/library_read.h"
+#include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/write_log.h"
 
@@ -104,15 +105,18 @@ Result<Locked> lock_source(const std::string& path) {
 }
 
 /// The copy needs at most what the file takes now.
+uint64_t bytes_needed(const Locked& locked) {
+  return std::min<uint64_t>(static_cast<uint64_t>(locked.status.st_size),
+                            static_cast<uint64_t>(locked.status.st_blocks) * 512);
+}
+
 Result<> check_room(const Locked& locked) {
   struct statvfs filesystem{};
   if (::fstatvfs(locked.directory.fd.get(), &filesystem) != 0) return {};
   const uint64_t room = uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
-  const uint64_t needed = std::min<uint64_t>(static_cast<uint64_t>(locked.status.st_size),
-                                             static_cast<uint64_t>(locked.status.st_blocks) * 512);
-  if (room < needed)
+  if (room < bytes_needed(locked))
     return fail(ENOSPC, "{}: a copy of it needs up to {} bytes of disk space, and {} are free", locked.file.path,
-                needed, room);
+                bytes_needed(locked), room);
   return {};
 }
 
@@ -210,12 +214,22 @@ void allow_without_lock(hid_t access) {
   if (H5Pexist(access, "use_file_locking") > 0) H5Pset(access, "use_file_locking", &no);
 }
 
-Result<> copy_into(const OpenedSource& source, const std::string& path) {
+/// The room on the disk is taken before libhdf5 writes, as it copes badly with a full one.
+Result<> reserve(const Locked& locked, const File& to) {
+  if (::fallocate(to.fd.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_needed(locked))) == 0) return {};
+  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};  // this filesystem makes no promises
+  return fail_errno(errno, "{}: a copy of it needs up to {} bytes of disk space", locked.file.path,
+                    bytes_needed(locked));
+}
+
+Result<> copy_into(const OpenedSource& source, const Locked& locked, const File& file) {
+  const std::string& path = file.path;
   CODECFS_ASSIGN(const Handle creation, creation_properties(source.id()));
   CODECFS_ASSIGN(const Handle access, access_properties(source.id()));
   allow_without_lock(access.get());
   Handle to(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
   if (!to) return fail_library(EIO, "{} cannot be made", path);
+  CODECFS_TRY(reserve(locked, file));
   CODECFS_TRY(copy_objects(source.id(), to.get(), source.size()));
   if (H5Fflush(to.get(), H5F_SCOPE_LOCAL) < 0 || !to.close()) return fail_library(EIO, "{} cannot be written", path);
   return {};
@@ -296,22 +310,32 @@ std::string in_words(uint64_t bytes) {
   return fmt::format("{:.1f} {}", amount, unit);
 }
 
-/// The copy made, checked and closed; false where it is not smaller.
-Result<bool> make_copy(const Locked& locked, const File& to, FileIo& io) {
-  {
-    const LibraryRead library;
-    CODECFS_ASSIGN(const OpenedSource source, OpenedSource::open(locked.file.path));
-    const Result<> copied = copy_into(source, to.path);
-    if (!copied) return fail(copied.error().code, "{}: {}", locked.file.path, copied.error().reason);
-    CODECFS_ASSIGN(const struct stat status, status_of(to));
-    if (status.st_size >= locked.status.st_size) return false;
-    const Result<> checked = check_copy(source, to.path);
-    if (!checked) return fail(checked.error().code, "{}: {}", locked.file.path, checked.error().reason);
-  }
+/// The copy made, checked and closed, unless it is not smaller.
+Result<> make_copy(const Locked& locked, const File& to) {
+  const LibraryRead library;
+  CODECFS_ASSIGN(const OpenedSource source, OpenedSource::open(locked.file.path));
+  CODECFS_TRY(copy_into(source, locked, to));
+  CODECFS_ASSIGN(const struct stat status, status_of(to));
+  if (status.st_size >= locked.status.st_size) return {};
+  return check_copy(source, to.path);
+}
+
+/// The same in a process that may crash.
+Result<> make_copy_apart(const Locked& locked, const File& to) {
+  const Result<> made = run_apart([&] { return make_copy(locked, to); });
+  if (made) return {};
+  std::string reason = made.error().reason;
+  std::ranges::replace(reason, '\n', ' ');
+  return fail(made.error().code, "{}: {}", locked.file.path, reason);
+}
+
+/// What libhdf5 does not copy, and everything on the disk.
+Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
+  CODECFS_ASSIGN(const struct stat status, status_of(to));
+  CODECFS_TRY(io.truncate(to, static_cast<uint64_t>(status.st_size)));  // gives back what was reserved beyond
   CODECFS_TRY(copy_user_block(locked, to, io));
   CODECFS_TRY(copy_ownership(locked, to));
-  CODECFS_TRY(io.sync(to));
-  return true;
+  return io.sync(to);
 }
 
 }  // namespace
@@ -321,12 +345,13 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   remove_leftovers(locked, io);
   CODECFS_TRY(check_room(locked));
   CODECFS_ASSIGN(NewFile copy, NewFile::create(locked, io));
-  CODECFS_ASSIGN(const bool smaller, make_copy(locked, copy.file(), io));
+  CODECFS_TRY(make_copy_apart(locked, copy.file()));
   const auto before = static_cast<uint64_t>(locked.status.st_size);
   CODECFS_ASSIGN(const struct stat status, status_of(copy.file()));
   const auto after = static_cast<uint64_t>(status.st_size);
-  if (!smaller)
+  if (after >= before)
     return fmt::format("{}: {} ({} bytes), and nothing to gain; left as it is", path, in_words(before), before);
+  CODECFS_TRY(complete_copy(locked, copy.file(), io));
   CODECFS_TRY(check_unchanged(locked));
   CODECFS_TRY(copy.replace());
   return fmt::format("{}: {} became {} ({} bytes became {})", path, in_words(before), in_words(after), before, after);

@@ -12,9 +12,10 @@
 
 namespace codecfs::hdf5 {
 
-/// See compact_source(). `io` is used for everything but what libhdf5 writes into the new file.
-/// EBUSY: another program has it open. EROFS: it is marked as open for writing. ENOSPC: no room for the copy.
-/// EOPNOTSUPP: something in it cannot be copied as it is. EIO: it is damaged. After an error it is as it was.
+/// See compact_source(). No other thread of the process may use libhdf5 meanwhile (run_apart.h). `io` is used for
+/// everything but what libhdf5 writes into the new file. EBUSY: another program has it open. EROFS: it is marked as
+/// open for writing. ENOSPC: no room for the copy. EOPNOTSUPP: something in it cannot be copied as it is. EIO: it is
+/// damaged. After an error it is as it was.
 Result<std::string> compact_file(const std::string& path, FileIo& io);
 
 }  // namespace codecfs::hdf5
