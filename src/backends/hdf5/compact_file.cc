@@ -240,9 +240,12 @@ Result<> check_copy(const OpenedSource& source, const std::string& path) {
   allow_without_lock(access.get());
   const Handle copy(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!copy) return fail_library(EIO, "the copy {} cannot be opened", path);
-  CODECFS_ASSIGN(const Inventory before, take_inventory(source.id()));
-  CODECFS_ASSIGN(const Inventory after, take_inventory(copy.get()));
+  CODECFS_ASSIGN(const Inventory before, take_inventory(source.id(), source.size()));
+  CODECFS_ASSIGN(const Inventory after, take_inventory(copy.get(), source.size()));
   if (before == after) return {};
+  Inventory other_bytes = after;
+  other_bytes.checksum = before.checksum;
+  if (before == other_bytes) return fail(EIO, "the copy has other data");
   return fail(EIO,
               "the copy is not the same: {} groups, {} datasets, {} types, {} links, {} attributes, {} chunks and {} "
               "bytes of data became {}, {}, {}, {}, {}, {} and {}",

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "backends/hdf5/chunk_index.h"
 #include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/library_lock.h"
 #include "backends/hdf5/stored_values.h"
+#include "backends/hdf5/write_log_format.h"
 #include "base/buffer.h"
 #include "model/chunk_grid.h"
 
@@ -70,24 +72,52 @@ Result<> check_filters(hid_t from_properties, hid_t made) {
   return fail(EOPNOTSUPP, "libhdf5 does not take its filters with the parameters that they have");
 }
 
-Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes) {
-  CODECFS_ASSIGN(const Chunks chunks, Chunks::of(from, properties));
-  std::vector<std::byte> bytes;
+/// A chunk as it is stored.
+struct RawChunk {
+  std::vector<hsize_t> start;
+  uint32_t mask = 0;
+  Bytes bytes;
+};
+
+/// Hands every stored chunk on, in the order of their numbers.
+template <class Function>
+Result<> for_each_chunk(hid_t dataset, hid_t properties, uint64_t file_bytes, const Function& use) {
+  CODECFS_ASSIGN(const Chunks chunks, Chunks::of(dataset, properties));
+  std::vector<std::byte> buffer;
   for (const uint64_t number : chunks.stored) {
-    const std::vector<hsize_t> start = chunks.start_of(number);
+    RawChunk chunk{.start = chunks.start_of(number), .mask = 0, .bytes = {}};
     hsize_t size = 0;
-    if (H5Dget_chunk_storage_size(from, start.data(), &size) < 0)
+    if (H5Dget_chunk_storage_size(dataset, chunk.start.data(), &size) < 0)
       return fail_library(EIO, "chunk {} cannot be found", chunks.grid.name_of(number));
     if (size > file_bytes)
       return fail(EIO, "chunk {} has {} bytes, more than the file", chunks.grid.name_of(number), size);
-    if (bytes.size() < size) bytes.resize(size);
-    uint32_t mask = 0;
-    if (H5Dread_chunk(from, H5P_DEFAULT, start.data(), &mask, bytes.data()) < 0)
+    if (buffer.size() < size) buffer.resize(size);
+    if (H5Dread_chunk(dataset, H5P_DEFAULT, chunk.start.data(), &chunk.mask, buffer.data()) < 0)
       return fail_library(EIO, "chunk {} cannot be read", chunks.grid.name_of(number));
-    if (H5Dwrite_chunk(to, H5P_DEFAULT, mask, start.data(), size, bytes.data()) < 0)
-      return fail_library(EIO, "chunk {} cannot be written", chunks.grid.name_of(number));
+    chunk.bytes = Bytes(buffer).first(size);
+    const Result<> used = use(chunk);
+    if (!used) return fail(used.error().code, "chunk {} {}", chunks.grid.name_of(number), used.error().reason);
   }
   return {};
+}
+
+Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes) {
+  return for_each_chunk(from, properties, file_bytes, [to](const RawChunk& chunk) -> Result<> {
+    if (H5Dwrite_chunk(to, H5P_DEFAULT, chunk.mask, chunk.start.data(), chunk.bytes.size(), chunk.bytes.data()) < 0)
+      return fail_library(EIO, "cannot be written");
+    return {};
+  });
+}
+
+Result<uint64_t> checksum_of_chunks(hid_t dataset, hid_t properties, uint64_t file_bytes) {
+  uint64_t checksum = 0;
+  CODECFS_TRY(for_each_chunk(dataset, properties, file_bytes, [&checksum](const RawChunk& chunk) -> Result<> {
+    checksum = continue_checksum(checksum, std::as_bytes(std::span(chunk.start)));
+    checksum = continue_checksum(checksum, std::as_bytes(std::span(&chunk.mask, 1)));
+    checksum = continue_checksum(checksum, chunk.bytes);
+    return {};
+  }));
+  return checksum;
 }
 
 /// Contiguous data that was never written has no place in the file.
@@ -164,6 +194,17 @@ Result<> copy_storage(hid_t from, hid_t to, uint64_t file_bytes, const Reference
   if (!stored) return {};
   CODECFS_ASSIGN(const ElementCopy copy, ElementCopy::make(from, to, references));
   return copy.copy_all();
+}
+
+Result<uint64_t> checksum_of_storage(hid_t dataset, uint64_t file_bytes) {
+  const Handle properties(H5Dget_create_plist(dataset));
+  if (!properties) return fail_library(EIO, "its properties");
+  const H5D_layout_t layout = H5Pget_layout(properties.get());
+  if (layout == H5D_CHUNKED) return checksum_of_chunks(dataset, properties.get(), file_bytes);
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(properties.get()) > 0) return uint64_t{0};
+  CODECFS_ASSIGN(const bool stored, is_stored(dataset, file_bytes));
+  if (!stored) return uint64_t{0};
+  return checksum_of_elements(dataset);
 }
 
 Result<> copy_elements(hid_t from, hid_t to, const ReferenceMap& references) {

@@ -18,7 +18,7 @@ namespace {
 /// Meets objects by hard links from the root on and, of committed types, by what has them.
 class InventoryWalk {
  public:
-  explicit InventoryWalk(hid_t file) : file_(file) {}
+  InventoryWalk(hid_t file, uint64_t file_bytes) : file_(file), file_bytes_(file_bytes) {}
 
   Result<Inventory> take() {
     const Handle root(H5Gopen2(file_, "/", H5P_DEFAULT));
@@ -76,7 +76,11 @@ class InventoryWalk {
     ++inventory_.datasets;
     CODECFS_TRY(meet_type(Handle(H5Dget_type(dataset.get()))));
     CODECFS_ASSIGN(const bool made_anew, data_needs_library(dataset.get()));
-    if (!made_anew) inventory_.bytes += H5Dget_storage_size(dataset.get());
+    if (!made_anew) {
+      inventory_.bytes += H5Dget_storage_size(dataset.get());
+      CODECFS_ASSIGN(const uint64_t checksum, checksum_of_storage(dataset.get(), file_bytes_));
+      inventory_.checksum += checksum;
+    }
     CODECFS_ASSIGN(const Handle properties, creation_properties_of(dataset.get()));
     if (H5Pget_layout(properties.get()) != H5D_CHUNKED) return {};
     CODECFS_ASSIGN(const uint64_t chunks, count_stored_chunks(dataset.get()));
@@ -85,6 +89,7 @@ class InventoryWalk {
   }
 
   hid_t file_;
+  uint64_t file_bytes_;
   Inventory inventory_;
   std::unordered_set<uint64_t> known_;
   std::deque<uint64_t> found_;
@@ -92,6 +97,6 @@ class InventoryWalk {
 
 }  // namespace
 
-Result<Inventory> take_inventory(hid_t file) { return InventoryWalk(file).take(); }
+Result<Inventory> take_inventory(hid_t file, uint64_t file_bytes) { return InventoryWalk(file, file_bytes).take(); }
 
 }  // namespace codecfs::hdf5

@@ -15,11 +15,12 @@ struct Inventory {
   uint64_t types = 0;  // committed ones
   uint64_t links = 0;
   uint64_t attributes = 0;
-  uint64_t chunks = 0;  // stored
-  uint64_t bytes = 0;   // stored by datasets whose bytes are copied as they are
+  uint64_t chunks = 0;    // stored
+  uint64_t bytes = 0;     // stored by datasets whose bytes are copied as they are
+  uint64_t checksum = 0;  // of these bytes, summed over datasets
   bool operator==(const Inventory&) const = default;
 };
-/// Walks the whole file. EIO.
-Result<Inventory> take_inventory(hid_t file);
+/// Walks and reads the whole file, which has `file_bytes`. EIO.
+Result<Inventory> take_inventory(hid_t file, uint64_t file_bytes);
 
 }  // namespace codecfs::hdf5

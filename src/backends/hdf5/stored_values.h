@@ -17,6 +17,9 @@ namespace codecfs::hdf5 {
 /// The value of one attribute to another of the same type and shape. EIO, EOPNOTSUPP (ReferenceMap::translate()).
 Result<> copy_attribute_value(hid_t from, hid_t to, const ReferenceMap& references);
 
+/// A checksum of all elements of a dataset, of a type that is plain bytes. EIO.
+Result<uint64_t> checksum_of_elements(hid_t dataset);
+
 /// Elements from one dataset to another of the same type and shape, in pieces of bounded size.
 class ElementCopy {
  public:
