@@ -10,6 +10,7 @@
 
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/object_walk.h"
 #include "backends/hdf5/type_map.h"
 #include "base/log.h"
 #include "base/utf8.h"
@@ -214,10 +215,9 @@ herr_t visit_attribute(hid_t holder, const char* name, const H5A_info_t*, void* 
 }
 
 H5_index_t attribute_order(hid_t holder) {
-  const H5I_type_t kind = H5Iget_type(holder);
-  const Handle plist(kind == H5I_DATASET ? H5Dget_create_plist(holder) : H5Gget_create_plist(holder));
+  const Result<Handle> properties = creation_properties_of(holder);
   unsigned flags = 0;
-  if (H5Pget_attr_creation_order(plist.get(), &flags) < 0) return H5_INDEX_NAME;
+  if (!properties || H5Pget_attr_creation_order(properties->get(), &flags) < 0) return H5_INDEX_NAME;
   return (flags & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends/hdf5/attribute_values.h"
 #include "backends/hdf5/chunk_index.h"
 #include "backends/hdf5/dataset_copy.h"
 #include "backends/hdf5/handle.h"

@@ -24,17 +24,6 @@ herr_t collect_link(hid_t group, const char* name, const RawLinkInfo* info, void
   }
 }
 
-herr_t collect_attribute(hid_t, const char* name, const H5A_info_t*, void* data) {
-  auto& names = *static_cast<Collected<std::string>*>(data);
-  try {
-    names.items.emplace_back(name);
-    return 0;
-  } catch (const std::exception&) {
-    names.no_memory = true;
-    return -1;
-  }
-}
-
 }  // namespace
 
 Result<std::vector<StoredLink>> stored_links(hid_t group) {
@@ -49,22 +38,6 @@ Result<std::vector<StoredLink>> stored_links(hid_t group) {
     return fail_library(EIO, "the links of a group cannot be listed");
   }
   return std::move(links.items);
-}
-
-Result<std::vector<std::string>> attribute_names(hid_t object) {
-  CODECFS_ASSIGN(const Handle properties, creation_properties_of(object));
-  unsigned flags = 0;
-  if (H5Pget_attr_creation_order(properties.get(), &flags) < 0)
-    return fail_library(EIO, "the properties of its attributes");
-  const bool ordered = (flags & H5P_CRT_ORDER_TRACKED) != 0;
-  Collected<std::string> names;
-  hsize_t position = 0;
-  if (H5Aiterate2(object, ordered ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, ordered ? H5_ITER_INC : H5_ITER_NATIVE,
-                  &position, collect_attribute, &names) < 0) {
-    if (names.no_memory) return fail(ENOMEM, "no memory for the list of attributes");
-    return fail_library(EIO, "its attributes cannot be listed");
-  }
-  return std::move(names.items);
 }
 
 Result<Handle> creation_properties_of(hid_t object) {

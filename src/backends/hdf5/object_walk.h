@@ -22,9 +22,6 @@ struct StoredLink {
 /// The links of a group in creation order where it is kept, else by name. EIO, ENOMEM.
 Result<std::vector<StoredLink>> stored_links(hid_t group);
 
-/// The names of an object's attributes in creation order where it is kept, else as they are stored. EIO, ENOMEM.
-Result<std::vector<std::string>> attribute_names(hid_t object);
-
 /// The properties that an object (group, dataset or committed type) was created with. EIO.
 Result<Handle> creation_properties_of(hid_t object);
 
