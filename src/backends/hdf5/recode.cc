@@ -109,8 +109,10 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   if (!second_) return fail_library(EINVAL, "{}: libhdf5 makes no such dataset", dataset_.name());
   ObjectInfo info;
   const Handle made(H5Dget_create_plist(second_.get()));
-  if (!made || !object_info(second_.get(), info) || H5Fflush(file_.file.get(), H5F_SCOPE_LOCAL) < 0)
+  if (!made || !object_info(second_.get(), info))
     return file_.change_failed(fail_library(EIO, "{}: its new storage", dataset_.name()));
+  if (Result<> flushed = file_.flush_in_library(); !flushed)
+    return file_.change_failed(std::unexpected(flushed.error()));
   second_address_ = info.address;
   CODECFS_ASSIGN(chain_, stored_chain(made.get()));
   if (same_chain(chain_, dataset_.facts().filters)) return false;
@@ -370,8 +372,8 @@ Result<> Recoding::exchange_storage() {
   // A link keeps the second one while it is closed. Headers of version 2 cannot say that they have none: one that went
   // out of libhdf5's cache and came back seems to have one, which must go first, so that libhdf5 sees it come.
   (void)H5Odecr_refcount(second_.get());
-  if (H5Oincr_refcount(second_.get()) < 0 || H5Fflush(file_.file.get(), H5F_SCOPE_LOCAL) < 0)
-    return fail_library(EIO, "{}: exchanging its storage", dataset_.name());
+  if (H5Oincr_refcount(second_.get()) < 0) return fail_library(EIO, "{}: exchanging its storage", dataset_.name());
+  CODECFS_TRY(file_.flush_in_library());
   CODECFS_ASSIGN(const Exchange planned, exchanged(false));
   const bool comments = !planned.headers;
   if (comments) CODECFS_TRY(make_room(first.get(), planned));
@@ -391,10 +393,9 @@ Result<> Recoding::exchange_storage() {
   CODECFS_TRY(verify(first.get(), second.get(), before));
   const bool commented = !comments || comment.empty() || H5Oset_comment(first.get(), comment.c_str()) >= 0;
   // Its last link gone, libhdf5 frees what was the old storage.
-  if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close() ||
-      H5Fflush(file_.file.get(), H5F_SCOPE_LOCAL) < 0)
+  if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close())
     return fail_library(EIO, "{}: removing its old storage", dataset_.name());
-  return {};
+  return file_.flush_in_library();
 }
 
 }  // namespace codecfs::hdf5

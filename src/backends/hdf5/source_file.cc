@@ -67,6 +67,12 @@ Handle SourceFile::open_in_library(unsigned flags) const {
   return Handle(H5Fopen(path.c_str(), flags, access.get()));
 }
 
+Result<> SourceFile::flush_in_library() {
+  bytes->hold();
+  if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) return fail_library(EIO, "{}: writing its metadata", path);
+  return bytes->release();
+}
+
 Result<> SourceFile::close_and_hold() {
   bytes->hold();
   if (!file) return {};

@@ -36,6 +36,8 @@ struct SourceFile {
   /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
   /// file's objects is void. Under the LibraryLock. EIO: it holds on to something; ENOSPC.
   Result<> close_in_library();
+  /// Makes libhdf5 write what it holds of the file into `bytes`, as it does when it closes the file. EIO, ENOSPC.
+  Result<> flush_in_library();
   /// Opens what was closed, for writing. Whoever keeps identifiers finds the epoch moved and asks for new ones. Under
   /// the LibraryLock. EIO: then nothing can be read or written any more.
   Result<> reopen_in_library();
