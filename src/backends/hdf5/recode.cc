@@ -228,12 +228,14 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   uncommitted_ += encoded.size();
   if (uncommitted_ < kCommitEvery) return {};
   uncommitted_ = 0;
+  CODECFS_TRY(file_.flush_in_library());
   return file_.commit();
 }
 
 // The exchange ------------------------------------------------------------------------------------------------------
 
 Result<> Recoding::exchange() {
+  CODECFS_TRY(file_.flush_in_library());
   CODECFS_TRY(file_.commit());
   CODECFS_TRY(file_.allow_change(kRoomForExchange));
   CODECFS_TRY(check_unchanged());

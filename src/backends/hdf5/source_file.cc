@@ -135,6 +135,7 @@ Result<> SourceFile::commit() {
   if (failure) return std::unexpected(*failure);
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
     return change_failed(fail_library(EIO, "{}: writing its metadata", path));
+  CODECFS_TRY(bytes->release());  // where that failed before
   CODECFS_TRY(bytes->commit());
   changed = false;
   if (bytes->log_bytes() > kLongLog) CODECFS_TRY(bytes->checkpoint());
