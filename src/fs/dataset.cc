@@ -127,4 +127,10 @@ void Dataset::forget(ObjectId object) {
   consolidated_.clear();
 }
 
+void Dataset::forget_all() {
+  ++changes_;
+  variables_.clear();
+  consolidated_.clear();
+}
+
 }  // namespace codecfs::fs

@@ -48,6 +48,8 @@ class Dataset {
 
   /// The object's metadata has changed.
   void forget(ObjectId object);
+  /// Any object's may have, as some of HDF5 belongs to several (the length of a dimension, a coordinate's name).
+  void forget_all();
   /// How often that was so: what was made of metadata is not to be kept where this has moved meanwhile.
   [[nodiscard]] uint64_t changes() const { return changes_; }
 

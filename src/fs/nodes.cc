@@ -103,6 +103,14 @@ Result<const Node*> Nodes::child(const Node& parent, const Entry& entry) {
               .slot = 0});
 }
 
+std::vector<Ino> Nodes::variables() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Ino> inodes;
+  for (const auto& [path, node] : by_path_)
+    if (node->kind == NodeKind::variable) inodes.push_back(node->ino());
+  return inodes;
+}
+
 Result<Nodes::Slots> Nodes::reserve(const Node& variable, uint64_t chunks) {
   const Slots slots{slots_.size(), (chunks >> kLocalBits) + 1};
   if (slots_.size() + slots.count > kMaxSlots)

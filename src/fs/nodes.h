@@ -95,6 +95,8 @@ class Nodes {
   Result<const Node*> child(const Node& parent, const Entry& entry);
   /// The node of the control directory, `.codecfs` in the root.
   const Node& control() const { return *control_; }
+  /// The inode numbers of the variables that were looked up.
+  [[nodiscard]] std::vector<Ino> variables() const;
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
 

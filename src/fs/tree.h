@@ -239,6 +239,8 @@ class Tree {
   Result<> move_entry(const Node& from, std::string_view name, const Node& to, std::string_view to_name);
   /// Everybody is to see the new metadata of an object.
   void metadata_changed(const Node& node, bool wait = true);
+  /// The same, and of all variables, where the change may be one of theirs too.
+  void layout_changed(const Node& node, bool wait = true);
 
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);

@@ -110,6 +110,17 @@ void Tree::metadata_changed(const Node& node, bool wait) {
   for (size_t i = 0; i < changed.size(); ++i) kernel_.content_changed(changed[i], wait && i + 1 == changed.size());
 }
 
+void Tree::layout_changed(const Node& node, bool wait) {
+  dataset_.forget_all();
+  xattrs_.clear();
+  for (const Ino directory : nodes_.variables()) {
+    const Ino first = directory - static_cast<Ino>(FileKind::itself);
+    for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
+      kernel_.content_changed(first + static_cast<Ino>(file), false);
+  }
+  metadata_changed(node, wait);
+}
+
 // --- directories and links
 
 Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
@@ -176,11 +187,12 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   }
   nodes_.remove(child);
   forget_state(child.ino());
-  dataset_.forget(child.object);
-  xattrs_.erase(child.ino());
   touch(parent, {}, now());
   write_back_.note_change();
-  metadata_changed(*node, false);
+  if (child.kind == NodeKind::variable)
+    layout_changed(*node, false);
+  else
+    metadata_changed(*node, false);
   return {};
 }
 
@@ -202,7 +214,7 @@ Result<> Tree::move_entry(const Node& from, std::string_view name, const Node& t
   // Dimension names may have changed with the place.
   if (const Result<Place> moved = nodes_.at(there.st_ino)) metadata_changed(*moved->node, false);
   metadata_changed(from, false);
-  metadata_changed(to, false);
+  layout_changed(to, false);
   return {};
 }
 
@@ -278,6 +290,7 @@ Result<> Tree::apply_zattrs(const Node& node, std::string_view text) {
   } else if (written->dimensions) {
     // Also where they are shown already: an HDF5 file may show a name that it does not tell.
     CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
+    layout_changed(node, false);
   }
   Result<> set;
   if (!written->attributes.empty() || !removed.empty())
@@ -333,7 +346,7 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
   CODECFS_TRY(dataset_.source().resize(node.object, shape));
   write_back_.note_change();
-  dataset_.forget(node.object);
+  dataset_.forget_all();
   CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));
   // Where only the first dimension has grown, each chunk keeps its number, and so its inode.
   const bool grown =
@@ -346,7 +359,7 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
     kernel_.attributes_changed(first, std::min(now.grid.count(), kMostNotices));
     kernel_.name_changed(node.parent, std::string(last_part(node.path)), true);
   }
-  metadata_changed(node);
+  layout_changed(node);
   return {};
 }
 

@@ -103,8 +103,9 @@ class Hdf5Source final : public Source {
       CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
       if (!needed) return {};
       CODECFS_TRY(recoding.copy(progress));
-      const Result<> exchanged = [&] {
+      const Result<> exchanged = [&]() -> Result<> {
         const LibraryLock lock;
+        CODECFS_TRY(tree_->open(id));  // it may have been removed meanwhile
         Result<> done = recoding.exchange();
         tree_->use(file_.file.get());
         dimensions_->use(file_.file.get());

@@ -133,9 +133,10 @@ std::unexpected<Error> SourceFile::change_failed(std::unexpected<Error> error) {
 Result<> SourceFile::commit() {
   if (!changed) return {};
   if (failure) return std::unexpected(*failure);
+  bytes->hold();  // libhdf5 does not survive a full disk here
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
     return change_failed(fail_library(EIO, "{}: writing its metadata", path));
-  CODECFS_TRY(bytes->release());  // where that failed before
+  CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->commit());
   changed = false;
   if (bytes->log_bytes() > kLongLog) CODECFS_TRY(bytes->checkpoint());
