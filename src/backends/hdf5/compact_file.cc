@@ -195,7 +195,7 @@ class OpenedSource {
     if (!access || H5Pset_driver(access.get(), file_driver(), nullptr) < 0) return fail_library(EIO, "the file driver");
     const OpenScope scope(*source.bytes_);
     source.file_ = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
-    if (!source.file_) return fail_library(EIO, "{} cannot be opened as HDF5", path);
+    if (!source.file_) return fail_library(EIO, "it cannot be opened as HDF5");
     return source;
   }
 
