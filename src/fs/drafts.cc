@@ -39,8 +39,8 @@ Result<> Draft::resize(uint64_t size) {
 
 std::optional<Draft::Change> Draft::take_change() {
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(changed_, false)) return std::nullopt;
   shown_ = false;
+  if (!std::exchange(changed_, false)) return std::nullopt;
   Change change{text_, {}};
   if (written_ && *written_ < text_.size()) change.without_rest = text_.substr(0, *written_);
   return change;

@@ -37,7 +37,7 @@ class Draft {
     /// makes no sense. Writers that know the text to be their own do not cut it first (netCDF-C).
     std::optional<std::string> without_rest;
   };
-  /// The text, where it was written since this was last asked.
+  /// The text, where it was written since this was last asked. The file is shown as the source has it from then on.
   std::optional<Change> take_change();
 
  private:

@@ -118,10 +118,12 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
 
 Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
   if (file.draft) {
+    const bool shown = file.draft->shown_size().has_value();
     const std::optional<Draft::Change> change = file.draft->take_change();
-    if (!change) return {};
+    if (!shown) return {};
     const Ino ino = file.draft->ino();
-    Result<> applied = apply(ino, change->text, cancelled);
+    Result<> applied;
+    if (change) applied = apply(ino, change->text, cancelled);
     if (!applied && applied.error().code == EINVAL && change->without_rest)
       applied = apply(ino, *change->without_rest, cancelled);
     // What was written is now shown as the source has it, or not at all.

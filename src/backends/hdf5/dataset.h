@@ -70,6 +70,8 @@ class Dataset {
   Result<FileForm> file_form() const;
   /// A chunk in that form, edge chunks padded. ENOENT where it is not stored.
   Result<Buffer> read_file_form(uint64_t number, const FileForm& form) const;
+  /// The bytes of a chunk as they are stored, with their filter mask.
+  Result<filters::EncodedChunk> read_as_stored(uint64_t number, const FileForm& form) const;
   /// Whether the chunk reaches over the edge of the array.
   [[nodiscard]] bool is_partial_chunk(uint64_t number) const { return !region_of(number).whole(facts_.grid); }
   /// Of unchunked data: whether its space has been allocated.

@@ -380,6 +380,12 @@ Result<Dataset::FileForm> Dataset::file_form() const {
   return form;
 }
 
+Result<filters::EncodedChunk> Dataset::read_as_stored(uint64_t number, const FileForm& form) const {
+  StoredChunk chunk;
+  CODECFS_ASSIGN(Buffer stored, read_encoded(region_of(number), *form.shape.bytes, chunk));
+  return filters::EncodedChunk{std::move(stored), chunk.filter_mask};
+}
+
 Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) const {
   const Region region = region_of(number);
   if (!form.pipeline) return read_by_library(region, form.type.get(), form.fill);

@@ -429,6 +429,8 @@ Result<std::vector<DimensionWriter::Growth>> DimensionWriter::growth(hid_t datas
       if (!scale || scale->extent.length == shape[d]) continue;
       if (!scale->extent.unlimited)
         return fail(EINVAL, "dimension {} has a scale of the fixed length {}", d, scale->extent.length);
+      // A coordinate variable is a variable of its own, which Zarr's writers resize themselves; netCDF takes the longest.
+      if (!scale->alone) continue;
       const auto known = std::ranges::find(longer, address, &Growth::address);
       if (known != longer.end()) {
         known->length = std::max(known->length, shape[d]);

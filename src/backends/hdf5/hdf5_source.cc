@@ -98,21 +98,17 @@ class Hdf5Source final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return guarded([&]() -> Result<> {
       const std::lock_guard one(recoding_mutex_);
-      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
-      Recoding recoding(file_, *dataset);
-      CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
-      if (!needed) return {};
-      CODECFS_TRY(recoding.copy(progress));
-      const Result<> exchanged = [&]() -> Result<> {
-        const LibraryLock lock;
-        CODECFS_TRY(tree_->open(id));  // it may have been removed meanwhile
-        Result<> done = recoding.exchange();
-        tree_->use(file_.file.get());
-        dimensions_->use(file_.file.get());
-        return done;
-      }();
-      forget(id);
-      return exchanged;
+      bool leaves_hole = false;
+      {
+        CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
+        Recoding recoding(file_, *dataset);
+        CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
+        if (!needed) return {};
+        CODECFS_TRY(recoding.copy(progress));
+        CODECFS_TRY(exchange(id, recoding, leaves_hole));
+      }
+      if (leaves_hole) pack(id, progress);
+      return {};
     });
   }
 
@@ -364,6 +360,35 @@ class Hdf5Source final : public Source {
   void close_datasets() {
     recent_.clear();
     by_id_.clear();
+  }
+
+  Result<> exchange(ObjectId id, Recoding& recoding, bool& leaves_hole) {
+    Result<> done;
+    {
+      const LibraryLock lock;
+      CODECFS_TRY(tree_->open(id));  // it may have been removed meanwhile
+      done = recoding.exchange();
+      leaves_hole = done && recoding.fits_into_hole();
+      tree_->use(file_.file.get());
+      dimensions_->use(file_.file.get());
+    }
+    forget(id);
+    return done;
+  }
+
+  // The chain is the new one already: what fails here costs space alone.
+  void pack(ObjectId id, const Progress& wanted) {
+    const Result<> packed = [&]() -> Result<> {
+      CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
+      Progress progress;
+      progress.cancelled = wanted.cancelled;
+      Recoding packing(file_, *dataset);
+      CODECFS_TRY(packing.prepare_packing());
+      CODECFS_TRY(packing.copy(progress));
+      bool leaves_hole = false;
+      return exchange(id, packing, leaves_hole);
+    }();
+    if (!packed) log::info("{}: the space of the old chunks stays unused: {}", file_.path, packed.error().reason);
   }
 
   // Once more with a dataset that is opened anew, where it became another one meanwhile.

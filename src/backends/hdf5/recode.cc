@@ -74,7 +74,23 @@ Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
     CODECFS_TRY(file_.begin_writing());
   }
   const LibraryRead library;
+  size_before_ = file_.bytes->size();
   return prepare_second(*complete);
+}
+
+Result<> Recoding::prepare_packing() {
+  packs_ = true;
+  CODECFS_ASSIGN(form_, dataset_.file_form());
+  const LibraryRead library;
+  CODECFS_TRY(prepare_second(dataset_.facts().filters));
+  return {};
+}
+
+bool Recoding::fits_into_hole() const {
+  if (file_.bytes->size() <= size_before_) return false;
+  const Handle first(open_object(file_.file.get(), address_));
+  const hssize_t free = H5Fget_freespace(file_.file.get());
+  return first && free > 0 && H5Dget_storage_size(first.get()) <= static_cast<uint64_t>(free);
 }
 
 // The properties of the first dataset, but what is stored and how.
@@ -115,7 +131,7 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
     return file_.change_failed(std::unexpected(flushed.error()));
   second_address_ = info.address;
   CODECFS_ASSIGN(chain_, stored_chain(made.get()));
-  if (same_chain(chain_, dataset_.facts().filters)) return false;
+  if (same_chain(chain_, dataset_.facts().filters) != packs_) return false;
   auto pipeline = filters::Pipeline::make(chain_, form_.shape);
   if (!pipeline) return fail(EINVAL, "{}: {}", dataset_.name(), pipeline.error().reason);
   pipeline_ = *std::move(pipeline);
@@ -204,10 +220,15 @@ Result<> Recoding::copy(Progress& progress) {
 }
 
 Result<> Recoding::copy_chunk(uint64_t number) {
+  const bool partial = raw_partial_chunks_ && dataset_.is_partial_chunk(number);
+  if (packs_) {
+    CODECFS_ASSIGN(const filters::EncodedChunk stored, dataset_.read_as_stored(number, form_));
+    return store(number, stored.bytes.bytes(), partial ? 0 : stored.filter_mask);
+  }
   CODECFS_ASSIGN(const Buffer decoded, dataset_.read_file_form(number, form_));
   if (pipeline_->empty()) return store(number, decoded.bytes(), 0);
   // As the dataset has it, chunks over the edge stay without filters.
-  if (raw_partial_chunks_ && dataset_.is_partial_chunk(number)) return store(number, decoded.bytes(), 0);
+  if (partial) return store(number, decoded.bytes(), 0);
   auto encoded = pipeline_->encode(decoded.bytes());
   if (!encoded)
     return fail(encoded.error().code, "{}: chunk {}: {}", dataset_.name(), dataset_.facts().grid.name_of(number),

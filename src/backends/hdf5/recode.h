@@ -12,6 +12,11 @@
 //   recoding.copy(progress);
 //   recoding.exchange();         // afterwards file.file is another identifier
 //
+// The new chunks lie behind the old ones, which leave a hole. Where they fit into it they are moved there by another
+// Recoding, as they are, so that a file whose data became smaller does not grow:
+//
+//   if (recoding.fits_into_hole()) { Recoding packing(file, dataset); packing.prepare_packing(); packing.copy(...); ... }
+//
 // One at a time for a file. Until exchange() has returned nobody sees anything of it; when a Recoding is destroyed
 // before that, what it made is gone.
 
@@ -40,6 +45,10 @@ class Recoding {
   /// Checks everything that can be known before the first chunk is read, takes the right to write, and makes the second
   /// dataset. False where there is nothing to do. Errors as of Source::set_filters().
   Result<bool> prepare(std::span<const FilterStage> chain);
+  /// The same for chunks that are to lie elsewhere and stay what they are.
+  Result<> prepare_packing();
+  /// After exchange(), under the same LibraryLock: whether the file has grown, and would not have.
+  [[nodiscard]] bool fits_into_hole() const;
   /// Stores all chunks in the second dataset, on all cores. Commits now and then: without a name, it is no change.
   Result<> copy(Progress& progress);
   /// Under the LibraryLock. Durable when it returns; after an error the file is as before.
@@ -89,6 +98,8 @@ class Recoding {
   std::vector<FilterStage> chain_;  // of second_, as libhdf5 tells it
   std::optional<filters::Pipeline> pipeline_;
   bool raw_partial_chunks_ = false;  // stored without filters
+  bool packs_ = false;               // chunks stay as they are
+  uint64_t size_before_ = 0;         // of the file, bytes
   uint64_t uncommitted_ = 0;         // bytes; guarded by the LibraryLock
 };
 
