@@ -39,18 +39,25 @@ Result<> Draft::resize(uint64_t size) {
 
 std::optional<Draft::Change> Draft::take_change() {
   const std::lock_guard lock(mutex_);
-  shown_ = false;
-  if (!std::exchange(changed_, false)) return std::nullopt;
+  const bool changed = std::exchange(changed_, false);
+  if (!changed && is_new_) return std::nullopt;
+  shown_ = is_new_ = false;
+  if (!changed) return std::nullopt;
   Change change{text_, {}};
   if (written_ && *written_ < text_.size()) change.without_rest = text_.substr(0, *written_);
   return change;
 }
 
-std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool shown) {
+void Draft::end() {
+  const std::lock_guard lock(mutex_);
+  if (!changed_) shown_ = is_new_ = false;
+}
+
+std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool is_new) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<Draft>& known = drafts_[ino];
   std::shared_ptr<Draft> draft = known.lock();
-  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text, shown);
+  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text, is_new);
   return draft;
 }
 

@@ -19,8 +19,8 @@ class Draft {
  public:
   static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
-  /// `shown`: whether the file is to be seen as this draft before anything is written (a new or a cut one).
-  Draft(Ino ino, std::string text, bool shown) : ino_(ino), text_(std::move(text)), shown_(shown) {}
+  /// `is_new`: the source has no such file, so that it is seen as this draft before anything is written.
+  Draft(Ino ino, std::string text, bool is_new) : ino_(ino), text_(std::move(text)), is_new_(is_new), shown_(is_new) {}
 
   /// Of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
@@ -37,8 +37,11 @@ class Draft {
     /// makes no sense. Writers that know the text to be their own do not cut it first (netCDF-C).
     std::optional<std::string> without_rest;
   };
-  /// The text, where it was written since this was last asked. The file is shown as the source has it from then on.
+  /// The text, where it was written since this was last asked. From then on the file is shown as the source has it, but
+  /// for a new one of which nothing was written yet.
   std::optional<Change> take_change();
+  /// It is closed: a new file of which nothing was written is gone.
+  void end();
 
  private:
   const Ino ino_;
@@ -46,13 +49,14 @@ class Draft {
   std::string text_;
   bool changed_ = false;
   std::optional<uint64_t> written_ = 0;  // bytes from the beginning, written one after the other; none: in another way
+  bool is_new_ = false;
   bool shown_ = false;
 };
 
 class Drafts {
  public:
   /// The draft of a file, which begins with `text` where nobody has it open.
-  std::shared_ptr<Draft> open(Ino ino, const std::string& text, bool shown);
+  std::shared_ptr<Draft> open(Ino ino, const std::string& text, bool is_new);
   /// Null where nobody writes the file.
   std::shared_ptr<Draft> find(Ino ino);
 

@@ -279,7 +279,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     if (for_writing) {
       const Result<Text> text = truncate ? Result<Text>(nullptr) : text_of(node, place.file);
-      file->draft = drafts_.open(ino, text && *text ? **text : "", truncate);
+      file->draft = drafts_.open(ino, text && *text ? **text : "", false);
       if (truncate) CODECFS_TRY(file->draft->resize(0));
       return file;
     }

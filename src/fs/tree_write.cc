@@ -143,6 +143,9 @@ bool Tree::close(const OpenFile& file) {
   if (file.draft) {
     if (const Result<> applied = flush(file); !applied)
       log::error("told to nobody, as the file was closed before: {}", applied.error().reason);
+    file.draft->end();
+    if (const Result<Place> place = nodes_.at(file.draft->ino()); place && !attributes(file.draft->ino()))
+      kernel_.name_changed(place->node->ino(), std::string(name_of(place->file)), false);
     return true;
   }
   if (!file.writer) return false;
