@@ -2,16 +2,18 @@
 
     kill_test.py CODECFS [NUMBER_OF_KILLS [hdf5|zarr [SEED]]]
 
-A round: mount; two processes write chunk files, sync some of them, and note what they did outside of the mount; the
+A round: mount; two processes write chunk files, sync some of them, and note what they did outside of the mount; a third
+gives variables other filter chains all the while (setfattr -n user._Filter), which is durable when it returns; the
 daemon gets SIGKILL after 0 to 300 ms, in some rounds in the middle of an unmount instead. Then the changes are
 recovered (this is killed too, now and then), and every chunk is compared: it holds exactly one of the contents that
-were ever written to it, and none that is older than the one of its last fsync that returned. h5py (zarr-python) reads the
-whole source. The next round goes on with the same source; after some rounds it is a new one, of another HDF5 format.
+were ever written to it, and none that is older than the one of its last fsync that returned; and every variable has one of
+the chains that it was given since the last that was acknowledged. h5py (zarr-python) reads the whole source. The next round goes on with the same source; after some rounds it is a new one, of another HDF5 format.
 
 Content: element 0 of a chunk is the number of the write, and all others follow from it and from the chunk's place, so a
 torn or misplaced chunk is recognised. Some compress well and some do not: chunks grow, shrink and move.
 """
 import collections
+import json
 import os
 import pathlib
 import random
@@ -42,6 +44,21 @@ VARIABLES = {
     "large": ((256, 1024), (128, 512), {}, True),
     "whole": ((50, 50), None, {}, True),
 }
+
+
+# What h5py and zarr-python read without plugins: spec, and the ids that are stored.
+CHAINS = {"hdf5": {"none": (), "1,1": (1,), "2|1,3": (2, 1), "3|2|1,2": (3, 2, 1)},
+          "zarr": {"none": (), "1,1": ("zlib",), "2|1,3": ("shuffle", "zlib"), "307,1": ("bz2",)}}
+
+
+def chains_of(path, kind):
+    """Of each variable: the ids that are stored."""
+    if kind == "hdf5":
+        with h5py.File(path, "r") as f:
+            plists = {name: f[name].id.get_create_plist() for name in VARIABLES}
+            return {name: tuple(plist.get_filter(i)[0] for i in range(plist.get_nfilters())) for name, plist in plists.items()}
+    told = {name: json.loads((path / name / ".zarray").read_text()) for name in VARIABLES}
+    return {name: tuple(codec["id"] for codec in [*(z["filters"] or []), z["compressor"]] if codec) for name, z in told.items()}
 
 
 def cells(name):
@@ -179,11 +196,31 @@ def write_until_killed(mountpoint, names, log, rng, number):
             break
 
 
-def start_writer(*arguments):
+def recode_until_killed(mountpoint, kind, log, rng):
+    """In a process of its own. Notes: "c" before a change of a chain, "C" after it."""
+    ended = False
+
+    def end(*_):
+        nonlocal ended
+        ended = True
+
+    signal.signal(signal.SIGTERM, end)
+    while not ended:
+        name, spec = rng.choice(list(VARIABLES)), rng.choice(list(CHAINS[kind]))
+        os.write(log, f"c {name} {spec}\n".encode())
+        try:
+            os.setxattr(pathlib.Path(mountpoint) / name, "user._Filter", spec.encode())
+        except OSError as error:
+            os.write(log, f"e {error.errno} {error}\n".encode())
+            break
+        os.write(log, f"C {name} {spec}\n".encode())
+
+
+def start(work, *arguments):
     pid = os.fork()
     if pid == 0:
         try:
-            write_until_killed(*arguments)
+            work(*arguments)
         except BaseException as error:  # noqa: B902: nothing may return into the parent's code
             os.write(2, f"kill_test: the writer failed: {error!r}\n".encode())
             os._exit(1)
@@ -250,6 +287,7 @@ class Test:
         self.source = folder / ("data.h5" if self.kind == "hdf5" else "data.zarr")
         make_source(self.source, self.kind, round_number // ROUNDS_OF_A_SOURCE)
         # What each chunk may hold now: as many numbers as there is doubt.
+        self.chains = {name: [chain] for name, chain in chains_of(self.source, self.kind).items()}
         self.known = {(name, cell): [START if VARIABLES[name][3] else FILL]
                       for name in VARIABLES for cell in cells(name)}
 
@@ -264,8 +302,9 @@ class Test:
         fd = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         names = list(VARIABLES)
         # No number is used twice, so that it tells which write it was.
-        writers = [start_writer(str(self.mountpoint), names[i::2], fd, random.Random(self.rng.random()),
+        writers = [start(write_until_killed, str(self.mountpoint), names[i::2], fd, random.Random(self.rng.random()),
                                 self.number + i * WRITES_OF_A_WRITER) for i in range(2)]
+        writers.append(start(recode_until_killed, str(self.mountpoint), self.kind, fd, random.Random(self.rng.random())))
         self.number += 2 * WRITES_OF_A_WRITER
         ended_well = False
         time.sleep(self.rng.uniform(0, 0.3))
@@ -293,15 +332,23 @@ class Test:
     @staticmethod
     def reap(writers):
         for pid in writers:
-            if os.waitpid(pid, 0)[1] != 0:
+            if os.waitpid(pid, 0)[1] not in (0, signal.SIGTERM):  # which may come before it is waited for
                 raise Fault("a writer failed")
 
     def take_notes(self, notes, ended_well):
         is_done = {}
         for line in notes.read_text().splitlines():
             what, *words = line.split(" ", 4)
+            if what in "cC":
+                chain = CHAINS[self.kind][words[1]]
+                if what == "c":
+                    self.chains[words[0]].append(chain)
+                else:
+                    self.chains[words[0]] = [chain]
+                    self.counts["chains changed"] += 1
+                continue
             if what == "e":
-                if words[0] not in ("107", "103"):  # ENOTCONN, ECONNABORTED
+                if words[0] not in ("107", "103", "4"):  # ENOTCONN, ECONNABORTED; EINTR: a change that SIGTERM cancelled
                     raise Fault(f"a write failed: {line}")
                 continue
             name, i, j, number = words[0], int(words[1]), int(words[2]), int(words[3])
@@ -351,6 +398,11 @@ class Test:
         if self.kind == "hdf5" and log.exists():
             raise Fault("the log is still there")
         self.compare(read_source(self.source, self.kind), f"the source after kill {round_number}")
+        for name, chain in chains_of(self.source, self.kind).items():
+            if chain not in self.chains[name]:
+                raise Fault(f"after kill {round_number}: {name} has the chain {chain}, and not one of {self.chains[name]}")
+            self.counts["changes of a chain that did not come to be"] += chain != self.chains[name][-1]
+            self.chains[name] = [chain]
 
     def compare(self, arrays, where):
         for (name, cell), known in self.known.items():
@@ -383,7 +435,8 @@ def main():
         for round_number in range(kills):
             test.round(round_number)
         counts = test.counts
-        if kills >= 10 and min(counts["fsyncs"] / kills, counts["chunks with an older content than the last"]) < 1:
+        if kills >= 10 and min(counts["fsyncs"] / kills, counts["chains changed"] / kills,
+                               counts["chunks with an older content than the last"]) < 1:
             raise Fault("too little was written, or nothing was ever lost: this proves nothing")
     except BaseException as error:
         detach(test.mountpoint)

@@ -25,6 +25,7 @@ namespace {
 constexpr uint64_t kCommitEvery = uint64_t{64} << 20;     // bytes of chunks
 constexpr uint64_t kMemory = uint64_t{1} << 30;           // bytes for the chunks that are worked on
 constexpr uint64_t kRoomForExchange = uint64_t{4} << 20;  // bytes of metadata
+constexpr uint64_t kWorthPacking = uint64_t{64} << 10;    // bytes that the file has grown
 constexpr size_t kNumbersAtOnce = 1024;
 constexpr size_t kLongestComment = 60000;  // a message has at most 64 KiB
 
@@ -87,7 +88,8 @@ Result<> Recoding::prepare_packing() {
 }
 
 bool Recoding::fits_into_hole() const {
-  if (file_.bytes->size() <= size_before_) return false;
+  // Each exchange costs some hundred bytes of metadata, as libhdf5 forgets holes when it closes the file.
+  if (file_.bytes->size() <= size_before_ + kWorthPacking) return false;
   const Handle first(open_object(file_.file.get(), address_));
   const hssize_t free = H5Fget_freespace(file_.file.get());
   return first && free > 0 && H5Dget_storage_size(first.get()) <= static_cast<uint64_t>(free);
