@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import pytest
 from conftest import CODECFS, DATA, is_mounted, unmount, xattr
 
@@ -165,7 +166,6 @@ def mount_helper():
 
 def test_umount_8_waits(mount_helper, tmp_path, directory):
     """umount(8) calls umount.fuse.codecfs, and returns when what was written is in the file."""
-    import h5py
     helper = pathlib.Path("/sbin/umount.fuse.codecfs")
     if os.path.lexists(helper):
         helper.unlink()
@@ -208,6 +208,21 @@ def test_mount_8_and_fstab(mount_helper, tmp_path, directory):
         chains = [xattr(path.parent, "_FilterOut") for path in directory.glob("*/.zarray")]
         assert chains and set(chains) == {"307,9"}
         assert run("umount", str(directory)).returncode == 0
+
+    # A rule of an fstab line acts on what is written.
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f.create_dataset("v", shape=(4, 8), dtype="u1", chunks=(1, 8))
+    for rule, chain in ((r"filter=*\,shuffle|1\,3", "2,1|1,3"), ('filter="v,none"', ""), (r"filter=/v\,1\,9", "1,9")):
+        table.write_text(f"{path} {directory} codecfs {rule},noauto 0 0\n")
+        result = run("mount", "-T", str(table), str(directory))
+        assert result.returncode == 0, result.stderr
+        (directory / "v/1.0").write_bytes(b"codecfs!")
+        assert xattr(directory / "v", "_Filter") == chain
+        assert run("umount", str(directory)).returncode == 0
+        deadline = time.monotonic() + 10
+        while list(tmp_path.glob(".a.h5*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     result = run("mount", "-t", "codecfs", "/nonexistent.nc", str(directory))
     assert result.returncode == 32 and "/nonexistent.nc" in result.stderr
