@@ -14,6 +14,8 @@ namespace {
 
 // What a change of one chunk may write besides: nodes of its index, the free space that it leaves.
 constexpr uint64_t kRoomForMetadata = uint64_t{1} << 20;  // bytes
+// And how much of that is new in the file.
+constexpr uint64_t kGrowthByMetadata = uint64_t{64} << 10;  // bytes
 // A longer log is brought into the source with the next commit.
 constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
 
@@ -116,9 +118,9 @@ Result<> SourceFile::begin_writing() {
   return bytes->begin_writing();
 }
 
-Result<> SourceFile::allow_change(uint64_t size) {
+Result<> SourceFile::allow_change(uint64_t size, uint64_t times) {
   CODECFS_TRY(begin_writing());
-  CODECFS_TRY(bytes->reserve(size + kRoomForMetadata));
+  CODECFS_TRY(bytes->reserve(times * size + kRoomForMetadata, size + kGrowthByMetadata));
   changed = true;
   return {};
 }

@@ -316,10 +316,10 @@ Result<> LoggedFile::release() {
   return {};
 }
 
-Result<> LoggedFile::reserve(uint64_t bytes) {
+Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   if (!log_) return {};
   CODECFS_TRY(log_->reserve(bytes));
-  const uint64_t end = size() + bytes;
+  const uint64_t end = size() + more;
   if (end <= room_until_) return {};
   struct stat now;
   struct statvfs room;

@@ -84,9 +84,9 @@ class LoggedFile {
   /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
-  /// Sees to it that `bytes` more can be written (after begin_writing()), into the log now and into the source at the next
-  /// checkpoint, as far as nobody else takes the room: ENOSPC now and not in the middle of a change.
-  Result<> reserve(uint64_t bytes);
+  /// Sees to it that `bytes` more can be written into the log (after begin_writing()), and that the source has room to
+  /// grow by `growth` at the next checkpoint, as far as nobody else takes it: ENOSPC now and not in the middle of a change.
+  Result<> reserve(uint64_t bytes, uint64_t growth);
   /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
   /// EINVAL: something was written, but begin_writing() was not called.
   Result<> commit();
