@@ -92,7 +92,7 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   view->zarray = make_text(file_text(zarray_json(*facts)));
   view->zattrs = make_text(file_text(zattrs_json(*facts)));
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
-    view->filter = make_text(*spec + "\n");
+    view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
   view->facts = std::move(facts);
   variables_.put(id, view);

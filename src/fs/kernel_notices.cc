@@ -7,12 +7,12 @@ namespace codecfs::fs {
 
 void KernelNotices::start(fuse_session* session) {
   session_ = session;
-  for (Lane* lane : {&inodes_, &names_})
+  for (Lane* lane : {&inodes_, &names_, &awaited_names_})
     lane->thread = std::jthread([this, lane](const std::stop_token& stop) { run(*lane, stop); });
 }
 
 void KernelNotices::stop() {
-  for (Lane* lane : {&inodes_, &names_}) {
+  for (Lane* lane : {&inodes_, &names_, &awaited_names_}) {
     if (!lane->thread.joinable()) continue;
     lane->thread.request_stop();
     lane->thread.join();
@@ -34,7 +34,7 @@ void KernelNotices::attributes_changed(Ino first, uint64_t count) {
 }
 
 void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
-  add(names_, {parent, std::move(name), 0}, wait);
+  add(wait ? awaited_names_ : names_, {parent, std::move(name), 0}, wait);
 }
 
 /// ENOENT where the kernel does not know it; nothing to do then.

@@ -53,6 +53,7 @@ class KernelNotices {
   fuse_session* session_ = nullptr;
   Lane inodes_;
   Lane names_;
+  Lane awaited_names_;  // not behind those that wait for a directory
 };
 
 }  // namespace codecfs::fs

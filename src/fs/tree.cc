@@ -14,6 +14,9 @@ namespace codecfs::fs {
 namespace {
 
 constexpr size_t kMaxErrors = 4096;  // inodes whose latest reason is remembered
+// For so long after something was made in it a new directory shows only what was written to it. cp needs no longer from
+// one file to the next.
+constexpr std::chrono::seconds kFresh{10};
 
 /// No reason: a name that is not there is an answer, not a failure.
 std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); }
@@ -54,8 +57,12 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
       cache_(options.cache_bytes, stats_),
       rules_(options.rules),
       read_only_(options.read_only || !dataset_.source().writable()),
-      write_back_(dataset_, cache_, stats_, options.write_back,
-                  [this](const ChunkPlace& chunk) { return base_of(chunk); }) {}
+      write_back_(
+          dataset_, cache_, stats_, options.write_back, [this](const ChunkPlace& chunk) { return base_of(chunk); },
+          [this](const ChunkPlace& chunk) -> Result<> {
+            CODECFS_TRY(nodes_.at(chunk.key));
+            return {};
+          }) {}
 
 Result<Place> Tree::place_of(Ino ino) const {
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
@@ -67,7 +74,26 @@ Result<Place> Tree::place_of(Ino ino) const {
 Tree::DirectoryState Tree::state_of(Ino directory) const {
   const std::lock_guard lock(states_mutex_);
   const auto found = states_.find(directory);
-  return found == states_.end() ? DirectoryState() : found->second;
+  if (found == states_.end()) return {};
+  DirectoryState state = found->second;
+  if (state.fresh && std::chrono::steady_clock::now() - state.latest > kFresh) {
+    state.fresh = false;
+    state.hidden.clear();
+  }
+  return state;
+}
+
+void Tree::note_made(Ino directory) {
+  const std::lock_guard lock(states_mutex_);
+  if (const auto found = states_.find(directory); found != states_.end())
+    found->second.latest = std::chrono::steady_clock::now();
+}
+
+void Tree::show(const Node& node, std::initializer_list<FileKind> files) {
+  const std::lock_guard lock(states_mutex_);
+  const auto found = states_.find(node.ino());
+  if (found == states_.end() || !found->second.fresh) return;
+  for (const FileKind file : files) found->second.hidden.erase(file);
 }
 
 void Tree::forget_state(Ino directory) {
@@ -86,6 +112,10 @@ void Tree::note_error(Ino ino, const Error& error) {
   if (error.reason.empty()) return;
   ++stats_.errors;
   log::error("{}", error.reason);
+  remember_error(ino, error);
+}
+
+void Tree::remember_error(Ino ino, const Error& error) {
   const std::lock_guard lock(errors_mutex_);
   if (errors_.size() >= kMaxErrors && !errors_.contains(ino)) errors_.erase(errors_.begin());
   errors_[ino] = error.reason;

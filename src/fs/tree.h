@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -167,11 +168,13 @@ class Tree {
  private:
   /// What a directory has in this mount beside what its source tells.
   struct DirectoryState {
-    bool fresh = false;                 // made in this mount, and not listed yet: nothing is shown that was not written
-    std::set<FileKind> hidden;          // metadata files that are not shown: not written yet, or removed
-    bool rule_applied = false;          // the mount's filter rules have had their say
-    std::optional<std::string> filter;  // of a group: the spec of new variables, as it was given
-    std::vector<FilterStage> chain;     // the same
+    // Made in this mount a moment ago, and not listed yet: nothing is shown that was not written.
+    bool fresh = false;
+    std::chrono::steady_clock::time_point latest;  // of what was made in a fresh one
+    std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
+    bool rule_applied = false;                     // the mount's filter rules have had their say
+    std::optional<std::string> filter;             // of a group: the spec of new variables, as it was given
+    std::vector<FilterStage> chain;                // the same
     std::optional<std::vector<std::string>> dimensions;  // of a group: names that came before the .zarray
   };
   [[nodiscard]] DirectoryState state_of(Ino directory) const;
@@ -181,6 +184,9 @@ class Tree {
     change(states_[directory]);
   }
   void forget_state(Ino directory);
+  /// Something was made in it, or a metadata file was given a meaning in another way than by writing it.
+  void note_made(Ino directory);
+  void show(const Node& node, std::initializer_list<FileKind> files);
   /// Whether a chunk was removed after the variable's .zarray.
   [[nodiscard]] bool is_unlinked(Ino directory, uint64_t number) const;
   /// A variable whose .zarray was removed.
@@ -221,15 +227,18 @@ class Tree {
 
   // tree_change.cc:
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
-  Result<> apply_zattrs(const Node& node, std::string_view text);
-  Result<> apply_zarray(const Node& node, std::string_view text, const Cancelled& cancelled);
-  Result<> make_variable(const Node& group, Variable variable);
+  Result<> apply_zattrs(Ino directory, std::string_view text);
+  Result<> apply_zarray(Ino directory, std::string_view text);
+  Result<> make_variable(Ino directory, Variable variable);
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
   Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);
   void adopt_spooled(const Node& variable);
   Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
+  /// A file _Filter or _Codecs that came with a copy, where a rule of the mount has decided.
+  [[nodiscard]] bool is_overruled(const Node& node);
+  void remember_error(Ino ino, const Error& error);
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled);

@@ -137,6 +137,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   change_state(group->ino(), [&](DirectoryState& state) {
     state = {};
     state.fresh = true;
+    state.latest = std::chrono::steady_clock::now();
     for (const NamedFile& file : files_of(NodeKind::group)) state.hidden.insert(file.kind);
   });
   touch(parent, {}, now());
@@ -179,6 +180,8 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   if (!scratch_.list(child.ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
     CODECFS_TRY(may_remove_variable(child));
+    // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
+    (void)write_back_.pause(child.object);
     const WriteBack::Pause pause = write_back_.pause_without_storing(child.object);
     CODECFS_TRY(dataset_.source().remove(node->object, name));
     write_back_.forget(child.object);
@@ -202,9 +205,17 @@ Result<> Tree::move_entry(const Node& from, std::string_view name, const Node& t
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
   if (metadata_named(to, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
-  if (lookup(to.ino(), to_name)) return fail(EEXIST, "{}/{}: exists; remove it first", to.path, to_name);
   CODECFS_ASSIGN(const struct stat there, lookup(from.ino(), name));
   CODECFS_ASSIGN(const Place place, nodes_.at(there.st_ino));
+  if (const Result<struct stat> other = lookup(to.ino(), to_name)) {
+    // A link takes the place of a link (ln -sf).
+    if (!S_ISLNK(other->st_mode) || !S_ISLNK(there.st_mode))
+      return fail(EEXIST, "{}/{}: exists; remove it first", to.path, to_name);
+    if (other->st_ino == there.st_ino) return {};
+    CODECFS_ASSIGN(const Place link, nodes_.at(other->st_ino));
+    CODECFS_TRY(dataset_.source().remove(to.object, to_name));
+    nodes_.remove(*link.node);
+  }
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
   CODECFS_TRY(dataset_.source().rename(from.object, name, to.object, to_name));
   nodes_.move(*place.node, to, to_name);
@@ -243,18 +254,30 @@ Result<> Tree::apply(Ino ino, std::string_view text, const Cancelled& cancelled)
   switch (place.file) {
     case FileKind::zgroup: applied = check_zgroup(text); break;
     case FileKind::zmetadata: applied = Result<>(); break;  // it is made of what is there
-    case FileKind::zattrs: applied = apply_zattrs(node, text); break;
-    case FileKind::zarray: applied = apply_zarray(node, text, cancelled); break;
-    case FileKind::filter: applied = set_spec(node, text, cancelled); break;
-    case FileKind::codecs: applied = set_codecs(node, text, cancelled); break;
+    case FileKind::zattrs: applied = apply_zattrs(node.ino(), text); break;
+    case FileKind::zarray: applied = apply_zarray(node.ino(), text); break;
+    case FileKind::filter:
+    case FileKind::codecs:
+      if (is_overruled(node))
+        log::info("{}/{}: a rule of the mount decides instead", node.path, name_of(place.file));
+      else if (place.file == FileKind::filter)
+        applied = set_spec(node, text, cancelled);
+      else
+        applied = set_codecs(node, text, cancelled);
+      break;
     default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
   }
-  if (applied) change_state(node.ino(), [&](DirectoryState& state) { state.hidden.erase(place.file); });
+  if (applied)
+    change_state(node.ino(), [&](DirectoryState& state) { state.hidden.erase(place.file); });
+  else
+    remember_error(node.ino(), applied.error());  // the file may not even be there afterwards
   return applied;
 }
 
-Result<> Tree::apply_zattrs(const Node& node, std::string_view text) {
+Result<> Tree::apply_zattrs(Ino directory, std::string_view text) {
   const std::shared_lock layout(layout_);
+  CODECFS_ASSIGN(const Place place, nodes_.at(directory));
+  const Node& node = *place.node;
   Result<WrittenAttributes> written = parse_zattrs(text);
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   Source& source = dataset_.source();
@@ -300,12 +323,15 @@ Result<> Tree::apply_zattrs(const Node& node, std::string_view text) {
   return set;
 }
 
-Result<> Tree::apply_zarray(const Node& node, std::string_view text, const Cancelled&) {
+Result<> Tree::apply_zarray(Ino directory, std::string_view text) {
+  CODECFS_ASSIGN(const Place before, nodes_.at(directory));
   Result<Variable> wanted = parse_zarray(text);
-  if (!wanted) return fail(wanted.error().code, "{}: {}", node.path, wanted.error().reason);
-  if (node.kind == NodeKind::group) return make_variable(node, *std::move(wanted));
+  if (!wanted) return fail(wanted.error().code, "{}: {}", before.node->path, wanted.error().reason);
+  if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
 
   const std::shared_lock layout(layout_);
+  CODECFS_ASSIGN(const Place place, nodes_.at(directory));
+  const Node& node = *place.node;
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   const Variable& now = *view->facts;
   const auto unchangeable = [&](const char* key, const Json& stands, const Json& asked) {
@@ -314,8 +340,11 @@ Result<> Tree::apply_zarray(const Node& node, std::string_view text, const Cance
   };
   const Json stands = zarray_json(now);
   const Json asked = zarray_json(*wanted);
-  for (const char* key : {"dtype", "chunks", "fill_value", "filters"})
+  for (const char* key : {"dtype", "chunks", "filters"})
     if (print_json(stands[key]) != print_json(asked[key])) return unchangeable(key, stands[key], asked[key]);
+  const bool same_fill = now.fill_value.is_null() == wanted->fill_value.is_null() &&
+                         (now.fill_value.is_null() || now.fill == wanted->fill);
+  if (!same_fill) return unchangeable("fill_value", stands["fill_value"], asked["fill_value"]);
   if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
     return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);
   CODECFS_TRY(resize(node, now, wanted->grid.shape()));
@@ -379,9 +408,9 @@ Result<std::optional<std::vector<FilterStage>>> Tree::spooled_chain(const Node& 
 
 /// The filters of a variable that is made here.
 Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Variable& variable) {
+  if (auto chain = chain_of_rules(node, variable)) return *std::move(chain);
   CODECFS_ASSIGN(auto spooled, spooled_chain(node, variable));
   if (spooled) return *std::move(spooled);
-  if (auto chain = chain_of_rules(node, variable)) return *std::move(chain);
   if (variable.grid.rank() == 0) return std::vector<FilterStage>();
   for (const Node* at = &node; at->ino() != kRootIno;) {
     CODECFS_ASSIGN(const Place parent, nodes_.at(at->parent));
@@ -393,12 +422,14 @@ Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Var
 }
 
 /// The group becomes a variable of this type and shape.
-Result<> Tree::make_variable(const Node& group, Variable variable) {
-  if (group.ino() == kRootIno) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
+Result<> Tree::make_variable(Ino ino, Variable variable) {
+  if (ino == kRootIno) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
   Source& source = dataset_.source();
-  const Ino ino = group.ino();
   {
-    const std::shared_lock layout(layout_);
+    const std::lock_guard alone(layout_);
+    CODECFS_ASSIGN(const Place place, nodes_.at(ino));
+    const Node& group = *place.node;
+    if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, nodes_.at(group.parent));
     CODECFS_ASSIGN(variable.filters, chain_for_new(group, variable));
     if (const Result<> known = check_known(group.path, variable.filters); !known) return known;
@@ -423,7 +454,8 @@ Result<> Tree::make_variable(const Node& group, Variable variable) {
   }
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
   metadata_changed(*place.node);
-  for (const NamedFile& file : files_of(NodeKind::group)) kernel_.name_changed(ino, std::string(file.name), false);
+  for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
+    for (const NamedFile& file : files_of(kind)) kernel_.name_changed(ino, std::string(file.name), false);
   adopt_spooled(*place.node);
   return {};
 }
@@ -491,12 +523,22 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   return write_back_.commit();
 }
 
+bool Tree::is_overruled(const Node& node) {
+  if (rules_.empty() || !state_of(node.ino()).fresh) return false;
+  const Result<VariableViewPtr> view = dataset_.variable(node.object);
+  return view && chain_of_rules(node, *(*view)->facts).has_value();
+}
+
 Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   // What is there is left as it is, in whatever order.
   const Result<std::string> written = filters::print_filter_spec(chain);
-  if (written && view->filter && *view->filter == *written + "\n") return {};
+  const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
+  if (written && stands && *written == *stands) {
+    change_state(node.ino(), [](DirectoryState& state) { state.rule_applied = true; });
+    return {};
+  }
   return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
 }
 
@@ -564,7 +606,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
                          const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
-  if (!name.starts_with(kUser)) return fail(EOPNOTSUPP, "{}: only attributes of the user namespace are kept", name);
+  if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
   if (place.file != FileKind::itself || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
@@ -573,10 +615,16 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
+  // As cp -a brings it.
+  if (is_special_xattr(name) && now != view.stored->end() && now->value == value) return {};
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
     return set_default_chain(node, plain, value);
   if (is_special_xattr(name)) {
-    if (node.kind == NodeKind::variable) return set_special(node, plain, value, cancelled);
+    if (node.kind == NodeKind::variable) {
+      CODECFS_TRY(set_special(node, plain, value, cancelled));
+      show(node, {FileKind::filter, FileKind::codecs});
+      return {};
+    }
     return fail(EPERM, "{}: {} is not for groups", node.path, plain);
   }
 
@@ -593,6 +641,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
                          attribute_value(value, stands == attributes.end() ? nullptr : &stands->value)};
   CODECFS_TRY(dataset_.source().set_attributes(node.object, std::span(&wanted, 1), {}));
   write_back_.note_change();
+  show(node, {FileKind::zattrs});
   metadata_changed(node);
   return {};
 }

@@ -46,6 +46,7 @@ Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::strin
 Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
   if (!state_of(node.ino()).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
+  note_made(node.ino());
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
@@ -59,6 +60,7 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
+  note_made(parent);
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
@@ -71,6 +73,10 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
   }
   CODECFS_TRY(apply_rules(*chunk, cancelled));
   CODECFS_TRY(write_back_.resize(*chunk, 0));
+  {
+    const std::lock_guard lock(states_mutex_);
+    if (const auto found = unlinked_.find(parent); found != unlinked_.end()) found->second.erase(chunk->number);
+  }
   write_back_.open_writer(chunk->key);
   touch(chunk->key, {}, now());
   created.file->chunk = *chunk;
@@ -269,6 +275,10 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   CODECFS_ASSIGN(const std::string content, scratch_.seal(from->ino(), name));
   Result<> replaced = metadata ? apply(to->ino(*metadata), content, cancelled) : apply_rules(*target, cancelled);
   if (replaced && target) replaced = write_back_.replace(*target, std::as_bytes(std::span(content)));
+  if (replaced && target) {
+    const std::lock_guard lock(states_mutex_);
+    if (const auto found = unlinked_.find(to_parent); found != unlinked_.end()) found->second.erase(target->number);
+  }
   if (!replaced) {
     scratch_.unseal(from->ino(), name);
     return replaced;

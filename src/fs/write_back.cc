@@ -29,8 +29,14 @@ void put_fill(const Variable& variable, MutableBytes chunk, uint64_t from) {
 
 }  // namespace
 
-WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base)
-    : dataset_(dataset), cache_(cache), stats_(stats), options_(options), read_base_(std::move(read_base)) {}
+WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base,
+                     CheckPlace check_place)
+    : dataset_(dataset),
+      cache_(cache),
+      stats_(stats),
+      options_(options),
+      read_base_(std::move(read_base)),
+      check_place_(std::move(check_place)) {}
 
 WriteBack::~WriteBack() {
   // All at once, before the first is waited for.
@@ -124,6 +130,8 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
     start_threads();
     result = wait_for_room(lock, *edit);
   }
+  // It is pinned, so no pause begins now; but one may have come before it.
+  if (result) result = check_place_(place);
   uint64_t bytes = 0;
   if (result) {
     const std::lock_guard content(edit->content_mutex);
@@ -211,11 +219,12 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
            (edit == nullptr || (!edit->storing && edit->pins == 0));
   });
   // From here on nobody changes the chunk or stores it.
-  removing_.insert(place.key);
+  removing_.emplace(place.key, place.object);
   const EditPtr edit = edit_now();
   if (edit != nullptr && std::exchange(edit->wanted, false)) queue_.remove(edit);
   lock.unlock();
-  Result<> removed = dataset_.source().remove_chunk(place.object, place.number);
+  Result<> removed = check_place_(place);
+  if (removed) removed = dataset_.source().remove_chunk(place.object, place.number);
   lock.lock();
   removing_.erase(place.key);
   if (removed) {
@@ -240,10 +249,11 @@ void WriteBack::stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variab
   progress_.wait(lock, [&] { return !paused_.contains(variable); });
   paused_.insert(variable);
   progress_.wait(lock, [&] {
-    return std::ranges::none_of(edits_, [&](const auto& item) {
-      const Edit& edit = *item.second;
-      return edit.place.object == variable && (edit.pins > 0 || removing_.contains(item.first));
-    });
+    const auto is_pinned = [&](const auto& item) {
+      return item.second->place.object == variable && item.second->pins > 0;
+    };
+    const auto is_removed = [&](const auto& item) { return item.second == variable; };
+    return std::ranges::none_of(edits_, is_pinned) && std::ranges::none_of(removing_, is_removed);
   });
 }
 

@@ -50,8 +50,11 @@ class WriteBack {
   };
   /// Reads a chunk as the source has it, or its fill where it is not stored.
   using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
+  /// ESTALE where the chunk has gone, or its number means another one: whoever waited is to ask again.
+  using CheckPlace = std::function<Result<>(const ChunkPlace&)>;
 
-  WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base);
+  WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base,
+            CheckPlace check_place);
   /// Ends the threads. What was not stored is lost: finish() comes first.
   ~WriteBack();
 
@@ -175,6 +178,7 @@ class WriteBack {
   Stats& stats_;
   const Options options_;
   const ReadBase read_base_;
+  const CheckPlace check_place_;
 
   std::mutex mutex_;                      // guards all below
   std::condition_variable_any work_;      // of the encoders
@@ -185,9 +189,9 @@ class WriteBack {
   std::list<EditPtr> queue_;  // wanted edits
   std::map<ObjectId, std::set<uint64_t>> removed_;
   std::unordered_map<ChunkKey, ObjectId> removed_keys_;
-  std::unordered_set<ChunkKey> removing_;  // the source is removing them: not to be changed or stored
-  std::set<ObjectId> paused_;              // variables
-  std::map<ObjectId, Error> errors_;       // not yet told
+  std::unordered_map<ChunkKey, ObjectId> removing_;  // the source is removing them: not to be changed or stored
+  std::set<ObjectId> paused_;                        // variables
+  std::map<ObjectId, Error> errors_;                 // not yet told
   uint64_t dirty_bytes_ = 0;
   bool uncommitted_ = false;
   std::mutex committing_;              // one commit at a time; taken before mutex_

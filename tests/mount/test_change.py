@@ -482,6 +482,164 @@ def test_copy_in(fresh, mount, tmp_path, way):
     assert fresh.attributes("g/v")["units"] in ("K", b"K") and fresh.attributes("g")["title"] in ("T", b"T")
 
 
+def test_copy_under_a_rule(mount, tmp_path):
+    """A rule of the mount decides for what is copied in, whatever chain comes with it."""
+    source = tmp_path / "from.h5"
+    with h5py.File(source, "w") as f:
+        f.create_dataset("v", data=ARRAY, chunks=CHUNKS, compression="gzip")
+        f.create_dataset("plain", data=ARRAY, chunks=CHUNKS)
+    other = mount(source, "ro")
+    m = mount(tmp_path / "to.h5", "create=hdf5", rules=["*,shuffle|1,2"])
+    for name in ("v", "plain"):
+        run("cp", "-r", "--preserve=timestamps", other.path / name, m.path)
+        assert xattr(m.path / name, "_Filter") == "2,4|1,2"
+    assert m.stats()["variables_recoded"] == 0
+    m.close()
+    for name in ("v", "plain"):
+        assert hdf5_filters(tmp_path / "to.h5", name) == [2, 1] and np.array_equal(hdf5_values(tmp_path / "to.h5", name), ARRAY)
+
+
+def test_copy_of_a_variable_in_a_mount(fresh):
+    """Variables with and without filters, with their extended attributes."""
+    m = fresh.mount()
+    root = zarr.open_group(str(m.path), "a")
+    for name, spec in (("plain", "none"), ("packed", "1,5")):
+        root.create_dataset(name, data=ARRAY, chunks=CHUNKS, compressor=None).attrs["units"] = "K"
+        set_filter(m.path / name, spec)
+        run("cp", "-a", m.path / name, m.path / f"{name}2")
+        assert xattr(m.path / f"{name}2", "_Filter") == spec and xattr(m.path / f"{name}2", "units") == "K"
+    for name in ("plain2", "packed2"):
+        assert np.array_equal(fresh.read(name), ARRAY)
+
+
+def test_new_directories_show_what_was_said(fresh):
+    """A directory that was just made hides what nobody has written, and nothing else."""
+    m = fresh.mount()
+    os.mkdir(m.path / "v")
+    assert not (m.path / "v/.zattrs").exists()
+    (m.path / "v/.zarray").write_text(zarray([4], [2]))
+    os.setxattr(m.path / "v", "user.units", b"K")
+    set_filter(m.path / "v", "1,5")
+    assert json.loads((m.path / "v/.zattrs").read_text())["units"] == "K"
+    assert (m.path / "v/_Filter").read_text() == "1,5\n"
+    assert dict(zarr.open_group(str(m.path), "r")["v"].attrs)["units"] == "K"
+    os.mkdir(m.path / "g")
+    os.listdir(m.path / "g")
+    assert not (m.path / "g/_Filter").exists() and not (m.path / "g/0").exists()
+    (m.path / "g/.zarray").write_text(zarray([4], [2], "<f8"))
+    assert (m.path / "g/_Filter").read_text() == "none\n"
+    (m.path / "g/.zarray").write_text(zarray([6], [2], "<f8"))  # the same fill value, told in another way
+    assert not (m.path / "g/0").exists()
+    (m.path / "g/0").write_bytes(bytes(16))
+    # A chunk that is written again after its .zarray went is there, with the others.
+    os.unlink(m.path / "g/.zarray")
+    os.unlink(m.path / "g/0")
+    (m.path / "g/0").write_bytes(np.array([1.5, 2.5]).tobytes())
+    (m.path / "g/.zarray").write_text(zarray([6], [2], "<f8"))
+    assert list(fresh.read("g")) == [1.5, 2.5, 0, 0, 0, 0]
+
+
+def test_the_reason_of_a_refused_zarray(fresh):
+    m = fresh.mount()
+    os.mkdir(m.path / "v")
+    refused(errno.EINVAL, lambda: (m.path / "v/.zarray").write_text(zarray([4], [0])))
+    assert "chunks" in xattr(m.path / "v", "_Error")
+
+
+def test_one_of_two_hard_links_goes(mount, tmp_path):
+    """What was written to a dataset that has another name is there under that."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f.create_dataset("a", data=np.zeros(8, "i4"), chunks=(4,))
+        f["b"] = f["a"]
+    m = mount(path, "commit=3600")
+    (m.path / "a/0").write_bytes(np.full(4, 7, "<i4").tobytes())
+    shutil.rmtree(m.path / "a" if not (m.path / "a").is_symlink() else m.path / "b")
+    m.close()
+    with h5py.File(path, "r") as f:
+        assert len(f) == 1 and list(f[list(f)[0]][:]) == [7] * 4 + [0] * 4
+
+
+def test_a_link_over_a_link(mount, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f["a"], f["b"] = 1, 2
+    m = mount(path)
+    run("ln", "-s", "a", m.path / "l")
+    run("ln", "-sfn", "b", m.path / "l")
+    assert os.readlink(m.path / "l") == "b"
+    m.close()
+    with h5py.File(path, "r") as f:
+        assert f["l"][()] == 2
+
+
+def test_writers_and_a_resizer(fresh):
+    """Chunks are written while the grid changes under them: a write goes to the chunk that it was meant for, or is refused."""
+    import threading
+    m = fresh.mount("dirty=1M", "commit=1")
+    v = zarr.open_group(str(m.path), "a").create_dataset("v", shape=(8, 8), chunks=(1, 1), dtype="<i8", fill_value=-1, compressor=None)
+    ended = threading.Event()
+    seen = []
+
+    def write(seed):
+        rng = np.random.default_rng(seed)
+        while not ended.is_set():
+            i, j = rng.integers(0, 8, 2)
+            try:
+                fd = os.open(m.path / f"v/{i}.{j}", os.O_WRONLY | os.O_CREAT)
+                try:
+                    os.pwrite(fd, np.int64(i * 100 + j).tobytes(), 0)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                seen.append(error.errno)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
+    for writer in writers:
+        writer.start()
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        v.resize(8, int(rng.integers(3, 9)))
+    ended.set()
+    for writer in writers:
+        writer.join()
+    # Outside of the grid EINVAL; where it changed meanwhile ESTALE, or ENOENT.
+    assert set(seen) <= {errno.EINVAL, errno.ESTALE, errno.ENOENT}, set(seen)
+    shape = v.shape
+    result = fresh.read("v")
+    assert result.shape == shape
+    wanted = np.arange(shape[0])[:, None] * 100 + np.arange(shape[1])
+    assert ((result == wanted) | (result == -1)).all(), result
+    assert (result == wanted).any()
+
+
+def test_moved_while_it_becomes_a_variable(mount, tmp_path):
+    """mkdir, .zarray and mv at once: each directory is there once."""
+    import threading
+    path = tmp_path / "a.h5"
+    m = mount(path, "create=hdf5")
+    text = zarray([4], [2])
+
+    def move(i):
+        try:
+            os.rename(m.path / f"v{i}", m.path / f"moved{i}")
+        except OSError:
+            pass
+
+    for i in range(60):
+        os.mkdir(m.path / f"v{i}")
+        mover = threading.Thread(target=move, args=(i,))
+        mover.start()
+        try:
+            (m.path / f"v{i}/.zarray").write_text(text)
+        except OSError as error:
+            assert error.errno in (errno.ENOENT, errno.ESTALE), error
+        mover.join()
+    m.close()
+    with h5py.File(path, "r") as f:
+        assert sorted(int(name.removeprefix("v").removeprefix("moved")) for name in f) == list(range(60))
+
+
 def test_leftovers_are_told(mount, tmp_path):
     """Chunks whose .zarray never comes: whoever unmounts hears of it."""
     m = mount(tmp_path / "a.h5", "create=hdf5")

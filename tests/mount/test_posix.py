@@ -95,7 +95,7 @@ def test_metadata_files(mount, sample):
     assert (m.path / "v/_Filter").read_text() == "3|2,4|1,5\n"
     assert json.loads((m.path / "v/_Codecs").read_text()) == [
         {"id": "fletcher32"}, {"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}]
-    assert (m.path / "raw/_Filter").read_text() == "\n" and json.loads((m.path / "raw/_Codecs").read_text()) == []
+    assert (m.path / "raw/_Filter").read_text() == "none\n" and json.loads((m.path / "raw/_Codecs").read_text()) == []
     consolidated = json.loads((m.path / ".zmetadata").read_text())
     assert consolidated["zarr_consolidated_format"] == 1
     for name, value in consolidated["metadata"].items():

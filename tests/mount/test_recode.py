@@ -121,7 +121,7 @@ def test_matrix_hdf5(tmp_path, first):
         with mounted(path, tmp_path / "mnt2") as m:
             for name, (spec, ids) in HDF5_CHAINS.items():
                 set_filter(m.path / name, spec)
-                assert [int(stage.split(",")[0]) for stage in xattr(m.path / name, "_Filter").split("|") if stage] == ids
+                assert [int(stage.split(",")[0]) for stage in xattr(m.path / name, "_Filter").split("|") if stage != "none"] == ids
                 chunk = np.frombuffer((m.path / name / "1.1").read_bytes(), "<i4").reshape(CHUNKS)
                 assert np.array_equal(chunk[:, :40], expected[10:20, 50:90])
         for name, (spec, ids) in HDF5_CHAINS.items():
@@ -580,7 +580,7 @@ def test_rules_decide_new_variables_and_first_writes(mount, tmp_path):
     with open(m.path / "v/0.0", "r+b") as f:
         f.write(bytes(4))
     (m.path / "w/1.0").write_bytes(bytes(2000))
-    assert xattr(m.path / "v", "_Filter") == "2,4|32015,3" and xattr(m.path / "w", "_Filter") == ""
+    assert xattr(m.path / "v", "_Filter") == "2,4|32015,3" and xattr(m.path / "w", "_Filter") == "none"
     set_filter(m.path / "v", "1,1")  # who says so explicitly has the last word
     (m.path / "v/0.1").write_bytes(bytes(2000))
     assert xattr(m.path / "v", "_Filter") == "1,1"
@@ -594,6 +594,11 @@ def test_rules_decide_new_variables_and_first_writes(mount, tmp_path):
     expected = ARRAY.copy()
     expected[10:20, :50] = 0
     assert np.array_equal(hdf5_values(path, "w"), expected) and hdf5_filters(path, "w") == []
+    # What stands, said again, is a decision too.
+    with mounted(path, tmp_path / "said", rules=["*,1,1"]) as m:
+        set_filter(m.path / "untouched", "1,4")
+        (m.path / "untouched/0.0").write_bytes(ARRAY[:10, :50].tobytes())
+        assert xattr(m.path / "untouched", "_Filter") == "1,4"
     assert hdf5_filters(path, "untouched") == [1] and hdf5_filters(path, "new") == [2, 32015]
     assert np.array_equal(hdf5_values(path, "new"), ARRAY)
 
@@ -614,7 +619,7 @@ def test_group_default(mount, tmp_path):
     os.removexattr(m.path / "g", "user._Filter")
     root.create_dataset("g/later", data=ARRAY, chunks=CHUNKS, compressor=None)
     assert [xattr(m.path / name, "_Filter") for name in ("v", "g/v", "g/h/v", "g/ruled", "g/later")] == (
-        ["1,2", "32015,1", "32015,1", "", "1,2"])
+        ["1,2", "32015,1", "32015,1", "none", "1,2"])
     m.close()
     for name in ("v", "g/v", "g/h/v", "g/ruled", "g/later"):
         assert np.array_equal(hdf5_values(path, name), ARRAY), name
