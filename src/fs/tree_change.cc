@@ -616,7 +616,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
   // As cp -a brings it.
-  if (is_special_xattr(name) && now != view.stored->end() && now->value == value) return {};
+  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() && now->value == value) return {};
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
     return set_default_chain(node, plain, value);
   if (is_special_xattr(name)) {

@@ -64,8 +64,9 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
   const LibraryLock lock;
-  CODECFS_TRY(file_.allow_change(encoded.size(), 2));
   CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
+  const bool in_place = old.stored && old.size == encoded.size();
+  CODECFS_TRY(file_.allow_change(2 * encoded.size(), in_place ? 0 : encoded.size()));
   note_change();
   const auto write = [&](Bytes bytes) {
     return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;

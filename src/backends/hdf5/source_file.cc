@@ -118,9 +118,9 @@ Result<> SourceFile::begin_writing() {
   return bytes->begin_writing();
 }
 
-Result<> SourceFile::allow_change(uint64_t size, uint64_t times) {
+Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
   CODECFS_TRY(begin_writing());
-  CODECFS_TRY(bytes->reserve(times * size + kRoomForMetadata, size + kGrowthByMetadata));
+  CODECFS_TRY(bytes->reserve(size + kRoomForMetadata, growth + kGrowthByMetadata));
   changed = true;
   return {};
 }

@@ -65,8 +65,10 @@ struct SourceFile {
   /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
   /// To be called before each change, under the LibraryLock: the same, and sees to it that there is room for `bytes` that
-  /// are stored `times` over, as libhdf5 cannot take back what it has begun. Also ENOSPC.
-  Result<> allow_change(uint64_t bytes, uint64_t times = 1);
+  /// are written and for `growth` of the file (all of them where it is not told), as libhdf5 cannot take back what it has
+  /// begun. Also ENOSPC.
+  Result<> allow_change(uint64_t bytes) { return allow_change(bytes, bytes); }
+  Result<> allow_change(uint64_t bytes, uint64_t growth);
   /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Passes the error on.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
   /// Makes durable what was changed. Under the LibraryLock.
