@@ -19,6 +19,7 @@
 #include "backends/zarr/directory_writer.h"
 #include "backends/zarr/zarr_source.h"
 #include "filters/codec_json.h"
+#include "zarr_testing.h"
 
 namespace codecfs {
 namespace {
@@ -94,29 +95,8 @@ FilterStage by_id(uint32_t id, std::vector<uint32_t> parameters = {}) {
   return {.id = id, .parameters = std::move(parameters), .codec = {}, .name = {}, .optional = true};
 }
 
-class ZarrChangeTest : public testing::Test {
+class ZarrChangeTest : public zarr_testing::StoreTest {
  protected:
-  void SetUp() override {
-    std::string name = (files::temp_directory_path() / "codecfs_change_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    top_ = name;
-    root_ = top_ / "store";
-    put(".zgroup", R"({"zarr_format": 2})");
-  }
-  void TearDown() override {
-    source_.reset();
-    files::remove_all(top_);
-  }
-
-  void put(const std::string& key, std::string_view text) {
-    files::create_directories((root_ / key).parent_path());
-    std::ofstream(root_ / key, std::ios::binary) << text;
-  }
-  std::string get(const std::string& key) {
-    std::ifstream in(root_ / key, std::ios::binary);
-    EXPECT_TRUE(in) << key;
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
   Json get_json(const std::string& key) {
     const auto json = parse_json(get(key));
     EXPECT_TRUE(json) << key;
@@ -194,10 +174,8 @@ class ZarrChangeTest : public testing::Test {
     return made;
   }
 
-  files::path top_, root_;
   FailingIo io_;
   Progress progress_;
-  std::unique_ptr<Source> source_;
 };
 
 template <class T>

@@ -22,6 +22,7 @@
 #include "backends/zarr/directory_writer.h"
 #include "backends/zarr/zarr_source.h"
 #include "zarr_crash_testing.h"
+#include "zarr_testing.h"
 
 namespace codecfs {
 namespace {
@@ -45,26 +46,8 @@ std::string noise(size_t size, unsigned seed) {
   return bytes;
 }
 
-class ZarrCrashTest : public testing::Test {
+class ZarrCrashTest : public zarr_testing::StoreTest {
  protected:
-  void SetUp() override {
-    std::string name = (files::temp_directory_path() / "codecfs_crash_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    top_ = name;
-    files::create_directory(store());
-    put(".zgroup", R"({"zarr_format": 2})");
-  }
-  void TearDown() override {
-    source_.reset();
-    files::remove_all(top_);
-  }
-
-  files::path store() const { return top_ / "store"; }
-  void put(const std::string& key, std::string_view text) {
-    files::create_directories((store() / key).parent_path());
-    std::ofstream(store() / key, std::ios::binary) << text;
-  }
-
   static ObjectId object(Source& source, const std::string& name) {
     auto entry = source.find(source.root().object, name);
     EXPECT_TRUE(entry) << name << ": " << entry.error().reason;
@@ -224,12 +207,10 @@ class ZarrCrashTest : public testing::Test {
     RecordProperty("crash_points", static_cast<int>(outcome.points));
   }
 
-  files::path top_;
   RecordingIo io_;
   std::optional<Disk> disk_;  // when the scenario began
   Histories histories_;       // likewise
   std::map<std::string, ObjectId> objects_;
-  std::unique_ptr<Source> source_;
 };
 
 constexpr const char* kZlib = R"({"id": "zlib", "level": 1})";

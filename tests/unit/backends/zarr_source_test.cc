@@ -16,6 +16,7 @@
 
 #include "backends/names.h"
 #include "base/endian.h"
+#include "zarr_testing.h"
 
 namespace codecfs {
 namespace {
@@ -30,21 +31,8 @@ std::string zarray(const char* shape, const char* chunks, const char* dtype, con
                      shape, chunks, dtype, rest);
 }
 
-class ZarrSourceTest : public testing::Test {
+class ZarrSourceTest : public zarr_testing::StoreTest {
  protected:
-  void SetUp() override {
-    std::string name = (files::temp_directory_path() / "codecfs_zarr_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-    put(".zgroup", kGroup);
-  }
-  void TearDown() override { files::remove_all(root_); }
-
-  void put(const std::string& key, std::string_view text) {
-    files::create_directories((root_ / key).parent_path());
-    std::ofstream(root_ / key, std::ios::binary) << text;
-  }
-
   Source& source() {
     if (!source_) {
       auto opened = open_zarr(root_);
@@ -86,9 +74,6 @@ class ZarrSourceTest : public testing::Test {
     EXPECT_FALSE(bytes);
     return bytes ? Error{0, ""} : bytes.error();
   }
-
-  files::path root_;
-  std::unique_ptr<Source> source_;
 };
 
 using Names = std::vector<std::string>;

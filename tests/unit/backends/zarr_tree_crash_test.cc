@@ -18,6 +18,7 @@
 #include "backends/zarr/zarr_source.h"
 #include "filters/codec_json.h"
 #include "zarr_crash_testing.h"
+#include "zarr_testing.h"
 
 namespace codecfs {
 namespace {
@@ -66,25 +67,8 @@ std::string describe(Source& source, const Entry& entry, const std::string& path
 
 std::string describe(Source& source) { return describe(source, source.root(), ""); }
 
-class ZarrTreeCrashTest : public testing::Test {
+class ZarrTreeCrashTest : public zarr_testing::StoreTest {
  protected:
-  void SetUp() override {
-    std::string name = (files::temp_directory_path() / "codecfs_tree_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    top_ = name;
-    files::create_directory(store());
-    put(".zgroup", R"({"zarr_format": 2})");
-  }
-  void TearDown() override {
-    source_.reset();
-    files::remove_all(top_);
-  }
-
-  files::path store() const { return top_ / "store"; }
-  void put(const std::string& key, std::string_view text) {
-    files::create_directories((store() / key).parent_path());
-    std::ofstream(store() / key, std::ios::binary) << text;
-  }
   /// An array of `chunks` chunks of 700 bytes, all stored.
   void put_array(const std::string& key, unsigned chunks, const char* separator = ".") {
     put(key + "/.zarray", fmt::format(R"({{"zarr_format": 2, "shape": [{}, 700], "chunks": [1, 700], "dtype": "|u1",
@@ -275,12 +259,10 @@ class ZarrTreeCrashTest : public testing::Test {
     return made;
   }
 
-  files::path top_;
   RecordingIo io_;
   std::optional<Disk> disk_;
   std::optional<size_t> arrays_;  // how many there are at any time, where that is the same
   Histories histories_;
-  std::unique_ptr<Source> source_;
 };
 
 TEST_F(ZarrTreeCrashTest, Making) {

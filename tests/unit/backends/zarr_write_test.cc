@@ -18,6 +18,7 @@
 #include "backends/zarr/directory_writer.h"
 #include "backends/zarr/zarr_source.h"
 #include "base/endian.h"
+#include "zarr_testing.h"
 
 namespace codecfs {
 namespace {
@@ -121,28 +122,8 @@ std::string zarray(const Layout& layout) {
 std::string text_of(const Buffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }
 Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-class ZarrWriteTest : public testing::Test {
+class ZarrWriteTest : public zarr_testing::StoreTest {
  protected:
-  void SetUp() override {
-    std::string name = (files::temp_directory_path() / "codecfs_zarr_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-    put(".zgroup", R"({"zarr_format": 2})");
-  }
-  void TearDown() override {
-    source_.reset();
-    files::remove_all(root_);
-  }
-
-  void put(const std::string& key, std::string_view text) {
-    files::create_directories((root_ / key).parent_path());
-    std::ofstream(root_ / key, std::ios::binary) << text;
-  }
-  std::string get(const std::string& key) {
-    std::ifstream in(root_ / key, std::ios::binary);
-    EXPECT_TRUE(in) << key;
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
   Names names_in(const std::string& key) {
     Names names;
     for (const auto& entry : files::directory_iterator(root_ / key)) names.insert(entry.path().filename());
@@ -182,9 +163,7 @@ class ZarrWriteTest : public testing::Test {
     return chunk ? text_of(*chunk) : "";
   }
 
-  files::path root_;
   FailingIo io_;
-  std::unique_ptr<Source> source_;
 };
 
 TEST_F(ZarrWriteTest, AChunkIsItsFile) {
