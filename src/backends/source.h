@@ -85,6 +85,8 @@ class Source {
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
   /// Everything about a variable but its chunks. Made anew at each call: the caller caches.
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;
+  /// The same without attributes and dimension names, which may take a look at all of the source.
+  virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
 
   /// Looks one chunk up (number < grid.count()) without reading it. Not stored is no error. Cheap: under a microsecond
   /// where the format can.

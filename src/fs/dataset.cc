@@ -87,10 +87,9 @@ class Consolidation {
 Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (VariableViewPtr known = variables_.get(id)) return known;
   const uint64_t changes = changes_;
-  CODECFS_ASSIGN(VariablePtr facts, source_->variable(id));
+  CODECFS_ASSIGN(VariablePtr facts, source_->facts(id));
   const auto view = std::make_shared<VariableView>();
   view->zarray = make_text(file_text(zarray_json(*facts)));
-  view->zattrs = make_text(file_text(zattrs_json(*facts)));
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
@@ -98,6 +97,15 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   variables_.put(id, view);
   if (changes_ != changes) variables_.erase(id);
   return view;
+}
+
+Result<VariablePtr> Dataset::described(ObjectId id) {
+  if (VariablePtr known = described_.get(id)) return known;
+  const uint64_t changes = changes_;
+  CODECFS_ASSIGN(VariablePtr variable, source_->variable(id));
+  described_.put(id, variable);
+  if (changes_ != changes) described_.erase(id);
+  return variable;
 }
 
 Text Dataset::zgroup() {
@@ -124,12 +132,14 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
 void Dataset::forget(ObjectId object) {
   ++changes_;
   variables_.erase(object);
+  described_.erase(object);
   consolidated_.clear();
 }
 
 void Dataset::forget_all() {
   ++changes_;
   variables_.clear();
+  described_.clear();
   consolidated_.clear();
 }
 

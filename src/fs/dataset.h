@@ -17,11 +17,10 @@ namespace codecfs::fs {
 
 using Text = std::shared_ptr<const std::string>;
 
-/// A variable and the files that describe it.
+/// A variable and the files that describe it, but for its attributes.
 struct VariableView {
-  VariablePtr facts;
+  VariablePtr facts;  // Source::facts()
   Text zarray;
-  Text zattrs;
   Text filter;  // null where a codec of the chain has no HDF5 id, so that no spec can say it
   Text codecs;
 
@@ -39,6 +38,8 @@ class Dataset {
   [[nodiscard]] Source& source() const { return *source_; }
 
   Result<VariableViewPtr> variable(ObjectId id);
+  /// With attributes and dimension names.
+  Result<VariablePtr> described(ObjectId id);
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group);
@@ -57,6 +58,7 @@ class Dataset {
   const std::unique_ptr<Source> source_;
   std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512};
+  LruMap<ObjectId, Variable> described_{64};
   LruMap<ObjectId, std::string> consolidated_{8};
   std::mutex consolidating_;  // one .zmetadata is made at a time
 };

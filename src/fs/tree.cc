@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "filters/codec_json.h"
 #include "filters/filter_table.h"
+#include "fs/metadata_files.h"
 
 namespace codecfs::fs {
 namespace {
@@ -267,7 +268,10 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   switch (file) {
     case FileKind::zarray: return view->zarray;
-    case FileKind::zattrs: return view->zattrs;
+    case FileKind::zattrs: {
+      CODECFS_ASSIGN(const VariablePtr variable, dataset_.described(node.object));
+      return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
+    }
     case FileKind::codecs: return view->codecs;
     case FileKind::filter:
       if (view->filter) return view->filter;
@@ -431,7 +435,8 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    return variable_xattrs(*view, filter_out(node, *view->facts));
+    CODECFS_ASSIGN(const VariablePtr described, dataset_.described(node.object));
+    return variable_xattrs(*view, described->attributes, filter_out(node, *view->facts));
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));

@@ -284,11 +284,11 @@ Result<> Tree::apply_zattrs(Ino directory, std::string_view text) {
   std::vector<Attribute> now;
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
-    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    now = view->facts->attributes;
+    CODECFS_ASSIGN(const VariablePtr variable, dataset_.described(node.object));
+    now = variable->attributes;
     // Zarr writers tell it as the fill_value of .zarray, and only there.
-    keeps_fill = !view->facts->fill_value.is_null();
-    if (written->dimensions == std::vector<std::string>{"_scalar_"} && view->facts->grid.rank() == 0)
+    keeps_fill = !variable->fill_value.is_null();
+    if (written->dimensions == std::vector<std::string>{"_scalar_"} && variable->grid.rank() == 0)
       written->dimensions.reset();
   } else {
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
@@ -616,7 +616,9 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
   // As cp -a brings it.
-  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() && now->value == value) return {};
+  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
+      now->value == value)
+    return {};
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
     return set_default_chain(node, plain, value);
   if (is_special_xattr(name)) {
@@ -631,8 +633,8 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   const std::shared_lock layout(layout_);
   std::vector<Attribute> attributes;
   if (node.kind == NodeKind::variable) {
-    CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
-    attributes = variable->facts->attributes;
+    CODECFS_ASSIGN(const VariablePtr variable, dataset_.described(node.object));
+    attributes = variable->attributes;
   } else {
     CODECFS_ASSIGN(attributes, dataset_.source().group_attributes(node.object));
   }

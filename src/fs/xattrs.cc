@@ -42,7 +42,8 @@ void add_attributes(const std::vector<Attribute>& attributes, std::vector<Xattr>
 
 }  // namespace
 
-std::vector<Xattr> variable_xattrs(const VariableView& view, const std::optional<std::string>& filter_out) {
+std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<Attribute>& attributes,
+                                   const std::optional<std::string>& filter_out) {
   const Variable& variable = *view.facts;
   std::vector<Xattr> list;
   const auto add = [&](std::string name, std::string value) {
@@ -66,7 +67,7 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::optional
     for (const auto& limit : variable.max_shape) limits.push_back(limit ? Json(*limit) : Json());
     add("_MaxShape", print_json(limits));
   }
-  add_attributes(variable.attributes, list);
+  add_attributes(attributes, list);
   return list;
 }
 

@@ -25,7 +25,8 @@ inline constexpr size_t kMaxXattrName = 255;
 
 /// Special ones first. Where an ordinary attribute has the name of a special one, the special one wins.
 /// `filter_out`: user._FilterOut, the chain that a mount rule gives the variable.
-std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::optional<std::string>& filter_out = {});
+std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::vector<Attribute>& attributes,
+                                   const std::optional<std::string>& filter_out = {});
 /// `filter`: user._Filter, the chain that new variables below the group get.
 std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
                                 const std::optional<std::string>& filter = {});

@@ -189,6 +189,14 @@ class Hdf5Source final : public Source {
     });
   }
 
+  Result<VariablePtr> facts(ObjectId id) override {
+    return guarded([&]() -> Result<VariablePtr> {
+      return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
+        return std::make_shared<const Variable>(dataset.facts());
+      });
+    });
+  }
+
   Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
     return guarded([&]() -> Result<ChunkInfo> {
       return with_dataset(id, [&](Dataset& dataset) { return dataset.locate(number); });

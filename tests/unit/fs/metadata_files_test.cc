@@ -51,7 +51,7 @@ TEST(MetadataFiles, ZattrsEndWithDimensions) {
 }
 
 TEST(Xattrs, SpecialOnesWin) {
-  const auto list = variable_xattrs(example());
+  const auto list = variable_xattrs(example(), example().facts->attributes);
   EXPECT_EQ(value_of(list, "user._Storage"), "chunked");
   EXPECT_EQ(value_of(list, "user._Filter"), "2,4|1,5");
   EXPECT_EQ(value_of(list, "user._DeflateLevel"), "5");
