@@ -712,7 +712,7 @@ def test_xarray(fresh):
         with xarray.open_zarr(fresh.source / "g") as again:
             xarray.testing.assert_identical(again.load(), whole)
         return
-    with xarray.open_dataset(fresh.source, group="g", engine="h5netcdf") if has("h5netcdf") else open_netcdf(fresh.source, "g") as again:
+    with xarray.open_dataset(fresh.source, group="g", engine="netcdf4") as again:
         xarray.testing.assert_equal(again.load(), whole)
         assert again.temperature.attrs["units"] == "K" and again.attrs["title"] == "made by xarray"
     assert hdf5_filters(fresh.source, "g/temperature") == [2, 1]
@@ -721,28 +721,6 @@ def test_xarray(fresh):
                  'temperature:units = "K" ;', ':title = "made by xarray" ;', "double lat(lat) ;", "string name(lat) ;"):
         assert line in dump, (line, dump)
     assert "phony" not in dump
-
-
-def has(module):
-    import importlib.util
-    return importlib.util.find_spec(module) is not None
-
-
-def open_netcdf(path, group):
-    """The dataset as h5py finds it with its dimension scales, where Debian has no library for xarray to read netCDF-4 with."""
-    variables, coordinates = {}, {}
-    with h5py.File(path, "r") as f:
-        for name, d in f[group].items():
-            if str(d.attrs.get("NAME", b"")).find("not a netCDF variable") >= 0:
-                continue
-            text = h5py.check_string_dtype(d.dtype)
-            value = d.asstr()[()] if text else d[()]
-            dims = [name] if h5py.h5ds.is_scale(d.id) else [d.dims[i][0].name.rsplit("/", 1)[1] for i in range(d.ndim)]
-            attrs = {k: (v.decode() if isinstance(v, bytes) else v) for k, v in d.attrs.items()
-                     if k not in ("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates")}
-            variables[name] = (dims, value, attrs)
-        attrs = {k: (v.decode() if isinstance(v, bytes) else v) for k, v in f[group].attrs.items()}
-    return xarray.decode_cf(xarray.Dataset(variables, attrs=attrs))
 
 
 def test_xarray_data_variable_first(mount, tmp_path):
