@@ -73,6 +73,8 @@ class Source {
   [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
   /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
+  /// Whether a change of one object may change what others tell of themselves (names and lengths of dimensions).
+  [[nodiscard]] virtual bool shares_metadata() const { return false; }
   /// Whether chains that we build are for numcodecs to decode (Zarr).
   [[nodiscard]] virtual bool chains_for_numcodecs() const { return false; }
   /// The root: a group, or a variable where the source is one array. Its name is empty.

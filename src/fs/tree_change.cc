@@ -111,6 +111,7 @@ void Tree::metadata_changed(const Node& node, bool wait) {
 }
 
 void Tree::layout_changed(const Node& node, bool wait) {
+  if (!dataset_.source().shares_metadata()) return metadata_changed(node, wait);
   dataset_.forget_all();
   xattrs_.clear();
   for (const Ino directory : nodes_.variables()) {
@@ -426,7 +427,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
   if (ino == kRootIno) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
   Source& source = dataset_.source();
   {
-    const std::lock_guard alone(layout_);
+    const std::shared_lock layout(layout_);  // not alone: another variable may be on its way to another chain for hours
     CODECFS_ASSIGN(const Place place, nodes_.at(ino));
     const Node& group = *place.node;
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);

@@ -152,6 +152,7 @@ class Hdf5Source final : public Source {
     return numbers;
   }
   [[nodiscard]] std::string format() const override { return netcdf_ ? "netCDF-4" : "HDF5"; }
+  [[nodiscard]] bool shares_metadata() const override { return true; }
   [[nodiscard]] Entry root() const override { return {"", EntryKind::group, ObjectTree::kRoot, ""}; }
 
   Result<std::vector<Entry>> list(ObjectId group) override {
