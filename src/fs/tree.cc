@@ -167,6 +167,9 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) const {
   if (read_only_) return true;
   const Result<Place> place = nodes_.at(parent);
   if (!place || metadata_named(*place->node, name)) return false;
+  // A group may become a variable, which has files of its own.
+  const std::span<const NamedFile> files = files_of(NodeKind::variable);
+  if (std::ranges::find(files, name, &NamedFile::name) != files.end()) return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
   return !like_chunk || (place->node->kind == NodeKind::variable && !state_of(parent).fresh);
