@@ -79,6 +79,9 @@ struct KernelView {
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
 };
 
+/// Inodes of chunks that the kernel is told of one by one.
+inline constexpr uint64_t kMostNotices = uint64_t{1} << 22;
+
 class Tree {
  public:
   struct Options {
@@ -225,31 +228,35 @@ class Tree {
   [[nodiscard]] std::vector<FilterStage> arranged(std::vector<FilterStage> chain, const Variable& variable,
                                                   std::string_view path);
 
+  void remember_error(Ino ino, const Error& error);
+
   // tree_change.cc:
+  Result<> may_remove_variable(const Node& node);
+  Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
+  /// Everybody is to see the new metadata of an object.
+  void metadata_changed(const Node& node, bool wait = true);
+  /// The same, and of all variables, where the change may be one of theirs too.
+  void layout_changed(const Node& node, bool wait = true);
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
   Result<> apply_zattrs(Ino directory, std::string_view text);
   Result<> apply_zarray(Ino directory, std::string_view text);
   Result<> make_variable(Ino directory, Variable variable);
-  Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
-  Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);
   void adopt_spooled(const Node& variable);
   Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+
+  // tree_chains.cc:
+  Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
+  Result<std::vector<FilterStage>> find_chain_for_new(const Node& node, const Variable& variable);
+  Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
   /// A file _Filter or _Codecs that came with a copy, where a rule of the mount has decided.
   [[nodiscard]] bool is_overruled(const Node& node);
-  void remember_error(Ino ino, const Error& error);
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled);
   /// Before a chunk is changed for the first time.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
-  Result<> may_remove_variable(const Node& node);
-  Result<> move_entry(const Node& from, std::string_view name, const Node& to, std::string_view to_name);
-  /// Everybody is to see the new metadata of an object.
-  void metadata_changed(const Node& node, bool wait = true);
-  /// The same, and of all variables, where the change may be one of theirs too.
-  void layout_changed(const Node& node, bool wait = true);
 
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);

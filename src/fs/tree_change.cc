@@ -1,15 +1,12 @@
-// What changes the tree: groups, variables and links are made, moved and removed; metadata files and extended
-// attributes are done as they say.
+// What changes the tree: groups, variables and links are made, moved and removed; metadata files are done as they say.
 //
-// Locks: layout_ shared by everything here, alone by what removes or moves; then a variable's pause in WriteBack.
+// Locks: layout_ shared by everything here and in tree_chains.cc, alone by what removes or moves; then a variable's
+// pause in WriteBack.
 
 #include <algorithm>
 #include <ranges>
 
 #include "base/log.h"
-#include "filters/codec_json.h"
-#include "filters/filter.h"
-#include "filters/filter_spec.h"
 #include "fs/clock.h"
 #include "fs/metadata_files.h"
 #include "fs/tree.h"
@@ -17,81 +14,7 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr std::string_view kUser = "user.";
-constexpr std::string_view kFilter = "_Filter";
-constexpr std::string_view kCodecs = "_Codecs";
-// HDF5's ids of the filters that have special attributes.
-constexpr uint32_t kDeflate = 1;
-constexpr uint32_t kShuffle = 2;
-constexpr uint32_t kFletcher32 = 3;
-
-constexpr uint64_t kMostNotices = uint64_t{1} << 22;  // inodes of chunks that the kernel is told of one by one
-
 std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
-std::unexpected<Error> fail_empty(std::string_view path) {
-  return fail(EINVAL, "{}: an empty chain could be an accident; the word for no filters is none", path);
-}
-
-Result<std::vector<FilterStage>> parse_spec(std::string_view path, std::string_view spec) {
-  spec = trimmed(spec);
-  if (spec.empty()) return fail_empty(path);
-  Result<std::vector<FilterStage>> chain = filters::parse_filter_spec(spec);
-  if (!chain) return fail(chain.error().code, "{}: {}", path, chain.error().reason);
-  return chain;
-}
-
-Result<std::vector<FilterStage>> parse_codecs(std::string_view path, std::string_view text, uint64_t item_size) {
-  text = trimmed(text);
-  if (text.empty()) return fail_empty(path);
-  if (filters::is_none(text)) return std::vector<FilterStage>();
-  const auto in_codecs = [&](const Error& error) { return fail(EINVAL, "{}: _Codecs: {}", path, error.reason); };
-  const Result<Json> json = parse_json(text);
-  if (!json) return in_codecs(json.error());
-  if (!json->is_array()) return fail(EINVAL, "{}: _Codecs: not a list of codecs: [{{\"id\": ...}}, ...]", path);
-  auto chain = filters::parse_zarr_codecs(Json(), json->empty() ? Json() : *json, item_size);
-  if (!chain) return in_codecs(chain.error());
-  return chain;
-}
-
-/// ENOENT where nobody provides a filter of the chain.
-Result<> check_known(std::string_view path, std::span<const FilterStage> chain) {
-  for (const FilterStage& stage : chain) {
-    if (filters::find_for(stage) != nullptr) continue;
-    return fail(ENOENT, "{}: no filter or plugin provides {}", path,
-                stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec));
-  }
-  return {};
-}
-
-Result<bool> parse_switch(std::string_view value) {
-  value = trimmed(value);
-  if (value == "true" || value == "1") return true;
-  if (value == "false" || value == "0") return false;
-  return fail(EINVAL, "\"{}\" is neither true nor false", value);
-}
-
-/// The chain with a filter put in, with new parameters, or taken out.
-std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id, bool wanted,
-                                     std::vector<uint32_t> parameters = {}) {
-  const auto found = std::ranges::find(chain, id, &FilterStage::id);
-  if (!wanted) {
-    if (found != chain.end()) chain.erase(found);
-    return chain;
-  }
-  if (found != chain.end()) {
-    if (!parameters.empty()) *found = {.id = id, .parameters = std::move(parameters), .codec = {}, .name = {}};
-    return chain;
-  }
-  chain.push_back({.id = id, .parameters = std::move(parameters), .codec = {}, .name = {}});
-  return chain;
-}
 
 }  // namespace
 
@@ -200,8 +123,12 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   return {};
 }
 
-Result<> Tree::move_entry(const Node& from, std::string_view name, const Node& to, std::string_view to_name) {
+Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name) {
   const std::lock_guard alone(layout_);
+  CODECFS_ASSIGN(const Place from_place, nodes_.at(parent));
+  CODECFS_ASSIGN(const Place to_place, nodes_.at(to_parent));
+  const Node& from = *from_place.node;
+  const Node& to = *to_place.node;
   if (from.kind != NodeKind::group) return fail(EPERM, "{}/{}: cannot be renamed", from.path, name);
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
@@ -393,35 +320,6 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
   return {};
 }
 
-/// A filter chain among the files that came before the .zarray, as cp -r may bring them.
-Result<std::optional<std::vector<FilterStage>>> Tree::spooled_chain(const Node& group, const Variable& variable) {
-  for (const std::string_view name : {kCodecs, kFilter}) {
-    if (!scratch_.find(group.ino(), name)) continue;
-    CODECFS_ASSIGN(const std::string text, scratch_.seal(group.ino(), name));
-    scratch_.unseal(group.ino(), name);
-    if (trimmed(text).empty()) continue;
-    CODECFS_ASSIGN(std::vector<FilterStage> chain,
-                   name == kFilter ? parse_spec(group.path, text) : parse_codecs(group.path, text, variable.type.size));
-    return chain;
-  }
-  return std::nullopt;
-}
-
-/// The filters of a variable that is made here.
-Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Variable& variable) {
-  if (auto chain = chain_of_rules(node, variable)) return *std::move(chain);
-  CODECFS_ASSIGN(auto spooled, spooled_chain(node, variable));
-  if (spooled) return *std::move(spooled);
-  if (variable.grid.rank() == 0) return std::vector<FilterStage>();
-  for (const Node* at = &node; at->ino() != kRootIno;) {
-    CODECFS_ASSIGN(const Place parent, nodes_.at(at->parent));
-    at = parent.node;
-    const DirectoryState state = state_of(at->ino());
-    if (state.filter) return arranged(state.chain, variable, node.path);
-  }
-  return std::vector<FilterStage>();
-}
-
 /// The group becomes a variable of this type and shape.
 Result<> Tree::make_variable(Ino ino, Variable variable) {
   if (ino == kRootIno) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
@@ -433,7 +331,6 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, nodes_.at(group.parent));
     CODECFS_ASSIGN(variable.filters, chain_for_new(group, variable));
-    if (const Result<> known = check_known(group.path, variable.filters); !known) return known;
     CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
     if (!variable.fill_value.is_null())
       std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
@@ -464,8 +361,8 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
 /// Chunks that came before the .zarray, as cp -r may bring them.
 void Tree::adopt_spooled(const Node& variable) {
   for (const auto& [name, ino] : scratch_.list(variable.ino())) {
-    if (name == kFilter || name == kCodecs) {
-      const FileKind file = name == kFilter ? FileKind::filter : FileKind::codecs;
+    if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
+      const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
       change_state(variable.ino(), [&](DirectoryState& state) { state.hidden.erase(file); });
       scratch_.become(variable.ino(), name, variable.ino(file));
       kernel_.name_changed(variable.ino(), name, false);
@@ -485,205 +382,6 @@ void Tree::adopt_spooled(const Node& variable) {
       note_error((*chunk)->key, stored.error());
     }
   }
-}
-
-// --- chains
-
-Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled) {
-  CODECFS_TRY(check_known(node.path, chain));
-  const std::shared_lock layout(layout_);
-  Source& source = dataset_.source();
-  CODECFS_TRY(source.begin_writing());
-  CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
-  CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
-  Progress progress;
-  progress.cancelled = cancelled;
-  {
-    const std::lock_guard lock(states_mutex_);
-    recoding_[node.object] = &progress;
-  }
-  const Result<> set = source.set_filters(node.object, chain, progress);
-  {
-    const std::lock_guard lock(states_mutex_);
-    recoding_.erase(node.object);
-    states_[node.ino()].rule_applied |= set.has_value();
-  }
-  if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
-  CODECFS_TRY(set);
-  write_back_.note_change();
-  metadata_changed(node);
-  CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));
-  if (*after->codecs != *before->codecs) {
-    ++stats_.variables_recoded;
-    log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
-    // Their stored sizes; the bytes are the same.
-    const uint64_t count = after->facts->grid.count();
-    CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(node, 0, count));
-    kernel_.attributes_changed(first, std::min(count, kMostNotices));
-  }
-  return write_back_.commit();
-}
-
-bool Tree::is_overruled(const Node& node) {
-  if (rules_.empty() || !state_of(node.ino()).fresh) return false;
-  const Result<VariableViewPtr> view = dataset_.variable(node.object);
-  return view && chain_of_rules(node, *(*view)->facts).has_value();
-}
-
-Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
-  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  // What is there is left as it is, in whatever order.
-  const Result<std::string> written = filters::print_filter_spec(chain);
-  const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
-  if (written && stands && *written == *stands) {
-    change_state(node.ino(), [](DirectoryState& state) { state.rule_applied = true; });
-    return {};
-  }
-  return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
-}
-
-Result<> Tree::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node.path, json, view->facts->type.size));
-  return set_chain(node, chain, cancelled);
-}
-
-Result<> Tree::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
-  if (rules_.empty()) return {};
-  CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
-  if (state_of(place.node->ino()).rule_applied) return {};
-  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(place.node->object));
-  const auto chain = chain_of_rules(*place.node, *view->facts);
-  if (chain) CODECFS_TRY(set_chain(*place.node, *chain, cancelled));
-  change_state(place.node->ino(), [](DirectoryState& state) { state.rule_applied = true; });
-  return {};
-}
-
-// --- extended attributes
-
-Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::string_view value) {
-  std::vector<FilterStage> chain;
-  if (name == kFilter) {
-    CODECFS_ASSIGN(chain, parse_spec(group.path, value));
-  } else {
-    CODECFS_ASSIGN(chain, parse_codecs(group.path, value, 0));
-  }
-  CODECFS_TRY(check_known(group.path, chain));
-  CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
-  change_state(group.ino(), [&](DirectoryState& state) {
-    state.filter = spec.empty() ? "none" : std::move(spec);
-    state.chain = std::move(chain);
-  });
-  xattrs_.erase(group.ino());
-  return {};
-}
-
-/// One of netCDF's special attributes.
-Result<> Tree::set_special(const Node& node, std::string_view name, std::string_view value,
-                           const Cancelled& cancelled) {
-  if (name == kFilter) return set_spec(node, value, cancelled);
-  if (name == kCodecs) return set_codecs(node, value, cancelled);
-  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  std::vector<FilterStage> chain = view->facts->filters;
-  if (name == "_DeflateLevel") {
-    const std::string_view digits = trimmed(value);
-    if (digits.size() != 1 || digits[0] < '0' || digits[0] > '9')
-      return fail(EINVAL, "{}: _DeflateLevel is a number from 0 to 9, not \"{}\"", node.path, digits);
-    chain = with_filter(std::move(chain), kDeflate, true, {static_cast<uint32_t>(digits[0] - '0')});
-  } else if (name == "_Shuffle" || name == "_Fletcher32") {
-    const Result<bool> wanted = parse_switch(value);
-    if (!wanted) return fail(EINVAL, "{}: {}: {}", node.path, name, wanted.error().reason);
-    const uint32_t id = name == "_Shuffle" ? kShuffle : kFletcher32;
-    if (*wanted == (std::ranges::find(chain, id, &FilterStage::id) != chain.end())) return {};
-    chain = with_filter(std::move(chain), id, *wanted);
-  } else {
-    return fail(EPERM, "{}: {} cannot be changed", node.path, name);
-  }
-  return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
-}
-
-Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value, XattrMode mode,
-                         const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, place_of(ino));
-  const Node& node = *place.node;
-  if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
-  if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
-  if (place.file != FileKind::itself || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
-    return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
-  const std::string_view plain = name.substr(kUser.size());
-  CODECFS_ASSIGN(const XattrView view, xattrs(ino));
-  const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
-  if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
-  if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
-  // As cp -a brings it.
-  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
-      now->value == value)
-    return {};
-  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
-    return set_default_chain(node, plain, value);
-  if (is_special_xattr(name)) {
-    if (node.kind == NodeKind::variable) {
-      CODECFS_TRY(set_special(node, plain, value, cancelled));
-      show(node, {FileKind::filter, FileKind::codecs});
-      return {};
-    }
-    return fail(EPERM, "{}: {} is not for groups", node.path, plain);
-  }
-
-  const std::shared_lock layout(layout_);
-  std::vector<Attribute> attributes;
-  if (node.kind == NodeKind::variable) {
-    CODECFS_ASSIGN(const VariablePtr variable, dataset_.described(node.object));
-    attributes = variable->attributes;
-  } else {
-    CODECFS_ASSIGN(attributes, dataset_.source().group_attributes(node.object));
-  }
-  const auto stands = std::ranges::find(attributes, plain, &Attribute::name);
-  const Attribute wanted{std::string(plain),
-                         attribute_value(value, stands == attributes.end() ? nullptr : &stands->value)};
-  CODECFS_TRY(dataset_.source().set_attributes(node.object, std::span(&wanted, 1), {}));
-  write_back_.note_change();
-  show(node, {FileKind::zattrs});
-  metadata_changed(node);
-  return {};
-}
-
-Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, place_of(ino));
-  const Node& node = *place.node;
-  if (name == "user._Error") {
-    const std::lock_guard lock(errors_mutex_);
-    if (errors_.erase(ino) == 0) return std::unexpected(Error{ENODATA, {}});
-    return {};
-  }
-  if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
-  CODECFS_ASSIGN(const XattrView view, xattrs(ino));
-  if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
-    return std::unexpected(Error{ENODATA, {}});
-  if (place.file != FileKind::itself) return fail(EPERM, "{}: cannot be changed", node.path);
-  const std::string plain(name.substr(kUser.size()));
-  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
-    change_state(ino, [](DirectoryState& state) {
-      state.filter.reset();
-      state.chain.clear();
-    });
-    xattrs_.erase(ino);
-    return {};
-  }
-  if (plain == "_Shuffle" || plain == "_Fletcher32") return set_special(node, plain, "false", cancelled);
-  if (plain == "_DeflateLevel") {
-    CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
-    return set_chain(node, with_filter(variable->facts->filters, kDeflate, false), cancelled);
-  }
-  if (is_special_xattr(name))
-    return fail(EPERM, "{}: {} cannot be removed; no filters are set with: setfattr -n user._Filter -v none", node.path,
-                plain);
-  const std::shared_lock layout(layout_);
-  CODECFS_TRY(dataset_.source().set_attributes(node.object, {}, std::span(&plain, 1)));
-  write_back_.note_change();
-  metadata_changed(node);
-  return {};
 }
 
 }  // namespace codecfs::fs

@@ -258,7 +258,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
     // The kernel would go on taking the file's inode for the new name. mv copies where it hears this.
     if (S_ISREG(there.st_mode))
       return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", from->path, name);
-    return move_entry(*from, name, *to, to_name);
+    return move_entry(parent, name, to_parent, to_name);
   }
   const std::optional<FileKind> metadata = metadata_named(*to, to_name);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_named(*to, to_name));
