@@ -38,13 +38,15 @@ namespace codecfs {
 
 using ObjectId = uint64_t;
 
-enum class EntryKind { group, variable, symlink };
+/// Where a folder is mounted (backends/folder): its directories are folders, a dataset file in it is a group (or a
+/// variable), everything else is a file, as it is.
+enum class EntryKind { group, variable, symlink, folder, file };
 
 /// One name in a group.
 struct Entry {
   std::string name;  // as shown: a valid file name, escaped where the source's is not (backends/names.h)
   EntryKind kind = EntryKind::group;
-  ObjectId object = 0;  // of groups and variables
+  ObjectId object = 0;  // of all but symlinks
   std::string target;   // of symlinks: relative to the directory that holds the entry
 };
 
@@ -69,6 +71,8 @@ class Source {
 
   /// Times, owner and mode of the source file (of a directory store: of its directory).
   [[nodiscard]] virtual const struct stat& status() const = 0;
+  /// The same of one object, where they differ: a folder and what is in it. Of files also the size.
+  [[nodiscard]] virtual Result<struct stat> status_of(ObjectId) const { return status(); }
   /// The filesystem that holds the source, for what is free there. Zeros where it does not tell.
   [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
   /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
@@ -101,6 +105,18 @@ class Source {
   /// with fill. ENOENT where the chunk is not stored.
   virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
 
+  /// The bytes of a chunk as they are stored, where undoing Variable::filters of exactly these bytes gives what
+  /// read_chunk() gives. None where that is not so (a filter mask, elements in another order or of another type, a part
+  /// of a larger piece), or is not known: then it takes decoding and encoding. ENOENT where the chunk is not stored.
+  virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
+  /// How many there are, cheaply: ChunkInfo::stored_size, where read_stored() would give the bytes.
+  virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
+  /// A part of a file of a folder, less than asked for at its end.
+  virtual Result<Buffer> read_file(ObjectId, uint64_t, size_t) { return fail(ENOENT, "there are no such files"); }
+  /// Whether another program has changed what is told of an object (or group, by its members) since this was last
+  /// asked: what was kept of it is to be forgotten then. Only sources that others may change say so (-o coherent).
+  virtual bool changed_outside(ObjectId) { return false; }
+
   /// Nothing, or EROFS with the reason why this source cannot be written at all.
   virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
   /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
@@ -113,6 +129,9 @@ class Source {
   /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
   /// that a filter cannot encode, and the reasons of variable_writable().
   virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
+  /// Stores a chunk whose bytes are encoded with Variable::filters already, and were checked to decode. False where
+  /// that cannot be (as in read_stored()), so that write_chunk() is to be called.
+  virtual Result<bool> write_stored(ObjectId, uint64_t, Bytes) { return false; }
   /// Makes a chunk read as fill. Where the format can, it is not stored any more. No error where it was not.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
 
