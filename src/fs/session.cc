@@ -170,7 +170,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
             {.cache_bytes = options.cache_bytes,
              .rules = std::move(rules),
              .write_back = {.dirty_bytes = options.dirty_bytes, .commit = std::chrono::seconds(options.commit_seconds)},
-             .read_only = options.read_only});
+             .read_only = options.read_only,
+             .view = options.view});
   tree.check_rules();
   Mount mount{tree, mountpoint};
   tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },

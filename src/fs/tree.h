@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "filters/filter_rules.h"
+#include "filters/pipeline.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/drafts.h"
@@ -33,10 +34,11 @@ namespace codecfs::fs {
 
 /// An open file: text that was made at open, a metadata file that is being written, a chunk, or a scratch file.
 struct OpenFile {
-  Text text;  // null for a chunk
+  Text text;       // null for a chunk
+  ChunkPtr bytes;  // of an encoded chunk that is only read
   std::shared_ptr<Draft> draft;
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
-  ChunkPlace chunk;   // its variable is null for what is no chunk
+  ChunkPlace chunk;   // of the decoded view; its variable is null for what is no chunk
   Ino scratch = 0;    // of a scratch file, which may become a chunk while it is open
   bool writer = false;
 };
@@ -88,7 +90,8 @@ class Tree {
     uint64_t cache_bytes = uint64_t{64} << 20;
     filters::FilterRules rules = {};
     WriteBack::Options write_back = {};
-    bool read_only = true;  // -o ro; a source that cannot be written is read-only too
+    bool read_only = true;      // -o ro; a source that cannot be written is read-only too
+    View view = View::decoded;  // what the root of the mount is
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -180,18 +183,20 @@ class Tree {
     std::vector<FilterStage> chain;                // the same
     std::optional<std::vector<std::string>> dimensions;  // of a group: names that came before the .zarray
   };
-  [[nodiscard]] DirectoryState state_of(Ino directory) const;
+  // These are the same in all views.
+  [[nodiscard]] DirectoryState state_of(const Node& directory) const;
   template <class Change>
-  void change_state(Ino directory, Change change) {
+  void change_state(const Node& directory, Change change) {
     const std::lock_guard lock(states_mutex_);
-    change(states_[directory]);
+    change(states_[directory.key()]);
   }
-  void forget_state(Ino directory);
+  void forget_state(const Node& directory);
   /// Something was made in it, or a metadata file was given a meaning in another way than by writing it.
-  void note_made(Ino directory);
+  void note_made(const Node& directory);
   void show(const Node& node, std::initializer_list<FileKind> files);
   /// Whether a chunk was removed after the variable's .zarray.
-  [[nodiscard]] bool is_unlinked(Ino directory, uint64_t number) const;
+  [[nodiscard]] bool is_unlinked(const Node& directory, uint64_t number) const;
+  void forget_unlinked(const Node& directory, uint64_t number);
   /// A variable whose .zarray was removed.
   static bool is_condemned(const Node& node, const DirectoryState& state) {
     return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
@@ -199,7 +204,9 @@ class Tree {
 
   Result<struct stat> entry_attributes(const Node& parent, const Entry& entry);
   Result<struct stat> metadata_attributes(const Node& node, FileKind file);
-  Result<struct stat> chunk_attributes(const Node& node, const VariableView& view, uint64_t number);
+  Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  /// Whether a chunk's file is there although neither is it stored nor was it written.
+  [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
   [[nodiscard]] struct stat make_attributes(Ino ino, mode_t type, uint64_t size) const;
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
@@ -209,6 +216,7 @@ class Tree {
   /// The same as a writer needs it: always fill where it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);
   Result<Place> place_of(Ino ino) const;
+  Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
   /// A name in a variable's directory that is that of a chunk: none for other names. EINVAL for one outside of the
   /// grid.
   Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
@@ -221,7 +229,8 @@ class Tree {
   void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
   void apply_times(struct stat& status) const;
   /// What the filter rules make of a variable; nothing where no rule applies.
-  [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const Node& node, const Variable& variable);
+  [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const std::string& path,
+                                                                       const Variable& variable);
   /// user._FilterOut: the same as a spec, "none" for no filters.
   [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
   /// netCDF's order for a chain that a user wrote, or numcodecs' where that differs.
@@ -233,16 +242,54 @@ class Tree {
   // tree_change.cc:
   Result<> may_remove_variable(const Node& node);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
+  /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
+  /// too.
+  void chunk_changed(const Node& node, uint64_t number);
+  /// The same for a name in a directory.
+  void name_changed_elsewhere(const Node& directory, std::string_view name);
+  void contents_changed(Ino first, uint64_t count);
+  void forget_xattrs(const Node& node);
+  void kernel_name_changed(Ino ino, bool wait);
+  /// Where a view's root is in the mount, "" or "/.codecfs/view/NAME".
+  [[nodiscard]] std::string path_of(View view) const;
   /// Everybody is to see the new metadata of an object.
   void metadata_changed(const Node& node, bool wait = true);
   /// The same, and of all variables, where the change may be one of theirs too.
   void layout_changed(const Node& node, bool wait = true);
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
   Result<> apply_zattrs(Ino directory, std::string_view text);
-  Result<> apply_zarray(Ino directory, std::string_view text);
+  Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> make_variable(Ino directory, Variable variable);
   void adopt_spooled(const Node& variable);
   Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+
+  // tree_encoded.cc, the encoded view:
+  /// How a variable is shown in it.
+  struct EncodedForm {
+    std::vector<FilterStage> chain;             // as .zarray tells it, in the order of encoding
+    bool as_stored = false;                     // chunks are those of the source, but for such as are stored otherwise
+    std::optional<filters::Pipeline> pipeline;  // of this chain; none: see `unusable`
+    std::optional<Error> unusable;
+    Text zarray;
+  };
+  using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
+  Result<EncodedFormPtr> encoded_form(const Node& node);
+  [[nodiscard]] EncodedForm make_encoded_form(const std::string& path, const Variable& facts);
+  Result<struct stat> encoded_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  Result<std::unique_ptr<OpenFile>> open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
+                                                 bool truncate);
+  /// What the chunk's file holds.
+  Result<ChunkPtr> encoded(const Node& node, const ChunkPlace& chunk);
+  Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
+  /// Takes the bytes of a whole chunk file of the node's view.
+  Result<> put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
+  Result<> put_encoded(const Node& node, const ChunkPlace& chunk, Bytes bytes);
+  Result<Created> create_encoded(const Node& node, const ChunkPlace& chunk);
+  /// Gives an existing variable the codecs of a .zarray, where it has others.
+  Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
+  Result<Text> zmetadata_of(const Node& node);
+  /// The chain of the source for the codecs of a .zarray that was written here.
+  Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
 
   // tree_chains.cc:
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
@@ -260,6 +307,7 @@ class Tree {
 
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
+  Result<> read_views(off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
 
   Result<> read_scratch(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
@@ -268,6 +316,8 @@ class Tree {
   Dataset dataset_;
   Nodes nodes_;
   ChunkCache cache_;
+  Stats conversion_stats_;  // of the next
+  ChunkCache conversions_;  // chunks of the encoded view that are not as in the source, by their inode numbers there
   const filters::FilterRules rules_;
   const bool read_only_;
   mutable ScratchFiles scratch_;
@@ -278,14 +328,17 @@ class Tree {
   std::shared_mutex layout_;
 
   mutable std::mutex states_mutex_;
+  // By the keys of nodes, chunks of directories:
   std::unordered_map<Ino, DirectoryState> states_;                  // guarded by states_mutex_
-  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // chunks of directories; guarded by states_mutex_
+  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // guarded by states_mutex_
   std::map<ObjectId, const Progress*> recoding_;  // variables that get another chain now; guarded by states_mutex_
   std::once_flag told_placement_;
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
   // chunks.
   LruMap<Ino, std::vector<Xattr>> xattrs_{16};
+  LruMap<Ino, EncodedForm> encoded_forms_{256};    // by key
+  LruMap<Ino, std::string> encoded_zmetadata_{4};  // by key
 
   mutable std::mutex times_mutex_;
   struct Times {

@@ -53,7 +53,7 @@ std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
   }
   const std::lock_guard content(edit->content_mutex);
   if (edit->bytes == nullptr) return std::nullopt;  // not loaded: nothing has changed yet
-  return Content{edit->bytes, edit->size};
+  return Content{edit->bytes, edit->size, edit->encoded};
 }
 
 std::optional<uint64_t> WriteBack::size(ChunkKey key) {
@@ -135,8 +135,11 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
   uint64_t bytes = 0;
   if (result) {
     const std::lock_guard content(edit->content_mutex);
+    const auto encoded = std::exchange(edit->encoded, nullptr);
     result = change(*edit);
+    if (!result) edit->encoded = encoded;  // nothing has changed
     if (edit->bytes != nullptr) bytes = edit->bytes->size();
+    if (edit->encoded != nullptr) bytes += edit->encoded->size();
   }
   const std::lock_guard lock(mutex_);
   --edit->pins;
@@ -188,7 +191,7 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
   });
 }
 
-Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
+Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded) {
   const Variable& variable = *place.variable->facts;
   if (bytes.size() > capacity_of(variable))
     return fail(EFBIG, "a chunk has {} bytes, not {}", capacity_of(variable), bytes.size());
@@ -198,6 +201,9 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
     put_fill(variable, fresh.mutable_bytes(), bytes.size());
     edit.bytes = std::make_shared<Buffer>(std::move(fresh));
     edit.size = edit.bytes->size();
+    // The variable keeps its chain while somebody is at work here; but it may have got another one before.
+    CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(place.object));
+    if (*now->codecs == *place.variable->codecs) edit.encoded = encoded;
     return {};
   });
   if (!replaced) return replaced;
@@ -506,24 +512,34 @@ void WriteBack::store(const EditPtr& edit) {
     version = edit->version;
   }
   std::shared_ptr<const Buffer> bytes;
+  std::shared_ptr<const Buffer> encoded;
   {
     const std::lock_guard content(edit->content_mutex);
     bytes = edit->bytes;
+    encoded = edit->encoded;
   }
   Result<> stored;
+  bool as_given = false;
   try {
-    stored = dataset_.source().write_chunk(edit->place.object, edit->place.number, bytes->bytes());
+    Source& source = dataset_.source();
+    if (encoded != nullptr) {
+      const Result<bool> taken = source.write_stored(edit->place.object, edit->place.number, encoded->bytes());
+      if (!taken) stored = std::unexpected(taken.error());
+      as_given = !taken || *taken;
+    }
+    if (!as_given) stored = source.write_chunk(edit->place.object, edit->place.number, bytes->bytes());
   } catch (const std::exception& exception) {
     stored = fail(EIO, "internal error: {}", exception.what());
   }
   bytes.reset();
+  encoded.reset();
 
   const std::lock_guard lock(mutex_);
   edit->storing = false;
   edit->tried_version = version;
   if (stored) {
-    ++stats_.chunks_encoded;
-    stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
+    ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
+    if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
     edit->stored_version = version;
     if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's
     edit->failure.reset();

@@ -63,6 +63,7 @@ class WriteBack {
   struct Content {
     std::shared_ptr<const Buffer> bytes;
     uint64_t size = 0;
+    std::shared_ptr<const Buffer> encoded = nullptr;  // with the stored chain, where somebody gave it so
   };
   std::optional<Content> content(ChunkKey key);
   /// The length of the file, where the chunk is being changed.
@@ -80,8 +81,9 @@ class WriteBack {
   Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes);
   /// Cuts the file or lets it grow with fill up to the chunk's size. EFBIG.
   Result<> resize(const ChunkPlace& place, uint64_t size);
-  /// Takes whole new content (what a rename over the chunk brings), padded with fill.
-  Result<> replace(const ChunkPlace& place, Bytes bytes);
+  /// Takes whole new content (what a rename over the chunk brings), padded with fill. `encoded`: the same as the
+  /// stored chain of `place.variable` encodes it, to be stored as it is; or null.
+  Result<> replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded = nullptr);
   Result<> remove(const ChunkPlace& place);
 
   /// While it lives nobody writes the variable: who tries waits.
@@ -130,10 +132,11 @@ class WriteBack {
  private:
   struct Edit {
     ChunkPlace place;
-    std::mutex content_mutex;       // guards bytes and size
-    std::shared_ptr<Buffer> bytes;  // all of the chunk, fill past `size`; null until loaded
-    uint64_t size = 0;              // of the file
-    uint64_t version = 0;           // counts changes; guarded by mutex_, as all below
+    std::mutex content_mutex;               // guards what follows to `size`
+    std::shared_ptr<Buffer> bytes;          // all of the chunk, fill past `size`; null until loaded
+    std::shared_ptr<const Buffer> encoded;  // the same, to be stored as it is; or null
+    uint64_t size = 0;                      // of the file
+    uint64_t version = 0;                   // counts changes; guarded by mutex_, as all below
     uint64_t stored_version = 0;
     uint64_t tried_version = 0;    // the latest that an encoder has done with, well or not
     std::optional<Error> failure;  // of the latest try

@@ -162,6 +162,26 @@ class ZarrSource final : public Source {
     return zarr::decode_chunk(*array, key, std::move(*stored));
   }
 
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    if (!array->is_stored_as_told()) return std::nullopt;
+    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
+    CODECFS_ASSIGN(const auto status, store_.stat(key));
+    if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+    return static_cast<uint64_t>(status->st_size);
+  }
+
+  Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    if (!array->is_stored_as_told()) return std::nullopt;
+    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
+    CODECFS_ASSIGN(std::optional<Buffer> stored, store_.read(key, array->max_stored));
+    if (!stored) return fail(ENOENT, "{}: is not stored", key);
+    return stored;
+  }
+
   Result<> writable() override {
     if (unwritable_) return std::unexpected(*unwritable_);
     return {};
@@ -190,6 +210,16 @@ class ZarrSource final : public Source {
       listings_.refresh(store_, now->key, join_key(now->key, name), number);
       return {};
     }
+  }
+
+  Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    if (!array->is_stored_as_told() || stored.size() > array->max_stored) return false;
+    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    CODECFS_TRY(writer_.write(array->key, name, stored, array->mode));
+    listings_.refresh(store_, array->key, join_key(array->key, name), number);
+    return true;
   }
 
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {
