@@ -28,9 +28,7 @@ Json codec_for(const FilterStage& stage, bool& same_bytes) {
 }
 
 bool are_alike(const FilterStage& one, const FilterStage& other) {
-  const auto id_of = [](const FilterStage& stage) { return stage.codec.value("id", Json()); };
-  if (id_of(one) != id_of(other)) return false;
-  return one.id != kShuffle || one.parameters == other.parameters;
+  return one.codec.value("id", Json()) == other.codec.value("id", Json());
 }
 
 }  // namespace
@@ -62,6 +60,9 @@ Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs,
     if (stage.id == 0)
       return fail(EINVAL, "HDF5 has no filter for the codec {}; zlib, bz2, zstd, blosc, lz4 and shuffle have one",
                   print_json(codec.codec));
+    if (stage.id == kShuffle && (stage.parameters.empty() || stage.parameters[0] != item_size))
+      return fail(EINVAL, "the codec {}: HDF5 shuffles by the size of an element, which is {}", print_json(codec.codec),
+                  item_size);
     chain.push_back(std::move(stage));
   }
   const ZarrChain shown = zarr_chain(chain, item_size);

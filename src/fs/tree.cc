@@ -78,7 +78,8 @@ Tree::DirectoryState Tree::state_of(const Node& directory) const {
   const auto found = states_.find(directory.key());
   if (found == states_.end()) return {};
   DirectoryState state = found->second;
-  if (state.fresh && std::chrono::steady_clock::now() - state.latest > kFresh) {
+  const bool expired = std::chrono::steady_clock::now() - state.latest > kFresh;
+  if (state.fresh && (expired || directory.view != state.made_in)) {
     state.fresh = false;
     state.hidden.clear();
   }

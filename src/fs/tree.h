@@ -176,6 +176,7 @@ class Tree {
   struct DirectoryState {
     // Made in this mount a moment ago, and not listed yet: nothing is shown that was not written.
     bool fresh = false;
+    View made_in = View::decoded;                  // the view where it is so; the others show all
     std::chrono::steady_clock::time_point latest;  // of what was made in a fresh one
     std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
     bool rule_applied = false;                     // the mount's filter rules have had their say

@@ -104,6 +104,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   change_state(*group, [&](DirectoryState& state) {
     state = {};
     state.fresh = true;
+    state.made_in = group->view;
     state.latest = std::chrono::steady_clock::now();
     for (const NamedFile& file : files_of(NodeKind::group)) state.hidden.insert(file.kind);
   });

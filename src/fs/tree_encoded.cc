@@ -116,11 +116,13 @@ Result<ChunkPtr> Tree::encoded(const Node& node, const ChunkPlace& chunk) {
   if (const auto edited = write_back_.content(chunk.key)) {
     if (form->as_stored && edited->encoded != nullptr) return edited->encoded;
   } else if (form->as_stored) {
-    CODECFS_ASSIGN(auto stored, dataset_.source().read_stored(chunk.object, chunk.number));
-    if (stored) {
+    auto stored = dataset_.source().read_stored(chunk.object, chunk.number);
+    const bool is_absent = !stored && stored.error().code == ENOENT && shows_absent(node, *chunk.variable);
+    if (!stored && !is_absent) return pass_on(stored);
+    if (stored && *stored) {
       ++stats_.chunks_passed;
-      stats_.bytes_passed += stored->size();
-      return std::make_shared<const Buffer>(std::move(*stored));
+      stats_.bytes_passed += (*stored)->size();
+      return std::make_shared<const Buffer>(std::move(**stored));
     }
   }
   return converted(node, chunk, *form);

@@ -26,7 +26,9 @@ struct OpenArray {
   mode_t mode = 0;                            // permissions of a new chunk file
 
   /// Whether undoing the filters of exactly what a chunk file holds gives the presented chunk.
-  [[nodiscard]] bool is_stored_as_told() const { return !array.fortran_order && !unchangeable; }
+  [[nodiscard]] bool is_stored_as_told() const {
+    return !array.fortran_order && (!unchangeable || array.variable.unreadable);
+  }
 };
 
 using ArrayPtr = std::shared_ptr<const OpenArray>;
