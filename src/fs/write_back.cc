@@ -120,7 +120,7 @@ Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
 }
 
 template <class Change>
-Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
+Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing());
   const EditPtr edit = pin(place);
@@ -150,7 +150,13 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
     edit->dirty = true;
     removed_keys_.erase(place.key);
     if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
-    if (dirty_bytes_ > options_.dirty_bytes / kPressure) want_all(Want::closed);
+    const bool pressed = dirty_bytes_ > options_.dirty_bytes / kPressure;
+    if (after == After::be_done) {
+      edit->queued = true;
+      if (pressed) want(edit);
+    } else if (pressed && after == After::relieve) {
+      want_all(Want::closed);
+    }
   } else {
     forget_if_clean(edit);
   }
@@ -173,6 +179,18 @@ Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes 
   });
   if (!written) return std::unexpected(written.error());
   return bytes.size();
+}
+
+Result<> WriteBack::change(const ChunkPlace& place, bool whole, bool done,
+                           const std::function<void(MutableBytes)>& change) {
+  const auto change_all = [&](Edit& edit) -> Result<> {
+    CODECFS_TRY(load(edit, whole));
+    CODECFS_TRY(make_private(edit, 0));
+    change(edit.bytes->mutable_bytes());
+    edit.size = edit.bytes->size();
+    return {};
+  };
+  return edit(place, change_all, done ? After::be_done : After::carry_on);
 }
 
 Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
@@ -345,6 +363,14 @@ Result<> WriteBack::flush(const ChunkPlace& place) {
   return take_error(place.object);
 }
 
+Result<> WriteBack::flush_variable(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, edit] : edits_)
+    if (edit->place.object == variable && edit->dirty) edit->queued = true;
+  if (dirty_bytes_ > options_.dirty_bytes / kPressure) want_all(Want::closed);
+  return take_error(variable);
+}
+
 bool WriteBack::close_writer(const ChunkPlace& place) {
   EditPtr edit;
   {
@@ -381,6 +407,22 @@ Result<> WriteBack::sync(const ChunkPlace& place) {
   CODECFS_TRY(commit());
   const std::lock_guard lock(mutex_);
   return take_error(place.object);
+}
+
+Result<> WriteBack::sync_variable(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, edit] : edits_) {
+      if (edit->place.object != variable || !edit->dirty) continue;
+      want(edit);
+      edits.push_back(edit);
+    }
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const std::lock_guard lock(mutex_);
+  return take_error(variable);
 }
 
 Result<> WriteBack::sync_all() {
