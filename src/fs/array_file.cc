@@ -32,7 +32,6 @@ bool is_zeros(Bytes bytes) {
 Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
   const ChunkGrid& grid = variable->grid;
   CODECFS_ASSIGN(std::string header, npy_header(variable->type, grid.shape()));
-  if (variable->unreadable) return std::unexpected(*variable->unreadable);
   if (variable->fill.size() != variable->type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable->fill.size(), variable->type.size);
   ArrayFile file;

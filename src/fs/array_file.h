@@ -27,8 +27,7 @@ namespace codecfs::fs {
 
 class ArrayFile {
  public:
-  /// EOPNOTSUPP where the array has no such file: elements without fixed size, or more bytes than a file can have; and
-  /// the reason why the variable is unreadable.
+  /// EOPNOTSUPP where the array has no such file: elements without fixed size, or more bytes than a file can have.
   static Result<ArrayFile> make(VariablePtr variable, bool with_header);
 
   [[nodiscard]] const Variable& variable() const { return *variable_; }

@@ -13,7 +13,11 @@ constexpr std::array kVariableFiles{NamedFile{".zarray", FileKind::zarray}, Name
 constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
                                    NamedFile{"stats", FileKind::stats}};
 
-constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded"};
+constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "npy", "raw"};
+
+// Where the root is an array, which has no name to take.
+constexpr std::array kNpyRootFiles{NamedFile{"array.npy", FileKind::array}};
+constexpr std::array kRawRootFiles{NamedFile{"array", FileKind::array}};
 
 constexpr uint64_t kMaxSlots = uint64_t{1} << (63 - kLocalBits);  // inode numbers stay positive as off_t
 constexpr auto kDecoded = static_cast<size_t>(View::decoded);
@@ -48,6 +52,13 @@ std::span<const NamedFile> files_of(NodeKind kind) {
     case NodeKind::symlink: break;
   }
   return {};
+}
+
+std::span<const NamedFile> files_of(const Node& node) {
+  if (!shows_arrays(node.view)) return files_of(node.kind);
+  if (node.kind != NodeKind::variable || !node.is_root()) return {};
+  if (node.view == View::npy) return kNpyRootFiles;
+  return kRawRootFiles;
 }
 
 std::string_view name_of(FileKind file) {

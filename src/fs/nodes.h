@@ -44,8 +44,12 @@ inline constexpr Ino kRootIno = 1;
 enum class View : uint8_t {
   decoded,  // chunks as raw bytes
   encoded,  // chunks as they are stored, with their codecs in .zarray
+  npy,      // each variable is a file of numpy's format, NAME.npy
+  raw,      // the same without the header, NAME
 };
-inline constexpr size_t kViews = 2;
+inline constexpr size_t kViews = 4;
+/// Those in which a variable is no directory of chunks, but one file.
+inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
 /// "decoded", "encoded", ...: what users call them.
 std::string_view name_of(View view);
 std::optional<View> view_named(std::string_view name);
@@ -74,8 +78,11 @@ enum class FileKind : uint8_t {
   log = 8,
   stats = 9,
   filters = 10,
+  array = 11,  // a variable as one file; where the root is one, that is a directory with this file
   chunk = 16,  // and all above
 };
+
+struct Node;
 
 struct NamedFile {
   std::string_view name;
@@ -84,6 +91,9 @@ struct NamedFile {
 
 /// The metadata files in a directory of this kind, in the order in which they are listed.
 std::span<const NamedFile> files_of(NodeKind kind);
+
+/// The same as a view has them.
+std::span<const NamedFile> files_of(const Node& node);
 
 /// The name of a metadata or control file.
 std::string_view name_of(FileKind file);

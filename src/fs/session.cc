@@ -175,6 +175,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   tree.check_rules();
   Mount mount{tree, mountpoint};
   tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
+                   .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
+                                       bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
                    .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
                    .name_changed = [&](Ino parent, std::string name,
                                        bool wait) { mount.notices.name_changed(parent, std::move(name), wait); }});

@@ -24,6 +24,12 @@ std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); 
 
 uint64_t blocks_of(uint64_t bytes) { return (bytes + 511) / 512; }
 
+/// Whether the file stands for a variable as a whole.
+bool is_variable(const Place& place) {
+  if (place.node->kind != NodeKind::variable) return false;
+  return place.file == FileKind::itself || place.file == FileKind::array;
+}
+
 /// The name of a variable as its source has it, from the root: paths hold file names, which may be escaped.
 std::string full_name(const std::string& path) {
   std::string name;
@@ -169,13 +175,17 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   }
   if (parent == kRootIno && name == ".codecfs") return attributes(nodes_.control().ino());
 
-  if (node.kind == NodeKind::variable) {
+  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     const std::optional<uint64_t> number = view->facts->grid.number_of(name);
     if (number) return chunk_attributes(node, view, *number);
   }
   if (const std::optional<Ino> scratch = scratch_.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
+  if (shows_arrays(node.view)) {
+    CODECFS_ASSIGN(const Entry entry, array_entry(node, name));
+    return entry_attributes(node, entry);
+  }
   CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
   return entry_attributes(node, entry);
 }
@@ -195,14 +205,15 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) const {
 }
 
 std::optional<FileKind> Tree::metadata_named(const Node& node, std::string_view name) {
-  for (const NamedFile& file : files_of(node.kind))
+  for (const NamedFile& file : files_of(node))
     if (file.name == name) return file.kind;
-  if (node.kind == NodeKind::group && name == ".zarray") return FileKind::zarray;
+  if (node.kind == NodeKind::group && !shows_arrays(node.view) && name == ".zarray") return FileKind::zarray;
   return std::nullopt;
 }
 
 Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entry) {
   CODECFS_ASSIGN(const Node* child, nodes_.child(parent, entry));
+  if (child->kind == NodeKind::variable && shows_arrays(child->view)) return array_attributes(*child);
   return attributes(child->ino());
 }
 
@@ -222,18 +233,22 @@ Result<struct stat> Tree::attributes(Ino ino) {
     return chunk_attributes(node, view, place.chunk);
   }
   if (place.file != FileKind::itself) return metadata_attributes(node, place.file);
-  if (node.kind == NodeKind::symlink) return make_attributes(ino, S_IFLNK, node.target.size());
+  if (node.kind == NodeKind::symlink) {
+    CODECFS_ASSIGN(const std::string target, link_target(ino));
+    return make_attributes(ino, S_IFLNK, target.size());
+  }
   return make_attributes(ino, S_IFDIR, 0);
 }
 
 Result<std::string> Tree::link_target(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
-  return place.node->target;
+  return shows_arrays(place.node->view) ? array_link_target(*place.node) : place.node->target;
 }
 
 Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
+  if (file == FileKind::array) return array_attributes(node);
   if (const std::shared_ptr<Draft> draft = drafts_.find(node.ino(file)))
     if (const std::optional<uint64_t> size = draft->shown_size())
       return make_attributes(node.ino(file), S_IFREG, *size);
@@ -340,6 +355,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     if (truncate) CODECFS_TRY(scratch_.resize(ino, 0));
     return file;
   }
+  if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
   if (place.file != FileKind::chunk) {
     if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     if (for_writing) {
@@ -360,7 +376,10 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
   file->chunk = chunk;
   if (for_writing) {
     CODECFS_TRY(dataset_.source().variable_writable(node.object));
-    if (truncate) CODECFS_TRY(write_back_.resize(file->chunk, 0));
+    if (truncate) {
+      CODECFS_TRY(write_back_.resize(file->chunk, 0));
+      chunk_changed(node, chunk.number);
+    }
     file->writer = true;
     write_back_.open_writer(chunk.key);
   } else if (!variable.chunk_bytes && !write_back_.size(chunk.key)) {
@@ -378,6 +397,7 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     stats_.bytes_read += bytes.size();
     return Slice{bytes, std::move(owner)};
   };
+  if (file.array) return read_array(*file.array, static_cast<uint64_t>(offset), size);
   if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
   if (file.bytes) return part(file.bytes->bytes(), file.bytes);
   if (file.draft) {
@@ -465,7 +485,7 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, place.chunk));
     return chunk_xattrs(info);
   }
-  if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
+  if (is_variable(place)) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     CODECFS_ASSIGN(const VariablePtr described, dataset_.described(node.object));
     return variable_xattrs(*view, described->attributes, filter_out(node, *view->facts));
@@ -488,7 +508,7 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored);
     if (dataset_.changes() != changes) xattrs_.erase(ino);
   }
-  if (place.file == FileKind::itself && place.node->kind == NodeKind::variable) {
+  if (is_variable(place)) {
     const std::lock_guard lock(states_mutex_);
     if (const auto found = recoding_.find(place.node->object); found != recoding_.end())
       view.live.push_back(

@@ -21,6 +21,7 @@
 
 #include "filters/filter_rules.h"
 #include "filters/pipeline.h"
+#include "fs/array_file.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/drafts.h"
@@ -32,22 +33,36 @@
 
 namespace codecfs::fs {
 
-/// An open file: text that was made at open, a metadata file that is being written, a chunk, or a scratch file.
+/// An open file of the npy or raw view.
+struct OpenArray {
+  Ino ino = 0;
+  VariableViewPtr variable;  // as it was at open
+  ArrayFile file;
+  // Opened with O_TRUNC: what is left out before the end of what was written are zeros, as in any file; the rest stays.
+  bool truncated = false;
+  std::mutex mutex;  // held while something is written to a truncated one
+  uint64_t end = 0;  // of what was written; guarded by mutex
+};
+
+/// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, or a scratch
+/// file.
 struct OpenFile {
   Text text;       // null for a chunk
   ChunkPtr bytes;  // of an encoded chunk that is only read
   std::shared_ptr<Draft> draft;
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
   ChunkPlace chunk;   // of the decoded view; its variable is null for what is no chunk
-  Ino scratch = 0;    // of a scratch file, which may become a chunk while it is open
+  std::shared_ptr<OpenArray> array;
+  Ino scratch = 0;  // of a scratch file, which may become a chunk while it is open
   bool writer = false;
 };
 
 /// An open directory. Groups are listed once, at open; chunks are asked for as the reader goes on.
 struct OpenDirectory {
   Place place;
-  std::vector<Entry> entries;  // of a group
-  VariableViewPtr variable;    // of a variable
+  std::vector<Entry> entries;      // of a group
+  std::vector<std::string> names;  // under which a view shows them, where these are others
+  VariableViewPtr variable;        // of a variable
 };
 
 /// One name that a directory shows.
@@ -77,6 +92,8 @@ using Cancelled = std::function<bool()>;
 /// What the kernel is to forget, as it changed without its knowledge.
 struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
+  std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
+                                                                                            bool) {};
   std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
 };
@@ -135,7 +152,9 @@ class Tree {
     std::optional<timespec> accessed;
     std::optional<timespec> modified;
   };
-  Result<struct stat> change(Ino ino, const Change& change, const Cancelled& cancelled = {});
+  /// `file`: by which ftruncate(2) came.
+  Result<struct stat> change(Ino ino, const Change& change, const Cancelled& cancelled = {},
+                             const OpenFile* file = nullptr);
   Result<> unlink(Ino parent, std::string_view name);
   /// EXDEV for chunks and metadata files, which mv then copies.
   Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
@@ -248,6 +267,8 @@ class Tree {
   void chunk_changed(const Node& node, uint64_t number);
   /// The same for a name in a directory.
   void name_changed_elsewhere(const Node& directory, std::string_view name);
+  /// For the kernel: the names under which a view may show a member.
+  void member_changed(const Node& directory, std::string_view name, bool wait);
   void contents_changed(Ino first, uint64_t count);
   void forget_xattrs(const Node& node);
   void kernel_name_changed(Ino ino, bool wait);
@@ -291,6 +312,40 @@ class Tree {
   Result<Text> zmetadata_of(const Node& node);
   /// The chain of the source for the codecs of a .zarray that was written here.
   Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
+
+  // tree_arrays.cc, the npy and raw views. `directory` and `group` are of one of these.
+  /// EOPNOTSUPP where numpy cannot hold it.
+  Result<ArrayFile> array_of(View view, ObjectId variable);
+  Result<struct stat> array_attributes(const Node& node);
+  /// What comes behind the path of a variable: ".npy", or where that is the root "/array.npy".
+  static std::string array_name(const Node& node);
+  /// What a name in the directory stands for: NAME.npy for the variable NAME.
+  Result<Entry> array_entry(const Node& group, std::string_view name);
+  /// The variable that an entry is, or is a link to.
+  std::optional<ObjectId> variable_behind(const Node& directory, const Entry& entry);
+  /// Leaves what is shown, with its names.
+  void show_arrays(const Node& group, OpenDirectory& directory);
+  Result<std::string> array_link_target(const Node& link);
+  Result<std::unique_ptr<OpenFile>> open_array(const Node& node, bool for_writing, bool truncate);
+  struct ArrayNow {
+    const Node* node = nullptr;
+    VariableViewPtr variable;
+  };
+  /// The variable as it is now. ESTALE where its shape is not that of the open file.
+  Result<ArrayNow> array_now(const OpenArray& array);
+  Result<Slice> read_array(const OpenArray& array, uint64_t offset, uint64_t size);
+  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled);
+  enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
+  Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
+                           const Cancelled& cancelled);
+  /// Up to `end`, from where the last write has ended.
+  Result<> put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancelled);
+  Result<> resize_array(const Node& node, uint64_t size, const OpenFile* file, const Cancelled& cancelled);
+  /// A part of the array without header is another, or one chunk of it: as chunk_changed().
+  void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
+  void array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk);
+  /// Its shape is another.
+  void array_files_changed(const Node& node);
 
   // tree_chains.cc:
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);

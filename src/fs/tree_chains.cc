@@ -152,6 +152,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     // Their stored sizes; the bytes are the same.
     const uint64_t count = after->facts->grid.count();
     for (const Node* shown : nodes_.in_all_views(node)) {
+      if (shows_arrays(shown->view)) continue;
       CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
       if (shown->view == View::decoded)
         kernel_.attributes_changed(first, std::min(count, kMostNotices));
@@ -247,7 +248,8 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   const Node& node = *place.node;
   if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
-  if (place.file != FileKind::itself || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
+  const bool whole = place.file == FileKind::itself || place.file == FileKind::array;
+  if (!whole || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
   const std::string_view plain = name.substr(kUser.size());
   CODECFS_ASSIGN(const XattrView view, xattrs(ino));
@@ -299,7 +301,8 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
   CODECFS_ASSIGN(const XattrView view, xattrs(ino));
   if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
     return std::unexpected(Error{ENODATA, {}});
-  if (place.file != FileKind::itself) return fail(EPERM, "{}: cannot be changed", node.path);
+  if (place.file != FileKind::itself && place.file != FileKind::array)
+    return fail(EPERM, "{}: cannot be changed", node.path);
   const std::string plain(name.substr(kUser.size()));
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
     change_state(node, [](DirectoryState& state) {

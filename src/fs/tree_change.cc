@@ -25,7 +25,8 @@ void Tree::metadata_changed(const Node& node, bool wait) {
   encoded_zmetadata_.clear();
   std::vector<Ino> changed;
   for (const Node* shown : nodes_.in_all_views(node)) {
-    for (const NamedFile& file : files_of(shown->kind)) changed.push_back(shown->ino(file.kind));
+    for (const NamedFile& file : files_of(shown->kind))
+      if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
     for (const Node* at = shown; !at->is_root();) {
       const Result<Place> parent = nodes_.at(at->parent);
       if (!parent) break;
@@ -38,7 +39,10 @@ void Tree::metadata_changed(const Node& node, bool wait) {
 }
 
 void Tree::forget_xattrs(const Node& node) {
-  for (const Node* shown : nodes_.in_all_views(node)) xattrs_.erase(shown->ino());
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    xattrs_.erase(shown->ino());
+    xattrs_.erase(shown->ino(FileKind::array));
+  }
 }
 
 std::string Tree::path_of(View view) const {
@@ -47,7 +51,7 @@ std::string Tree::path_of(View view) const {
 
 void Tree::name_changed_elsewhere(const Node& directory, std::string_view name) {
   for (const Node* shown : nodes_.in_all_views(directory))
-    if (shown->view != directory.view) kernel_.name_changed(shown->ino(), std::string(name), false);
+    if (shown->view != directory.view) member_changed(*shown, name, false);
 }
 
 void Tree::chunk_changed(const Node& node, uint64_t number) {
@@ -58,6 +62,10 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
   const ChunkGrid& grid = (*view)->facts->grid;
   for (const Node* shown : views) {
     if (shown->view == node.view) continue;
+    if (shows_arrays(shown->view)) {
+      array_file_changed(*shown, **view, number);
+      continue;
+    }
     const Result<Ino> ino = nodes_.chunk_ino(*shown, number, grid.count());
     if (!ino) continue;
     conversions_.drop(*ino);
@@ -378,6 +386,7 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
         kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), views[i]->view == node.view);
     }
   }
+  array_files_changed(node);
   layout_changed(node);
   return {};
 }
@@ -418,6 +427,9 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
   }
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
   metadata_changed(*place.node);
+  if (const Result<Place> parent = nodes_.at(place.node->parent))
+    for (const Node* shown : nodes_.in_all_views(*parent->node))
+      if (shows_arrays(shown->view)) member_changed(*shown, last_part(place.node->path), false);
   for (const Node* shown : nodes_.in_all_views(*place.node))
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind)) kernel_.name_changed(shown->ino(), std::string(file.name), false);

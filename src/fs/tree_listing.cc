@@ -26,6 +26,8 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   const Node& node = *place.node;
   if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
     return fail(ENOTDIR, "{}: not a directory", node.path);
+  if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
+    return fail(ESTALE, "{}: is a variable now", node.path);
   // From now on everything is shown that there is.
   if (state_of(node).fresh)
     change_state(node, [](DirectoryState& state) {
@@ -36,6 +38,7 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   directory->place = place;
   if (node.kind == NodeKind::group) {
     CODECFS_ASSIGN(directory->entries, dataset_.source().list(node.object));
+    if (shows_arrays(node.view)) show_arrays(node, *directory);
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, dataset_.variable(node.object));
   }
@@ -51,7 +54,7 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
   }
 
   const DirectoryState state = state_of(node);
-  const std::span<const NamedFile> files = files_of(node.kind);
+  const std::span<const NamedFile> files = files_of(node);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);
     if (index >= files.size()) break;
@@ -71,7 +74,7 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
   if (node.kind == NodeKind::control && from <= kFirstEntry)
     take({"view", kFirstEntry + 1, S_IFDIR, nodes_.views().ino(), [this] { return attributes(nodes_.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
-  if (node.kind != NodeKind::variable) return {};
+  if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
   return read_chunks(directory, static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry), take);
 }
 
@@ -91,7 +94,9 @@ Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::funct
   const Node& node = *directory.place.node;
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
     const Entry& entry = directory.entries[index];
-    const DirectoryItem item{entry.name, kFirstEntry + static_cast<off_t>(index) + 1, mode_of(entry.kind), 0,
+    const std::string& name = directory.names.empty() ? entry.name : directory.names[index];
+    const bool file = entry.kind == EntryKind::variable && shows_arrays(node.view);
+    const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(index) + 1, file ? S_IFREG : mode_of(entry.kind), 0,
                              [&] { return entry_attributes(node, entry); }};
     if (!take(item)) return {};
   }

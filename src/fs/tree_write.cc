@@ -26,6 +26,9 @@ Result<const Node*> Tree::changeable_directory(Ino ino) {
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
   if (place.node->kind == NodeKind::control || place.node->kind == NodeKind::views)
     return fail(EPERM, "{}: is only read", place.node->path);
+  if (shows_arrays(place.node->view))
+    return fail(EPERM, "{}: in the {} view there is what the dataset has; make, move and remove it in another view",
+                path_of(place.node->view) + place.node->path, name_of(place.node->view));
   return place.node;
 }
 
@@ -112,6 +115,7 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
     CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
     if (still) return bytes.size();
   }
+  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, cancelled);
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_TRY(apply_rules(chunk, cancelled));
@@ -151,6 +155,10 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
     return applied;
   }
   if (!file.writer) return {};
+  if (file.array) {
+    const Result<Place> place = nodes_.at(file.array->ino);
+    return place ? write_back_.flush_variable(place->node->object) : Result<>();
+  }
   const Result<ChunkPlace> chunk = chunk_of(file);
   // Where it is stale now, what was written before is stored or gone with its variable.
   if (!chunk || chunk->variable == nullptr) return {};
@@ -166,6 +174,12 @@ bool Tree::close(const OpenFile& file) {
     return true;
   }
   if (!file.writer) return false;
+  if (file.array) {
+    (void)write_back_.close_writer({file.array->ino, 0, 0, file.array->variable});
+    if (const Result<> flushed = flush(file); !flushed)
+      log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
+    return false;
+  }
   // Only who was opened as a chunk was counted as its writer.
   const bool longer = file.scratch == 0 && write_back_.close_writer(file.chunk);
   const Result<ChunkPlace> chunk = chunk_of(file);
@@ -183,6 +197,10 @@ Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
     CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(*place.node, place.chunk));
     return write_back_.sync(chunk);
   }
+  if (file.array) {
+    CODECFS_ASSIGN(const Place place, nodes_.at(file.array->ino));
+    return write_back_.sync_variable(place.node->object);
+  }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return {};  // scratch files are not stored anywhere
   return write_back_.sync(chunk);
@@ -190,7 +208,7 @@ Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
 
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
 
-Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled) {
+Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled, const OpenFile* file) {
   CODECFS_ASSIGN(struct stat status, attributes(ino));
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
@@ -207,6 +225,8 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     CODECFS_TRY(scratch_.resize(ino, *change.size));
   } else if (const std::shared_ptr<Draft> draft = drafts_.find(ino); change.size && draft) {
     CODECFS_TRY(draft->resize(*change.size));
+  } else if (change.size && place.file == FileKind::array) {
+    CODECFS_TRY(resize_array(node, *change.size, file, cancelled));
   } else if (change.size) {
     if (place.file != FileKind::chunk)
       return fail(EINVAL, "{}: a part of a metadata file means nothing: write it as a whole", node.path);
@@ -322,7 +342,9 @@ std::vector<std::string> Tree::paths_open_for_writing() {
   for (const ChunkKey key : write_back_.open_writers()) {
     const Result<Place> place = place_of(key);
     if (!place) continue;
-    if (const auto view = dataset_.variable(place->node->object))
+    if (place->file == FileKind::array)
+      paths.push_back(path_of(place->node->view) + place->node->path + array_name(*place->node));
+    else if (const auto view = dataset_.variable(place->node->object))
       paths.push_back(path_of(place->node->view) + place->node->path + "/" +
                       (*view)->facts->grid.name_of(place->chunk));
   }

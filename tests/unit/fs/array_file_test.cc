@@ -392,10 +392,6 @@ TEST_F(ArrayFileTest, ErrorsOfChunksAreThoseOfTheRequest) {
   const auto written =
       file.write(0, std::vector<std::byte>(16), [](const auto&) -> Result<> { return fail(ENOSPC, "full"); });
   EXPECT_EQ(written.error().code, ENOSPC);
-
-  auto unreadable = std::make_shared<Variable>(*variable);
-  unreadable->unreadable = Error{EOPNOTSUPP, "no"};
-  EXPECT_EQ(ArrayFile::make(unreadable, true).error().reason, "no");
 }
 
 }  // namespace
