@@ -20,6 +20,7 @@ std::string Stats::print() const {
   line("bytes_passed", bytes_passed);
   line("cache_hits", cache_hits);
   line("decodes_shared", decodes_shared);
+  line("decodes_ahead", decodes_ahead);
   line("decodes_now", decodes_now);
   line("decodes_parallel", decodes_parallel);
   line("cache_bytes", cache_bytes);

@@ -22,6 +22,7 @@ struct Stats {
   Counter bytes_passed{0};       // their bytes
   Counter cache_hits{0};         // reads answered by a chunk that was decoded already
   Counter decodes_shared{0};     // reads that waited for another reader's decode of the same chunk
+  Counter decodes_ahead{0};      // decodes begun before a reader asked
   Counter decodes_now{0};        // decodes under way
   Counter decodes_parallel{0};   // the most decodes that were ever under way at once
   Counter cache_bytes{0};        // decoded bytes held

@@ -70,7 +70,8 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
           [this](const ChunkPlace& chunk) -> Result<> {
             CODECFS_TRY(nodes_.at(chunk.key));
             return {};
-          }) {}
+          }),
+      read_ahead_(options.cache_bytes / 2) {}
 
 Result<Place> Tree::place_of(Ino ino) const {
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
@@ -327,7 +328,9 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
 }
 
 std::string Tree::stats_text() {
-  std::string text = stats_.print() + fmt::format("chunks_converted {}\n", conversion_stats_.chunks_decoded.load());
+  std::string text =
+      stats_.print() + fmt::format("chunks_converted {}\nconversions_ahead {}\n",
+                                   conversion_stats_.chunks_decoded.load(), conversion_stats_.decodes_ahead.load());
   uint64_t done = 0;
   uint64_t total = 0;
   {
@@ -419,17 +422,38 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
   return slice;
 }
 
+uint64_t Tree::decoding_bytes(const Variable& variable) {
+  // A chunk takes its decoded bytes and, while a filter works, as many again.
+  return 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
+}
+
+Result<Buffer> Tree::decode(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  stats_.bytes_stored += info.stored_size;
+  return dataset_.source().read_chunk(chunk.object, chunk.number);
+}
+
 Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk) {
   const Variable& variable = *chunk.variable->facts;
-  // A chunk takes its decoded bytes and, while a filter works, as many again.
-  const uint64_t estimate = 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
-  Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&]() -> Result<Buffer> {
-    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-    stats_.bytes_stored += info.stored_size;
-    return dataset_.source().read_chunk(chunk.object, chunk.number);
-  });
+  const auto first = [&] {
+    read_ahead_.note(chunk.object, variable.grid, chunk.number, decoding_bytes(variable),
+                     [this, chunk](uint64_t number) {
+                       ChunkPlace next = chunk;
+                       next.key += number - chunk.number;
+                       next.number = number;
+                       fetch_decoded(next);
+                     });
+  };
+  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(variable), [&] { return decode(chunk); }, first);
   if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
   return base_of(chunk);
+}
+
+void Tree::fetch_decoded(const ChunkPlace& chunk) {
+  if (write_back_.size(chunk.key)) return;
+  const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
+  if (info && info->stored)
+    cache_.fetch(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
 }
 
 Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
@@ -437,8 +461,8 @@ Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
   if (info.stored) return decoded(chunk);
   // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
   CODECFS_ASSIGN(const Place place, place_of(chunk.key));
-  const uint64_t estimate = 2 * chunk.variable->facts->chunk_bytes.value_or(uint64_t{1} << 20);
-  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
+  return cache_.get(place.node->ino(), decoding_bytes(*chunk.variable->facts),
+                    [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
 std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,

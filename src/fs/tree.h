@@ -26,6 +26,7 @@
 #include "fs/dataset.h"
 #include "fs/drafts.h"
 #include "fs/nodes.h"
+#include "fs/read_ahead.h"
 #include "fs/scratch_files.h"
 #include "fs/stats.h"
 #include "fs/write_back.h"
@@ -233,6 +234,12 @@ class Tree {
   [[nodiscard]] std::string stats_text();
   /// The chunk as the source has it, or its fill where that is what readers see.
   Result<ChunkPtr> decoded(const ChunkPlace& chunk);
+  /// What decoding a chunk takes, for the cache. Bytes, roughly.
+  static uint64_t decoding_bytes(const Variable& variable);
+  Result<Buffer> decode(const ChunkPlace& chunk);
+  /// Gets it into the cache, where it is stored and not being changed.
+  void fetch_decoded(const ChunkPlace& chunk);
+  void fetch_converted(const Node& node, const ChunkPlace& chunk);
   /// The same as a writer needs it: always fill where it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);
   Result<Place> place_of(Ino ino) const;
@@ -406,7 +413,8 @@ class Tree {
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
 
-  WriteBack write_back_;  // last: its threads end before the rest goes
+  WriteBack write_back_;  // its threads end before the rest goes
+  ReadAhead read_ahead_;  // last: the same
 };
 
 }  // namespace codecfs::fs

@@ -18,9 +18,6 @@
 namespace codecfs::fs {
 namespace {
 
-/// Of chunks whose size depends on their data.
-constexpr uint64_t kAssumedBytes = uint64_t{1} << 20;
-
 bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other) {
   return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
 }
@@ -148,19 +145,52 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
   if (info.stored) {
     CODECFS_ASSIGN(ino, nodes_.chunk_ino(node, chunk.number, facts.grid.count()));
   }
-  return conversions_.get(ino, 2 * facts.chunk_bytes.value_or(kAssumedBytes), [&]() -> Result<Buffer> {
-    CODECFS_ASSIGN(const ChunkPtr bytes, base_of(chunk));
-    auto done = encode(bytes->bytes());
-    if (info.stored) cache_.served(chunk.key, bytes->size());
-    return done;
+  const auto first = [&] {
+    if (!info.stored || form.as_stored) return;  // most of the latter take no work
+    read_ahead_.note(node.ino(), facts.grid, chunk.number, decoding_bytes(facts),
+                     [this, chunk, &node](uint64_t number) {
+                       ChunkPlace next = chunk;
+                       next.key += number - chunk.number;
+                       next.number = number;
+                       fetch_converted(node, next);
+                     });
+  };
+  return conversions_.get(
+      ino, decoding_bytes(facts),
+      [&]() -> Result<Buffer> {
+        // Nobody else wants it decoded: it does not take the place of others in the cache.
+        if (info.stored) {
+          CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+          return encode(bytes.bytes());
+        }
+        CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
+        return encode(fill.bytes());
+      },
+      first);
+}
+
+void Tree::fetch_converted(const Node& node, const ChunkPlace& chunk) {
+  const Variable& facts = *chunk.variable->facts;
+  const Result<EncodedFormPtr> form = encoded_form(node);
+  const Result<Ino> ino = nodes_.chunk_ino(node, chunk.number, facts.grid.count());
+  const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
+  if (!form || !ino || !info || !info->stored || write_back_.size(chunk.key)) return;
+  if ((*form)->unusable || facts.unreadable) return;
+  conversions_.fetch(*ino, decoding_bytes(facts), [&]() -> Result<Buffer> {
+    // Nobody else wants it decoded: it does not take the place of others in the cache.
+    CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+    CODECFS_ASSIGN(filters::EncodedChunk done, (*form)->pipeline->encode(bytes.bytes()));
+    return std::move(done.bytes);
   });
 }
 
 Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
                                                      bool truncate) {
   auto file = std::make_unique<OpenFile>();
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   if (!for_writing) {
     CODECFS_ASSIGN(file->bytes, encoded(node, chunk));
+    conversions_.drop(ino);  // the kernel keeps what it reads from here
     return file;
   }
   CODECFS_TRY(dataset_.source().variable_writable(node.object));
@@ -169,7 +199,6 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
     CODECFS_ASSIGN(const ChunkPtr bytes, encoded(node, chunk));
     before = string_of(*bytes);
   }
-  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   file->writer = true;
   file->draft = drafts_.open(ino, before, false, max_encoded(*chunk.variable->facts));
   if (truncate) CODECFS_TRY(file->draft->resize(0));
