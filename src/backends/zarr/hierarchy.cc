@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backends/zarr/directory_writer.h"
-#include "backends/zarr/nczarr.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {
@@ -79,22 +78,6 @@ Result<> Hierarchy::check_empty(const std::string& group) const {
     return fail(ENOTEMPTY, "{}: the file {} in it is not Zarr's: see what it is, and remove it there first", group,
                 name);
   });
-}
-
-Result<> Hierarchy::check_members_may_change(const std::string& group) const {
-  bool is_nczarr = false;
-  CODECFS_ASSIGN(is_nczarr, store_.has_file(join_key(group, ".nczgroup")));
-  for (const char* file : {kGroupFile, kAttributesFile}) {
-    CODECFS_ASSIGN(const auto text, read_text(join_key(group, file)));
-    const auto json = text ? parse_json(*text) : Result<Json>(Json());
-    if (json && lists_members(*json)) is_nczarr = true;
-  }
-  if (!is_nczarr) return {};
-  return fail(
-      EOPNOTSUPP,
-      "{}: was written by netCDF-C as NCZarr, which keeps a list of its members and dimensions: make and remove "
-      "members with netCDF",
-      group.empty() ? "the store" : group);
 }
 
 }  // namespace codecfs::zarr
