@@ -485,7 +485,8 @@ def generation(path, superblock, group, array, types, in_attributes, character, 
     put_group(top, {"y": 4, "x": 6, "t": unlimited}, arrays, ["g"], {"title": "NCZarr", "_NCProperties": "version=2,nczarr=2.0.0"})
     put_group(top / "g", {"z": 3}, ["v"], [], {})
     put_array("i", ["/y", "/x"], "<i4", None,
-              {"_ARRAY_DIMENSIONS": ["y", "x"], "units": "m", "scale": 1, "bounds": [0, 1.5], "nothing": "NaN", "version": 5},
+              {"_ARRAY_DIMENSIONS": ["y", "x"], "units": "m", "scale": 1, "bounds": [0, 1.5],
+               "nothing": "NaN" if in_attributes else float("nan"), "version": 5 if in_attributes else "5"},
               {"units": character, "scale": "<f4", "bounds": "<f8", "nothing": "<f4", "version": character})
     put_array("c", ["/x"], character, "x", {})
     put_array("one", [], "<i4", -1, {"_ARRAY_DIMENSIONS": ["_scalar_"]} if in_attributes else {})

@@ -225,6 +225,21 @@ def test_a_fixed_dimension_of_several_arrays_keeps_its_length(mount, debian_stor
         assert root.dimensions["y"].size == 5 and root["i"].shape == (5, 6)
 
 
+def test_consolidated_metadata_follow_the_lists(mount, copy):
+    store = copy("zarr/nczarr_493")
+    zarr.consolidate_metadata(str(store))
+    m = mount(store)
+    os.rename(m.path / "g", m.path / "k")
+    zarr.open_group(str(m.path), "a")["t"].resize(4)
+    m.close()
+    told = json.loads((store / ".zmetadata").read_text())["metadata"]
+    assert set(told) == {str(p.relative_to(store)) for p in store.rglob(".z*")} - {".zmetadata"}
+    for key, value in told.items():
+        assert value == json.loads((store / key).read_text()), key
+    assert told["k/v/.zattrs"]["_nczarr_array"]["dimension_references"] == ["/k/z", "/x"]
+    assert told[".zattrs"]["_nczarr_group"]["dimensions"]["t"]["size"] == 4
+
+
 def test_plain_zarr_stays_plain(mount, tmp_path):
     m = mount(tmp_path / "new.zarr", "create=zarr")
     zarr.open_group(str(m.path), "a").create_dataset("g/v", data=np.arange(4), compressor=None).attrs["_ARRAY_DIMENSIONS"] = ["x"]

@@ -103,7 +103,8 @@ Result<std::vector<NczarrEdit>> move_references(const Hierarchy& hierarchy, Ncza
     CODECFS_ASSIGN(auto user, scope.user(from));
     if (user) users.push_back(std::move(*user));
   } else {
-    CODECFS_TRY(scope.for_each_user(from, [&](const NczarrUser& user) { users.push_back(user); }));
+    CODECFS_ASSIGN(const auto* below, scope.users(from));
+    users = *below;
   }
   scope.pretend_moved(from, to);
   MovedReference moved(scope, kind == EntryKind::group ? from : from + "/", to);
@@ -279,10 +280,10 @@ Result<NczarrPlan> nczarr_resize(const Hierarchy& hierarchy, const std::string& 
       if (other) return fail(EINVAL, "dimension {} has a fixed length for netCDF, and {} has it too", path, *other);
     } else if (length < dimension->length) {
       const auto parts = split_path(path);
-      CODECFS_TRY(scope.for_each_user(parts->first, [&](const NczarrUser& user) {
+      CODECFS_ASSIGN(const auto* users, scope.users(parts->first));
+      for (const NczarrUser& user : *users)
         for (size_t j = 0; user.key != key && j < user.shape.size(); ++j)
           if ((*user.own.references)[j] == path) length = std::max(length, user.shape[j]);
-      }));
     }
     if (dimension->length == length) continue;
     dimension->length = length;
@@ -297,9 +298,8 @@ Result<NczarrSettlement> nczarr_settle(const Hierarchy& hierarchy) {
   NczarrScope scope(hierarchy);
   CODECFS_ASSIGN(const NczarrGroup* root, scope.at(""));
   if (root == nullptr) return settlement;
-  std::vector<NczarrUser> users;
-  CODECFS_TRY(scope.for_each_user("", [&](const NczarrUser& user) { users.push_back(user); }));
-  for (const NczarrUser& user : users) {
+  CODECFS_ASSIGN(const auto* users, scope.users(""));
+  for (const NczarrUser& user : *users) {
     for (size_t i = 0; i < user.shape.size(); ++i) {
       const std::string& path = (*user.own.references)[i];
       CODECFS_ASSIGN(NczarrDimension * dimension, scope.dimension(path));
@@ -308,7 +308,7 @@ Result<NczarrSettlement> nczarr_settle(const Hierarchy& hierarchy) {
       scope.touch(split_path(path)->first);
     }
   }
-  for (const NczarrUser& user : users) {
+  for (const NczarrUser& user : *users) {
     std::vector<uint64_t> shape = user.shape;
     for (size_t i = 0; i < shape.size(); ++i) {
       CODECFS_ASSIGN(const NczarrDimension* dimension, scope.dimension((*user.own.references)[i]));

@@ -146,13 +146,20 @@ Result<std::optional<std::string>> NczarrScope::other_user(const std::string& pa
   const std::string group = stored_key(parts->first);
   const std::string stored_path = dimension_path(group, parts->second);
   const std::string stored_user = stored_key(user);
-  CODECFS_TRY(for_each_user(group, [&](const NczarrUser& one) {
+  CODECFS_ASSIGN(const auto* all, users(group));
+  for (const NczarrUser& one : *all)
     if (one.key != stored_user && one.has(stored_path)) other = one.key;
-  }));
   return other;
 }
 
-Result<> NczarrScope::for_each_user(const std::string& group, const std::function<void(const NczarrUser&)>& visit) {
+Result<const std::vector<NczarrUser>*> NczarrScope::users(const std::string& group) {
+  if (const auto known = users_.find(group); known != users_.end()) return &known->second;
+  std::vector<NczarrUser> found;
+  CODECFS_TRY(collect_users(group, found));
+  return &users_.emplace(group, std::move(found)).first->second;
+}
+
+Result<> NczarrScope::collect_users(const std::string& group, std::vector<NczarrUser>& found) {
   std::vector<std::pair<std::string, EntryKind>> members;
   CODECFS_TRY(hierarchy_.for_each(group, [&](std::string_view name, EntryKind kind) {
     members.emplace_back(join_key(group, name), kind);
@@ -160,11 +167,11 @@ Result<> NczarrScope::for_each_user(const std::string& group, const std::functio
   }));
   for (const auto& [key, kind] : members) {
     if (kind == EntryKind::group) {
-      CODECFS_TRY(for_each_user(key, visit));
+      CODECFS_TRY(collect_users(key, found));
       continue;
     }
-    CODECFS_ASSIGN(const auto found, user(key));
-    if (found) visit(*found);
+    CODECFS_ASSIGN(auto one, user(key));
+    if (one) found.push_back(std::move(*one));
   }
   return {};
 }

@@ -1,7 +1,6 @@
 #pragma once
 // The groups and arrays of an NCZarr store as netCDF-C sees them, while a change of them is planned.
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,8 +60,8 @@ class NczarrScope {
 
   /// Whether an array other than `user` has the dimension; its key.
   Result<std::optional<std::string>> other_user(const std::string& path, const std::string& user);
-  /// Calls visit for every array in a group and below it that has references.
-  Result<> for_each_user(const std::string& group, const std::function<void(const NczarrUser&)>& visit);
+  /// Every array in a group and below it that has references. Good as long as the scope.
+  Result<const std::vector<NczarrUser>*> users(const std::string& group);
   /// An array; none where it has no references.
   Result<std::optional<NczarrUser>> user(const std::string& key);
 
@@ -76,11 +75,13 @@ class NczarrScope {
   /// The key under which something is found now.
   [[nodiscard]] std::string stored_key(const std::string& key) const;
   Result<Lists> load(const std::string& group) const;
+  Result<> collect_users(const std::string& group, std::vector<NczarrUser>& found);
   Result<> redefine(const std::string& group, const Wanted& wanted, const std::string& user);
 
   const Hierarchy& hierarchy_;
   std::string from_, to_;  // pretend_moved(); both empty: not so
   std::map<std::string, Lists> groups_;
+  std::map<std::string, std::vector<NczarrUser>> users_;  // by the group that was looked through
 };
 
 }  // namespace codecfs::zarr

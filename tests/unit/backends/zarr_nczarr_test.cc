@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "backends/zarr/directory_store.h"
@@ -187,6 +188,16 @@ class NczarrStoreTest : public zarr_testing::StoreTest, public testing::WithPara
     return fmt::format("{}({})", key, fmt::join(*own->references, ","));
   }
   void expect_netcdf(const std::string& what) const { EXPECT_EQ(netcdf(), what); }
+
+  /// All files of the store with their content, but those that a kill may leave.
+  std::map<std::string, std::string> snapshot() const {
+    std::map<std::string, std::string> all;
+    for (const auto& one : files::recursive_directory_iterator(root_)) {
+      const std::string key = one.path().lexically_relative(root_).string();
+      if (key.find(".codecfs-") == std::string::npos) all[key] = one.is_regular_file() ? get(key) : "";
+    }
+    return all;
+  }
 
   // --- the source
 
@@ -492,12 +503,14 @@ TEST_P(NczarrStoreTest, AnErrorLeavesAllAsItWas) {
       fill_store();
       ASSERT_TRUE(source().begin_writing());
       const std::string before = netcdf();
+      const auto files_before = snapshot();
       io_.fail_at(call);
       const Result<> done = changes[i]();
       has_failed = io_.has_failed();
       io_.fail_at(-1);
       EXPECT_FALSE(netcdf().starts_with("error")) << netcdf();
       EXPECT_EQ(netcdf() == before, !done) << netcdf();
+      EXPECT_EQ(snapshot() == files_before, !done);
       ASSERT_LT(call, 200);
     }
   }
