@@ -185,6 +185,7 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   const Node& from = *from_place.node;
   const Node& to = *to_place.node;
   if (from.kind != NodeKind::group) return fail(EPERM, "{}/{}: cannot be renamed", from.path, name);
+  if (from.view != to.view) return fail(EXDEV, "{}/{}: is moved within one view; it moves in all", from.path, name);
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
   if (metadata_named(to, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);

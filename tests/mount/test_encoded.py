@@ -451,6 +451,9 @@ def test_views_follow_each_other(mount, tmp_path, kind, root):
     assert not (plain / "g").exists() and not (encoded / "g").exists()
     os.mkdir(plain / "g")
     assert (encoded / "g/.zgroup").exists()
+    with pytest.raises(OSError) as refused:
+        os.rename(encoded / "g", plain / "h")
+    assert refused.value.errno == errno.EXDEV
     os.rename(encoded / "g", encoded / "h")
     assert (plain / "h").is_dir() and not (plain / "g").exists()
     os.rmdir(plain / "h")
