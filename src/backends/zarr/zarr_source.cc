@@ -202,11 +202,8 @@ class ZarrSource final : public Source {
 
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     while (true) {
+      CODECFS_TRY(mend_codecs(variable));
       CODECFS_ASSIGN(const ArrayPtr array, writable_array_locked(variable));
-      if (array->array.has_wrong_codecs) {
-        CODECFS_TRY(mend_codecs(variable));
-        continue;
-      }
       CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
       CODECFS_ASSIGN(const zarr::StoredChunk stored, zarr::encode_chunk(*array, join_key(array->key, name), chunk));
       const auto lock = reading();
@@ -219,6 +216,7 @@ class ZarrSource final : public Source {
   }
 
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored) override {
+    CODECFS_TRY(mend_codecs(variable));
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, writable_array(variable));
     if (!array->is_stored_as_told() || stored.size() > array->max_stored) return false;
@@ -229,8 +227,7 @@ class ZarrSource final : public Source {
   }
 
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {
-    CODECFS_ASSIGN(const ArrayPtr before, writable_array_locked(variable));
-    if (before->array.has_wrong_codecs) CODECFS_TRY(mend_codecs(variable));
+    CODECFS_TRY(mend_codecs(variable));
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, writable_array(variable));
     CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
@@ -621,6 +618,8 @@ class ZarrSource final : public Source {
 
   /// Tells the codecs of an array right before something is stored with them.
   Result<> mend_codecs(ObjectId id) {
+    CODECFS_ASSIGN(const ArrayPtr known, writable_array_locked(id));
+    if (!known->array.has_wrong_codecs) return {};
     const auto lock = changing();
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
     CODECFS_ASSIGN(const ArrayPtr array, unchanged_array(object, id));

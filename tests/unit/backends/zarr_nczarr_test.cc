@@ -520,7 +520,7 @@ TEST_P(NczarrStoreTest, CodecsAreToldRightBeforeAChunkIsStored) {
   Json zarray = json_of("a/.zarray");
   zarray["filters"] = Json::array({{{"id", "shuffle"}, {"elementsize", "0"}}});
   zarray["compressor"] = {{"id", "zlib"}, {"level", "5"}};
-  for (const char* name : {"written", "removed", "resized", "attribute"}) {
+  for (const char* name : {"written", "stored", "removed", "resized", "attribute"}) {
     files::copy(root_ / "a", root_ / name);
     put_json(std::string(name) + "/.zarray", zarray);
   }
@@ -539,9 +539,16 @@ TEST_P(NczarrStoreTest, CodecsAreToldRightBeforeAChunkIsStored) {
   EXPECT_EQ(std::memcmp(chunk->data(), bytes.data(), 4), 0);
   ASSERT_TRUE(source().remove_chunk(object("removed"), 0));
   EXPECT_TRUE(right("removed"));
-  if (is_current()) {
-    ASSERT_TRUE(source().resize(object("b"), Shape{4, 4}));
+  const auto encoded = source().read_stored(object("written"), 3);
+  ASSERT_TRUE(encoded && *encoded);
+  const auto passed = source().write_stored(object("stored"), 1, (*encoded)->bytes());
+  EXPECT_TRUE(passed && *passed);
+  EXPECT_TRUE(right("stored"));
+  for (const char* name : {"a", "written", "stored", "removed", "attribute"}) {  // which have the dimension too
+    ASSERT_TRUE(source().set_dimensions(object(name), Texts{"other", "x"}));
   }
+  ASSERT_TRUE(source().resize(object("resized"), Shape{3, 4}));
+  EXPECT_TRUE(right("resized"));
   ASSERT_TRUE(source().set_attributes(object("attribute"), std::vector<Attribute>{{"n", 1}}, {}));
   EXPECT_FALSE(right("attribute"));  // only who writes the array corrects it
 }
