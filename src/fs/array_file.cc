@@ -14,10 +14,11 @@ namespace {
 
 constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kFillPattern = 4096;        // bytes of fill that are kept ready, at least
-constexpr uint64_t kTurn = uint64_t{1} << 17;  // bytes: the kernel's usual request
+constexpr uint64_t kTurn = uint64_t{1} << 20;  // bytes: the largest request of the kernel
 
-/// Requests that are served at the same time begin with different chunks, so that where they touch the same ones they
-/// do not all wait for the same decoder: 0, 4, 2, 6, 1, ... eighths for one request after the other.
+/// Requests that are served at the same time are not to wait all for the same decoder. Those that follow each other in
+/// the same chunks begin with different ones: 0, 4, 2, 6, 1, ... eighths for one after the other. Those that meet in
+/// one chunk each begin with their last, as the first is the last of the one before.
 unsigned turn_of(uint64_t offset) {
   const auto request = static_cast<unsigned>(offset / kTurn);
   return (request & 1U) << 2U | (request & 2U) | (request & 4U) >> 2U;
@@ -32,6 +33,7 @@ bool is_zeros(Bytes bytes) {
 Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
   const ChunkGrid& grid = variable->grid;
   CODECFS_ASSIGN(std::string header, npy_header(variable->type, grid.shape()));
+  if (variable->unreadable && variable->unreadable->code == EOPNOTSUPP) return std::unexpected(*variable->unreadable);
   if (variable->fill.size() != variable->type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable->fill.size(), variable->type.size);
   ArrayFile file;
@@ -94,8 +96,8 @@ ArrayFile::Range ArrayFile::range_of_chunk(uint64_t number) const {
   return {header_.size() + first, dimensions_.empty() ? 0 : last - first + 1};
 }
 
-/// Boxes in the order of the file: what is left of the row that the range begins in, of the plane, ...; then what it
-/// covers whole; then the beginnings of the plane and row that it ends in.
+/// What the range covers whole, then the beginnings of the plane, row, ... that it ends in, then what is left of those
+/// that it begins in.
 std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) const {
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> from(rank);
@@ -123,9 +125,9 @@ std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) co
     }
     boxes.push_back(std::move(box));
   };
-  for (size_t i = head; i > split; --i) add(from, i, from[i] + (i < head ? 1 : 0), dimensions_[i].shape);
   add(from, split, from[split] + (head > split ? 1 : 0), to[split] + (tail > split ? 0 : 1));
   for (size_t i = split + 1; i <= tail; ++i) add(to, i, 0, to[i] + (i < tail ? 0 : 1));
+  for (size_t i = head; i > split; --i) add(from, i, from[i] + (i < head ? 1 : 0), dimensions_[i].shape);
   return boxes;
 }
 
@@ -165,18 +167,17 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Vi
   const std::vector<Box> boxes = boxes_of(begin, end);
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> cell(rank);
+  std::vector<uint64_t> start(rank);
   for (size_t b = 0; b < boxes.size(); ++b) {
     Box cells(rank);
     uint64_t count = 1;
     for (size_t i = 0; i < rank; ++i) {
-      cells[i] = {boxes[b][i].begin / dimensions_[i].chunk, (boxes[b][i].end - 1) / dimensions_[i].chunk + 1};
-      count *= cells[i].end - cells[i].begin;
-    }
-    uint64_t start = count / 8 * turn + count % 8 * turn / 8;
-    for (size_t i = rank; i-- > 0;) {
+      const Dimension& dimension = dimensions_[i];
+      cells[i] = {boxes[b][i].begin / dimension.chunk, (boxes[b][i].end - 1) / dimension.chunk + 1};
       const uint64_t length = cells[i].end - cells[i].begin;
-      cell[i] = cells[i].begin + start % length;
-      start /= length;
+      count *= length;
+      const bool all = boxes[b][i].end - boxes[b][i].begin == dimension.shape;
+      cell[i] = start[i] = cells[i].begin + (all ? length / 8 * turn + length % 8 * turn / 8 : length - 1);
     }
     const auto is_in = [&](const Box& box) {
       for (size_t i = 0; i < rank; ++i) {
@@ -190,8 +191,8 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Vi
       if (std::none_of(boxes.begin(), boxes.begin() + static_cast<ptrdiff_t>(b), is_in))
         CODECFS_TRY(visit(share_of(boxes, b, cell)));
       for (size_t i = rank; i-- > 0;) {
-        if (++cell[i] < cells[i].end) break;
-        cell[i] = cells[i].begin;
+        cell[i] = (cell[i] == cells[i].begin ? cells[i].end : cell[i]) - 1;
+        if (cell[i] != start[i]) break;
       }
     }
   }

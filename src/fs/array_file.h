@@ -27,7 +27,8 @@ namespace codecfs::fs {
 
 class ArrayFile {
  public:
-  /// EOPNOTSUPP where the array has no such file: elements without fixed size, or more bytes than a file can have.
+  /// EOPNOTSUPP where the array has no such file: elements without fixed size, more bytes than a file can have,
+  /// or an unreadable variable for the same reason.
   static Result<ArrayFile> make(VariablePtr variable, bool with_header);
 
   [[nodiscard]] const Variable& variable() const { return *variable_; }
@@ -99,8 +100,8 @@ class ArrayFile {
   void arrange();
   [[nodiscard]] std::vector<Box> boxes_of(uint64_t begin, uint64_t end) const;
   [[nodiscard]] Share share_of(const std::vector<Box>& boxes, size_t first, const std::vector<uint64_t>& cell) const;
-  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once. `turn`: where to begin in the
-  /// order, in eighths.
+  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once. From the last on down, but in
+  /// dimensions of which the range has all from `turn` eighths of it on.
   template <class Visit>
   Result<> visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Visit visit) const;
   template <class Copy>
