@@ -13,16 +13,7 @@ namespace codecfs::fs {
 namespace {
 
 constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
-constexpr uint64_t kFillPattern = 4096;        // bytes of fill that are kept ready, at least
-constexpr uint64_t kTurn = uint64_t{1} << 20;  // bytes: the largest request of the kernel
-
-/// Requests that are served at the same time are not to wait all for the same decoder. Those that follow each other in
-/// the same chunks begin with different ones: 0, 4, 2, 6, 1, ... eighths for one after the other. Those that meet in
-/// one chunk each begin with their last, as the first is the last of the one before.
-unsigned turn_of(uint64_t offset) {
-  const auto request = static_cast<unsigned>(offset / kTurn);
-  return (request & 1U) << 2U | (request & 2U) | (request & 4U) >> 2U;
-}
+constexpr uint64_t kFillPattern = 4096;  // bytes of fill that are kept ready, at least
 
 bool is_zeros(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
@@ -96,8 +87,8 @@ ArrayFile::Range ArrayFile::range_of_chunk(uint64_t number) const {
   return {header_.size() + first, dimensions_.empty() ? 0 : last - first + 1};
 }
 
-/// What the range covers whole, then the beginnings of the plane, row, ... that it ends in, then what is left of those
-/// that it begins in.
+/// Boxes in the order of the file: what is left of the row that the range begins in, of the plane, ...; then what it
+/// covers whole; then the beginnings of the plane and row that it ends in.
 std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) const {
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> from(rank);
@@ -125,9 +116,9 @@ std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) co
     }
     boxes.push_back(std::move(box));
   };
+  for (size_t i = head; i > split; --i) add(from, i, from[i] + (i < head ? 1 : 0), dimensions_[i].shape);
   add(from, split, from[split] + (head > split ? 1 : 0), to[split] + (tail > split ? 0 : 1));
   for (size_t i = split + 1; i <= tail; ++i) add(to, i, 0, to[i] + (i < tail ? 0 : 1));
-  for (size_t i = head; i > split; --i) add(from, i, from[i] + (i < head ? 1 : 0), dimensions_[i].shape);
   return boxes;
 }
 
@@ -163,21 +154,17 @@ ArrayFile::Share ArrayFile::share_of(const std::vector<Box>& boxes, size_t first
 }
 
 template <class Visit>
-Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Visit visit) const {
+Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, Visit visit) const {
   const std::vector<Box> boxes = boxes_of(begin, end);
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> cell(rank);
-  std::vector<uint64_t> start(rank);
   for (size_t b = 0; b < boxes.size(); ++b) {
     Box cells(rank);
     uint64_t count = 1;
     for (size_t i = 0; i < rank; ++i) {
-      const Dimension& dimension = dimensions_[i];
-      cells[i] = {boxes[b][i].begin / dimension.chunk, (boxes[b][i].end - 1) / dimension.chunk + 1};
-      const uint64_t length = cells[i].end - cells[i].begin;
-      count *= length;
-      const bool all = boxes[b][i].end - boxes[b][i].begin == dimension.shape;
-      cell[i] = start[i] = cells[i].begin + (all ? length / 8 * turn + length % 8 * turn / 8 : length - 1);
+      cells[i] = {boxes[b][i].begin / dimensions_[i].chunk, (boxes[b][i].end - 1) / dimensions_[i].chunk + 1};
+      cell[i] = cells[i].begin;
+      count *= cells[i].end - cells[i].begin;
     }
     const auto is_in = [&](const Box& box) {
       for (size_t i = 0; i < rank; ++i) {
@@ -191,8 +178,8 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Vi
       if (std::none_of(boxes.begin(), boxes.begin() + static_cast<ptrdiff_t>(b), is_in))
         CODECFS_TRY(visit(share_of(boxes, b, cell)));
       for (size_t i = rank; i-- > 0;) {
-        cell[i] = (cell[i] == cells[i].begin ? cells[i].end : cell[i]) - 1;
-        if (cell[i] != start[i]) break;
+        if (++cell[i] < cells[i].end) break;
+        cell[i] = cells[i].begin;
       }
     }
   }
@@ -292,7 +279,7 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
       });
     return {};
   };
-  if (of_header < size) CODECFS_TRY(visit_chunks(begin, end, turn_of(offset), visit));
+  if (of_header < size) CODECFS_TRY(visit_chunks(begin, end, visit));
   if (direct.owner != nullptr) return direct;
   if (buffer == nullptr) CODECFS_TRY(make_buffer());
   const Bytes bytes = buffer->bytes();
@@ -329,7 +316,7 @@ Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChun
                              });
                          }});
   };
-  CODECFS_TRY(visit_chunks(begin, begin + bytes.size(), 0, visit));
+  CODECFS_TRY(visit_chunks(begin, begin + bytes.size(), visit));
   return taken;
 }
 

@@ -100,10 +100,10 @@ class ArrayFile {
   void arrange();
   [[nodiscard]] std::vector<Box> boxes_of(uint64_t begin, uint64_t end) const;
   [[nodiscard]] Share share_of(const std::vector<Box>& boxes, size_t first, const std::vector<uint64_t>& cell) const;
-  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once. From the last on down, but in
-  /// dimensions of which the range has all from `turn` eighths of it on.
+  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once; in the order of the file where
+  /// no row is cut.
   template <class Visit>
-  Result<> visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Visit visit) const;
+  Result<> visit_chunks(uint64_t begin, uint64_t end, Visit visit) const;
   template <class Copy>
   void for_each_run(const Piece& piece, Copy copy) const;
   [[nodiscard]] Result<> check_header(uint64_t offset, Bytes bytes) const;
