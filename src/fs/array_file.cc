@@ -122,6 +122,20 @@ std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) co
   return boxes;
 }
 
+uint64_t ArrayFile::bytes_of_chunks(uint64_t offset, uint64_t size) const {
+  const uint64_t begin = std::max<uint64_t>(offset, header_.size()) - header_.size();
+  const uint64_t end = std::min(offset + size, this->size()) - header_.size();
+  if (offset + size <= header_.size() || begin >= end) return 0;
+  uint64_t most = 0;  // the boxes have many chunks in common
+  for (const Box& box : boxes_of(begin, end)) {
+    uint64_t chunks = 1;
+    for (size_t i = 0; i < box.size(); ++i)
+      chunks *= (box[i].end - 1) / dimensions_[i].chunk - box[i].begin / dimensions_[i].chunk + 1;
+    most = std::max(most, chunks);
+  }
+  return most > kMaxFile / chunk_size_ ? kMaxFile : most * chunk_size_;
+}
+
 ArrayFile::Share ArrayFile::share_of(const std::vector<Box>& boxes, size_t first,
                                      const std::vector<uint64_t>& cell) const {
   const size_t rank = dimensions_.size();

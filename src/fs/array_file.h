@@ -42,6 +42,9 @@ class ArrayFile {
   /// The shortest stretch of the file that has all of a chunk (number < grid.count()) in it.
   [[nodiscard]] Range range_of_chunk(uint64_t number) const;
 
+  /// About how many bytes the chunks have together that a request touches.
+  [[nodiscard]] uint64_t bytes_of_chunks(uint64_t offset, uint64_t size) const;
+
   /// Bytes, and what keeps them alive and as they are.
   struct Part {
     Bytes bytes;

@@ -70,6 +70,7 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
       rules_(options.rules),
       read_only_(options.read_only || !dataset_.source().writable()),
       coherent_(options.coherent),
+      block_size_(std::max<uint64_t>(options.cache_bytes / 4, 1)),
       write_back_(
           dataset_, cache_, stats_, options.write_back, [this](const ChunkPlace& chunk) { return base_of(chunk); },
           [this](const ChunkPlace& chunk) -> Result<> {
@@ -455,9 +456,10 @@ Result<Buffer> Tree::decode(const ChunkPlace& chunk) {
   return dataset_.source().read_chunk(chunk.object, chunk.number);
 }
 
-Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk) {
+Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk, bool in_order) {
   const Variable& variable = *chunk.variable->facts;
   const auto first = [&] {
+    if (!in_order) return;
     read_ahead_.note(chunk.object, variable.grid, chunk.number, decoding_bytes(variable),
                      [this, chunk](uint64_t number) {
                        ChunkPlace next = chunk;

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,8 +43,9 @@ struct OpenArray {
   ArrayFile file;
   // Opened with O_TRUNC: what is left out before the end of what was written are zeros, as in any file; the rest stays.
   bool truncated = false;
-  std::mutex mutex;  // held while something is written to a truncated one
-  uint64_t end = 0;  // of what was written; guarded by mutex
+  std::mutex mutex;                             // held while something is written to a truncated one
+  uint64_t end = 0;                             // of what was written; guarded by mutex
+  mutable std::atomic<uint64_t> next_read = 0;  // where a sequential reader goes on
 };
 
 /// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, a scratch file,
@@ -237,8 +240,9 @@ class Tree {
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
   [[nodiscard]] std::string stats_text();
-  /// The chunk as the source has it, or its fill where that is what readers see.
-  Result<ChunkPtr> decoded(const ChunkPlace& chunk);
+  /// The chunk as the source has it, or its fill where that is what readers see. `in_order`: the reader may go on with
+  /// the next chunks.
+  Result<ChunkPtr> decoded(const ChunkPlace& chunk, bool in_order = true);
   /// What decoding a chunk takes, for the cache. Bytes, roughly.
   static uint64_t decoding_bytes(const Variable& variable);
   Result<Buffer> decode(const ChunkPlace& chunk);
@@ -303,7 +307,8 @@ class Tree {
   void chunk_changed(const Node& node, uint64_t number);
   /// The same for a name in a directory.
   void name_changed_elsewhere(const Node& directory, std::string_view name);
-  /// For the kernel: the names under which a view may show a member.
+  /// For the kernel: the names under which a view may show a member. `wait`: not in a request that changes this very
+  /// directory, as none does in the views of arrays.
   void member_changed(const Node& directory, std::string_view name, bool wait);
   void contents_changed(Ino first, uint64_t count);
   void forget_xattrs(const Node& node);
@@ -374,6 +379,11 @@ class Tree {
   /// The variable as it is now. ESTALE where its shape is not that of the open file.
   Result<ArrayNow> array_now(const OpenArray& array);
   Result<Slice> read_array(const OpenArray& array, uint64_t offset, uint64_t size);
+  /// A part of an array whose chunks cut rows, so that all that a few rows touch are more than the cache holds: it is
+  /// assembled in blocks, in which each chunk is decoded once.
+  Result<ArrayFile::Part> read_blocks(const OpenArray& array, uint64_t offset, uint64_t size,
+                                      const ArrayFile::ReadChunk& read_chunk);
+  Result<ArrayFile::Part> block_of(const OpenArray& array, uint64_t index, const ArrayFile::ReadChunk& read_chunk);
   Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled);
   enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
   Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
@@ -449,6 +459,18 @@ class Tree {
     std::optional<timespec> modified;
   };
   std::unordered_map<Ino, Times> times_;  // set or changed in this mount; guarded by times_mutex_
+
+  /// Of arrays that are read in blocks, the latest: by all readers few enough to be no matter beside the cache.
+  struct ArrayBlock {
+    Ino ino = 0;
+    uint64_t index = 0;
+    uint64_t state = 0;      // of what chunks hold, when it was begun
+    std::mutex mutex;        // held while it is assembled
+    ArrayFile::Part part{};  // guarded by mutex; no bytes before it is assembled
+  };
+  const uint64_t block_size_;  // bytes
+  std::mutex blocks_mutex_;
+  std::list<std::shared_ptr<ArrayBlock>> blocks_;  // guarded by blocks_mutex_; the latest first
 
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes

@@ -5,6 +5,7 @@
 // the other views have.
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_set>
 
 #include "base/log.h"
@@ -15,7 +16,9 @@ namespace codecfs::fs {
 namespace {
 
 constexpr std::string_view kSuffix = ".npy";
-constexpr unsigned kMaxLinks = 40;              // as many as the kernel follows
+constexpr unsigned kMaxLinks = 40;             // as many as the kernel follows
+constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most
+constexpr size_t kBlocks = 2;
 constexpr uint64_t kZeros = uint64_t{1} << 20;  // bytes that are written at once where a writer left a gap
 
 std::string_view suffix_of(View view) { return view == View::npy ? kSuffix : std::string_view(); }
@@ -164,6 +167,9 @@ Result<Tree::ArrayNow> Tree::array_now(const OpenArray& array) {
 Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t size) {
   CODECFS_ASSIGN(const ArrayNow now, array_now(array));
   const uint64_t count = now.variable->facts->grid.count();
+  // The kernel sends several requests at a time, in no certain order.
+  const uint64_t expected = array.next_read.exchange(offset + size);
+  const bool in_order = std::max(offset, expected) - std::min(offset, expected) <= kNear;
   const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, number, count));
     // All of it, as it will be when it is closed.
@@ -171,15 +177,64 @@ Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t
     const ChunkPlace place{key, now.node->object, number, now.variable};
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, number));
     if (!info.stored) return ArrayFile::Part{};
-    const Result<ChunkPtr> chunk = decoded(place);
+    const Result<ChunkPtr> chunk = decoded(place, in_order);
     if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};  // removed meanwhile
     CODECFS_TRY(chunk);
     cache_.served(key, share);
     return ArrayFile::Part{(*chunk)->bytes(), *chunk};
   };
-  CODECFS_ASSIGN(ArrayFile::Part part, array.file.read(offset, size, read_chunk));
+  const bool in_blocks = in_order && !coherent_ && array.file.bytes_of_chunks(offset, size) > block_size_ * 2;
+  CODECFS_ASSIGN(ArrayFile::Part part,
+                 in_blocks ? read_blocks(array, offset, size, read_chunk) : array.file.read(offset, size, read_chunk));
   stats_.bytes_read += part.bytes.size();
   return Slice{part.bytes, std::move(part.owner)};
+}
+
+Result<ArrayFile::Part> Tree::read_blocks(const OpenArray& array, uint64_t offset, uint64_t size,
+                                          const ArrayFile::ReadChunk& read_chunk) {
+  size = std::min(size, array.file.size() - std::min(offset, array.file.size()));
+  const uint64_t first = offset / block_size_;
+  if (size == 0 || (offset + size - 1) / block_size_ == first) {
+    CODECFS_ASSIGN(ArrayFile::Part block, block_of(array, first, read_chunk));
+    block.bytes = block.bytes.subspan(offset % block_size_, size);
+    return block;
+  }
+  CODECFS_ASSIGN(Buffer joined, Buffer::allocate(size));
+  for (uint64_t at = offset; at < offset + size;) {
+    CODECFS_ASSIGN(const ArrayFile::Part block, block_of(array, at / block_size_, read_chunk));
+    const uint64_t from = at % block_size_;
+    const uint64_t count = std::min(block.bytes.size() - from, offset + size - at);
+    std::memcpy(joined.data() + (at - offset), block.bytes.data() + from, count);
+    at += count;
+  }
+  const auto owner = std::make_shared<const Buffer>(std::move(joined));
+  return ArrayFile::Part{owner->bytes(), owner};
+}
+
+Result<ArrayFile::Part> Tree::block_of(const OpenArray& array, uint64_t index, const ArrayFile::ReadChunk& read_chunk) {
+  const uint64_t state = write_back_.changes_made() + dataset_.changes();
+  std::shared_ptr<ArrayBlock> block;
+  {
+    const std::lock_guard lock(blocks_mutex_);
+    const auto found =
+        std::ranges::find_if(blocks_, [&](const auto& kept) { return kept->ino == array.ino && kept->index == index; });
+    if (found != blocks_.end() && (*found)->state == state) {
+      blocks_.splice(blocks_.begin(), blocks_, found);
+    } else {
+      if (found != blocks_.end()) blocks_.erase(found);
+      if (blocks_.size() >= kBlocks) blocks_.pop_back();
+      blocks_.push_front(std::make_shared<ArrayBlock>());
+      blocks_.front()->ino = array.ino;
+      blocks_.front()->index = index;
+      blocks_.front()->state = state;
+    }
+    block = blocks_.front();
+  }
+  const std::lock_guard assembling(block->mutex);
+  if (block->part.bytes.empty()) {
+    CODECFS_ASSIGN(block->part, array.file.read(index * block_size_, block_size_, read_chunk));
+  }
+  return block->part;
 }
 
 // --- writing

@@ -51,7 +51,7 @@ std::string Tree::path_of(View view) const {
 
 void Tree::name_changed_elsewhere(const Node& directory, std::string_view name) {
   for (const Node* shown : nodes_.in_all_views(directory))
-    if (shown->view != directory.view) member_changed(*shown, name, false);
+    if (shown->view != directory.view) member_changed(*shown, name, shows_arrays(shown->view));
 }
 
 void Tree::chunk_changed(const Node& node, uint64_t number) {
@@ -448,7 +448,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
   metadata_changed(*place.node);
   if (const Result<Place> parent = nodes_.at(place.node->parent))
     for (const Node* shown : nodes_.in_all_views(*parent->node))
-      if (shows_arrays(shown->view)) member_changed(*shown, last_part(place.node->path), false);
+      if (shows_arrays(shown->view)) member_changed(*shown, last_part(place.node->path), true);
   for (const Node* shown : nodes_.in_all_views(*place.node))
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind)) kernel_.name_changed(shown->ino(), std::string(file.name), false);

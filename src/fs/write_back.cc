@@ -151,6 +151,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   --edit->pins;
   progress_.notify_all();  // remove() waits for the pins
   if (result) {
+    ++changes_made_;
     ++edit->version;
     charge(*edit, bytes);
     edit->dirty = true;
@@ -265,6 +266,7 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
       edits_.erase(place.key);
     }
     cache_.drop(place.key);
+    ++changes_made_;
     uncommitted_ = true;
     removed_[place.object].insert(place.number);
     removed_keys_.emplace(place.key, place.object);
@@ -334,6 +336,7 @@ WriteBack::Pause WriteBack::pause_without_storing(ObjectId variable) {
 
 void WriteBack::forget(ObjectId variable) {
   const std::lock_guard lock(mutex_);
+  ++changes_made_;
   for (auto at = edits_.begin(); at != edits_.end();) {
     const EditPtr edit = at->second;
     if (edit->place.object != variable) {

@@ -11,6 +11,7 @@
 //
 // Locks: Edit::content_mutex before mutex_. Neither is held while the source works.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -116,6 +117,9 @@ class WriteBack {
   /// In a pause: its chunks are gone or have other numbers. What was written is dropped.
   void forget(ObjectId variable);
 
+  /// How often what chunks hold has changed by this: what was made of them is not to be kept where it has moved.
+  [[nodiscard]] uint64_t changes_made() const { return changes_made_; }
+
   /// The source was changed past this: there is something to commit.
   void note_change();
   /// Makes durable what is stored.
@@ -199,6 +203,8 @@ class WriteBack {
   const Options options_;
   const ReadBase read_base_;
   const CheckPlace check_place_;
+
+  std::atomic<uint64_t> changes_made_ = 0;
 
   std::mutex mutex_;                      // guards all below
   std::condition_variable_any work_;      // of the encoders

@@ -241,6 +241,26 @@ def test_a_chunk_is_decoded_once_also_where_it_cuts_rows(mount, tmp_path):
     assert (np.load(m.path / NPY / "v.npy", mmap_mode="r") == values).all()
 
 
+def test_rows_that_are_cut_by_more_than_the_cache_holds(tmp_path):
+    """All chunks have a part in each row. A sequential reader has them decoded once for each quarter of the cache."""
+    values = np.random.default_rng(3).integers(0, 50, (8000, 1000))
+    with h5py.File(tmp_path / "cut.h5", "w") as file:
+        file.create_dataset("v", data=values, chunks=(8000, 10), compression="gzip", compression_opts=1)
+    with mounted(tmp_path / "cut.h5", tmp_path / "mnt", "cache=32M") as m:
+        with open(m.path / RAW / "v", "rb", buffering=0) as file:
+            data = file.read(4 << 20)
+            assert data == values.tobytes()[:len(data)]
+            chunk = m.path / "v/0.3"
+            chunk.write_bytes(np.full((8000, 10), 77).tobytes())  # what was assembled is that no more
+            values[:, 30:40] = 77
+            assert m.stats()["chunks_decoded"] <= 2 * 100
+            data = b"".join(iter(lambda: file.read(1 << 20), b""))
+            assert data == values.tobytes()[4 << 20:]
+        assert m.stats()["chunks_decoded"] < 12 * 100
+        assert (m.path / RAW / "v").read_bytes() == values.tobytes()
+        assert m.resident_peak() < 32 + 64 << 20
+
+
 def test_a_page_fault_decodes_one_chunk(mount, tmp_path):
     with h5py.File(tmp_path / "large.h5", "w") as file:
         v = file.create_dataset("v", (16, 8 << 20), "<u1", chunks=(1, 8 << 20), compression="gzip", compression_opts=1)

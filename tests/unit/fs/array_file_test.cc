@@ -263,6 +263,23 @@ TEST_F(ArrayFileTest, TheRangeOfAChunkHoldsAllOfItAndNoMore) {
   }
 }
 
+TEST_F(ArrayFileTest, TheChunksOfARequestAreKnownBeforehand) {
+  for (const Layout& layout : layouts(random_)) {
+    SCOPED_TRACE(print(layout));
+    const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
+    const Model model(variable, random_, 0.0);
+    const ArrayFile file = *ArrayFile::make(variable, true);
+    const uint64_t header = file.header_size();
+    for (const auto& [offset, size] : ranges_of(file.size() - header, random_)) {
+      const uint64_t exact = model.chunks_of(offset, offset + size).size() * *variable->chunk_bytes;
+      EXPECT_LE(file.bytes_of_chunks(header + offset, size), exact);
+      EXPECT_GE(file.bytes_of_chunks(header + offset, size) * (2 * layout.shape.size() + 1), exact);
+    }
+    EXPECT_EQ(file.bytes_of_chunks(0, header), 0);
+    EXPECT_EQ(file.bytes_of_chunks(file.size(), 10), 0);
+  }
+}
+
 TEST_F(ArrayFileTest, TheHeaderComesFirst) {
   const VariablePtr variable = make_variable({4, 6}, {3, 4}, 8);
   const Model model(variable, random_, 0.5);
