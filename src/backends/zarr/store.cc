@@ -7,6 +7,12 @@ Result<bool> Store::has_file(const std::string& key) const {
   return status && S_ISREG(status->st_mode);
 }
 
+Result<std::optional<Store::Stored>> Store::locate(const std::string& key) const {
+  CODECFS_ASSIGN(const auto status, stat(key));
+  if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+  return Stored{.bytes = static_cast<uint64_t>(status->st_size), .offset = 0};
+}
+
 std::string join_key(const std::string& directory, std::string_view name) {
   std::string key;
   key.reserve(directory.size() + 1 + name.size());

@@ -33,6 +33,12 @@ class Store {
   /// Whether a part of the key is a symbolic link, so that the same files have other keys too.
   [[nodiscard]] virtual bool passes_link(const std::string& key) const = 0;
   [[nodiscard]] Result<bool> has_file(const std::string& key) const;
+  struct Stored {
+    uint64_t bytes = 0;              // that it takes where it is
+    std::optional<uint64_t> offset;  // from the start of the file that holds it, where that is known
+  };
+  /// Where and how a regular file is stored; none where there is none.
+  [[nodiscard]] virtual Result<std::optional<Stored>> locate(const std::string& key) const;
   /// The whole of a regular file; none where there is none. EIO with a reason where it is larger than `limit` bytes.
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
   /// EROFS with the reason where no name in a directory can be changed.

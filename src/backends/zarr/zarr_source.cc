@@ -138,10 +138,9 @@ class ZarrSource final : public Source {
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, open_array(variable));
     CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-    CODECFS_ASSIGN(const auto status, store_.stat(key));
-    if (!status || !S_ISREG(status->st_mode)) return ChunkInfo{};
-    return ChunkInfo{
-        .stored = true, .stored_size = static_cast<uint64_t>(status->st_size), .offset = 0, .filter_mask = 0};
+    CODECFS_ASSIGN(const auto stored, store_.locate(key));
+    if (!stored) return ChunkInfo{};
+    return ChunkInfo{.stored = true, .stored_size = stored->bytes, .offset = stored->offset, .filter_mask = 0};
   }
 
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {

@@ -132,6 +132,15 @@ Result<std::optional<struct stat>> ZipStore::stat(const std::string& key) const 
   return status;
 }
 
+Result<std::optional<Store::Stored>> ZipStore::locate(const std::string& key) const {
+  const std::shared_lock lock(tree_->mutex);
+  const auto member = find_zip_member(root(), key);
+  if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
+  const ZipPlace& place = std::get<ZipFilePtr>(*member)->place;
+  const auto* archived = std::get_if<ArchivedBytes>(&place);
+  return Stored{.bytes = archived != nullptr ? archived->entry.stored : size_of(place), .offset = std::nullopt};
+}
+
 Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t limit) const {
   ZipPlace place;
   {

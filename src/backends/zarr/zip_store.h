@@ -20,6 +20,8 @@ class ZipStore final : public Store {
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override;
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
+  /// Bytes in the archive. The offset is not known: only the local header tells it.
+  [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
   /// An archive can be changed as a whole or not at all.
