@@ -186,7 +186,8 @@ def test_all_kinds_of_changes(mount, tmp_path, small, way):
 
 @pytest.mark.parametrize("way", zips.WAYS)
 def test_every_store_stays_itself_when_it_is_made_anew(tmp_path, way):
-    for store in STORES:
+    place = list(zips.WAYS).index(way)
+    for store in STORES[place % 3::3]:  # each store in two ways
         path = zips.pack(store, tmp_path / f"{store.name}.zip", way)
         with mounted(path, tmp_path / "m") as m:
             wanted = chunk_files(m.path)

@@ -159,7 +159,7 @@ TEST_F(ZarrZipTest, EntriesBeyond4GiB) {
 /// While the archive is made anew, again and again, others read and write: each reads what it wrote.
 TEST_F(ZarrZipTest, ManyThreads) {
   constexpr unsigned kWriters = 4;
-  constexpr unsigned kRounds = 150;
+  constexpr unsigned kRounds = 400;
   const auto source = open(archive(), true);
   const auto v = source->make_variable(source->root().object, "v", variable(4 * 3 * kWriters, 4));
   ASSERT_TRUE(v);
