@@ -5,29 +5,62 @@
 
 namespace codecfs::fs {
 
-Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode,
+                                 const std::function<void()>& first) {
   std::unique_lock lock(mutex_);
   if (const auto found = slots_.find(key); found != slots_.end()) {
     const std::shared_ptr<Slot> slot = found->second;
+    const bool is_first = !std::exchange(slot->wanted, true);
     if (slot->ready) {
       ages_.splice(ages_.begin(), ages_, slot->age);
       ++stats_.cache_hits;
     } else {
       ++stats_.decodes_shared;
-      changed_.wait(lock, [&] { return slot->ready; });
     }
+    if (is_first && first) {
+      lock.unlock();
+      first();
+      lock.lock();
+    }
+    changed_.wait(lock, [&] { return slot->ready; });
     return slot->result;
   }
 
   const auto slot = std::make_shared<Slot>();
+  slot->wanted = true;
   slots_.emplace(key, slot);
+  if (first) {
+    lock.unlock();
+    first();
+    lock.lock();
+  }
   changed_.wait(lock, [&] { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  decode_into(slot, key, estimate, decode, lock);
+  return slot->result;
+}
+
+void ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+  std::unique_lock lock(mutex_);
+  if (slots_.contains(key) || in_flight_ + estimate > limit_) return;
+  const auto slot = std::make_shared<Slot>();
+  slots_.emplace(key, slot);
+  ++stats_.decodes_ahead;
+  decode_into(slot, key, estimate, decode, lock);
+}
+
+void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
+                             const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock) {
   in_flight_ += estimate;
   const uint64_t now = ++stats_.decodes_now;
   if (now > stats_.decodes_parallel) stats_.decodes_parallel = now;
   lock.unlock();
 
-  Result<Buffer> decoded = decode();
+  Result<Buffer> decoded;
+  try {
+    decoded = decode();
+  } catch (const std::exception& exception) {
+    decoded = fail(EIO, "internal error: {}", exception.what());
+  }
 
   lock.lock();
   in_flight_ -= estimate;
@@ -49,7 +82,6 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
   slot->ready = true;
   stats_.cache_bytes = kept_;
   changed_.notify_all();
-  return slot->result;
 }
 
 void ChunkCache::drop(ChunkKey key) {

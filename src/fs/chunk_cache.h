@@ -32,7 +32,11 @@ class ChunkCache {
   ChunkCache(uint64_t limit_bytes, Stats& stats) : limit_(limit_bytes), stats_(stats) {}
 
   /// The decoded chunk; calls `decode` if nobody has it. `estimate`: bytes that decoding it takes at most, roughly.
-  Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
+  /// `first`: called before that where nobody has asked for the chunk by this since it is here.
+  Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode,
+                       const std::function<void()>& first = {});
+  /// Sees to it that the chunk is here, unless there is no room for it now.
+  void fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
   /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
   void drop(ChunkKey key);
@@ -43,11 +47,14 @@ class ChunkCache {
  private:
   struct Slot {
     bool ready = false;
+    bool wanted = false;                // somebody has asked for it by get()
     bool dropped = false;               // not to be kept
     Result<ChunkPtr> result;            // valid when ready
     uint64_t served = 0;                // bytes handed to the kernel
     std::list<ChunkKey>::iterator age;  // valid when ready and kept
   };
+  void decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
+                   const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock);
   void make_room();
   void forget(ChunkKey key);
 

@@ -16,7 +16,7 @@ constexpr int kMaxDepth = 1024;  // of groups in groups: a path deeper than this
 /// Gathers the metadata of a group and of all below it.
 class Consolidation {
  public:
-  explicit Consolidation(Source& source) : source_(source) {}
+  Consolidation(Source& source, const Dataset::ZarrayOf& zarray_of) : source_(source), zarray_of_(zarray_of) {}
 
   Result<Json> run(ObjectId group) {
     CODECFS_TRY(collect(group, "", 0));
@@ -56,7 +56,7 @@ class Consolidation {
 
   void add_variable(const std::string& path, const Variable& facts) {
     variables_.emplace(path, metadata_.size());
-    append_member(metadata_, path + "/.zarray", zarray_json(facts));
+    append_member(metadata_, path + "/.zarray", zarray_of_(path, facts));
     append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
   }
 
@@ -77,6 +77,7 @@ class Consolidation {
   }
 
   Source& source_;
+  const Dataset::ZarrayOf& zarray_of_;
   Json metadata_ = Json::object();
   std::unordered_map<std::string, size_t> variables_;  // path -> where its .zarray stands in metadata_, .zattrs next
   std::vector<Link> links_;
@@ -119,14 +120,19 @@ Result<Text> Dataset::zattrs(ObjectId group) {
 }
 
 Result<Text> Dataset::zmetadata(ObjectId group) {
-  const std::lock_guard lock(consolidating_);
   if (Text known = consolidated_.get(group)) return known;
   const uint64_t changes = changes_;
-  CODECFS_ASSIGN(const Json json, Consolidation(*source_).run(group));
+  CODECFS_ASSIGN(const Json json,
+                 consolidate(group, [](const std::string&, const Variable& facts) { return zarray_json(facts); }));
   const Text text = make_text(file_text(json));
   consolidated_.put(group, text);
   if (changes_ != changes) consolidated_.erase(group);
   return text;
+}
+
+Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
+  const std::lock_guard lock(consolidating_);
+  return Consolidation(*source_, zarray_of).run(group);
 }
 
 void Dataset::forget(ObjectId object) {

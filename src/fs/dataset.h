@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,6 +47,9 @@ class Dataset {
   /// Everything below a group, consolidated: {"metadata": {".zgroup": ..., "a/.zarray": ...},
   /// "zarr_consolidated_format": 1}. Reads all metadata below it, so it takes as long as that takes.
   Result<Text> zmetadata(ObjectId group);
+  /// The same as JSON, with another .zarray of each variable, which is given by its path from the group.
+  using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
+  Result<Json> consolidate(ObjectId group, const ZarrayOf& zarray_of);
 
   /// The object's metadata has changed.
   void forget(ObjectId object);

@@ -1,5 +1,6 @@
 #include "fs/drafts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,8 +17,8 @@ std::optional<uint64_t> Draft::shown_size() {
 }
 
 Result<> Draft::write(uint64_t offset, Bytes bytes) {
-  if (offset > kMaxBytes || bytes.size() > kMaxBytes - offset)
-    return fail(EFBIG, "a metadata file can have {} bytes", kMaxBytes);
+  if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
+    return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const std::lock_guard lock(mutex_);
   if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
   std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
@@ -30,7 +31,7 @@ Result<> Draft::write(uint64_t offset, Bytes bytes) {
 }
 
 Result<> Draft::resize(uint64_t size) {
-  if (size > kMaxBytes) return fail(EFBIG, "a metadata file can have {} bytes", kMaxBytes);
+  if (size > max_bytes_) return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const std::lock_guard lock(mutex_);
   text_.resize(size);
   shown_ = true;
@@ -53,11 +54,15 @@ void Draft::end() {
   if (!changed_) shown_ = is_new_ = false;
 }
 
-std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool is_new) {
+std::shared_ptr<Draft> Drafts::open(Ino ino, const std::string& text, bool is_new, uint64_t max_bytes) {
   const std::lock_guard lock(mutex_);
+  if (drafts_.size() >= full_) {
+    std::erase_if(drafts_, [](const auto& item) { return item.second.expired(); });
+    full_ = std::max(full_, 2 * drafts_.size());
+  }
   std::weak_ptr<Draft>& known = drafts_[ino];
   std::shared_ptr<Draft> draft = known.lock();
-  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text, is_new);
+  if (draft == nullptr) known = draft = std::make_shared<Draft>(ino, text, is_new, max_bytes);
   return draft;
 }
 

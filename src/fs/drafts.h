@@ -1,7 +1,7 @@
 #pragma once
-// Texts of metadata files while they are being written. A text means nothing until it is whole, so it is kept here from
-// open to close and then done as it says. All who have the file open for writing write the same text. Safe from all
-// threads.
+// Texts of metadata files, and encoded chunks, while they are being written. They mean nothing until they are whole, so
+// they are kept here from open to close and then done as they say. All who have the file open for writing write the
+// same text. Safe from all threads.
 
 #include <map>
 #include <memory>
@@ -17,10 +17,11 @@ namespace codecfs::fs {
 
 class Draft {
  public:
-  static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  static constexpr uint64_t kMaxText = uint64_t{64} << 20;  // bytes
 
   /// `is_new`: the source has no such file, so that it is seen as this draft before anything is written.
-  Draft(Ino ino, std::string text, bool is_new) : ino_(ino), text_(std::move(text)), is_new_(is_new), shown_(is_new) {}
+  Draft(Ino ino, std::string text, bool is_new, uint64_t max_bytes)
+      : ino_(ino), max_bytes_(max_bytes), text_(std::move(text)), is_new_(is_new), shown_(is_new) {}
 
   /// Of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
@@ -45,6 +46,7 @@ class Draft {
 
  private:
   const Ino ino_;
+  const uint64_t max_bytes_;
   std::mutex mutex_;  // guards all below
   std::string text_;
   bool changed_ = false;
@@ -56,13 +58,14 @@ class Draft {
 class Drafts {
  public:
   /// The draft of a file, which begins with `text` where nobody has it open.
-  std::shared_ptr<Draft> open(Ino ino, const std::string& text, bool is_new);
+  std::shared_ptr<Draft> open(Ino ino, const std::string& text, bool is_new, uint64_t max_bytes = Draft::kMaxText);
   /// Null where nobody writes the file.
   std::shared_ptr<Draft> find(Ino ino);
 
  private:
-  std::mutex mutex_;  // guards drafts_
+  std::mutex mutex_;  // guards what follows
   std::map<Ino, std::weak_ptr<Draft>> drafts_;
+  size_t full_ = 1024;  // so many are searched for such as nobody has open any more
 };
 
 }  // namespace codecfs::fs

@@ -27,14 +27,18 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
   if (wait) changed_.wait_for(lock, std::chrono::seconds(1), [&] { return lane.done >= number; });
 }
 
-void KernelNotices::content_changed(Ino ino, bool wait) { add(inodes_, {ino, {}, 0}, wait); }
+void KernelNotices::content_changed(Ino ino, bool wait) { add(inodes_, {.ino = ino, .name = {}}, wait); }
+
+void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) {
+  add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
+}
 
 void KernelNotices::attributes_changed(Ino first, uint64_t count) {
-  if (count > 0) add(inodes_, {first, {}, count}, false);
+  if (count > 0) add(inodes_, {.ino = first, .name = {}, .attributes = count}, false);
 }
 
 void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
-  add(wait ? awaited_names_ : names_, {parent, std::move(name), 0}, wait);
+  add(wait ? awaited_names_ : names_, {.ino = parent, .name = std::move(name)}, wait);
 }
 
 /// ENOENT where the kernel does not know it; nothing to do then.
@@ -42,7 +46,8 @@ void KernelNotices::tell(const Notice& notice, const std::stop_token& stop) {
   if (!notice.name.empty()) {
     fuse_lowlevel_notify_inval_entry(session_, notice.ino, notice.name.data(), notice.name.size());
   } else if (notice.attributes == 0) {
-    fuse_lowlevel_notify_inval_inode(session_, notice.ino, 0, 0);
+    fuse_lowlevel_notify_inval_inode(session_, notice.ino, static_cast<off_t>(notice.offset),
+                                     static_cast<off_t>(notice.size));
   } else {
     for (Ino i = 0; i < notice.attributes && !stop.stop_requested(); ++i)
       fuse_lowlevel_notify_inval_inode(session_, notice.ino + i, -1, 0);

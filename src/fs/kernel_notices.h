@@ -27,6 +27,8 @@ class KernelNotices {
 
   /// The pages and attributes of an inode. `wait`: until the kernel has done so, at most a second.
   void content_changed(Ino ino, bool wait);
+  /// The same of a part of its content, in bytes (at least one).
+  void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
   /// The attributes alone, of `count` inodes in a row.
   void attributes_changed(Ino first, uint64_t count);
   /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
@@ -37,6 +39,8 @@ class KernelNotices {
     Ino ino = 0;
     std::string name;         // empty: the inode itself
     uint64_t attributes = 0;  // of so many inodes from this one on; 0: the content
+    uint64_t offset = 0;
+    uint64_t size = 0;  // of the content that is meant; 0: all from `offset` on
   };
   struct Lane {
     std::deque<Notice> notices;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/zarr_texts.h"
+#include "filters/codec_json.h"
 
 namespace codecfs::fs {
 namespace {
@@ -56,6 +57,16 @@ Json zarray_json(const Variable& variable) {
   return json;
 }
 
+Json zarray_json(const Variable& variable, std::span<const FilterStage> chain) {
+  Json json = zarray_json(variable);
+  const filters::ZarrCodecs codecs = filters::print_zarr_codecs(chain);
+  json["compressor"] = codecs.compressor;
+  if (!codecs.filters.is_array()) return json;
+  if (!json["filters"].is_array()) json["filters"] = Json::array();
+  for (const Json& codec : codecs.filters) json["filters"].push_back(codec);
+  return json;
+}
+
 Json zattrs_json(std::span<const Attribute> attributes) {
   Json json = Json::object();
   for (const Attribute& attribute : attributes) append_member(json, attribute.name, attribute.value);
@@ -76,24 +87,24 @@ Json zgroup_json() {
 
 std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
 
-Result<Variable> parse_zarray(std::string_view text) {
+Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   CODECFS_ASSIGN(const Json json, parse_object(".zarray", text));
-  if (const Json compressor = member(json, "compressor"); !compressor.is_null())
+  if (const Json compressor = member(json, "compressor"); !compressor.is_null() && !with_codecs)
     return fail(
         EINVAL,
         ".zarray: \"compressor\" is {}, but chunks are not compressed in this tree: write null, and the chain of the "
-        "stored chunks into _Filter or user._Filter",
+        "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
         print_json(compressor));
   if (member(json, "order") == "F") return fail(EINVAL, ".zarray: \"order\" is \"F\", but chunks are in C order here");
   if (const Json separator = member(json, "dimension_separator"); !separator.is_null() && separator != ".")
     return fail(EINVAL, ".zarray: \"dimension_separator\" is {}, but chunks are named with \".\" here",
                 print_json(separator));
   CODECFS_ASSIGN(Variable variable, or_invalid(zarr_texts::parse_zarray(text)));
-  if (!variable.filters.empty())
+  if (!variable.filters.empty() && !with_codecs)
     return fail(
         EINVAL,
         ".zarray: \"filters\" has {}, but chunks are not filtered in this tree: write null, and the chain of the "
-        "stored chunks into _Filter or user._Filter",
+        "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
         print_json(variable.filters[0].codec));
   if (variable.unreadable) return fail(EINVAL, ".zarray: {}", variable.unreadable->reason);
   if (const Json limits = member(json, "_maxshape"); !limits.is_null()) {

@@ -14,6 +14,8 @@
 namespace codecfs::fs {
 
 Json zarray_json(const Variable& variable);
+/// The same where chunks are encoded with this chain of codecs.
+Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
 /// Attributes with "_ARRAY_DIMENSIONS" last.
 Json zattrs_json(const Variable& variable);
 Json zattrs_json(std::span<const Attribute> attributes);
@@ -23,8 +25,9 @@ std::string file_text(const Json& json);
 
 /// The variable that a written .zarray asks for: type, grid, fill value, object codec, and max_shape where it has
 /// "_maxshape" (a list of lengths, null for a dimension without limit). Dimension names where netCDF-C put them there.
-/// EINVAL with a reason for what this tree has no place for: a compressor, Fortran order, another separator.
-Result<Variable> parse_zarray(std::string_view text);
+/// EINVAL with a reason for what this tree has no place for: Fortran order, another separator, and a compressor but
+/// for where chunks are shown `with_codecs`: Variable::filters then.
+Result<Variable> parse_zarray(std::string_view text, bool with_codecs = false);
 
 struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys

@@ -69,7 +69,7 @@ void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   });
 }
 
-void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info*) {
+void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     Tree::Change change;
     if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
@@ -80,7 +80,8 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
       change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
       change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
-    CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change, given_up(request)));
+    CODECFS_ASSIGN(const struct stat status,
+                   tree_of(request).change(ino, change, given_up(request), info != nullptr ? file_of(info) : nullptr));
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
     if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
       mount_of(request).notices.content_changed(status.st_ino, true);

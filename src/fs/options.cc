@@ -65,6 +65,13 @@ const std::array kOwnOptions{
                 options.create = value;
                 return {};
               }},
+    OwnOption{"view=NAME", "show this view of .codecfs/view in the mount point: decoded (default), encoded, npy or raw",
+              [](Options& options, const std::string& value) -> Result<> {
+                const std::optional<View> view = view_named(value);
+                if (!view) return fail(EINVAL, "-o view={}: there are the views decoded, encoded, npy and raw", value);
+                options.view = *view;
+                return {};
+              }},
     OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
               [](Options& options, const std::string& value) -> Result<> {
                 options.rules.push_back({"-o filter", value});

@@ -170,10 +170,13 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
             {.cache_bytes = options.cache_bytes,
              .rules = std::move(rules),
              .write_back = {.dirty_bytes = options.dirty_bytes, .commit = std::chrono::seconds(options.commit_seconds)},
-             .read_only = options.read_only});
+             .read_only = options.read_only,
+             .view = options.view});
   tree.check_rules();
   Mount mount{tree, mountpoint};
   tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
+                   .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
+                                       bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
                    .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
                    .name_changed = [&](Ino parent, std::string name,
                                        bool wait) { mount.notices.name_changed(parent, std::move(name), wait); }});

@@ -24,6 +24,12 @@ std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); 
 
 uint64_t blocks_of(uint64_t bytes) { return (bytes + 511) / 512; }
 
+/// Whether the file stands for a variable as a whole.
+bool is_variable(const Place& place) {
+  if (place.node->kind != NodeKind::variable) return false;
+  return place.file == FileKind::itself || place.file == FileKind::array;
+}
+
 /// The name of a variable as its source has it, from the root: paths hold file names, which may be escaped.
 std::string full_name(const std::string& path) {
   std::string name;
@@ -54,8 +60,9 @@ std::string why_no_variable(Source& source, std::string_view name) {
 
 Tree::Tree(std::unique_ptr<Source> source, const Options& options)
     : dataset_(std::move(source)),
-      nodes_(dataset_.source().root()),
+      nodes_(dataset_.source().root(), options.view),
       cache_(options.cache_bytes, stats_),
+      conversions_(options.cache_bytes / 4, conversion_stats_),
       rules_(options.rules),
       read_only_(options.read_only || !dataset_.source().writable()),
       write_back_(
@@ -63,7 +70,8 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
           [this](const ChunkPlace& chunk) -> Result<> {
             CODECFS_TRY(nodes_.at(chunk.key));
             return {};
-          }) {}
+          }),
+      read_ahead_(options.cache_bytes / 2) {}
 
 Result<Place> Tree::place_of(Ino ino) const {
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
@@ -72,41 +80,53 @@ Result<Place> Tree::place_of(Ino ino) const {
   return chunk ? nodes_.at(*chunk) : place;
 }
 
-Tree::DirectoryState Tree::state_of(Ino directory) const {
+Tree::DirectoryState Tree::state_of(const Node& directory) const {
   const std::lock_guard lock(states_mutex_);
-  const auto found = states_.find(directory);
+  const auto found = states_.find(directory.key());
   if (found == states_.end()) return {};
   DirectoryState state = found->second;
-  if (state.fresh && std::chrono::steady_clock::now() - state.latest > kFresh) {
+  const bool expired = std::chrono::steady_clock::now() - state.latest > kFresh;
+  if (state.fresh && (expired || directory.view != state.made_in)) {
     state.fresh = false;
     state.hidden.clear();
   }
   return state;
 }
 
-void Tree::note_made(Ino directory) {
+void Tree::note_made(const Node& directory) {
   const std::lock_guard lock(states_mutex_);
-  if (const auto found = states_.find(directory); found != states_.end())
+  if (const auto found = states_.find(directory.key()); found != states_.end())
     found->second.latest = std::chrono::steady_clock::now();
 }
 
 void Tree::show(const Node& node, std::initializer_list<FileKind> files) {
   const std::lock_guard lock(states_mutex_);
-  const auto found = states_.find(node.ino());
+  const auto found = states_.find(node.key());
   if (found == states_.end() || !found->second.fresh) return;
   for (const FileKind file : files) found->second.hidden.erase(file);
 }
 
-void Tree::forget_state(Ino directory) {
+void Tree::forget_state(const Node& directory) {
   const std::lock_guard lock(states_mutex_);
-  states_.erase(directory);
-  unlinked_.erase(directory);
+  states_.erase(directory.key());
+  unlinked_.erase(directory.key());
 }
 
-bool Tree::is_unlinked(Ino directory, uint64_t number) const {
+bool Tree::is_unlinked(const Node& directory, uint64_t number) const {
   const std::lock_guard lock(states_mutex_);
-  const auto found = unlinked_.find(directory);
+  const auto found = unlinked_.find(directory.key());
   return found != unlinked_.end() && found->second.contains(number);
+}
+
+void Tree::forget_unlinked(const Node& directory, uint64_t number) {
+  const std::lock_guard lock(states_mutex_);
+  if (const auto found = unlinked_.find(directory.key()); found != unlinked_.end()) found->second.erase(number);
+}
+
+Result<ChunkPlace> Tree::chunk_place(const Node& node, uint64_t number) {
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+  CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, view->facts->grid.count()));
+  return ChunkPlace{key, node.object, number, view};
 }
 
 void Tree::note_error(Ino ino, const Error& error) {
@@ -149,16 +169,24 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   const Node& node = *place.node;
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", node.path);
   if (const std::optional<FileKind> file = metadata_named(node, name)) return metadata_attributes(node, *file);
-  if (node.kind == NodeKind::control) return not_there();
+  if (node.kind == NodeKind::control) return name == "view" ? attributes(nodes_.views().ino()) : not_there();
+  if (node.kind == NodeKind::views) {
+    const std::optional<View> view = view_named(name);
+    return view ? attributes(nodes_.view_entry(*view).ino()) : not_there();
+  }
   if (parent == kRootIno && name == ".codecfs") return attributes(nodes_.control().ino());
 
-  if (node.kind == NodeKind::variable) {
+  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     const std::optional<uint64_t> number = view->facts->grid.number_of(name);
-    if (number) return chunk_attributes(node, *view, *number);
+    if (number) return chunk_attributes(node, view, *number);
   }
   if (const std::optional<Ino> scratch = scratch_.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
+  if (shows_arrays(node.view)) {
+    CODECFS_ASSIGN(const Entry entry, array_entry(node, name));
+    return entry_attributes(node, entry);
+  }
   CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
   return entry_attributes(node, entry);
 }
@@ -167,23 +195,26 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) const {
   if (read_only_) return true;
   const Result<Place> place = nodes_.at(parent);
   if (!place || metadata_named(*place->node, name)) return false;
+  // What comes into being in one view is told to those who know it in another, not who knows that it is absent.
+  if (place->node->view != nodes_.shown()) return false;
   // A group may become a variable, which has files of its own.
   const std::span<const NamedFile> files = files_of(NodeKind::variable);
   if (std::ranges::find(files, name, &NamedFile::name) != files.end()) return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
-  return !like_chunk || (place->node->kind == NodeKind::variable && !state_of(parent).fresh);
+  return !like_chunk || (place->node->kind == NodeKind::variable && !state_of(*place->node).fresh);
 }
 
 std::optional<FileKind> Tree::metadata_named(const Node& node, std::string_view name) {
-  for (const NamedFile& file : files_of(node.kind))
+  for (const NamedFile& file : files_of(node))
     if (file.name == name) return file.kind;
-  if (node.kind == NodeKind::group && name == ".zarray") return FileKind::zarray;
+  if (node.kind == NodeKind::group && !shows_arrays(node.view) && name == ".zarray") return FileKind::zarray;
   return std::nullopt;
 }
 
 Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entry) {
   CODECFS_ASSIGN(const Node* child, nodes_.child(parent, entry));
+  if (child->kind == NodeKind::variable && shows_arrays(child->view)) return array_attributes(*child);
   return attributes(child->ino());
 }
 
@@ -200,51 +231,60 @@ Result<struct stat> Tree::attributes(Ino ino) {
   }
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    return chunk_attributes(node, *view, place.chunk);
+    return chunk_attributes(node, view, place.chunk);
   }
   if (place.file != FileKind::itself) return metadata_attributes(node, place.file);
-  if (node.kind == NodeKind::symlink) return make_attributes(ino, S_IFLNK, node.target.size());
+  if (node.kind == NodeKind::symlink) {
+    CODECFS_ASSIGN(const std::string target, link_target(ino));
+    return make_attributes(ino, S_IFLNK, target.size());
+  }
   return make_attributes(ino, S_IFDIR, 0);
 }
 
 Result<std::string> Tree::link_target(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
-  return place.node->target;
+  return shows_arrays(place.node->view) ? array_link_target(*place.node) : place.node->target;
 }
 
 Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
+  if (file == FileKind::array) return array_attributes(node);
   if (const std::shared_ptr<Draft> draft = drafts_.find(node.ino(file)))
     if (const std::optional<uint64_t> size = draft->shown_size())
       return make_attributes(node.ino(file), S_IFREG, *size);
-  if (state_of(node.ino()).hidden.contains(file)) return not_there();
+  if (state_of(node).hidden.contains(file)) return not_there();
   CODECFS_ASSIGN(const Text text, text_of(node, file));
   return make_attributes(node.ino(file), S_IFREG, text->size());
 }
 
-Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableView& view, uint64_t number) {
-  const Variable& variable = *view.facts;
+bool Tree::shows_absent(const Node& node, const VariableView& view) const {
+  if (!view.shows_absent_chunks()) return false;
+  const DirectoryState state = state_of(node);
+  return !state.fresh && !is_condemned(node, state);
+}
+
+Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
+  const Variable& variable = *view->facts;
+  if (is_unlinked(node, number)) return not_there();
+  if (node.view == View::encoded) return encoded_attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
-  if (is_unlinked(node.ino(), number)) return not_there();
   if (const std::optional<uint64_t> size = write_back_.size(ino)) {
     struct stat status = make_attributes(ino, S_IFREG, *size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   }
   // Whatever the source has in its place: a name that was removed is gone.
-  const DirectoryState state = state_of(node.ino());
   if (write_back_.removed(ino)) return not_there();
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
-  const bool shows_absent = view.shows_absent_chunks() && !state.fresh && !is_condemned(node, state);
-  if (!info.stored && !shows_absent) return not_there();
+  if (!info.stored && !shows_absent(node, *view)) return not_there();
 
   uint64_t size = 0;
   if (variable.chunk_bytes) {
     size = *variable.chunk_bytes;
   } else if (!variable.unreadable) {
     // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
-    const Result<ChunkPtr> chunk = decoded({ino, node.object, number, std::make_shared<VariableView>(view)});
+    const Result<ChunkPtr> chunk = decoded({ino, node.object, number, view});
     if (chunk) size = (*chunk)->size();
   }
   struct stat status = make_attributes(ino, S_IFREG, size);
@@ -263,14 +303,18 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_text());
     case FileKind::zgroup: return Dataset::zgroup();
-    case FileKind::zmetadata: return dataset_.zmetadata(node.object);
+    case FileKind::zmetadata: return zmetadata_of(node);
     default: break;
   }
   if (node.kind == NodeKind::group && file == FileKind::zattrs) return dataset_.zattrs(node.object);
   if (node.kind != NodeKind::variable) return not_there();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   switch (file) {
-    case FileKind::zarray: return view->zarray;
+    case FileKind::zarray: {
+      if (node.view == View::decoded) return view->zarray;
+      CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+      return form->zarray;
+    }
     case FileKind::zattrs: {
       CODECFS_ASSIGN(const VariablePtr variable, dataset_.described(node.object));
       return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
@@ -284,7 +328,9 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
 }
 
 std::string Tree::stats_text() {
-  std::string text = stats_.print();
+  std::string text =
+      stats_.print() + fmt::format("chunks_converted {}\nconversions_ahead {}\n",
+                                   conversion_stats_.chunks_decoded.load(), conversion_stats_.decodes_ahead.load());
   uint64_t done = 0;
   uint64_t total = 0;
   {
@@ -312,6 +358,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     if (truncate) CODECFS_TRY(scratch_.resize(ino, 0));
     return file;
   }
+  if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
   if (place.file != FileKind::chunk) {
     if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     if (for_writing) {
@@ -324,20 +371,23 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     file->live = node.kind == NodeKind::control;
     return file;
   }
-  CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
-  if (variable->facts->unreadable) return std::unexpected(*variable->facts->unreadable);
-  // The number that the kernel knows it by may be that of a scratch file.
-  CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, place.chunk, variable->facts->grid.count()));
-  file->chunk = {key, node.object, place.chunk, variable};
+  // The number that the kernel knows it by may be that of a scratch file, or of another view.
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
+  if (node.view == View::encoded) return open_encoded(node, chunk, for_writing, truncate);
+  const Variable& variable = *chunk.variable->facts;
+  if (variable.unreadable) return std::unexpected(*variable.unreadable);
+  file->chunk = chunk;
   if (for_writing) {
     CODECFS_TRY(dataset_.source().variable_writable(node.object));
-    if (truncate) CODECFS_TRY(write_back_.resize(file->chunk, 0));
+    if (truncate) {
+      CODECFS_TRY(write_back_.resize(file->chunk, 0));
+      chunk_changed(node, chunk.number);
+    }
     file->writer = true;
-    write_back_.open_writer(key);
-  } else if (!variable->facts->chunk_bytes && !write_back_.size(key)) {
+    write_back_.open_writer(chunk.key);
+  } else if (!variable.chunk_bytes && !write_back_.size(chunk.key)) {
     // The size that was told at lookup is that of these bytes: keep them while the file is open.
-    CODECFS_ASSIGN(const ChunkPtr chunk, decoded(file->chunk));
-    file->text = std::make_shared<const std::string>(reinterpret_cast<const char*>(chunk->data()), chunk->size());
+    CODECFS_ASSIGN(file->bytes, decoded(chunk));
   }
   return file;
 }
@@ -350,7 +400,9 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     stats_.bytes_read += bytes.size();
     return Slice{bytes, std::move(owner)};
   };
+  if (file.array) return read_array(*file.array, static_cast<uint64_t>(offset), size);
   if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
+  if (file.bytes) return part(file.bytes->bytes(), file.bytes);
   if (file.draft) {
     const auto text = std::make_shared<const std::string>(file.draft->text());
     return part(std::as_bytes(std::span(*text)), text);
@@ -370,17 +422,38 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
   return slice;
 }
 
+uint64_t Tree::decoding_bytes(const Variable& variable) {
+  // A chunk takes its decoded bytes and, while a filter works, as many again.
+  return 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
+}
+
+Result<Buffer> Tree::decode(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  stats_.bytes_stored += info.stored_size;
+  return dataset_.source().read_chunk(chunk.object, chunk.number);
+}
+
 Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk) {
   const Variable& variable = *chunk.variable->facts;
-  // A chunk takes its decoded bytes and, while a filter works, as many again.
-  const uint64_t estimate = 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
-  Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&]() -> Result<Buffer> {
-    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-    stats_.bytes_stored += info.stored_size;
-    return dataset_.source().read_chunk(chunk.object, chunk.number);
-  });
+  const auto first = [&] {
+    read_ahead_.note(chunk.object, variable.grid, chunk.number, decoding_bytes(variable),
+                     [this, chunk](uint64_t number) {
+                       ChunkPlace next = chunk;
+                       next.key += number - chunk.number;
+                       next.number = number;
+                       fetch_decoded(next);
+                     });
+  };
+  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(variable), [&] { return decode(chunk); }, first);
   if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
   return base_of(chunk);
+}
+
+void Tree::fetch_decoded(const ChunkPlace& chunk) {
+  if (write_back_.size(chunk.key)) return;
+  const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
+  if (info && info->stored)
+    cache_.fetch(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
 }
 
 Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
@@ -388,8 +461,8 @@ Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
   if (info.stored) return decoded(chunk);
   // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
   CODECFS_ASSIGN(const Place place, place_of(chunk.key));
-  const uint64_t estimate = 2 * chunk.variable->facts->chunk_bytes.value_or(uint64_t{1} << 20);
-  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
+  return cache_.get(place.node->ino(), decoding_bytes(*chunk.variable->facts),
+                    [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
 std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,
@@ -407,16 +480,16 @@ std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Va
   return chain;
 }
 
-std::optional<std::vector<FilterStage>> Tree::chain_of_rules(const Node& node, const Variable& variable) {
+std::optional<std::vector<FilterStage>> Tree::chain_of_rules(const std::string& path, const Variable& variable) {
   // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
   if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
-  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(node.path));
+  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(path));
   if (!chain) return std::nullopt;
-  return arranged(*std::move(chain), variable, node.path);
+  return arranged(*std::move(chain), variable, path);
 }
 
 std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
-  const std::optional<std::vector<FilterStage>> chain = chain_of_rules(node, variable);
+  const std::optional<std::vector<FilterStage>> chain = chain_of_rules(node.path, variable);
   if (!chain) return std::nullopt;
   const Result<std::string> spec = filters::print_filter_spec(*chain);
   if (!spec) return std::nullopt;
@@ -436,14 +509,14 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, place.chunk));
     return chunk_xattrs(info);
   }
-  if (place.file == FileKind::itself && node.kind == NodeKind::variable) {
+  if (is_variable(place)) {
     CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
     CODECFS_ASSIGN(const VariablePtr described, dataset_.described(node.object));
     return variable_xattrs(*view, described->attributes, filter_out(node, *view->facts));
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
-    return group_xattrs(attributes, state_of(node.ino()).filter);
+    return group_xattrs(attributes, state_of(node).filter);
   }
   return std::vector<Xattr>();
 }
@@ -459,7 +532,7 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored);
     if (dataset_.changes() != changes) xattrs_.erase(ino);
   }
-  if (place.file == FileKind::itself && place.node->kind == NodeKind::variable) {
+  if (is_variable(place)) {
     const std::lock_guard lock(states_mutex_);
     if (const auto found = recoding_.find(place.node->object); found != recoding_.end())
       view.live.push_back(

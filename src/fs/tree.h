@@ -20,10 +20,13 @@
 #include <vector>
 
 #include "filters/filter_rules.h"
+#include "filters/pipeline.h"
+#include "fs/array_file.h"
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/drafts.h"
 #include "fs/nodes.h"
+#include "fs/read_ahead.h"
 #include "fs/scratch_files.h"
 #include "fs/stats.h"
 #include "fs/write_back.h"
@@ -31,21 +34,36 @@
 
 namespace codecfs::fs {
 
-/// An open file: text that was made at open, a metadata file that is being written, a chunk, or a scratch file.
+/// An open file of the npy or raw view.
+struct OpenArray {
+  Ino ino = 0;
+  VariableViewPtr variable;  // as it was at open
+  ArrayFile file;
+  // Opened with O_TRUNC: what is left out before the end of what was written are zeros, as in any file; the rest stays.
+  bool truncated = false;
+  std::mutex mutex;  // held while something is written to a truncated one
+  uint64_t end = 0;  // of what was written; guarded by mutex
+};
+
+/// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, or a scratch
+/// file.
 struct OpenFile {
-  Text text;  // null for a chunk
+  Text text;       // null for a chunk
+  ChunkPtr bytes;  // of an encoded chunk that is only read
   std::shared_ptr<Draft> draft;
   bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
-  ChunkPlace chunk;   // its variable is null for what is no chunk
-  Ino scratch = 0;    // of a scratch file, which may become a chunk while it is open
+  ChunkPlace chunk;   // of the decoded view; its variable is null for what is no chunk
+  std::shared_ptr<OpenArray> array;
+  Ino scratch = 0;  // of a scratch file, which may become a chunk while it is open
   bool writer = false;
 };
 
 /// An open directory. Groups are listed once, at open; chunks are asked for as the reader goes on.
 struct OpenDirectory {
   Place place;
-  std::vector<Entry> entries;  // of a group
-  VariableViewPtr variable;    // of a variable
+  std::vector<Entry> entries;      // of a group
+  std::vector<std::string> names;  // under which a view shows them, where these are others
+  VariableViewPtr variable;        // of a variable
 };
 
 /// One name that a directory shows.
@@ -75,6 +93,8 @@ using Cancelled = std::function<bool()>;
 /// What the kernel is to forget, as it changed without its knowledge.
 struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
+  std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
+                                                                                            bool) {};
   std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
 };
@@ -88,7 +108,8 @@ class Tree {
     uint64_t cache_bytes = uint64_t{64} << 20;
     filters::FilterRules rules = {};
     WriteBack::Options write_back = {};
-    bool read_only = true;  // -o ro; a source that cannot be written is read-only too
+    bool read_only = true;      // -o ro; a source that cannot be written is read-only too
+    View view = View::decoded;  // what the root of the mount is
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -132,7 +153,9 @@ class Tree {
     std::optional<timespec> accessed;
     std::optional<timespec> modified;
   };
-  Result<struct stat> change(Ino ino, const Change& change, const Cancelled& cancelled = {});
+  /// `file`: by which ftruncate(2) came.
+  Result<struct stat> change(Ino ino, const Change& change, const Cancelled& cancelled = {},
+                             const OpenFile* file = nullptr);
   Result<> unlink(Ino parent, std::string_view name);
   /// EXDEV for chunks and metadata files, which mv then copies.
   Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
@@ -173,6 +196,7 @@ class Tree {
   struct DirectoryState {
     // Made in this mount a moment ago, and not listed yet: nothing is shown that was not written.
     bool fresh = false;
+    View made_in = View::decoded;                  // the view where it is so; the others show all
     std::chrono::steady_clock::time_point latest;  // of what was made in a fresh one
     std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
     bool rule_applied = false;                     // the mount's filter rules have had their say
@@ -180,18 +204,20 @@ class Tree {
     std::vector<FilterStage> chain;                // the same
     std::optional<std::vector<std::string>> dimensions;  // of a group: names that came before the .zarray
   };
-  [[nodiscard]] DirectoryState state_of(Ino directory) const;
+  // These are the same in all views.
+  [[nodiscard]] DirectoryState state_of(const Node& directory) const;
   template <class Change>
-  void change_state(Ino directory, Change change) {
+  void change_state(const Node& directory, Change change) {
     const std::lock_guard lock(states_mutex_);
-    change(states_[directory]);
+    change(states_[directory.key()]);
   }
-  void forget_state(Ino directory);
+  void forget_state(const Node& directory);
   /// Something was made in it, or a metadata file was given a meaning in another way than by writing it.
-  void note_made(Ino directory);
+  void note_made(const Node& directory);
   void show(const Node& node, std::initializer_list<FileKind> files);
   /// Whether a chunk was removed after the variable's .zarray.
-  [[nodiscard]] bool is_unlinked(Ino directory, uint64_t number) const;
+  [[nodiscard]] bool is_unlinked(const Node& directory, uint64_t number) const;
+  void forget_unlinked(const Node& directory, uint64_t number);
   /// A variable whose .zarray was removed.
   static bool is_condemned(const Node& node, const DirectoryState& state) {
     return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
@@ -199,16 +225,25 @@ class Tree {
 
   Result<struct stat> entry_attributes(const Node& parent, const Entry& entry);
   Result<struct stat> metadata_attributes(const Node& node, FileKind file);
-  Result<struct stat> chunk_attributes(const Node& node, const VariableView& view, uint64_t number);
+  Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  /// Whether a chunk's file is there although neither is it stored nor was it written.
+  [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
   [[nodiscard]] struct stat make_attributes(Ino ino, mode_t type, uint64_t size) const;
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
   [[nodiscard]] std::string stats_text();
   /// The chunk as the source has it, or its fill where that is what readers see.
   Result<ChunkPtr> decoded(const ChunkPlace& chunk);
+  /// What decoding a chunk takes, for the cache. Bytes, roughly.
+  static uint64_t decoding_bytes(const Variable& variable);
+  Result<Buffer> decode(const ChunkPlace& chunk);
+  /// Gets it into the cache, where it is stored and not being changed.
+  void fetch_decoded(const ChunkPlace& chunk);
+  void fetch_converted(const Node& node, const ChunkPlace& chunk);
   /// The same as a writer needs it: always fill where it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);
   Result<Place> place_of(Ino ino) const;
+  Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
   /// A name in a variable's directory that is that of a chunk: none for other names. EINVAL for one outside of the
   /// grid.
   Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
@@ -221,7 +256,8 @@ class Tree {
   void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
   void apply_times(struct stat& status) const;
   /// What the filter rules make of a variable; nothing where no rule applies.
-  [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const Node& node, const Variable& variable);
+  [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const std::string& path,
+                                                                       const Variable& variable);
   /// user._FilterOut: the same as a spec, "none" for no filters.
   [[nodiscard]] std::optional<std::string> filter_out(const Node& node, const Variable& variable);
   /// netCDF's order for a chain that a user wrote, or numcodecs' where that differs.
@@ -233,16 +269,90 @@ class Tree {
   // tree_change.cc:
   Result<> may_remove_variable(const Node& node);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
+  /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
+  /// too.
+  void chunk_changed(const Node& node, uint64_t number);
+  /// The same for a name in a directory.
+  void name_changed_elsewhere(const Node& directory, std::string_view name);
+  /// For the kernel: the names under which a view may show a member.
+  void member_changed(const Node& directory, std::string_view name, bool wait);
+  void contents_changed(Ino first, uint64_t count);
+  void forget_xattrs(const Node& node);
+  void kernel_name_changed(Ino ino, bool wait);
+  /// Where a view's root is in the mount, "" or "/.codecfs/view/NAME".
+  [[nodiscard]] std::string path_of(View view) const;
   /// Everybody is to see the new metadata of an object.
   void metadata_changed(const Node& node, bool wait = true);
   /// The same, and of all variables, where the change may be one of theirs too.
   void layout_changed(const Node& node, bool wait = true);
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
   Result<> apply_zattrs(Ino directory, std::string_view text);
-  Result<> apply_zarray(Ino directory, std::string_view text);
+  Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> make_variable(Ino directory, Variable variable);
   void adopt_spooled(const Node& variable);
   Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+
+  // tree_encoded.cc, the encoded view:
+  /// How a variable is shown in it.
+  struct EncodedForm {
+    std::vector<FilterStage> chain;             // as .zarray tells it, in the order of encoding
+    bool as_stored = false;                     // chunks are those of the source, but for such as are stored otherwise
+    std::optional<filters::Pipeline> pipeline;  // of this chain; none: see `unusable`
+    std::optional<Error> unusable;
+    Text zarray;
+  };
+  using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
+  Result<EncodedFormPtr> encoded_form(const Node& node);
+  [[nodiscard]] EncodedForm make_encoded_form(const std::string& path, const Variable& facts);
+  Result<struct stat> encoded_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  Result<std::unique_ptr<OpenFile>> open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
+                                                 bool truncate);
+  /// What the chunk's file holds.
+  Result<ChunkPtr> encoded(const Node& node, const ChunkPlace& chunk);
+  Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
+  /// Takes the bytes of a whole chunk file of the node's view.
+  Result<> put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
+  Result<> put_encoded(const Node& node, const ChunkPlace& chunk, Bytes bytes);
+  Result<Created> create_encoded(const Node& node, const ChunkPlace& chunk);
+  /// Gives an existing variable the codecs of a .zarray, where it has others.
+  Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
+  Result<Text> zmetadata_of(const Node& node);
+  /// The chain of the source for the codecs of a .zarray that was written here.
+  Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
+
+  // tree_arrays.cc, the npy and raw views. `directory` and `group` are of one of these.
+  /// EOPNOTSUPP where numpy cannot hold it.
+  Result<ArrayFile> array_of(View view, ObjectId variable);
+  Result<struct stat> array_attributes(const Node& node);
+  /// What comes behind the path of a variable: ".npy", or where that is the root "/array.npy".
+  static std::string array_name(const Node& node);
+  /// What a name in the directory stands for: NAME.npy for the variable NAME.
+  Result<Entry> array_entry(const Node& group, std::string_view name);
+  /// The variable that an entry is, or is a link to.
+  std::optional<ObjectId> variable_behind(const Node& directory, const Entry& entry);
+  /// Leaves what is shown, with its names.
+  void show_arrays(const Node& group, OpenDirectory& directory);
+  Result<std::string> array_link_target(const Node& link);
+  Result<std::unique_ptr<OpenFile>> open_array(const Node& node, bool for_writing, bool truncate);
+  struct ArrayNow {
+    const Node* node = nullptr;
+    VariableViewPtr variable;
+  };
+  /// The variable as it is now. ESTALE where its shape is not that of the open file.
+  Result<ArrayNow> array_now(const OpenArray& array);
+  Result<Slice> read_array(const OpenArray& array, uint64_t offset, uint64_t size);
+  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled);
+  enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
+  Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
+                           const Cancelled& cancelled);
+  /// Up to `end`, from where the last write has ended.
+  Result<> put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancelled);
+  Result<> resize_array(const Node& node, uint64_t size, const OpenFile* file, const Cancelled& cancelled);
+  /// A part of the array without header is another, or one chunk of it: as chunk_changed().
+  void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
+  void array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk);
+  /// Its shape is another.
+  void array_files_changed(const Node& node);
 
   // tree_chains.cc:
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
@@ -260,6 +370,7 @@ class Tree {
 
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
+  Result<> read_views(off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
 
   Result<> read_scratch(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
@@ -268,6 +379,8 @@ class Tree {
   Dataset dataset_;
   Nodes nodes_;
   ChunkCache cache_;
+  Stats conversion_stats_;  // of the next
+  ChunkCache conversions_;  // chunks of the encoded view that are not as in the source, by their inode numbers there
   const filters::FilterRules rules_;
   const bool read_only_;
   mutable ScratchFiles scratch_;
@@ -278,14 +391,17 @@ class Tree {
   std::shared_mutex layout_;
 
   mutable std::mutex states_mutex_;
+  // By the keys of nodes, chunks of directories:
   std::unordered_map<Ino, DirectoryState> states_;                  // guarded by states_mutex_
-  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // chunks of directories; guarded by states_mutex_
+  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // guarded by states_mutex_
   std::map<ObjectId, const Progress*> recoding_;  // variables that get another chain now; guarded by states_mutex_
   std::once_flag told_placement_;
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
   // chunks.
   LruMap<Ino, std::vector<Xattr>> xattrs_{16};
+  LruMap<Ino, EncodedForm> encoded_forms_{256};    // by key
+  LruMap<Ino, std::string> encoded_zmetadata_{4};  // by key
 
   mutable std::mutex times_mutex_;
   struct Times {
@@ -297,7 +413,8 @@ class Tree {
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
 
-  WriteBack write_back_;  // last: its threads end before the rest goes
+  WriteBack write_back_;  // its threads end before the rest goes
+  ReadAhead read_ahead_;  // last: the same
 };
 
 }  // namespace codecfs::fs

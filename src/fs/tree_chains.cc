@@ -109,14 +109,14 @@ Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Var
 }
 
 Result<std::vector<FilterStage>> Tree::find_chain_for_new(const Node& node, const Variable& variable) {
-  if (auto chain = chain_of_rules(node, variable)) return *std::move(chain);
+  if (auto chain = chain_of_rules(node.path, variable)) return *std::move(chain);
   CODECFS_ASSIGN(auto spooled, spooled_chain(node, variable));
   if (spooled) return *std::move(spooled);
   if (variable.grid.rank() == 0) return std::vector<FilterStage>();
-  for (const Node* at = &node; at->ino() != kRootIno;) {
+  for (const Node* at = &node; !at->is_root();) {
     CODECFS_ASSIGN(const Place parent, nodes_.at(at->parent));
     at = parent.node;
-    const DirectoryState state = state_of(at->ino());
+    const DirectoryState state = state_of(*at);
     if (state.filter) return arranged(state.chain, variable, node.path);
   }
   return std::vector<FilterStage>();
@@ -139,7 +139,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   {
     const std::lock_guard lock(states_mutex_);
     recoding_.erase(node.object);
-    states_[node.ino()].rule_applied |= set.has_value();
+    states_[node.key()].rule_applied |= set.has_value();
   }
   if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
   CODECFS_TRY(set);
@@ -151,16 +151,22 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
     // Their stored sizes; the bytes are the same.
     const uint64_t count = after->facts->grid.count();
-    CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(node, 0, count));
-    kernel_.attributes_changed(first, std::min(count, kMostNotices));
+    for (const Node* shown : nodes_.in_all_views(node)) {
+      if (shows_arrays(shown->view)) continue;
+      CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
+      if (shown->view == View::decoded)
+        kernel_.attributes_changed(first, std::min(count, kMostNotices));
+      else
+        contents_changed(first, count);
+    }
   }
   return write_back_.commit();
 }
 
 bool Tree::is_overruled(const Node& node) {
-  if (rules_.empty() || !state_of(node.ino()).fresh) return false;
+  if (rules_.empty() || !state_of(node).fresh) return false;
   const Result<VariableViewPtr> view = dataset_.variable(node.object);
-  return view && chain_of_rules(node, *(*view)->facts).has_value();
+  return view && chain_of_rules(node.path, *(*view)->facts).has_value();
 }
 
 Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
@@ -170,7 +176,7 @@ Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled
   const Result<std::string> written = filters::print_filter_spec(chain);
   const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
   if (written && stands && *written == *stands) {
-    change_state(node.ino(), [](DirectoryState& state) { state.rule_applied = true; });
+    change_state(node, [](DirectoryState& state) { state.rule_applied = true; });
     return {};
   }
   return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
@@ -185,11 +191,11 @@ Result<> Tree::set_codecs(const Node& node, std::string_view json, const Cancell
 Result<> Tree::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
   if (rules_.empty()) return {};
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
-  if (state_of(place.node->ino()).rule_applied) return {};
+  if (state_of(*place.node).rule_applied) return {};
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(place.node->object));
-  const auto chain = chain_of_rules(*place.node, *view->facts);
+  const auto chain = chain_of_rules(place.node->path, *view->facts);
   if (chain) CODECFS_TRY(set_chain(*place.node, *chain, cancelled));
-  change_state(place.node->ino(), [](DirectoryState& state) { state.rule_applied = true; });
+  change_state(*place.node, [](DirectoryState& state) { state.rule_applied = true; });
   return {};
 }
 
@@ -204,11 +210,11 @@ Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::
   }
   CODECFS_TRY(check_known(group.path, chain));
   CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
-  change_state(group.ino(), [&](DirectoryState& state) {
+  change_state(group, [&](DirectoryState& state) {
     state.filter = spec.empty() ? "none" : std::move(spec);
     state.chain = std::move(chain);
   });
-  xattrs_.erase(group.ino());
+  forget_xattrs(group);
   return {};
 }
 
@@ -242,7 +248,8 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   const Node& node = *place.node;
   if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
-  if (place.file != FileKind::itself || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
+  const bool whole = place.file == FileKind::itself || place.file == FileKind::array;
+  if (!whole || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
   const std::string_view plain = name.substr(kUser.size());
   CODECFS_ASSIGN(const XattrView view, xattrs(ino));
@@ -294,14 +301,15 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
   CODECFS_ASSIGN(const XattrView view, xattrs(ino));
   if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
     return std::unexpected(Error{ENODATA, {}});
-  if (place.file != FileKind::itself) return fail(EPERM, "{}: cannot be changed", node.path);
+  if (place.file != FileKind::itself && place.file != FileKind::array)
+    return fail(EPERM, "{}: cannot be changed", node.path);
   const std::string plain(name.substr(kUser.size()));
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
-    change_state(ino, [](DirectoryState& state) {
+    change_state(node, [](DirectoryState& state) {
       state.filter.reset();
       state.chain.clear();
     });
-    xattrs_.erase(ino);
+    forget_xattrs(node);
     return {};
   }
   if (plain == "_Shuffle" || plain == "_Fletcher32") return set_special(node, plain, "false", cancelled);

@@ -20,23 +20,74 @@ std::string_view last_part(const std::string& path) { return std::string_view(pa
 
 void Tree::metadata_changed(const Node& node, bool wait) {
   dataset_.forget(node.object);
-  xattrs_.erase(node.ino());
+  forget_xattrs(node);
+  encoded_forms_.erase(node.key());
+  encoded_zmetadata_.clear();
   std::vector<Ino> changed;
-  for (const NamedFile& file : files_of(node.kind)) changed.push_back(node.ino(file.kind));
-  for (const Node* at = &node; at->ino() != kRootIno;) {
-    const Result<Place> parent = nodes_.at(at->parent);
-    if (!parent) break;
-    at = parent->node;
-    changed.push_back(at->ino(FileKind::zmetadata));
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    for (const NamedFile& file : files_of(shown->kind))
+      if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
+    for (const Node* at = shown; !at->is_root();) {
+      const Result<Place> parent = nodes_.at(at->parent);
+      if (!parent) break;
+      at = parent->node;
+      changed.push_back(at->ino(FileKind::zmetadata));
+    }
   }
   // The kernel is told in this order, so who has waited for the last has waited for all.
   for (size_t i = 0; i < changed.size(); ++i) kernel_.content_changed(changed[i], wait && i + 1 == changed.size());
+}
+
+void Tree::forget_xattrs(const Node& node) {
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    xattrs_.erase(shown->ino());
+    xattrs_.erase(shown->ino(FileKind::array));
+  }
+}
+
+std::string Tree::path_of(View view) const {
+  return view == nodes_.shown() ? "" : fmt::format("{}/{}", nodes_.views().path, name_of(view));
+}
+
+void Tree::name_changed_elsewhere(const Node& directory, std::string_view name) {
+  for (const Node* shown : nodes_.in_all_views(directory))
+    if (shown->view != directory.view) member_changed(*shown, name, false);
+}
+
+void Tree::chunk_changed(const Node& node, uint64_t number) {
+  const std::vector<const Node*> views = nodes_.in_all_views(node);
+  if (views.size() < 2) return;
+  const Result<VariableViewPtr> view = dataset_.variable(node.object);
+  if (!view) return;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  for (const Node* shown : views) {
+    if (shown->view == node.view) continue;
+    if (shows_arrays(shown->view)) {
+      array_file_changed(*shown, **view, number);
+      continue;
+    }
+    const Result<Ino> ino = nodes_.chunk_ino(*shown, number, grid.count());
+    if (!ino) continue;
+    conversions_.drop(*ino);
+    kernel_.content_changed(*ino, true);
+    // Nobody there may know yet that it exists.
+    if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(number), false);
+  }
+}
+
+/// The same of all chunks of a view of a variable.
+void Tree::contents_changed(Ino first, uint64_t count) {
+  for (uint64_t i = 0; i < std::min(count, kMostNotices); ++i) {
+    conversions_.drop(first + i);
+    kernel_.content_changed(first + i, false);
+  }
 }
 
 void Tree::layout_changed(const Node& node, bool wait) {
   if (!dataset_.source().shares_metadata()) return metadata_changed(node, wait);
   dataset_.forget_all();
   xattrs_.clear();
+  encoded_forms_.clear();
   for (const Ino directory : nodes_.variables()) {
     const Ino first = directory - static_cast<Ino>(FileKind::itself);
     for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
@@ -58,14 +109,16 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Entry entry, dataset_.source().make_group(node->object, name));
   CODECFS_ASSIGN(const Node* group, nodes_.child(*node, entry));
   // cp makes files in a directory that it has made, and stops where they are there already.
-  change_state(group->ino(), [&](DirectoryState& state) {
+  change_state(*group, [&](DirectoryState& state) {
     state = {};
     state.fresh = true;
+    state.made_in = group->view;
     state.latest = std::chrono::steady_clock::now();
     for (const NamedFile& file : files_of(NodeKind::group)) state.hidden.insert(file.kind);
   });
   touch(parent, {}, now());
   write_back_.note_change();
+  name_changed_elsewhere(*node, name);
   metadata_changed(*node, false);
   return attributes(group->ino());
 }
@@ -76,12 +129,12 @@ Result<> Tree::may_remove_variable(const Node& node) {
     return fail(ENOTEMPTY, "{}: has chunks; remove it with all of them (rm -r)", node.path);
   };
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  const DirectoryState state = state_of(node.ino());
+  const DirectoryState state = state_of(node);
   const bool condemned = is_condemned(node, state);
   if (view->shows_absent_chunks() && !condemned && !state.fresh && view->facts->grid.count() > 0) return not_empty();
   const WriteBack::Changes changes = write_back_.changes(node.object);
   const auto is_shown = [&](uint64_t number) {
-    return !changes.removed.contains(number) && !(condemned && is_unlinked(node.ino(), number));
+    return !changes.removed.contains(number) && !(condemned && is_unlinked(node, number));
   };
   if (std::ranges::any_of(changes.written, is_shown)) return not_empty();
   constexpr size_t kBatch = 1024;
@@ -101,7 +154,8 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   const Node& child = *place.node;
   if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", node->path, name);
   if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
-  if (!scratch_.list(child.ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
+  for (const Node* shown : nodes_.in_all_views(child))
+    if (!scratch_.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
     CODECFS_TRY(may_remove_variable(child));
     // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
@@ -113,9 +167,10 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
     CODECFS_TRY(dataset_.source().remove(node->object, name));
   }
   nodes_.remove(child);
-  forget_state(child.ino());
+  forget_state(child);
   touch(parent, {}, now());
   write_back_.note_change();
+  name_changed_elsewhere(*node, name);
   if (child.kind == NodeKind::variable)
     layout_changed(*node, false);
   else
@@ -130,6 +185,7 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   const Node& from = *from_place.node;
   const Node& to = *to_place.node;
   if (from.kind != NodeKind::group) return fail(EPERM, "{}/{}: cannot be renamed", from.path, name);
+  if (from.view != to.view) return fail(EXDEV, "{}/{}: is moved within one view; it moves in all", from.path, name);
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
   if (metadata_named(to, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
@@ -147,6 +203,8 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
   CODECFS_TRY(dataset_.source().rename(from.object, name, to.object, to_name));
   nodes_.move(*place.node, to, to_name);
+  name_changed_elsewhere(from, name);
+  name_changed_elsewhere(to, to_name);
   touch(from.ino(), {}, now());
   touch(to.ino(), {}, now());
   write_back_.note_change();
@@ -167,6 +225,7 @@ Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::stri
   CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target));
   touch(parent, {}, now());
   write_back_.note_change();
+  name_changed_elsewhere(*node, name);
   metadata_changed(*node, false);
   return entry_attributes(*node, entry);
 }
@@ -183,7 +242,11 @@ Result<> Tree::apply(Ino ino, std::string_view text, const Cancelled& cancelled)
     case FileKind::zgroup: applied = check_zgroup(text); break;
     case FileKind::zmetadata: applied = Result<>(); break;  // it is made of what is there
     case FileKind::zattrs: applied = apply_zattrs(node.ino(), text); break;
-    case FileKind::zarray: applied = apply_zarray(node.ino(), text); break;
+    case FileKind::zarray: applied = apply_zarray(node.ino(), text, cancelled); break;
+    case FileKind::chunk: {
+      CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
+      return put_chunk(node, chunk, std::as_bytes(std::span(text)), cancelled);
+    }
     case FileKind::filter:
     case FileKind::codecs:
       if (is_overruled(node))
@@ -196,7 +259,7 @@ Result<> Tree::apply(Ino ino, std::string_view text, const Cancelled& cancelled)
     default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
   }
   if (applied)
-    change_state(node.ino(), [&](DirectoryState& state) { state.hidden.erase(place.file); });
+    change_state(node, [&](DirectoryState& state) { state.hidden.erase(place.file); });
   else
     remember_error(node.ino(), applied.error());  // the file may not even be there afterwards
   return applied;
@@ -236,8 +299,7 @@ Result<> Tree::apply_zattrs(Ino directory, std::string_view text) {
   });
   if (node.kind == NodeKind::group) {
     // They are for the variable that this directory may be about to become.
-    if (written->dimensions)
-      change_state(node.ino(), [&](DirectoryState& state) { state.dimensions = written->dimensions; });
+    if (written->dimensions) change_state(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
   } else if (written->dimensions) {
     // Also where they are shown already: an HDF5 file may show a name that it does not tell.
     CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
@@ -251,12 +313,14 @@ Result<> Tree::apply_zattrs(Ino directory, std::string_view text) {
   return set;
 }
 
-Result<> Tree::apply_zarray(Ino directory, std::string_view text) {
+Result<> Tree::apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place before, nodes_.at(directory));
-  Result<Variable> wanted = parse_zarray(text);
+  const bool with_codecs = before.node->view == View::encoded;
+  Result<Variable> wanted = parse_zarray(text, with_codecs);
   if (!wanted) return fail(wanted.error().code, "{}: {}", before.node->path, wanted.error().reason);
   if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
 
+  if (with_codecs) CODECFS_TRY(apply_codecs(directory, *wanted, cancelled));
   const std::shared_lock layout(layout_);
   CODECFS_ASSIGN(const Place place, nodes_.at(directory));
   const Node& node = *place.node;
@@ -280,7 +344,7 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text) {
   std::unordered_set<uint64_t> unlinked;
   {
     const std::lock_guard lock(states_mutex_);
-    if (const auto found = unlinked_.find(node.ino()); found != unlinked_.end()) {
+    if (const auto found = unlinked_.find(node.key()); found != unlinked_.end()) {
       unlinked = std::move(found->second);
       unlinked_.erase(found);
     }
@@ -288,7 +352,7 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text) {
   CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));
   for (const uint64_t number : unlinked) {
     if (number >= after->facts->grid.count()) continue;
-    CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, number, after->facts->grid.count()));
+    CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, after->facts->grid.count()));
     CODECFS_TRY(write_back_.remove({key, node.object, number, after}));
   }
   return {};
@@ -310,37 +374,49 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
       shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
   if (!grown || after->facts->grid.count() > kLocalMask / 2) {
     write_back_.forget(node.object);
-    CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(node, 0, now.grid.count()));
+    const std::vector<const Node*> views = nodes_.in_all_views(node);
+    std::vector<Ino> first;
+    for (const Node* shown : views) {
+      CODECFS_ASSIGN(first.emplace_back(), nodes_.chunk_ino(*shown, 0, now.grid.count()));
+    }
     CODECFS_TRY(nodes_.renumber_chunks(node, after->facts->grid.count()));
     // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
-    kernel_.attributes_changed(first, std::min(now.grid.count(), kMostNotices));
-    kernel_.name_changed(node.parent, std::string(last_part(node.path)), true);
+    for (size_t i = 0; i < views.size(); ++i) {
+      kernel_.attributes_changed(first[i], std::min(now.grid.count(), kMostNotices));
+      if (!views[i]->is_root())
+        kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), views[i]->view == node.view);
+    }
   }
+  array_files_changed(node);
   layout_changed(node);
   return {};
 }
 
 /// The group becomes a variable of this type and shape.
 Result<> Tree::make_variable(Ino ino, Variable variable) {
-  if (ino == kRootIno) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
   Source& source = dataset_.source();
   {
     const std::shared_lock layout(layout_);  // not alone: another variable may be on its way to another chain for hours
     CODECFS_ASSIGN(const Place place, nodes_.at(ino));
     const Node& group = *place.node;
+    if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, nodes_.at(group.parent));
-    CODECFS_ASSIGN(variable.filters, chain_for_new(group, variable));
+    if (group.view == View::encoded) {
+      CODECFS_ASSIGN(variable.filters, chain_for_codecs(group, variable));
+    } else {
+      CODECFS_ASSIGN(variable.filters, chain_for_new(group, variable));
+    }
     CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
     if (!variable.fill_value.is_null())
       std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
-    const DirectoryState before = state_of(ino);
+    const DirectoryState before = state_of(group);
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
     CODECFS_TRY(source.begin_writing());
     CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
     dataset_.forget(group.object);
     nodes_.become_variable(group, made.object);
-    change_state(ino, [&](DirectoryState& state) {
+    change_state(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
       if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
@@ -352,8 +428,12 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
   }
   CODECFS_ASSIGN(const Place place, nodes_.at(ino));
   metadata_changed(*place.node);
-  for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
-    for (const NamedFile& file : files_of(kind)) kernel_.name_changed(ino, std::string(file.name), false);
+  if (const Result<Place> parent = nodes_.at(place.node->parent))
+    for (const Node* shown : nodes_.in_all_views(*parent->node))
+      if (shows_arrays(shown->view)) member_changed(*shown, last_part(place.node->path), false);
+  for (const Node* shown : nodes_.in_all_views(*place.node))
+    for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
+      for (const NamedFile& file : files_of(kind)) kernel_.name_changed(shown->ino(), std::string(file.name), false);
   adopt_spooled(*place.node);
   return {};
 }
@@ -363,7 +443,7 @@ void Tree::adopt_spooled(const Node& variable) {
   for (const auto& [name, ino] : scratch_.list(variable.ino())) {
     if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
       const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
-      change_state(variable.ino(), [&](DirectoryState& state) { state.hidden.erase(file); });
+      change_state(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
       scratch_.become(variable.ino(), name, variable.ino(file));
       kernel_.name_changed(variable.ino(), name, false);
       continue;
@@ -373,9 +453,11 @@ void Tree::adopt_spooled(const Node& variable) {
     if (!chunk || !*chunk) continue;
     const Result<std::string> content = scratch_.seal(variable.ino(), name);
     if (!content) continue;  // on its way to another name
-    const Result<> stored = write_back_.replace(**chunk, std::as_bytes(std::span(*content)));
+    const Result<Ino> shown = nodes_.chunk_ino(variable, (*chunk)->number, (*chunk)->variable->facts->grid.count());
+    const Result<> stored = shown ? put_chunk(variable, **chunk, std::as_bytes(std::span(*content)), {})
+                                  : Result<>(std::unexpected(shown.error()));
     if (stored) {
-      scratch_.become(variable.ino(), name, (*chunk)->key);
+      scratch_.become(variable.ino(), name, *shown);
       kernel_.name_changed(variable.ino(), name, false);
     } else {  // it stays, and is told of at the end
       scratch_.unseal(variable.ino(), name);

@@ -26,9 +26,11 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   const Node& node = *place.node;
   if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
     return fail(ENOTDIR, "{}: not a directory", node.path);
+  if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
+    return fail(ESTALE, "{}: is a variable now", node.path);
   // From now on everything is shown that there is.
-  if (state_of(node.ino()).fresh)
-    change_state(node.ino(), [](DirectoryState& state) {
+  if (state_of(node).fresh)
+    change_state(node, [](DirectoryState& state) {
       state.fresh = false;
       state.hidden.clear();
     });
@@ -36,6 +38,7 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   directory->place = place;
   if (node.kind == NodeKind::group) {
     CODECFS_ASSIGN(directory->entries, dataset_.source().list(node.object));
+    if (shows_arrays(node.view)) show_arrays(node, *directory);
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, dataset_.variable(node.object));
   }
@@ -50,13 +53,15 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
     if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
   }
 
-  const DirectoryState state = state_of(node.ino());
-  const std::span<const NamedFile> files = files_of(node.kind);
+  const DirectoryState state = state_of(node);
+  const std::span<const NamedFile> files = files_of(node);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);
     if (index >= files.size()) break;
     const FileKind kind = files[index].kind;
     if (kind == FileKind::filter && !directory.variable->filter) continue;
+    // In the encoded view .zarray tells the codecs.
+    if (node.view == View::encoded && (kind == FileKind::filter || kind == FileKind::codecs)) continue;
     if (state.hidden.contains(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
     // .zmetadata takes the reading of everything: its size is told when it is looked up. Control files have none.
@@ -66,15 +71,32 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
   }
 
   if (node.kind == NodeKind::group) return read_group(directory, std::max(from, kFirstEntry), take);
-  if (node.kind != NodeKind::variable) return {};
+  if (node.kind == NodeKind::control && from <= kFirstEntry)
+    take({"view", kFirstEntry + 1, S_IFDIR, nodes_.views().ino(), [this] { return attributes(nodes_.views().ino()); }});
+  if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
+  if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
   return read_chunks(directory, static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry), take);
+}
+
+Result<> Tree::read_views(off_t from, const std::function<bool(const DirectoryItem&)>& take) {
+  for (auto index = static_cast<size_t>(from - kFirstEntry); index < kViews; ++index) {
+    const Node& entry = nodes_.view_entry(static_cast<View>(index));
+    const mode_t type = entry.kind == NodeKind::symlink ? S_IFLNK : S_IFDIR;
+    const DirectoryItem item{std::string(name_of(static_cast<View>(index))),
+                             kFirstEntry + static_cast<off_t>(index) + 1, type, entry.ino(),
+                             [this, &entry] { return attributes(entry.ino()); }};
+    if (!take(item)) return {};
+  }
+  return {};
 }
 
 Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take) {
   const Node& node = *directory.place.node;
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
     const Entry& entry = directory.entries[index];
-    const DirectoryItem item{entry.name, kFirstEntry + static_cast<off_t>(index) + 1, mode_of(entry.kind), 0,
+    const std::string& name = directory.names.empty() ? entry.name : directory.names[index];
+    const bool file = entry.kind == EntryKind::variable && shows_arrays(node.view);
+    const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(index) + 1, file ? S_IFREG : mode_of(entry.kind), 0,
                              [&] { return entry_attributes(node, entry); }};
     if (!take(item)) return {};
   }
@@ -86,18 +108,24 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
   const ChunkGrid& grid = view.facts->grid;
-  const DirectoryState state = state_of(node.ino());
+  const DirectoryState state = state_of(node);
   const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
+  // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
+  bool known_sizes = view.facts->chunk_bytes.has_value();
+  if (node.view == View::encoded) {
+    const Result<EncodedFormPtr> form = encoded_form(node);
+    known_sizes = form && (*form)->as_stored && !all;
+  }
   const auto tell = [&](uint64_t number) {
     DirectoryItem item{grid.name_of(number), kFirstEntry + static_cast<off_t>(number) + 1, S_IFREG, 0, {}};
-    if (view.facts->chunk_bytes) item.attributes = [&, number] { return chunk_attributes(node, view, number); };
+    if (known_sizes) item.attributes = [&, number] { return chunk_attributes(node, directory.variable, number); };
     return take(item);
   };
   if (from >= kFirstScratch) return read_scratch(directory, from, take);
   const WriteBack::Changes changes = write_back_.changes(node.object);
   if (all) {
     for (; from < grid.count(); ++from)
-      if (!changes.removed.contains(from) && !is_unlinked(node.ino(), from) && !tell(from)) return {};
+      if (!changes.removed.contains(from) && !is_unlinked(node, from) && !tell(from)) return {};
     return read_scratch(directory, kFirstScratch, take);
   }
   for (bool more = true; more;) {
@@ -108,7 +136,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     std::set<uint64_t> names(numbers.begin(), numbers.end());
     names.insert(changes.written.lower_bound(from), changes.written.upper_bound(last));
     for (const uint64_t number : names)
-      if (!changes.removed.contains(number) && !is_unlinked(node.ino(), number) && !tell(number)) return {};
+      if (!changes.removed.contains(number) && !is_unlinked(node, number) && !tell(number)) return {};
     from = last + 1;
   }
   return read_scratch(directory, kFirstScratch, take);

@@ -24,7 +24,11 @@ Result<const Node*> Tree::changeable_directory(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", place.node->path);
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
-  if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: is only read", place.node->path);
+  if (place.node->kind == NodeKind::control || place.node->kind == NodeKind::views)
+    return fail(EPERM, "{}: is only read", place.node->path);
+  if (shows_arrays(place.node->view))
+    return fail(EPERM, "{}: in the {} view there is what the dataset has; make, move and remove it in another view",
+                path_of(place.node->view) + place.node->path, name_of(place.node->view));
   return place.node;
 }
 
@@ -34,7 +38,7 @@ Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::strin
   const ChunkGrid& grid = view->facts->grid;
   const std::optional<uint64_t> number = grid.number_of(name);
   if (number) {
-    CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, *number, grid.count()));
+    CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, *number, grid.count()));
     return ChunkPlace{key, node.object, *number, view};
   }
   if (looks_like_chunk(name))
@@ -44,9 +48,9 @@ Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::strin
 }
 
 Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
-  if (!state_of(node.ino()).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
+  if (!state_of(node).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
-  note_made(node.ino());
+  note_made(node);
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
@@ -60,7 +64,7 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
-  note_made(parent);
+  note_made(*node);
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
@@ -71,12 +75,11 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
     CODECFS_ASSIGN(created.status, attributes(ino));
     return created;
   }
+  if (node->view == View::encoded) return create_encoded(*node, *chunk);
   CODECFS_TRY(apply_rules(*chunk, cancelled));
   CODECFS_TRY(write_back_.resize(*chunk, 0));
-  {
-    const std::lock_guard lock(states_mutex_);
-    if (const auto found = unlinked_.find(parent); found != unlinked_.end()) found->second.erase(chunk->number);
-  }
+  forget_unlinked(*node, chunk->number);
+  chunk_changed(*node, chunk->number);
   write_back_.open_writer(chunk->key);
   touch(chunk->key, {}, now());
   created.file->chunk = *chunk;
@@ -98,11 +101,9 @@ Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
   CODECFS_ASSIGN(const Place place, place_of(file.scratch));
   ChunkPlace chunk;
   if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return chunk;
-  CODECFS_ASSIGN(chunk.variable, dataset_.variable(place.node->object));
-  CODECFS_ASSIGN(chunk.key, nodes_.chunk_ino(*place.node, place.chunk, chunk.variable->facts->grid.count()));
-  chunk.object = place.node->object;
-  chunk.number = place.chunk;
-  return chunk;
+  if (place.node->view == View::encoded)
+    return fail(ESTALE, "{}: was renamed to an encoded chunk; open it under that name", place.node->path);
+  return chunk_place(*place.node, place.chunk);
 }
 
 Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, const Cancelled& cancelled) {
@@ -114,12 +115,28 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
     CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
     if (still) return bytes.size();
   }
+  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, cancelled);
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_TRY(apply_rules(chunk, cancelled));
   CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes));
   touch(chunk.key, {}, now());
+  CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
+  chunk_changed(*place.node, chunk.number);
   return written;
+}
+
+/// The file of an inode number has gone.
+void Tree::kernel_name_changed(Ino ino, bool wait) {
+  const Result<Place> place = nodes_.at(ino);
+  if (!place) return;
+  std::string name(name_of(place->file));
+  if (place->file == FileKind::chunk) {
+    const Result<VariableViewPtr> view = dataset_.variable(place->node->object);
+    if (!view) return;
+    name = (*view)->facts->grid.name_of(place->chunk);
+  }
+  kernel_.name_changed(place->node->ino(), std::move(name), wait);
 }
 
 Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
@@ -134,11 +151,14 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
       applied = apply(ino, *change->without_rest, cancelled);
     // What was written is now shown as the source has it, or not at all.
     kernel_.content_changed(ino, true);
-    if (const Result<Place> place = nodes_.at(ino); place && !attributes(ino))
-      kernel_.name_changed(place->node->ino(), std::string(name_of(place->file)), true);
+    if (!attributes(ino)) kernel_name_changed(ino, true);
     return applied;
   }
   if (!file.writer) return {};
+  if (file.array) {
+    const Result<Place> place = nodes_.at(file.array->ino);
+    return place ? write_back_.flush_variable(place->node->object) : Result<>();
+  }
   const Result<ChunkPlace> chunk = chunk_of(file);
   // Where it is stale now, what was written before is stored or gone with its variable.
   if (!chunk || chunk->variable == nullptr) return {};
@@ -150,11 +170,16 @@ bool Tree::close(const OpenFile& file) {
     if (const Result<> applied = flush(file); !applied)
       log::error("told to nobody, as the file was closed before: {}", applied.error().reason);
     file.draft->end();
-    if (const Result<Place> place = nodes_.at(file.draft->ino()); place && !attributes(file.draft->ino()))
-      kernel_.name_changed(place->node->ino(), std::string(name_of(place->file)), false);
+    if (!attributes(file.draft->ino())) kernel_name_changed(file.draft->ino(), false);
     return true;
   }
   if (!file.writer) return false;
+  if (file.array) {
+    (void)write_back_.close_writer({file.array->ino, 0, 0, file.array->variable});
+    if (const Result<> flushed = flush(file); !flushed)
+      log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
+    return false;
+  }
   // Only who was opened as a chunk was counted as its writer.
   const bool longer = file.scratch == 0 && write_back_.close_writer(file.chunk);
   const Result<ChunkPlace> chunk = chunk_of(file);
@@ -167,7 +192,14 @@ bool Tree::close(const OpenFile& file) {
 Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
   if (file.draft) {
     CODECFS_TRY(flush(file, cancelled));
-    return write_back_.commit();
+    CODECFS_ASSIGN(const Place place, nodes_.at(file.draft->ino()));
+    if (place.file != FileKind::chunk) return write_back_.commit();
+    CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(*place.node, place.chunk));
+    return write_back_.sync(chunk);
+  }
+  if (file.array) {
+    CODECFS_ASSIGN(const Place place, nodes_.at(file.array->ino));
+    return write_back_.sync_variable(place.node->object);
   }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return {};  // scratch files are not stored anywhere
@@ -176,7 +208,7 @@ Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
 
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
 
-Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled) {
+Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled, const OpenFile* file) {
   CODECFS_ASSIGN(struct stat status, attributes(ino));
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
@@ -193,17 +225,20 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     CODECFS_TRY(scratch_.resize(ino, *change.size));
   } else if (const std::shared_ptr<Draft> draft = drafts_.find(ino); change.size && draft) {
     CODECFS_TRY(draft->resize(*change.size));
+  } else if (change.size && place.file == FileKind::array) {
+    CODECFS_TRY(resize_array(node, *change.size, file, cancelled));
   } else if (change.size) {
     if (place.file != FileKind::chunk)
       return fail(EINVAL, "{}: a part of a metadata file means nothing: write it as a whole", node.path);
-    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-    CODECFS_ASSIGN(const Ino key, nodes_.chunk_ino(node, place.chunk, view->facts->grid.count()));
-    const ChunkPlace chunk{key, node.object, place.chunk, view};
+    if (node.view == View::encoded)
+      return fail(EINVAL, "{}: a part of an encoded chunk means nothing: write it as a whole", node.path);
+    CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
     CODECFS_TRY(apply_rules(chunk, cancelled));
     // truncate(2) without an open file is as short as open and close.
-    write_back_.open_writer(key);
+    write_back_.open_writer(chunk.key);
     const Result<> resized = write_back_.resize(chunk, *change.size);
-    if (resized) touch(key, {}, now());
+    if (resized) touch(chunk.key, {}, now());
+    if (resized) chunk_changed(node, place.chunk);
     (void)write_back_.close_writer(chunk);
     CODECFS_TRY(resized);
     CODECFS_TRY(write_back_.flush(chunk));
@@ -223,7 +258,8 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) {
-    change_state(node->ino(), [&](DirectoryState& state) { state.hidden.insert(*file); });
+    change_state(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
+    name_changed_elsewhere(*node, name);
     return {};
   }
   if (scratch_.find(node->ino(), name)) return scratch_.unlink(node->ino(), name);
@@ -234,18 +270,22 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     CODECFS_TRY(dataset_.source().remove(node->object, name));
     nodes_.remove(*link.node);
     write_back_.note_change();
+    name_changed_elsewhere(*node, name);
     metadata_changed(*node, false);
     return {};
   }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
   // Without its .zarray it is about to be removed as a whole: then the chunks go with it, and until then nothing goes.
-  if (is_condemned(*node, state_of(node->ino()))) {
+  if (is_condemned(*node, state_of(*node))) {
     const std::lock_guard lock(states_mutex_);
-    unlinked_[node->ino()].insert(chunk->number);
-    return {};
+    unlinked_[node->key()].insert(chunk->number);
+  } else {
+    CODECFS_TRY(write_back_.remove(*chunk));
   }
-  return write_back_.remove(*chunk);
+  chunk_changed(*node, chunk->number);
+  name_changed_elsewhere(*node, name);
+  return {};
 }
 
 Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
@@ -273,17 +313,16 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   }
   // Writers of the file wait until it is the chunk.
   CODECFS_ASSIGN(const std::string content, scratch_.seal(from->ino(), name));
-  Result<> replaced = metadata ? apply(to->ino(*metadata), content, cancelled) : apply_rules(*target, cancelled);
-  if (replaced && target) replaced = write_back_.replace(*target, std::as_bytes(std::span(content)));
-  if (replaced && target) {
-    const std::lock_guard lock(states_mutex_);
-    if (const auto found = unlinked_.find(to_parent); found != unlinked_.end()) found->second.erase(target->number);
-  }
+  const Result<> replaced = metadata ? apply(to->ino(*metadata), content, cancelled)
+                                     : put_chunk(*to, *target, std::as_bytes(std::span(content)), cancelled);
   if (!replaced) {
     scratch_.unseal(from->ino(), name);
     return replaced;
   }
-  const Ino changed = metadata ? to->ino(*metadata) : target->key;
+  Ino changed = to->ino(metadata.value_or(FileKind::itself));
+  if (target) {
+    CODECFS_ASSIGN(changed, nodes_.chunk_ino(*to, target->number, target->variable->facts->grid.count()));
+  }
   Times times{{}, now()};
   {
     const std::lock_guard lock(times_mutex_);
@@ -303,8 +342,11 @@ std::vector<std::string> Tree::paths_open_for_writing() {
   for (const ChunkKey key : write_back_.open_writers()) {
     const Result<Place> place = place_of(key);
     if (!place) continue;
-    if (const auto view = dataset_.variable(place->node->object))
-      paths.push_back(place->node->path + "/" + (*view)->facts->grid.name_of(place->chunk));
+    if (place->file == FileKind::array)
+      paths.push_back(path_of(place->node->view) + place->node->path + array_name(*place->node));
+    else if (const auto view = dataset_.variable(place->node->object))
+      paths.push_back(path_of(place->node->view) + place->node->path + "/" +
+                      (*view)->facts->grid.name_of(place->chunk));
   }
   return paths;
 }

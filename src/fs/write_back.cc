@@ -53,7 +53,7 @@ std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
   }
   const std::lock_guard content(edit->content_mutex);
   if (edit->bytes == nullptr) return std::nullopt;  // not loaded: nothing has changed yet
-  return Content{edit->bytes, edit->size};
+  return Content{edit->bytes, edit->size, edit->encoded};
 }
 
 std::optional<uint64_t> WriteBack::size(ChunkKey key) {
@@ -120,7 +120,7 @@ Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
 }
 
 template <class Change>
-Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
+Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing());
   const EditPtr edit = pin(place);
@@ -135,8 +135,11 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
   uint64_t bytes = 0;
   if (result) {
     const std::lock_guard content(edit->content_mutex);
+    const auto encoded = std::exchange(edit->encoded, nullptr);
     result = change(*edit);
+    if (!result) edit->encoded = encoded;  // nothing has changed
     if (edit->bytes != nullptr) bytes = edit->bytes->size();
+    if (edit->encoded != nullptr) bytes += edit->encoded->size();
   }
   const std::lock_guard lock(mutex_);
   --edit->pins;
@@ -147,7 +150,13 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change) {
     edit->dirty = true;
     removed_keys_.erase(place.key);
     if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
-    if (dirty_bytes_ > options_.dirty_bytes / kPressure) want_all(Want::closed);
+    const bool pressed = dirty_bytes_ > options_.dirty_bytes / kPressure;
+    if (after == After::be_done) {
+      edit->queued = true;
+      if (pressed) want(edit);
+    } else if (pressed && after == After::relieve) {
+      want_all(Want::closed);
+    }
   } else {
     forget_if_clean(edit);
   }
@@ -172,6 +181,18 @@ Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes 
   return bytes.size();
 }
 
+Result<> WriteBack::change(const ChunkPlace& place, bool whole, bool done,
+                           const std::function<void(MutableBytes)>& change) {
+  const auto change_all = [&](Edit& edit) -> Result<> {
+    CODECFS_TRY(load(edit, whole));
+    CODECFS_TRY(make_private(edit, 0));
+    change(edit.bytes->mutable_bytes());
+    edit.size = edit.bytes->size();
+    return {};
+  };
+  return edit(place, change_all, done ? After::be_done : After::carry_on);
+}
+
 Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
   const Variable& variable = *place.variable->facts;
   if (size > capacity_of(variable))
@@ -188,7 +209,7 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
   });
 }
 
-Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
+Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded) {
   const Variable& variable = *place.variable->facts;
   if (bytes.size() > capacity_of(variable))
     return fail(EFBIG, "a chunk has {} bytes, not {}", capacity_of(variable), bytes.size());
@@ -198,6 +219,9 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes) {
     put_fill(variable, fresh.mutable_bytes(), bytes.size());
     edit.bytes = std::make_shared<Buffer>(std::move(fresh));
     edit.size = edit.bytes->size();
+    // The variable keeps its chain while somebody is at work here; but it may have got another one before.
+    CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(place.object));
+    if (*now->codecs == *place.variable->codecs) edit.encoded = encoded;
     return {};
   });
   if (!replaced) return replaced;
@@ -339,6 +363,14 @@ Result<> WriteBack::flush(const ChunkPlace& place) {
   return take_error(place.object);
 }
 
+Result<> WriteBack::flush_variable(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, edit] : edits_)
+    if (edit->place.object == variable && edit->dirty) edit->queued = true;
+  if (dirty_bytes_ > options_.dirty_bytes / kPressure) want_all(Want::closed);
+  return take_error(variable);
+}
+
 bool WriteBack::close_writer(const ChunkPlace& place) {
   EditPtr edit;
   {
@@ -375,6 +407,22 @@ Result<> WriteBack::sync(const ChunkPlace& place) {
   CODECFS_TRY(commit());
   const std::lock_guard lock(mutex_);
   return take_error(place.object);
+}
+
+Result<> WriteBack::sync_variable(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, edit] : edits_) {
+      if (edit->place.object != variable || !edit->dirty) continue;
+      want(edit);
+      edits.push_back(edit);
+    }
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const std::lock_guard lock(mutex_);
+  return take_error(variable);
 }
 
 Result<> WriteBack::sync_all() {
@@ -506,24 +554,34 @@ void WriteBack::store(const EditPtr& edit) {
     version = edit->version;
   }
   std::shared_ptr<const Buffer> bytes;
+  std::shared_ptr<const Buffer> encoded;
   {
     const std::lock_guard content(edit->content_mutex);
     bytes = edit->bytes;
+    encoded = edit->encoded;
   }
   Result<> stored;
+  bool as_given = false;
   try {
-    stored = dataset_.source().write_chunk(edit->place.object, edit->place.number, bytes->bytes());
+    Source& source = dataset_.source();
+    if (encoded != nullptr) {
+      const Result<bool> taken = source.write_stored(edit->place.object, edit->place.number, encoded->bytes());
+      if (!taken) stored = std::unexpected(taken.error());
+      as_given = !taken || *taken;
+    }
+    if (!as_given) stored = source.write_chunk(edit->place.object, edit->place.number, bytes->bytes());
   } catch (const std::exception& exception) {
     stored = fail(EIO, "internal error: {}", exception.what());
   }
   bytes.reset();
+  encoded.reset();
 
   const std::lock_guard lock(mutex_);
   edit->storing = false;
   edit->tried_version = version;
   if (stored) {
-    ++stats_.chunks_encoded;
-    stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
+    ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
+    if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
     edit->stored_version = version;
     if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's
     edit->failure.reset();

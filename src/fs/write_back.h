@@ -63,6 +63,7 @@ class WriteBack {
   struct Content {
     std::shared_ptr<const Buffer> bytes;
     uint64_t size = 0;
+    std::shared_ptr<const Buffer> encoded = nullptr;  // with the stored chain, where somebody gave it so
   };
   std::optional<Content> content(ChunkKey key);
   /// The length of the file, where the chunk is being changed.
@@ -78,10 +79,15 @@ class WriteBack {
 
   /// Bytes taken: less than given where the chunk ends. EFBIG at its end, EROFS, EOPNOTSUPP, EIO, ENOSPC, ENOMEM.
   Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes);
+  /// Changes a chunk of known size: `change` gets all of its bytes, fill where it is not stored. `whole`: it writes
+  /// them all, so what they were is not asked for. `done`: nobody will go on with it soon, so it may be stored as if it
+  /// had been closed. Errors as of write().
+  Result<> change(const ChunkPlace& place, bool whole, bool done, const std::function<void(MutableBytes)>& change);
   /// Cuts the file or lets it grow with fill up to the chunk's size. EFBIG.
   Result<> resize(const ChunkPlace& place, uint64_t size);
-  /// Takes whole new content (what a rename over the chunk brings), padded with fill.
-  Result<> replace(const ChunkPlace& place, Bytes bytes);
+  /// Takes whole new content (what a rename over the chunk brings), padded with fill. `encoded`: the same as the
+  /// stored chain of `place.variable` encodes it, to be stored as it is; or null.
+  Result<> replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded = nullptr);
   Result<> remove(const ChunkPlace& place);
 
   /// While it lives nobody writes the variable: who tries waits.
@@ -119,11 +125,15 @@ class WriteBack {
   std::vector<ChunkKey> open_writers();
   /// close(2): queues what was written, and tells what went wrong with the variable since the last close.
   Result<> flush(const ChunkPlace& place);
+  /// The same for all chunks of a variable.
+  Result<> flush_variable(ObjectId variable);
   /// The last close of one opening. True where the file's length changes with it: a short chunk is whole again.
   bool close_writer(const ChunkPlace& place);
 
   /// Stores the chunk and commits.
   Result<> sync(const ChunkPlace& place);
+  /// The same for all chunks of a variable.
+  Result<> sync_variable(ObjectId variable);
   /// Stores all and commits.
   Result<> sync_all();
   /// The end: sync_all(), then Source::finish().
@@ -132,10 +142,11 @@ class WriteBack {
  private:
   struct Edit {
     ChunkPlace place;
-    std::mutex content_mutex;       // guards bytes and size
-    std::shared_ptr<Buffer> bytes;  // all of the chunk, fill past `size`; null until loaded
-    uint64_t size = 0;              // of the file
-    uint64_t version = 0;           // counts changes; guarded by mutex_, as all below
+    std::mutex content_mutex;               // guards what follows to `size`
+    std::shared_ptr<Buffer> bytes;          // all of the chunk, fill past `size`; null until loaded
+    std::shared_ptr<const Buffer> encoded;  // the same, to be stored as it is; or null
+    uint64_t size = 0;                      // of the file
+    uint64_t version = 0;                   // counts changes; guarded by mutex_, as all below
     uint64_t stored_version = 0;
     uint64_t tried_version = 0;    // the latest that an encoder has done with, well or not
     std::optional<Error> failure;  // of the latest try
@@ -148,9 +159,14 @@ class WriteBack {
   };
   using EditPtr = std::shared_ptr<Edit>;
 
+  enum class After {
+    relieve,  // where there is much to store, encoders may take what was closed
+    be_done,  // and this chunk with it
+    carry_on  // nothing: there are many changes to come
+  };
   /// Runs `change` on the edit of a chunk, under its content_mutex, and counts it as changed where it succeeds.
   template <class Change>
-  Result<> edit(const ChunkPlace& place, Change change);
+  Result<> edit(const ChunkPlace& place, Change change, After after = After::relieve);
   EditPtr pin(const ChunkPlace& place);
   Result<> load(Edit& edit, bool whole);
   Result<> make_private(Edit& edit, uint64_t bytes);

@@ -378,6 +378,9 @@ group: g {
 """
 
 
+NETCDF_FILL = 9.9692099683868690e+36  # of doubles; NCZarr prints six digits of it
+
+
 def expected(store):
     """What a nczarr_* store holds: {variable: (array, names of its dimensions or None)}."""
     x = np.arange(6)
@@ -393,7 +396,13 @@ def expected(store):
         values["one"] = (np.array([42], "<i4"), None)  # stored as [1], and nothing says for sure that it is a scalar
         values["g/v"] = (values["g/v"][0], None)  # dimension names only for variables of the root
     elif store != "nczarr_ncgen":
-        values = {name: values[name] for name in ["i", "c", "one", "g/v"]}
+        values = {name: values[name] for name in ["i", "c", "one", "g/v", "big"]}
+        values["filled"] = (np.array([0.5, NETCDF_FILL, 2.5, NETCDF_FILL]), ["y"])  # its second chunk is not stored
+        values["t"] = (np.array([1, 2, 3], "<i2"), ["t"])
+        if store not in ("nczarr_480", "nczarr_481"):
+            values["words"] = (np.array([b"", b"a", b"naive", b"four"], "S5"), ["y"])
+        if store.startswith("nczarr_493"):
+            values["big"] = (values["big"][0].astype(">i4"), ["x"])
     return values
 
 
@@ -427,7 +436,7 @@ def write_json(path, value):
     path.write_text(json.dumps(value))
 
 
-def generation(path, superblock, group, array, types, in_attributes, character):
+def generation(path, superblock, group, array, types, in_attributes, character, separator="."):
     """A store as one generation of NCZarr writes it. The arguments name where the four kinds of metadata go: a key, or an
     object where the name starts with a dot."""
     top = pathlib.Path(path)
@@ -440,36 +449,54 @@ def generation(path, superblock, group, array, types, in_attributes, character):
 
     def put_group(folder, dimensions, arrays, groups, attributes):
         main = {"zarr_format": 2}
+        noted = {k: character for k in attributes}
         if folder == top:
             place(folder, main, attributes, superblock, {"version": "2.0.0"})
         dims, variables = ("dimensions", "arrays") if in_attributes else ("dims", "vars")
         place(folder, main, attributes, group, {dims: dimensions, variables: arrays, "groups": groups})
-        place(folder, {}, attributes, types, {"types": {}})
+        place(folder, attributes, attributes, types, {"types": noted})
         write_json(folder / ".zgroup", main)
         write_json(folder / ".zattrs", attributes)
 
-    def put_array(name, data, references, dtype, fill, attributes):
+    def put_array(name, references, dtype, fill, attributes, noted={}, chunks=None, stored=None):
+        data, _ = values[name]
         folder = top / name
         folder.mkdir(parents=True)
         shape = list(data.shape) or [1]
-        main = {"zarr_format": 2, "shape": shape, "dtype": dtype, "chunks": shape, "fill_value": fill, "order": "C",
+        chunks = chunks or shape
+        main = {"zarr_format": 2, "shape": shape, "dtype": dtype, "chunks": chunks, "fill_value": fill, "order": "C",
                 "compressor": None, "filters": None}
+        if separator != ".":
+            main["dimension_separator"] = separator
         info = {"dimension_references" if in_attributes else "dimrefs": references, "storage": "chunked" if data.shape else "scalar"}
         if in_attributes and not data.shape:
             info.update({"scalar": 1, "storage": "chunked"})
         place(folder, main, attributes, array, info)
-        place(folder, attributes, attributes, types, {"types": {k: "<i4" for k in attributes if k[0] != "_"}})
+        place(folder, attributes, attributes, types, {"types": {**noted, "_FillValue": dtype}})
         write_json(folder / ".zarray", main)
         write_json(folder / ".zattrs", attributes)
-        (folder / ".".join("0" for _ in shape)).write_bytes(data.tobytes())
+        chunk = folder / separator.join("0" for _ in shape)
+        chunk.parent.mkdir(exist_ok=True)
+        chunk.write_bytes(data.tobytes() if stored is None else stored.tobytes())
 
-    put_group(top, {"y": 4, "x": 6}, ["i", "c", "one"], ["g"], {"title": "NCZarr"})
-    put_group(top / "g", {"z": 3}, ["v"], [], {})
     values = expected(top.name)
-    put_array("i", values["i"][0], ["/y", "/x"], "<i4", None, {"_ARRAY_DIMENSIONS": ["y", "x"], "units": "m"})
-    put_array("c", values["c"][0], ["/x"], character, "x", {})
-    put_array("one", values["one"][0], [], "<i4", -1, {"_ARRAY_DIMENSIONS": ["_scalar_"]} if in_attributes else {})
-    put_array("g/v", values["g/v"][0], ["/g/z", "/x"], "<f4", "NaN", {"units": "K"})
+    arrays = [name for name in values if "/" not in name]
+    unlimited = {"size": 3, "unlimited": 1} if in_attributes else 3
+    put_group(top, {"y": 4, "x": 6, "t": unlimited}, arrays, ["g"], {"title": "NCZarr", "_NCProperties": "version=2,nczarr=2.0.0"})
+    put_group(top / "g", {"z": 3}, ["v"], [], {})
+    put_array("i", ["/y", "/x"], "<i4", None,
+              {"_ARRAY_DIMENSIONS": ["y", "x"], "units": "m", "scale": 1, "bounds": [0, 1.5],
+               "nothing": "NaN" if in_attributes else float("nan"), "version": 5 if in_attributes else "5"},
+              {"units": character, "scale": "<f4", "bounds": "<f8", "nothing": "<f4", "version": character})
+    put_array("c", ["/x"], character, "x", {})
+    put_array("one", [], "<i4", -1, {"_ARRAY_DIMENSIONS": ["_scalar_"]} if in_attributes else {})
+    put_array("g/v", ["/g/z", "/x"], "<f4", "NaN", {"units": "K"})
+    # Before 4.9.3 netCDF-C labels these as they should be, and stores them as the machine has them.
+    put_array("big", ["/x"], ">i4", -2147483647, {"_ARRAY_DIMENSIONS": ["x"]})
+    put_array("filled", ["/y"], "<f8", 9.96921e+36, {"_ARRAY_DIMENSIONS": ["y"]}, chunks=[3], stored=values["filled"][0][:3])
+    put_array("t", ["/t"], "<i2", -32767, {"_ARRAY_DIMENSIONS": ["t"]})
+    if "words" in values:
+        put_array("words", ["/y"], "|S5", "", {"_ARRAY_DIMENSIONS": ["y"], "_nczarr_maxstrlen": 5})
 
 
 @case
@@ -490,6 +517,22 @@ def nczarr_491(path):
 @case
 def nczarr_493(path):
     generation(path, "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", True, ">S1")
+
+
+@case
+def nczarr_493_slash(path):
+    generation(path, "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", True, ">S1", "/")
+
+
+@case
+def nczarr_493_wrong_lists(path):
+    """Arrays and groups that are gone, and some that were never listed: what is there is shown."""
+    nczarr_493(path)
+    for folder, arrays, groups in [("", ["i", "gone", "c"], ["lost"]), ("g", [], [])]:
+        zattrs = pathlib.Path(path) / folder / ".zattrs"
+        attributes = json.loads(zattrs.read_text())
+        attributes["_nczarr_group"].update({"arrays": arrays, "groups": groups, "dimensions": {"y": 17}})
+        write_json(zattrs, attributes)
 
 
 # ---- damage: "v" is the victim, its first chunk is sound where one can be, "good" is untouched

@@ -77,6 +77,11 @@ class Dataset {
   /// Of unchunked data: whether its space has been allocated.
   [[nodiscard]] bool has_storage() const { return has_storage_; }
 
+  /// See Source.
+  Result<std::optional<Buffer>> read_stored(uint64_t number) const;
+  Result<std::optional<uint64_t>> stored_bytes(uint64_t number) const;
+  Result<bool> write_stored(uint64_t number, Bytes stored);
+
   /// Writing: dataset_write.cc. Nothing, or why chunks cannot be written.
   [[nodiscard]] Result<> writable() const;
   /// Encodes without the LibraryLock, stores with it. See Source::write_chunk().
@@ -115,6 +120,7 @@ class Dataset {
   Result<Buffer> read_by_library(const Region& region, hid_t type, Bytes fill) const;
   Result<Buffer> read_text(const Region& region) const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
+  [[nodiscard]] bool is_stored_as_told(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> write_text(const Region& region, Bytes chunk);
   Result<> keep_null_strings(const Region& region, std::vector<const char*>& texts) const;

@@ -398,4 +398,28 @@ Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) co
   return decoded;
 }
 
+/// Whether undoing the filters of exactly what is stored gives the presented chunk, but for filter masks.
+bool Dataset::is_stored_as_told(const Region& region) const {
+  if (facts_.storage != Storage::chunked || !direct_ || mapped_.text || facts_.unreadable) return false;
+  return facts_.chunk_bytes && !(raw_partial_chunks_ && !region.whole(facts_.grid));
+}
+
+Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
+  const Region region = region_of(number);
+  if (!is_stored_as_told(region)) return std::nullopt;
+  CODECFS_ASSIGN(const ChunkInfo chunk, locate(number));
+  if (!chunk.stored || chunk.filter_mask != 0) return std::nullopt;
+  return chunk.stored_size;
+}
+
+Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  if (!is_stored_as_told(region)) return std::nullopt;
+  StoredChunk chunk;
+  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *facts_.chunk_bytes, chunk));
+  if (chunk.filter_mask != 0) return std::nullopt;
+  return stored;
+}
+
 }  // namespace codecfs::hdf5

@@ -51,6 +51,15 @@ Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {
   return store(region, encoded->bytes.bytes(), encoded->filter_mask);
 }
 
+Result<bool> Dataset::write_stored(uint64_t number, Bytes stored) {
+  CODECFS_TRY(writable());
+  if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  if (!is_stored_as_told(region)) return false;
+  CODECFS_TRY(store(region, stored, 0));
+  return true;
+}
+
 Result<> Dataset::remove_chunk(uint64_t number) {
   CODECFS_TRY(writable());
   CODECFS_ASSIGN(const ChunkInfo info, locate(number));

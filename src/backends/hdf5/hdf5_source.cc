@@ -90,6 +90,12 @@ class Hdf5Source final : public Source {
     });
   }
 
+  Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
+    return guarded([&]() -> Result<bool> {
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.write_stored(number, stored); });
+    });
+  }
+
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
     return guarded(
         [&]() -> Result<> { return with_dataset(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); }); });
@@ -207,6 +213,18 @@ class Hdf5Source final : public Source {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     return guarded([&]() -> Result<std::vector<uint64_t>> {
       return with_dataset(id, [&](Dataset& dataset) { return dataset.stored_chunks(from, limit); });
+    });
+  }
+
+  Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
+    return guarded([&]() -> Result<std::optional<Buffer>> {
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.read_stored(number); });
+    });
+  }
+
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
+    return guarded([&]() -> Result<std::optional<uint64_t>> {
+      return with_dataset(id, [&](Dataset& dataset) { return dataset.stored_bytes(number); });
     });
   }
 

@@ -37,8 +37,6 @@ class Hierarchy {
   /// Nothing, or ENOTEMPTY with what is in a group that must not go with it: a group, an array, or a file that is not
   /// Zarr's.
   Result<> check_empty(const std::string& group) const;
-  /// Nothing, or EOPNOTSUPP where netCDF-C keeps a list of what is in the group: it would not be right any more.
-  Result<> check_members_may_change(const std::string& group) const;
 
  private:
   const Store& store_;

@@ -88,6 +88,7 @@ std::vector<std::byte> text_item(std::string_view text) {
 
 Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   variable.fill_value = value_of(zarray, "fill_value");
+  if (is_nczarr) variable.fill_value = meant_fill(variable.type, variable.fill_value);
   const Json& given = variable.fill_value;
   if (variable.type.kind == TypeKind::object) {
     // Writers that mean "nothing" put null, "" or 0 here.
@@ -111,6 +112,24 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   }
   if (!is_plain_fill(variable.type, given)) variable.fill_value = fill_json(variable.type, variable.fill);
   return {};
+}
+
+/// Whether a codec says in the file what it says to all readers: others misread a shuffle whose element size is missing
+/// or 0, and numbers that are texts, as netCDF-C writes them.
+bool is_well_told(const Json& stored, const Json& meant) {
+  if (!stored.is_object() || !meant.is_object()) return true;
+  return std::ranges::all_of(meant.items(), [&](const auto& item) {
+    const auto found = stored.find(item.key());
+    if (found == stored.end()) return item.key() != "elementsize" && item.key() != "level";
+    return print_json(*found) == print_json(item.value());
+  });
+}
+
+bool are_well_told(std::span<const FilterStage> chain) {
+  const Json meant = filters::print_codecs(chain);
+  for (size_t i = 0; i < chain.size(); ++i)
+    if (!is_well_told(chain[i].codec, meant[i])) return false;
+  return true;
 }
 
 Result<> parse_codecs(const Json& zarray, Variable& variable) {
@@ -152,6 +171,12 @@ bool has_items(const Json& object_codec) {
   return id == "vlen-utf8" || id == "vlen-bytes" || id == "vlen-array";
 }
 
+/// An object of NCZarr 4.8.0. A hint only: what is no JSON there is as good as absent.
+Json read_hint(const std::optional<std::string>& text) {
+  auto json = text ? parse_json(*text) : Result<Json>(Json());
+  return json ? std::move(*json) : Json();
+}
+
 /// Takes _ARRAY_DIMENSIONS out of the attributes where it fits the shape.
 std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t rank) {
   const auto found = zattrs.find("_ARRAY_DIMENSIONS");
@@ -167,10 +192,12 @@ std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t ran
   return names;
 }
 
-std::vector<Attribute> shown_attributes(Json& zattrs) {
+std::vector<Attribute> shown_attributes(const Json& zattrs, const std::optional<std::string>& nczattr) {
+  const Json hint = read_hint(nczattr);
+  const Json* types = attribute_types(zattrs, hint);
   std::vector<Attribute> attributes;
-  for (auto& [name, value] : zattrs.get_ref<Json::object_t&>())
-    if (!is_nczarr_key(name)) attributes.push_back({name, std::move(value)});
+  for (const auto& [name, value] : zattrs.items())
+    if (!is_nczarr_key(name)) attributes.push_back({name, typed_attribute(value, attribute_type(types, name))});
   return attributes;
 }
 
@@ -180,15 +207,13 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   if (texts.zattrs) {
     CODECFS_ASSIGN(zattrs, parse_object(".zattrs", *texts.zattrs));
   }
-  // A hint only: what is no JSON there is as good as absent.
-  const auto nczvar = texts.nczvar ? parse_json(*texts.nczvar) : Result<Json>(Json());
-  const auto nczarr = parse_nczarr(zarray, zattrs, nczvar ? *nczvar : Json());
+  const auto nczarr = parse_nczarr(zarray, zattrs, read_hint(texts.nczvar));
 
   if (const Json format = value_of(zarray, "zarr_format"); format != 2)
     return bad_array("\"zarr_format\" is {}, not 2", print_json(format));
 
   Array array;
-  array.is_nczarr = nczarr.has_value();
+  array.nczarr = nczarr;
   Variable& variable = array.variable;
   auto type = parse_dtype(value_of(zarray, "dtype"));
   if (!type) return blame(".zarray", type.error());
@@ -207,6 +232,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
 
   CODECFS_ASSIGN(variable.grid, parse_grid(zarray, nczarr));
   CODECFS_TRY(parse_codecs(zarray, variable));
+  array.has_wrong_codecs = !are_well_told(variable.filters);
   CODECFS_TRY(parse_fill(zarray, nczarr.has_value(), variable));
   CODECFS_TRY(measure_chunks(variable));
 
@@ -231,7 +257,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   if (array.fortran_order && variable.type.kind == TypeKind::object && !array.has_items)
     variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
                                                         print_json(variable.object_codec))};
-  variable.attributes = shown_attributes(zattrs);
+  variable.attributes = shown_attributes(zattrs, texts.nczattr);
   array.may_be_narrow_text =
       variable.type.kind == TypeKind::unicode && variable.type.size == 4 && variable.filters.empty();
   return array;
@@ -259,10 +285,10 @@ void narrow_text(Array& array) {
   array.may_be_narrow_text = false;
 }
 
-Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs) {
+Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs, const std::optional<std::string>& nczattr) {
   try {
-    CODECFS_ASSIGN(Json object, parse_object(".zattrs", zattrs));
-    return shown_attributes(object);
+    CODECFS_ASSIGN(const Json object, parse_object(".zattrs", zattrs));
+    return shown_attributes(object, nczattr);
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, ".zattrs: no memory for its attributes");
   }

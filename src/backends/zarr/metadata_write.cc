@@ -27,10 +27,12 @@ Result<Json> parse_object(const char* file, std::string_view text) {
   return json;
 }
 
-Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) {
-  if (!zattrs) return Json::object();
-  return parse_object(".zattrs", *zattrs);
+Result<Json> parse_file(const char* file, const std::optional<std::string>& text) {
+  if (!text) return Json::object();
+  return parse_object(file, *text);
 }
+
+Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
 
 /// Whether two values are printed alike: 1 is not 1.0, but NaN is NaN.
 bool is_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
@@ -205,6 +207,31 @@ Result<NewArray> print_array(const Variable& variable) try {
   return fail(ENOMEM, "no memory for the metadata of a new array");
 }
 
+Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
+                           std::span<const std::string> references) try {
+  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", files.zarray));
+  CODECFS_ASSIGN(Json zattrs, parse_zattrs(files.zattrs));
+  const bool is_scalar = variable.grid.rank() == 0;
+  if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
+  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({"_scalar_"});
+  if (variable.type.kind == TypeKind::string) {
+    if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of one
+    if (!zarray["fill_value"].is_null()) zarray["fill_value"] = "";
+  }
+  if (form == NczarrForm::objects) {
+    Json nczvar = Json::object();
+    put_nczarr_array(nczvar, form, references);
+    files.nczvar = print(nczvar);
+  } else {
+    put_nczarr_array(form == NczarrForm::attributes ? zattrs : zarray, form, references);
+  }
+  files.zarray = print(zarray);
+  if (!zattrs.empty()) files.zattrs = print(zattrs);
+  return files;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for the metadata of a new array");
+}
+
 Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> shape) try {
   CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
   zarray["shape"] = shape_json(shape);
@@ -240,7 +267,8 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
   for (const Attribute& attribute : change.set) {
     CODECFS_TRY(check_attribute(attribute, change.keeps_dimensions));
     const auto found = zattrs.find(attribute.name);
-    if (found != zattrs.end() && is_same(*found, attribute.value)) continue;
+    const Json* type = attribute_type(attribute_types(zattrs, {}), attribute.name);
+    if (found != zattrs.end() && is_same(typed_attribute(*found, type), attribute.value)) continue;
     zattrs[attribute.name] = attribute.value;
     note_attribute_type(zattrs, attribute.name, attribute.value);
     is_changed = true;
@@ -262,6 +290,23 @@ Result<std::string> with_dimensions(const std::optional<std::string>& text, std:
   return print(zattrs);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, ".zattrs: no memory to change it");
+}
+
+Result<std::string> with_references(const std::optional<std::string>& text, NczarrForm form,
+                                    std::span<const std::string> references) try {
+  CODECFS_ASSIGN(Json file, parse_file(nczarr_array_file(form), text));
+  put_nczarr_array(file, form, references);
+  return print(file);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to change it", nczarr_array_file(form));
+}
+
+Result<std::string> with_lists(const std::optional<std::string>& text, const NczarrGroup& group) try {
+  CODECFS_ASSIGN(Json file, parse_file(nczarr_group_file(group.form), text));
+  put_nczarr_group(file, group);
+  return print(file);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to change it", nczarr_group_file(group.form));
 }
 
 Result<std::optional<std::string>> with_entries(std::string_view text, Json entries) try {

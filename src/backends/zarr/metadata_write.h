@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/zarr/nczarr.h"
 #include "base/result.h"
 #include "filters/pipeline.h"
 #include "model/variable.h"
@@ -33,9 +34,13 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
 struct NewArray {
   std::string zarray;
   std::optional<std::string> zattrs;
+  std::optional<std::string> nczvar = {};  // of NCZarr 4.8.0
 };
 /// The files of a new array. EINVAL for what .zarray cannot say, and the errors of complete_chain().
 Result<NewArray> print_array(const Variable& variable);
+/// The same as netCDF-C has it, whose dimensions are to be found under these paths. Only where can_be_nczarr().
+Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
+                           std::span<const std::string> references);
 
 /// A .zarray with another shape; with another chain.
 Result<std::string> with_shape(std::string_view zarray, std::span<const uint64_t> shape);
@@ -52,6 +57,11 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
                                                    const AttributeChange& change);
 /// A .zattrs with these names of dimensions.
 Result<std::string> with_dimensions(const std::optional<std::string>& zattrs, std::span<const std::string> names);
+/// The file in which NCZarr keeps the dimensions of an array, or the lists of a group (none: there is no such file),
+/// with others.
+Result<std::string> with_references(const std::optional<std::string>& file, NczarrForm form,
+                                    std::span<const std::string> references);
+Result<std::string> with_lists(const std::optional<std::string>& file, const NczarrGroup& group);
 
 /// A .zmetadata that holds `entries` (an object: the JSON of every metadata file by its key) in place of what it held.
 /// None where it is of a form that is not known here.

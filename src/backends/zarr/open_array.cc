@@ -4,6 +4,7 @@
 
 #include "backends/zarr/chunk_listing.h"
 #include "backends/zarr/hierarchy.h"
+#include "backends/zarr/nczarr_changes.h"
 #include "backends/zarr/transpose.h"
 #include "filters/filter.h"
 
@@ -70,6 +71,9 @@ Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may
   if (!texts.nczvar) {
     CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczarray"));
   }
+  if (texts.nczvar) {
+    CODECFS_ASSIGN(texts.nczattr, read_text(store, key, ".nczattr"));
+  }
 
   auto array = std::make_shared<OpenArray>();
   array->key = key;
@@ -95,6 +99,9 @@ Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may
     } else {
       facts.unreadable = std::move(pipeline.error());
     }
+  }
+  if (array->array.nczarr) {
+    CODECFS_ASSIGN(facts.max_shape, nczarr_limits(Hierarchy(store), array->array));
   }
   if (facts.unreadable && !key.empty()) facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
   array->max_stored = max_stored_bytes(facts);

@@ -24,6 +24,11 @@ struct OpenArray {
   std::optional<Error> unwritable;            // why no chunk can be stored
   uint64_t max_stored = 0;                    // bytes that a chunk file can have
   mode_t mode = 0;                            // permissions of a new chunk file
+
+  /// Whether undoing the filters of exactly what a chunk file holds gives the presented chunk.
+  [[nodiscard]] bool is_stored_as_told() const {
+    return !array.fortran_order && (!unchangeable || array.variable.unreadable);
+  }
 };
 
 using ArrayPtr = std::shared_ptr<const OpenArray>;

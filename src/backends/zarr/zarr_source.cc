@@ -24,6 +24,7 @@
 #include "backends/zarr/hierarchy.h"
 #include "backends/zarr/metadata.h"
 #include "backends/zarr/metadata_write.h"
+#include "backends/zarr/nczarr_changes.h"
 #include "backends/zarr/object_table.h"
 #include "backends/zarr/open_array.h"
 #include "backends/zarr/recode.h"
@@ -121,7 +122,8 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const Object object, group_of(group));
     CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, ".zattrs")));
     if (!text) return std::vector<Attribute>();
-    auto attributes = zarr::parse_attributes(*text);
+    CODECFS_ASSIGN(const auto nczattr, hierarchy_.read_text(join_key(object.key, ".nczattr")));
+    auto attributes = zarr::parse_attributes(*text, nczattr);
     if (!attributes) return in_file(object.key, attributes.error());
     return attributes;
   }
@@ -164,6 +166,26 @@ class ZarrSource final : public Source {
     return zarr::decode_chunk(*array, key, std::move(*stored));
   }
 
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    if (!array->is_stored_as_told()) return std::nullopt;
+    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
+    CODECFS_ASSIGN(const auto status, store_.stat(key));
+    if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+    return static_cast<uint64_t>(status->st_size);
+  }
+
+  Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, open_array(variable));
+    if (!array->is_stored_as_told()) return std::nullopt;
+    CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
+    CODECFS_ASSIGN(std::optional<Buffer> stored, store_.read(key, array->max_stored));
+    if (!stored) return fail(ENOENT, "{}: is not stored", key);
+    return stored;
+  }
+
   Result<> writable() override {
     if (unwritable_) return std::unexpected(*unwritable_);
     return {};
@@ -182,6 +204,7 @@ class ZarrSource final : public Source {
 
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     while (true) {
+      CODECFS_TRY(mend_codecs(variable));
       CODECFS_ASSIGN(const ArrayPtr array, writable_array_locked(variable));
       CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
       CODECFS_ASSIGN(const zarr::StoredChunk stored, zarr::encode_chunk(*array, join_key(array->key, name), chunk));
@@ -194,7 +217,19 @@ class ZarrSource final : public Source {
     }
   }
 
+  Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored) override {
+    CODECFS_TRY(mend_codecs(variable));
+    const auto lock = reading();
+    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    if (!array->is_stored_as_told() || stored.size() > array->max_stored) return false;
+    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    CODECFS_TRY(writer_.write(array->key, name, stored, array->mode));
+    listings_.refresh(store_, array->key, join_key(array->key, name), number);
+    return true;
+  }
+
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {
+    CODECFS_TRY(mend_codecs(variable));
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, writable_array(variable));
     CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
@@ -209,8 +244,10 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const std::string file_name, free_name(group.key, name));
     CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
     CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
-    CODECFS_TRY(fresh->write(zarr::kGroupFile, bytes_of(zarr::print_group()), modes.file));
-    CODECFS_TRY(fresh->place(file_name));
+    CODECFS_ASSIGN(const auto nczarr, zarr::nczarr_new_group(hierarchy_, group.key, file_name));
+    for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
+    CODECFS_TRY(with_lists(
+        nczarr.plan, {group.key}, [&] { return fresh->place(file_name); }, [&] { take_away(group.key, file_name); }));
     return made(group.key, file_name, EntryKind::group);
   }
 
@@ -222,13 +259,19 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const bool takes_place, is_empty_group(group, name));
     CODECFS_ASSIGN(const std::string file_name, takes_place ? new_name(group.key, name) : free_name(group.key, name));
     const std::string key = join_key(group.key, file_name);
-    const auto files = zarr::print_array(variable);
-    if (!files) return in_file(key, files.error());
+    auto plain = zarr::print_array(variable);
+    if (!plain) return in_file(key, plain.error());
+    const auto nczarr = zarr::nczarr_new_array(hierarchy_, group.key, file_name, variable, std::move(*plain));
+    if (!nczarr) return in_file(key, nczarr.error());
+    const zarr::NewArray& files = nczarr->files;
     CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
     CODECFS_ASSIGN(fresh, writer_.new_directory(group.key, file_name, modes.directory));
-    CODECFS_TRY(fresh->write(zarr::kArrayFile, bytes_of(files->zarray), modes.file));
-    if (files->zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files->zattrs), modes.file));
-    CODECFS_TRY(takes_place ? fresh->exchange(file_name) : fresh->place(file_name));
+    CODECFS_TRY(fresh->write(zarr::kArrayFile, bytes_of(files.zarray), modes.file));
+    if (files.zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files.zattrs), modes.file));
+    if (files.nczvar) CODECFS_TRY(fresh->write(".nczvar", bytes_of(*files.nczvar), modes.file));
+    const auto put = [&] { return takes_place ? fresh->exchange(file_name) : fresh->place(file_name); };
+    const auto put_back = [&] { takes_place ? (void)fresh->exchange(file_name) : take_away(group.key, file_name); };
+    CODECFS_TRY(with_lists(nczarr->plan, {group.key}, put, put_back));
     return made(group.key, file_name, EntryKind::variable);
   }
 
@@ -244,7 +287,12 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
     CODECFS_ASSIGN(const Object member, member_to_change(group, name));
     if (member.kind == EntryKind::group) CODECFS_TRY(hierarchy_.check_empty(member.key));
-    CODECFS_ASSIGN(removed, writer_.remove_directory(group.key, name_of(member.key)));
+    CODECFS_ASSIGN(const auto lists, zarr::nczarr_removal(hierarchy_, group.key, name_of(member.key)));
+    const auto take = [&]() -> Result<> {
+      CODECFS_ASSIGN(removed, writer_.remove_directory(group.key, name_of(member.key)));
+      return {};
+    };
+    CODECFS_TRY(with_lists(lists, {}, take, [] {}));
     forget_ids(objects_.remove(member.key));
     changed_at(member.key);
     return {};
@@ -261,8 +309,12 @@ class ZarrSource final : public Source {
       return fail(EINVAL, "{}: cannot be moved into itself", member.key);
     CODECFS_ASSIGN(const std::string file_name, free_name(target.key, to_name));
     if (source.key != target.key) CODECFS_TRY(check_links(member.key));
-    CODECFS_TRY(writer_.move(source.key, name_of(member.key), target.key, file_name));
     const std::string key = join_key(target.key, file_name);
+    CODECFS_ASSIGN(const auto lists, zarr::nczarr_move(hierarchy_, member.key, member.kind, key));
+    CODECFS_TRY(with_lists(
+        lists, {source.key, target.key},
+        [&] { return writer_.move(source.key, name_of(member.key), target.key, file_name); },
+        [&] { (void)writer_.move(target.key, file_name, source.key, name_of(member.key)); }));
     forget_ids(objects_.remove(key));  // of something that another program has removed
     forget_ids(objects_.move(member.key, key));
     changed_at(member.key);
@@ -297,7 +349,11 @@ class ZarrSource final : public Source {
     if (names.size() != facts.grid.rank())
       return fail(EINVAL, "{}: {} names for {} dimensions", called(object.key), names.size(), facts.grid.rank());
     if (facts.dimensions && std::ranges::equal(names, *facts.dimensions)) return {};
-    CODECFS_TRY(check_dimensions_may_change(*array));
+    if (array->array.nczarr) {
+      const auto lists = zarr::nczarr_dimensions(hierarchy_, object.key, array->array, names);
+      if (!lists) return in_file(called(object.key), lists.error());
+      return with_lists(*lists, {}, [] { return Result<>(); }, [] {});
+    }
     CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, zarr::kAttributesFile)));
     const auto changed = zarr::with_dimensions(text, names);
     if (!changed) return in_file(called(object.key), changed.error());
@@ -312,24 +368,13 @@ class ZarrSource final : public Source {
     if (shape.size() != old_grid.rank())
       return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
     if (std::ranges::equal(shape, old_grid.shape())) return {};
-    CODECFS_TRY(check_dimensions_may_change(*array));
-    const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
-    if (!new_grid) return in_file(called(object.key), new_grid.error());
-    const auto zarray = zarr::with_shape(array->zarray, shape);
-    if (!zarray) return in_file(called(object.key), zarray.error());
-
-    // What an interrupted change left outside of the old shape must not come back to life in the new one.
-    CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(*array, *new_grid, old_grid));
-    if (were_left) CODECFS_TRY(writer_.order());
-    CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, *zarray));
-    // No chunk goes before it is sure that the new shape stays: it could be one of the old shape again.
-    Result<> removed = writer_.order(object.key);
-    if (removed) {
-      if (const auto outside = remove_chunks_outside(*array, old_grid, *new_grid); !outside)
-        removed = std::unexpected(outside.error());
+    zarr::NczarrPlan lists;
+    if (array->array.nczarr) {
+      auto planned = zarr::nczarr_resize(hierarchy_, object.key, array->array, shape);
+      if (!planned) return in_file(called(object.key), planned.error());
+      lists = std::move(*planned);
     }
-    if (!removed) log::warning("{}: chunks outside of its shape stay: {}", called(object.key), removed.error().reason);
-    return {};
+    return with_lists(lists, {}, [&] { return resize_array(object, *array, shape); }, [] {});
   }
 
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
@@ -359,6 +404,11 @@ class ZarrSource final : public Source {
   }
 
   Result<> finish() override {
+    if (lists_changed_.exchange(false)) {
+      if (const auto settled = settle_lists(); !settled)
+        log::warning("netCDF-C may not open this store: some arrays are shorter than their dimensions: {}",
+                     settled.error().reason);
+    }
     Result<> committed = commit();
     writer_.end();
     return committed;
@@ -485,7 +535,6 @@ class ZarrSource final : public Source {
   Result<Object> group_to_change(ObjectId id) {
     CODECFS_ASSIGN(Object group, group_of(id));
     CODECFS_TRY(check_change(group.key));
-    CODECFS_TRY(hierarchy_.check_members_may_change(group.key));
     return group;
   }
 
@@ -494,12 +543,96 @@ class ZarrSource final : public Source {
     return object_to_change(entry.object);
   }
 
-  Result<> check_dimensions_may_change(const OpenArray& array) const {
-    if (!array.array.is_nczarr) return {};
-    return fail(EOPNOTSUPP,
-                "{}: was written by netCDF-C as NCZarr, which keeps its dimensions in the group too: change them with "
-                "netCDF",
-                called(array.key));
+  /// The same whatever netCDF-C has on its lists.
+  Result<> resize_array(const Object& object, const OpenArray& array, std::span<const uint64_t> shape) {
+    const ChunkGrid& old_grid = array.array.variable.grid;
+    const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
+    if (!new_grid) return in_file(called(object.key), new_grid.error());
+    CODECFS_ASSIGN(const std::string well_told, right_zarray(array));
+    const auto zarray = zarr::with_shape(well_told, shape);
+    if (!zarray) return in_file(called(object.key), zarray.error());
+
+    // What an interrupted change left outside of the old shape must not come back to life in the new one.
+    CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
+    if (were_left) CODECFS_TRY(writer_.order());
+    CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, *zarray));
+    // No chunk goes before it is sure that the new shape stays: it could be one of the old shape again.
+    Result<> removed = writer_.order(object.key);
+    if (removed) {
+      if (const auto outside = remove_chunks_outside(array, old_grid, *new_grid); !outside)
+        removed = std::unexpected(outside.error());
+    }
+    if (!removed) log::warning("{}: chunks outside of its shape stay: {}", called(object.key), removed.error().reason);
+    return {};
+  }
+
+  /// Makes a change of the names in some groups, and what it means for the lists that netCDF-C keeps: all of it or, as
+  /// far as the disk lets us, nothing. `take_back` undoes the change.
+  Result<> with_lists(const zarr::NczarrPlan& plan, std::initializer_list<std::string> groups,
+                      const std::function<Result<>()>& change, const std::function<void()>& take_back) {
+    CODECFS_TRY(write_edits(plan.before, true));
+    Result<> done = change();
+    if (done && !plan.after.empty()) {
+      for (const std::string& group : groups)
+        if (done) done = writer_.order(group);
+      if (done) done = write_edits(plan.after, false);
+      if (!done) take_back();
+    }
+    if (!done) undo_edits(plan.before);
+    if (!plan.before.empty() || !plan.after.empty()) lists_changed_ = true;
+    return done;
+  }
+
+  Result<> write_edits(std::span<const zarr::NczarrEdit> edits, bool are_durable) {
+    for (size_t i = 0; i < edits.size(); ++i) {
+      Result<> written = replace_metadata({edits[i].key, edits[i].kind}, edits[i].file, edits[i].text);
+      if (written && are_durable) written = writer_.order(edits[i].key);
+      if (written) continue;
+      undo_edits(edits.first(i + 1));
+      return written;
+    }
+    return {};
+  }
+
+  void undo_edits(std::span<const zarr::NczarrEdit> edits) {
+    for (size_t i = edits.size(); i-- > 0;)
+      if (edits[i].old_text) (void)replace_metadata({edits[i].key, edits[i].kind}, edits[i].file, *edits[i].old_text);
+  }
+
+  void take_away(const std::string& group, const std::string& name) { (void)writer_.remove_directory(group, name); }
+
+  /// Makes arrays as long as their dimensions, as netCDF-C does when it closes a file.
+  Result<> settle_lists() {
+    const auto lock = changing();
+    CODECFS_ASSIGN(const auto settlement, zarr::nczarr_settle(hierarchy_));
+    CODECFS_TRY(write_edits(settlement.lists, false));
+    for (const auto& [key, shape] : settlement.shapes) {
+      if (store_.passes_link(key)) continue;
+      const Object object{key, EntryKind::variable};
+      CODECFS_ASSIGN(const ArrayPtr array, load(key, objects_.id_of(key, EntryKind::variable)));
+      CODECFS_TRY(resize_array(object, *array, shape));
+    }
+    return {};
+  }
+
+  /// The .zarray of an array, with its codecs as all readers understand them.
+  static Result<std::string> right_zarray(const OpenArray& array) {
+    if (!array.array.has_wrong_codecs) return array.zarray;
+    return zarr::with_chain(array.zarray, array.array.variable, array.array.variable.filters);
+  }
+
+  /// Tells the codecs of an array right before something is stored with them.
+  Result<> mend_codecs(ObjectId id) {
+    CODECFS_ASSIGN(const ArrayPtr known, writable_array_locked(id));
+    if (!known->array.has_wrong_codecs) return {};
+    const auto lock = changing();
+    CODECFS_ASSIGN(const Object object, variable_to_change(id));
+    CODECFS_ASSIGN(const ArrayPtr array, unchanged_array(object, id));
+    if (!array->array.has_wrong_codecs) return {};
+    CODECFS_ASSIGN(const std::string zarray, right_zarray(*array));
+    CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, zarray));
+    log::info("{}: codecs that other readers would misread are told right in its .zarray now", called(object.key));
+    return writer_.order(object.key);
   }
 
   /// The name of a directory for a new member of a group.
@@ -536,7 +669,6 @@ class ZarrSource final : public Source {
     if (!entry) return std::unexpected(entry.error());
     if (entry->kind != EntryKind::group) return false;
     CODECFS_ASSIGN(const Object group, object_to_change(entry->object));
-    CODECFS_TRY(hierarchy_.check_members_may_change(group.key));
     CODECFS_TRY(hierarchy_.check_empty(group.key));
     return true;
   }
@@ -645,7 +777,7 @@ class ZarrSource final : public Source {
     return fail(EBUSY, "{}: its filters were not changed: it was changed or moved meanwhile", called(object.key));
   }
 
-  /// A commit of a store is one of its metadata first, so that .zmetadata never tells more than there is.
+  /// .zmetadata is made anew when all that it tells of is durable, or becomes durable together with it.
   Result<bool> commit_with(const std::function<Result<bool>()>& commit) {
     const std::lock_guard places(places_mutex_);
     CODECFS_TRY(writer_.order());
@@ -736,6 +868,7 @@ class ZarrSource final : public Source {
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
   zarr::ChunkListings listings_;
   std::atomic<bool> metadata_changed_ = false;
+  std::atomic<bool> lists_changed_ = false;    // arrays may be shorter than their dimensions
   std::atomic<bool> searched_beside_ = false;  // for leftovers of a store that is an array
 };
 

@@ -389,26 +389,6 @@ TEST_F(ZarrChangeTest, Dimensions) {
   EXPECT_CODE(source().set_dimensions(object("v"), Texts{"y"}), EINVAL);
 }
 
-TEST_F(ZarrChangeTest, WhatNetcdfKeepsListsOfIsLeftToIt) {
-  put(".zgroup", R"({"zarr_format": 2, "_NCZARR_GROUP": {"dims": {"y": 2, "x": 4}, "vars": ["v"], "groups": []}})");
-  put_array("v", 2, R"(, "_NCZARR_ARRAY": {"dimrefs": ["/y", "/x"], "storage": "chunked"})");
-  put("v/.zattrs", R"({"_ARRAY_DIMENSIONS": ["y", "x"], "n": 3, "u": "K", "f": 1, "_NCZARR_ATTR": {"types":
-      {"n": "<i2", "u": "<U1", "f": "<f4"}}})");
-  EXPECT_CODE(source().make_group(object(""), "g"), EOPNOTSUPP);
-  EXPECT_CODE(source().make_variable(object(""), "g", floats()), EOPNOTSUPP);
-  EXPECT_CODE(source().remove(object(""), "v"), EOPNOTSUPP);
-  EXPECT_CODE(source().rename(object(""), "v", object(""), "w"), EOPNOTSUPP);
-  EXPECT_CODE(source().resize(object("v"), Shape{3, 4}), EOPNOTSUPP);
-  EXPECT_TRUE(source().resize(object("v"), Shape{2, 4}));
-  EXPECT_TRUE(source().set_dimensions(object("v"), Texts{"y", "x"}));
-  EXPECT_CODE(source().set_dimensions(object("v"), Texts{"z", "x"}), EOPNOTSUPP);
-  EXPECT_TRUE(source().set_attributes(
-      object("v"), std::vector<Attribute>{{"n", 70000}, {"u", "long"}, {"f", 2.5}, {"added", 1}}, {}));
-  EXPECT_EQ(get_json("v/.zattrs")["_NCZARR_ATTR"]["types"], Json({{"u", "<U1"}, {"f", "<f4"}}));
-  EXPECT_TRUE(filter("v", {by_id(1, {1})}));
-  EXPECT_TRUE(get_json("v/.zarray").contains("_NCZARR_ARRAY"));
-}
-
 TEST_F(ZarrChangeTest, ChunksOutsideOfTheShapeAreGone) {
   for (const char* separator : {".", "/"}) {
     const std::string name = *separator == '.' ? "v" : "n";

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 
 namespace codecfs::zarr {
@@ -287,11 +288,74 @@ TEST(Nczarr, PureZarrOfEarlyReleasesIsToldByTheSizeOfAChunk) {
           .may_be_narrow_text);
 }
 
-TEST(Nczarr, BigEndianOfVersion481To490IsStoredLittleEndian) {
+TEST(Nczarr, BigEndianIsStoredLittleEndianBefore493) {
   const auto big = [](const char* key) { return dtype_of(parse(zarray({{key, kRefs}, {"dtype", "\">i4\""}}))); };
   EXPECT_EQ(big("_NCZARR_ARRAY"), "\"<i4\"");
-  EXPECT_EQ(big("_nczarr_array"), "\">i4\"");
-  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\">i4\""}}), std::nullopt, kRefs)), "\">i4\"");
+  EXPECT_EQ(big("_nczarr_array"), "\"<i4\"");
+  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\">i4\""}}), std::nullopt, kRefs)), "\"<i4\"");
+  const std::string in_attributes =
+      R"({"_nczarr_array": {"dimension_references": ["/y", "/x"], "storage": "chunked"}})";
+  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\">i4\""}}), in_attributes)), "\">i4\"");
+  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\">i4\""}}))), "\">i4\"");
+}
+
+TEST(Nczarr, TypesOfAttributesAreThoseNoted) {
+  const std::string zattrs = R"({"f": 1, "fs": [1, 2.5, "NaN"], "inf": "-Infinity", "text": "NaN", "number": 5, "i": 2,
+      "object": {"a": 1}, "list": [1, 2], "free": 7, "_NCProperties": "version=2", "_nczarr_attr": {"types": {"f": "<f4",
+      "fs": "<f8", "inf": "<f4", "text": ">S1", "number": ">S1", "i": "<i2", "object": "|J0", "list": ">S1"}}})";
+  const auto shown = [&](const Array& array, const char* name) {
+    for (const Attribute& one : array.variable.attributes)
+      if (one.name == name) return print_json(one.value);
+    return std::string();
+  };
+  const Array array = parse(zarray(), zattrs);
+  EXPECT_EQ(array.variable.attributes.size(), 9U);
+  EXPECT_EQ(shown(array, "f"), "1.0");
+  EXPECT_EQ(shown(array, "fs"), "[1.0, 2.5, NaN]");
+  EXPECT_EQ(shown(array, "inf"), "-Infinity");
+  EXPECT_EQ(shown(array, "text"), "\"NaN\"");
+  EXPECT_EQ(shown(array, "number"), "\"5\"");
+  EXPECT_EQ(shown(array, "i"), "2");
+  EXPECT_EQ(shown(array, "object"), R"({"a": 1})");
+  EXPECT_EQ(shown(array, "list"), "[1, 2]");
+  EXPECT_EQ(shown(array, "free"), "7");
+  // 4.8.0 keeps them in an object of their own.
+  const auto early = parse_array({zarray(), R"({"f": 1, "types": {"f": 1}})", kRefs, R"({"types": {"f": "<f4"}})"});
+  EXPECT_EQ(shown(*early, "f"), "1.0");
+  EXPECT_EQ(shown(*parse_array({zarray(), R"({"f": 1})", kRefs, "no json"}), "f"), "1");
+  EXPECT_EQ(print_json((*parse_attributes(R"({"f": 1})", R"({"types": {"f": "<f4"}})"))[0].value), "1.0");
+}
+
+TEST(Nczarr, TheDefaultFillOfDoublesIsTheOneInTheChunks) {
+  const auto fill = [](const char* dtype, const char* key) {
+    return parse(zarray({{key, kRefs}, {"dtype", dtype}, {"fill_value", "9.96921e+36"}})).variable;
+  };
+  double in_chunks = 9.9692099683868690e+36;  // NC_FILL_DOUBLE
+  const Variable doubles = fill("\"<f8\"", "_nczarr_array");
+  EXPECT_EQ(std::memcmp(doubles.fill.data(), &in_chunks, 8), 0);
+  EXPECT_EQ(doubles.fill_value, in_chunks);
+  EXPECT_EQ(fill("\"<f8\"", "other").fill_value, 9.96921e+36);
+  // As a float it is the same, however it is printed.
+  const float as_float = 9.9692099683868690e+36F;
+  EXPECT_EQ(std::memcmp(fill("\"<f4\"", "_nczarr_array").fill.data(), &as_float, 4), 0);
+}
+
+TEST(ZarrMetadata, CodecsThatOthersMisreadAreKnown) {
+  const auto is_wrong = [](const char* filters, const char* compressor) {
+    return parse(zarray({{"filters", filters}, {"compressor", compressor}})).has_wrong_codecs;
+  };
+  EXPECT_TRUE(is_wrong(R"([{"id": "shuffle", "elementsize": 0}])", "null"));
+  EXPECT_TRUE(is_wrong(R"([{"id": "shuffle", "elementsize": "0"}])", "null"));
+  EXPECT_TRUE(is_wrong(R"([{"id": "shuffle"}])", "null"));
+  EXPECT_TRUE(is_wrong("null", R"({"id": "zlib", "level": "5"})"));
+  EXPECT_TRUE(is_wrong("null", R"({"id": "bz2"})"));
+  EXPECT_FALSE(is_wrong(R"([{"id": "shuffle", "elementsize": 4}])", R"({"level": 5, "id": "zlib"})"));
+  EXPECT_FALSE(is_wrong(R"([{"id": "shuffle", "elementsize": 2}, {"id": "delta", "dtype": "<i4"}])", "null"));
+  EXPECT_FALSE(is_wrong("null", R"({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": -1, "blocksize": 0})"));
+  EXPECT_FALSE(is_wrong("null", R"({"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2})"));
+  EXPECT_FALSE(is_wrong("null", R"({"id": "zstd", "level": -5, "checksum": false})"));
+  EXPECT_FALSE(is_wrong("null", R"({"id": "lz4", "acceleration": 1})"));
+  EXPECT_FALSE(is_wrong(R"([{"id": "fletcher32"}])", R"({"id": "nobody-knows", "level": "5"})"));
 }
 
 TEST(Nczarr, TextThatWouldPassForBase64IsText) {

@@ -10,7 +10,7 @@ namespace {
 Entry entry(std::string name, EntryKind kind, ObjectId object = 0) { return {std::move(name), kind, object, {}}; }
 
 TEST(Nodes, RootIsInodeOne) {
-  const Nodes nodes(entry("", EntryKind::group, 5));
+  const Nodes nodes(entry("", EntryKind::group, 5), View::decoded);
   const auto place = nodes.at(kRootIno);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->node->kind, NodeKind::group);
@@ -20,7 +20,7 @@ TEST(Nodes, RootIsInodeOne) {
 }
 
 TEST(Nodes, TheSameNameIsTheSameNode) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   const Node* a = *nodes.child(root, entry("a", EntryKind::group, 1));
   EXPECT_EQ(a, *nodes.child(root, entry("a", EntryKind::group, 1)));
@@ -32,7 +32,7 @@ TEST(Nodes, TheSameNameIsTheSameNode) {
 }
 
 TEST(Nodes, ChunkNumbersComeBack) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   const Node* small = *nodes.child(root, entry("small", EntryKind::variable));
   const Node* large = *nodes.child(root, entry("large", EntryKind::variable));
@@ -54,13 +54,13 @@ TEST(Nodes, ChunkNumbersComeBack) {
 }
 
 TEST(Nodes, RefusesWhatWasNeverGivenOut) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   EXPECT_EQ(nodes.at(Ino{77} << kLocalBits | 1).error().code, ESTALE);
   EXPECT_EQ(nodes.at(0).error().code, ESTALE);
 }
 
 TEST(Nodes, RunsOutWithAnError) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   constexpr uint64_t kLargest = uint64_t{1} << 60;
   int given = 0;
@@ -76,17 +76,18 @@ TEST(Nodes, RunsOutWithAnError) {
 }
 
 TEST(Nodes, AGroupThatBecomesAVariableKeepsItsNumber) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   const Node* group = *nodes.child(root, entry("v", EntryKind::group, 1));
-  const Node* variable = nodes.become_variable(*group, 2);
+  nodes.become_variable(*group, 2);
+  const Node* variable = nodes.at(group->ino())->node;
   EXPECT_EQ(variable->ino(), group->ino());
-  EXPECT_EQ(nodes.at(group->ino())->node, variable);
+  EXPECT_EQ(variable->kind, NodeKind::variable);
   EXPECT_EQ(*nodes.child(root, entry("v", EntryKind::variable, 2)), variable);
 }
 
 TEST(Nodes, WhatIsRemovedIsStaleAndItsNameIsFree) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
   const Node* inner = *nodes.child(*group, entry("v", EntryKind::variable, 2));
@@ -101,7 +102,7 @@ TEST(Nodes, WhatIsRemovedIsStaleAndItsNameIsFree) {
 }
 
 TEST(Nodes, WhatIsMovedKeepsItsNumbers) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;
   const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
   const Node* target = *nodes.child(root, entry("t", EntryKind::group, 3));
@@ -115,8 +116,33 @@ TEST(Nodes, WhatIsMovedKeepsItsNumbers) {
   EXPECT_EQ((*nodes.child(*nodes.at(group->ino())->node, entry("v", EntryKind::variable, 2)))->ino(), inner->ino());
 }
 
+TEST(Nodes, AnObjectHasANodeInEachViewAndOneKey) {
+  for (const View shown : {View::decoded, View::encoded}) {
+    Nodes nodes(entry("", EntryKind::group), shown);
+    const Node& root = *nodes.at(kRootIno)->node;
+    const Node& other_root = nodes.view_entry(shown == View::decoded ? View::encoded : View::decoded);
+    EXPECT_EQ(nodes.view_entry(shown).target, "../..");
+    EXPECT_EQ(root.key(), other_root.key());
+    const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
+    const Node* v = *nodes.child(*group, entry("v", EntryKind::variable, 2));
+    const Node* other_group = *nodes.child(other_root, entry("g", EntryKind::group, 1));
+    const Node* other_v = *nodes.child(*other_group, entry("v", EntryKind::variable, 2));
+    EXPECT_NE(v->ino(), other_v->ino());
+    EXPECT_EQ(v->key(), other_v->key());
+    EXPECT_EQ(*nodes.chunk_key(*v, 3, 10), *nodes.chunk_key(*other_v, 3, 10));
+    EXPECT_EQ(nodes.in_all_views(*v).size(), 2);
+    const Ino chunk = *nodes.chunk_ino(*other_v, 3, 10);
+    nodes.move(*v, root, "w");
+    EXPECT_EQ(nodes.at(chunk)->node->path, "/w");
+    EXPECT_EQ(nodes.at(chunk)->node->parent, other_root.ino());
+    nodes.remove(*nodes.at(other_v->ino())->node);
+    EXPECT_EQ(nodes.at(v->ino()).error().code, ESTALE);
+    EXPECT_EQ(nodes.at(chunk).error().code, ESTALE);
+  }
+}
+
 TEST(Nodes, ChunksThatAreNumberedAnewHaveOtherInodes) {
-  Nodes nodes(entry("", EntryKind::group));
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node* v = *nodes.child(*nodes.at(kRootIno)->node, entry("v", EntryKind::variable, 1));
   const Ino first = *nodes.chunk_ino(*v, 3, 10);
   ASSERT_TRUE(nodes.renumber_chunks(*v, 20));

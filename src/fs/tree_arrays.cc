@@ -1,0 +1,300 @@
+// The npy and raw views: each variable is one file, with numpy's header or without. Groups are directories with nothing
+// but these; what there is cannot be made, moved or removed here, only what arrays hold.
+//
+// Reads and writes go to the chunks that they touch (fs/array_file.h) by way of the same cache and the same edits that
+// the other views have.
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "fs/clock.h"
+#include "fs/tree.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+constexpr unsigned kMaxLinks = 40;              // as many as the kernel follows
+constexpr uint64_t kZeros = uint64_t{1} << 20;  // bytes that are written at once where a writer left a gap
+
+std::string_view suffix_of(View view) { return view == View::npy ? kSuffix : std::string_view(); }
+
+bool is_zeros(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+std::string Tree::array_name(const Node& node) {
+  if (node.is_root()) return fmt::format("/{}", files_of(node).front().name);
+  return std::string(suffix_of(node.view));
+}
+
+Result<ArrayFile> Tree::array_of(View view, ObjectId variable) {
+  CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(variable));
+  return ArrayFile::make(now->facts, view == View::npy);
+}
+
+Result<struct stat> Tree::array_attributes(const Node& node) {
+  const Result<ArrayFile> file = array_of(node.view, node.object);
+  if (!file)
+    return fail(file.error().code, "{}: has no file in the {} view: {}", node.path, name_of(node.view),
+                file.error().reason);
+  return make_attributes(node.ino(FileKind::array), S_IFREG, file->size());
+}
+
+// --- names
+
+std::optional<ObjectId> Tree::variable_behind(const Node& directory, const Entry& entry) {
+  if (entry.kind == EntryKind::variable) return entry.object;
+  if (entry.kind != EntryKind::symlink) return std::nullopt;
+  std::vector<ObjectId> groups;  // from the root to where the link has led by now
+  for (const Node* at = &directory;;) {
+    if (at->kind != NodeKind::group) return std::nullopt;
+    groups.insert(groups.begin(), at->object);
+    if (at->is_root()) break;
+    const Result<Place> parent = nodes_.at(at->parent);
+    if (!parent) return std::nullopt;
+    at = parent->node;
+  }
+  std::string rest = entry.target;
+  if (rest.starts_with('/')) return std::nullopt;
+  for (unsigned links = 0; !rest.empty();) {
+    const size_t end = std::min(rest.find('/'), rest.size());
+    const std::string part = rest.substr(0, end);
+    rest.erase(0, std::min(end + 1, rest.size()));
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      groups.pop_back();
+      if (groups.empty()) return std::nullopt;  // leaves the dataset
+      continue;
+    }
+    const Result<Entry> found = dataset_.source().find(groups.back(), part);
+    if (!found) return std::nullopt;
+    if (found->kind == EntryKind::variable) return rest.empty() ? std::optional(found->object) : std::nullopt;
+    if (found->kind == EntryKind::symlink) {
+      if (++links > kMaxLinks || found->target.starts_with('/')) return std::nullopt;
+      rest = rest.empty() ? found->target : found->target + "/" + rest;
+    } else if (found->kind == EntryKind::group) {
+      groups.push_back(found->object);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Entry> Tree::array_entry(const Node& group, std::string_view name) {
+  Source& source = dataset_.source();
+  if (group.view == View::npy && name.size() > kSuffix.size() && name.ends_with(kSuffix)) {
+    const Result<Entry> entry = source.find(group.object, name.substr(0, name.size() - kSuffix.size()));
+    if (!entry && entry.error().code != ENOENT) return entry;
+    if (entry && variable_behind(group, *entry)) return entry;
+  }
+  CODECFS_ASSIGN(Entry entry, source.find(group.object, name));
+  // It is there under its other name.
+  if (group.view == View::npy && variable_behind(group, entry)) return std::unexpected(Error{ENOENT, {}});
+  return entry;
+}
+
+void Tree::show_arrays(const Node& group, OpenDirectory& directory) {
+  std::vector<Entry> shown;
+  std::vector<std::string> names;
+  std::unordered_set<std::string> taken;
+  std::vector<const Entry*> others;
+  for (Entry& entry : directory.entries) {
+    const std::optional<ObjectId> variable = variable_behind(group, entry);
+    if (!variable) {
+      others.push_back(&entry);
+      continue;
+    }
+    // What cannot even be told is shown all the same; looking it up tells why.
+    const Result<ArrayFile> file = array_of(group.view, *variable);
+    if (!file && file.error().code == EOPNOTSUPP) continue;
+    names.push_back(entry.name + std::string(suffix_of(group.view)));
+    taken.insert(names.back());
+    shown.push_back(std::move(entry));
+  }
+  for (const Entry* entry : others) {
+    if (taken.contains(entry->name)) continue;  // a group "x.npy" beside a variable "x"
+    names.push_back(entry->name);
+    shown.push_back(*entry);
+  }
+  directory.entries = std::move(shown);
+  directory.names = std::move(names);
+}
+
+Result<std::string> Tree::array_link_target(const Node& link) {
+  if (link.view != View::npy) return link.target;
+  CODECFS_ASSIGN(const Place parent, nodes_.at(link.parent));
+  const Entry entry{{}, EntryKind::symlink, 0, link.target};
+  return variable_behind(*parent.node, entry) ? link.target + std::string(kSuffix) : link.target;
+}
+
+// --- reading
+
+Result<std::unique_ptr<OpenFile>> Tree::open_array(const Node& node, bool for_writing, bool truncate) {
+  CODECFS_ASSIGN(VariableViewPtr view, dataset_.variable(node.object));
+  if (view->facts->unreadable) return std::unexpected(*view->facts->unreadable);
+  CODECFS_ASSIGN(ArrayFile array, ArrayFile::make(view->facts, node.view == View::npy));
+  auto file = std::make_unique<OpenFile>();
+  file->array = std::make_shared<OpenArray>(node.ino(FileKind::array), std::move(view), std::move(array));
+  if (!for_writing) return file;
+  CODECFS_TRY(dataset_.source().variable_writable(node.object));
+  file->array->truncated = truncate;
+  file->writer = true;
+  write_back_.open_writer(file->array->ino);
+  return file;
+}
+
+Result<Tree::ArrayNow> Tree::array_now(const OpenArray& array) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(array.ino));
+  CODECFS_ASSIGN(VariableViewPtr now, dataset_.variable(place.node->object));
+  const Variable& before = *array.variable->facts;
+  if (now != array.variable && (now->facts->grid.shape() != before.grid.shape() ||
+                                now->facts->grid.chunks() != before.grid.chunks() || now->facts->type != before.type))
+    return fail(ESTALE, "{}: has another shape or type since the file was opened; open it again", place.node->path);
+  return ArrayNow{place.node, std::move(now)};
+}
+
+Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t size) {
+  CODECFS_ASSIGN(const ArrayNow now, array_now(array));
+  const uint64_t count = now.variable->facts->grid.count();
+  const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
+    CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, number, count));
+    // All of it, as it will be when it is closed.
+    if (const auto edited = write_back_.content(key)) return ArrayFile::Part{edited->bytes->bytes(), edited->bytes};
+    const ChunkPlace place{key, now.node->object, number, now.variable};
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, number));
+    if (!info.stored) return ArrayFile::Part{};
+    const Result<ChunkPtr> chunk = decoded(place);
+    if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};  // removed meanwhile
+    CODECFS_TRY(chunk);
+    cache_.served(key, share);
+    return ArrayFile::Part{(*chunk)->bytes(), *chunk};
+  };
+  CODECFS_ASSIGN(ArrayFile::Part part, array.file.read(offset, size, read_chunk));
+  stats_.bytes_read += part.bytes.size();
+  return Slice{part.bytes, std::move(part.owner)};
+}
+
+// --- writing
+
+Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
+                               const Cancelled& cancelled) {
+  CODECFS_ASSIGN(ArrayNow now, array_now(array));
+  CODECFS_TRY(dataset_.source().variable_writable(now.node->object));
+  const uint64_t count = now.variable->facts->grid.count();
+  const bool fill_is_zeros = is_zeros(now.variable->facts->fill);
+  std::vector<uint64_t> changed;
+  const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
+    CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, change.number, count));
+    ChunkPlace place{key, now.node->object, change.number, now.variable};
+    if (purpose == Purpose::zeros && fill_is_zeros && !write_back_.content(key)) {
+      CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
+      if (!info.stored) return {};
+    }
+    if (changed.empty()) {
+      CODECFS_TRY(apply_rules(place, cancelled));
+      CODECFS_ASSIGN(now, array_now(array));
+      place.variable = now.variable;
+    }
+    CODECFS_TRY(write_back_.change(place, change.whole, change.last, change.apply));
+    forget_unlinked(*now.node, change.number);
+    changed.push_back(change.number);
+    return {};
+  };
+  Result<uint64_t> taken = array.file.write(offset, bytes, change_chunk);
+  if (!taken && taken.error().code == EINVAL)
+    taken.error().reason = fmt::format("{}: {}", now.node->path, taken.error().reason);
+  if (!changed.empty()) {
+    touch(array.ino, {}, fs::now());
+    const uint64_t header = array.file.header_size();
+    const uint64_t begin = std::max(offset, header) - header;
+    part_changed(*now.node, {begin, std::min(offset + bytes.size(), array.file.size()) - header - begin}, changed);
+  }
+  return taken;
+}
+
+Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(Buffer zeros, Buffer::allocate(kZeros));
+  std::ranges::fill(zeros.mutable_bytes(), std::byte{0});
+  // The header is what it is.
+  array.end = std::max(array.end, array.file.header_size());
+  while (array.end < end) {
+    if (cancelled && cancelled()) return std::unexpected(Error{EINTR, {}});
+    const Bytes part = zeros.bytes().first(std::min(kZeros, end - array.end));
+    CODECFS_ASSIGN(const size_t written, put_array(array, array.end, part, Purpose::zeros, cancelled));
+    array.end += written;
+  }
+  return {};
+}
+
+Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled) {
+  std::unique_lock lock(array.mutex, std::defer_lock);
+  if (array.truncated) {
+    lock.lock();
+    if (offset > array.end) CODECFS_TRY(put_zeros(array, std::min(offset, array.file.size()), cancelled));
+  }
+  CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
+  if (array.truncated) array.end = std::max<uint64_t>(array.end, offset + written);
+  return written;
+}
+
+Result<> Tree::resize_array(const Node& node, uint64_t size, const OpenFile* file, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const ArrayFile now, array_of(node.view, node.object));
+  if (size != now.size())
+    return fail(EINVAL, "{}: an array of this shape has {} bytes, not {}; its shape is changed in .zarray", node.path,
+                now.size(), size);
+  if (file == nullptr || !file->array || !file->array->truncated) return {};
+  const std::lock_guard lock(file->array->mutex);
+  return put_zeros(*file->array, size, cancelled);
+}
+
+// --- one state, many views
+
+void Tree::array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk) {
+  const Result<ArrayFile> file = ArrayFile::make(view.facts, shown.view == View::npy);
+  if (!file) return;
+  const ArrayFile::Range range = file->range_of_chunk(chunk);
+  touch(shown.ino(FileKind::array), {}, now());
+  if (range.size > 0) kernel_.part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
+}
+
+void Tree::array_files_changed(const Node& node) {
+  for (const Node* shown : nodes_.in_all_views(node))
+    if (shows_arrays(shown->view)) kernel_.content_changed(shown->ino(FileKind::array), false);
+}
+
+void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks) {
+  const Result<VariableViewPtr> view = dataset_.variable(node.object);
+  if (!view) return;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    if (shown->view == node.view) continue;
+    if (shows_arrays(shown->view)) {
+      const Ino ino = shown->ino(FileKind::array);
+      touch(ino, {}, now());
+      const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
+      if (file) kernel_.part_changed(ino, file->header_size() + data.offset, data.size, true);
+      continue;
+    }
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const Result<Ino> ino = nodes_.chunk_ino(*shown, chunks[i], grid.count());
+      if (!ino) return;
+      conversions_.drop(*ino);
+      touch(*ino, {}, now());
+      // The kernel is told in this order, so who has waited for the last has waited for all.
+      kernel_.content_changed(*ino, i + 1 == chunks.size());
+      if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(chunks[i]), false);
+    }
+  }
+}
+
+void Tree::member_changed(const Node& directory, std::string_view name, bool wait) {
+  if (directory.view == View::npy) kernel_.name_changed(directory.ino(), fmt::format("{}{}", name, kSuffix), wait);
+  kernel_.name_changed(directory.ino(), std::string(name), wait);
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,273 @@
+// The encoded view: chunks as they are stored, with their codecs in .zarray. Where the codecs of the source are Zarr's,
+// stored bytes go through untouched, both ways; else a chunk is decoded and encoded on its way.
+//
+// A chunk that is written here is a draft until it is closed. It is decoded then, and becomes an edit like any other,
+// which all views show; its encoded bytes go with it and are stored as they are.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "filters/codec_json.h"
+#include "filters/filter.h"
+#include "filters/zarr_chain.h"
+#include "fs/clock.h"
+#include "fs/metadata_files.h"
+#include "fs/tree.h"
+
+namespace codecfs::fs {
+namespace {
+
+bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other) {
+  return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
+}
+
+/// Bytes that nobody encodes a chunk to: writing more is refused.
+uint64_t max_encoded(const Variable& variable) {
+  const uint64_t bytes = variable.chunk_bytes.value_or(uint64_t{1} << 30);
+  return bytes + bytes / 2 + (uint64_t{1} << 20);
+}
+
+std::string string_of(const Buffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }
+
+}  // namespace
+
+Tree::EncodedForm Tree::make_encoded_form(const std::string& path, const Variable& facts) {
+  EncodedForm form;
+  filters::ZarrChain shown = filters::zarr_chain(facts.filters, facts.type.size);
+  form.as_stored = shown.same_bytes;
+  const Node* node = nodes_.find(path);
+  if (node == nullptr || !state_of(*node).rule_applied) {
+    if (const auto wanted = chain_of_rules(path, facts)) {
+      filters::ZarrChain ruled = filters::zarr_chain(*wanted, facts.type.size);
+      if (!are_equal(ruled.stages, shown.stages)) {
+        form.as_stored = false;
+        shown = std::move(ruled);
+      }
+    }
+  }
+  form.chain = std::move(shown.stages);
+  auto pipeline = filters::Pipeline::make(form.chain, filters::shape_of_chunk(facts));
+  if (pipeline)
+    form.pipeline = std::move(*pipeline);
+  else
+    form.unusable = std::move(pipeline.error());
+  form.zarray = std::make_shared<const std::string>(file_text(zarray_json(facts, form.chain)));
+  return form;
+}
+
+Result<Tree::EncodedFormPtr> Tree::encoded_form(const Node& node) {
+  if (EncodedFormPtr known = encoded_forms_.get(node.key())) return known;
+  const uint64_t changes = dataset_.changes();
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+  const auto form = std::make_shared<const EncodedForm>(make_encoded_form(node.path, *view->facts));
+  encoded_forms_.put(node.key(), form);
+  if (dataset_.changes() != changes) encoded_forms_.erase(node.key());
+  return form;
+}
+
+Result<Text> Tree::zmetadata_of(const Node& node) {
+  if (node.view == View::decoded) return dataset_.zmetadata(node.object);
+  if (Text known = encoded_zmetadata_.get(node.key())) return known;
+  const uint64_t changes = dataset_.changes();
+  CODECFS_ASSIGN(const Json json,
+                 dataset_.consolidate(node.object, [&](const std::string& path, const Variable& facts) {
+                   return zarray_json(facts, make_encoded_form(node.path + "/" + path, facts).chain);
+                 }));
+  const Text text = std::make_shared<const std::string>(file_text(json));
+  encoded_zmetadata_.put(node.key(), text);
+  if (dataset_.changes() != changes) encoded_zmetadata_.erase(node.key());
+  return text;
+}
+
+// --- reading
+
+Result<struct stat> Tree::encoded_attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
+  const uint64_t count = view->facts->grid.count();
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, count));
+  CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, count));
+  const auto attributes_of = [&](uint64_t size) {
+    struct stat status = make_attributes(ino, S_IFREG, size);
+    status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
+    return status;
+  };
+  if (const std::shared_ptr<Draft> draft = drafts_.find(ino))
+    if (const std::optional<uint64_t> size = draft->shown_size()) return attributes_of(*size);
+  if (!write_back_.size(key)) {
+    if (write_back_.removed(key)) return std::unexpected(Error{ENOENT, {}});
+    CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
+    if (!info.stored && !shows_absent(node, *view)) return std::unexpected(Error{ENOENT, {}});
+    if (info.stored && form->as_stored) {
+      CODECFS_ASSIGN(const auto size, dataset_.source().stored_bytes(node.object, number));
+      if (size) return attributes_of(*size);
+    }
+  }
+  // Only the work itself tells the size. A chunk that cannot be had is shown all the same; opening it says why.
+  const Result<ChunkPtr> chunk = encoded(node, {key, node.object, number, view});
+  return attributes_of(chunk ? (*chunk)->size() : 0);
+}
+
+Result<ChunkPtr> Tree::encoded(const Node& node, const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+  if (const auto edited = write_back_.content(chunk.key)) {
+    if (form->as_stored && edited->encoded != nullptr) return edited->encoded;
+  } else if (form->as_stored) {
+    auto stored = dataset_.source().read_stored(chunk.object, chunk.number);
+    const bool is_absent = !stored && stored.error().code == ENOENT && shows_absent(node, *chunk.variable);
+    if (!stored && !is_absent) return pass_on(stored);
+    if (stored && *stored) {
+      ++stats_.chunks_passed;
+      stats_.bytes_passed += (*stored)->size();
+      return std::make_shared<const Buffer>(std::move(**stored));
+    }
+  }
+  return converted(node, chunk, *form);
+}
+
+/// Decodes and encodes it. The result is kept until the kernel has all of it or something else is looked at.
+Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form) {
+  const Variable& facts = *chunk.variable->facts;
+  if (facts.unreadable) return std::unexpected(*facts.unreadable);
+  if (form.unusable) return std::unexpected(*form.unusable);
+  const auto encode = [&](Bytes bytes) -> Result<Buffer> {
+    CODECFS_ASSIGN(filters::EncodedChunk done, form.pipeline->encode(bytes));
+    return std::move(done.bytes);
+  };
+  if (const auto edited = write_back_.content(chunk.key)) {
+    // All of it, as it will be when it is closed.
+    CODECFS_ASSIGN(Buffer bytes, encode(edited->bytes->bytes()));
+    return std::make_shared<const Buffer>(std::move(bytes));
+  }
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  // All absent chunks of a variable are one, known by the inode number of its directory.
+  Ino ino = node.ino();
+  if (info.stored) {
+    CODECFS_ASSIGN(ino, nodes_.chunk_ino(node, chunk.number, facts.grid.count()));
+  }
+  const auto first = [&] {
+    if (!info.stored || form.as_stored) return;  // most of the latter take no work
+    read_ahead_.note(node.ino(), facts.grid, chunk.number, decoding_bytes(facts),
+                     [this, chunk, &node](uint64_t number) {
+                       ChunkPlace next = chunk;
+                       next.key += number - chunk.number;
+                       next.number = number;
+                       fetch_converted(node, next);
+                     });
+  };
+  return conversions_.get(
+      ino, decoding_bytes(facts),
+      [&]() -> Result<Buffer> {
+        // Nobody else wants it decoded: it does not take the place of others in the cache.
+        if (info.stored) {
+          CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+          return encode(bytes.bytes());
+        }
+        CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
+        return encode(fill.bytes());
+      },
+      first);
+}
+
+void Tree::fetch_converted(const Node& node, const ChunkPlace& chunk) {
+  const Variable& facts = *chunk.variable->facts;
+  const Result<EncodedFormPtr> form = encoded_form(node);
+  const Result<Ino> ino = nodes_.chunk_ino(node, chunk.number, facts.grid.count());
+  const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
+  if (!form || !ino || !info || !info->stored || write_back_.size(chunk.key)) return;
+  if ((*form)->unusable || facts.unreadable) return;
+  conversions_.fetch(*ino, decoding_bytes(facts), [&]() -> Result<Buffer> {
+    // Nobody else wants it decoded: it does not take the place of others in the cache.
+    CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+    CODECFS_ASSIGN(filters::EncodedChunk done, (*form)->pipeline->encode(bytes.bytes()));
+    return std::move(done.bytes);
+  });
+}
+
+Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
+                                                     bool truncate) {
+  auto file = std::make_unique<OpenFile>();
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  if (!for_writing) {
+    CODECFS_ASSIGN(file->bytes, encoded(node, chunk));
+    conversions_.drop(ino);  // the kernel keeps what it reads from here
+    return file;
+  }
+  CODECFS_TRY(dataset_.source().variable_writable(node.object));
+  std::string before;
+  if (!truncate) {
+    CODECFS_ASSIGN(const ChunkPtr bytes, encoded(node, chunk));
+    before = string_of(*bytes);
+  }
+  file->writer = true;
+  file->draft = drafts_.open(ino, before, false, max_encoded(*chunk.variable->facts));
+  if (truncate) CODECFS_TRY(file->draft->resize(0));
+  return file;
+}
+
+// --- writing
+
+Result<Tree::Created> Tree::create_encoded(const Node& node, const ChunkPlace& chunk) {
+  CODECFS_TRY(dataset_.source().variable_writable(node.object));
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  Created created;
+  created.file = std::make_unique<OpenFile>();
+  created.file->writer = true;
+  created.file->draft = drafts_.open(ino, "", true, max_encoded(*chunk.variable->facts));
+  created.status = make_attributes(ino, S_IFREG, created.file->draft->shown_size().value_or(0));
+  return created;
+}
+
+Result<> Tree::put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
+  CODECFS_TRY(apply_rules(chunk, cancelled));
+  if (node.view == View::encoded) {
+    CODECFS_TRY(put_encoded(node, chunk, bytes));
+  } else {
+    CODECFS_TRY(write_back_.replace(chunk, bytes));
+  }
+  forget_unlinked(node, chunk.number);
+  touch(chunk.key, {}, now());
+  chunk_changed(node, chunk.number);
+  return {};
+}
+
+Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes bytes) {
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.number));  // a rule may have given it another chain
+  CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+  const std::string name = chunk.variable->facts->grid.name_of(chunk.number);
+  if (form->unusable) return fail(form->unusable->code, "{}/{}: {}", node.path, name, form->unusable->reason);
+  CODECFS_ASSIGN(Buffer given, Buffer::copy_of(bytes));
+  CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(bytes));
+  const Result<Buffer> decoded = form->pipeline->decode(std::move(copy));
+  if (!decoded)
+    return fail(decoded.error().code == ENOMEM ? ENOMEM : EINVAL, "{}/{}: this is no chunk of this variable: {}",
+                node.path, name, decoded.error().reason);
+  std::shared_ptr<const Buffer> encoded;
+  if (form->as_stored) encoded = std::make_shared<const Buffer>(std::move(given));
+  CODECFS_TRY(write_back_.replace(chunk, decoded->bytes(), std::move(encoded)));
+  CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  conversions_.drop(ino);
+  touch(ino, {}, now());
+  return {};
+}
+
+Result<std::vector<FilterStage>> Tree::chain_for_codecs(const Node& node, const Variable& wanted) {
+  for (const FilterStage& stage : wanted.filters)
+    if (filters::find_for(stage) == nullptr)
+      return fail(ENOENT, "{}: no filter or plugin provides {}", node.path, print_json(stage.codec));
+  if (dataset_.source().chains_for_numcodecs()) return wanted.filters;
+  auto chain = filters::hdf5_chain(wanted.filters, wanted.type.size);
+  if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);
+  return chain;
+}
+
+Result<> Tree::apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place place, nodes_.at(directory));
+  const Node& node = *place.node;
+  CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+  if (are_equal(form->chain, wanted.filters)) return {};
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted));
+  return set_chain(node, chain, cancelled);
+}
+
+}  // namespace codecfs::fs
