@@ -184,6 +184,23 @@ def test_all_kinds_of_changes(mount, tmp_path, small, way):
         assert (again.path / "new/x/3").read_bytes() == ARRAY[0, 90:].tobytes() + bytes(80)
 
 
+@pytest.mark.parametrize("way", ["zarr_python", "streamed"])
+def test_encoded_chunks_pass_as_they_are(mount, tmp_path, small, way):
+    path = small(way)
+    m = mount(path)
+    encoded = m.path / ".codecfs/view/encoded"
+    with zipfile.ZipFile(path) as archive:
+        wanted = {name: archive.read(name) for name in archive.namelist() if name.startswith("v/") and name[2].isdigit()}
+    assert len(wanted) == 8 and all((encoded / name).read_bytes() == data for name, data in wanted.items())
+    assert m.stats()["chunks_decoded"] == 0
+    (encoded / "w/0.0").write_bytes(wanted["v/3.1"])
+    m.close()
+    zips.check(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("w/0.0") == wanted["v/3.1"]
+    assert np.array_equal(zips.open_zip(path)["w"][:10, :50], ARRAY[30:, 50:])
+
+
 @pytest.mark.parametrize("way", zips.WAYS)
 def test_every_store_stays_itself_when_it_is_made_anew(tmp_path, way):
     place = list(zips.WAYS).index(way)
