@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "backends/folder/folder_source.h"
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/source.h"
 #include "backends/zarr/zarr_source.h"
@@ -41,6 +42,9 @@ std::unexpected<Error> refuse(const std::string& path, const char* what) {
   return fail(EINVAL, "{}: is {}", path, what);
 }
 
+// Of the files of a folder no more is read to find HDF5's signature: bytes. User blocks are smaller.
+constexpr uint64_t kLookedAt = uint64_t{64} << 10;
+
 bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
 
 Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, bool may_write) {
@@ -52,7 +56,7 @@ Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, 
   if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr v2 is read");
   if (has(fd, ".zmetadata"))
     return fail(EINVAL, "{}: has .zmetadata but neither .zgroup nor .zarray: copy the whole of the Zarr store", path);
-  return fail(EINVAL, "{}: is a directory but no Zarr v2 store: there is neither .zgroup nor .zarray in it", path);
+  return open_folder(path, may_write);
 }
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size, bool may_write) {
@@ -85,6 +89,15 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
   return fail(EINVAL, "{}: is neither a file nor a directory", path);
 }
 
+std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) {
+    if (!looks_like_zarr(fd)) return std::nullopt;
+    return has(fd, ".zarray") ? EntryKind::variable : EntryKind::group;
+  }
+  if (S_ISREG(status.st_mode) && looks_like_hdf5(fd, kLookedAt)) return EntryKind::group;
+  return std::nullopt;
+}
+
 namespace {
 
 bool is_directory(const std::string& path) {
@@ -100,18 +113,27 @@ bool is_zip(const std::string& path) {
          zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
 }
 
+/// Nothing, or EINVAL where a directory is no dataset.
+Result<> check_is_dataset(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || looks_like_zarr(fd.get())) return {};
+  return fail(EINVAL, "{}: is a folder; name a dataset in it", path);
+}
+
 constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
 constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
 
 Result<std::string> check_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format(kNoLog, path);
   if (is_zip(path)) return fmt::format(kNoZipLog, path);
   return check_hdf5_log(path);
 }
 
 Result<std::string> recover_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format(kNoLog, path);
   if (is_zip(path)) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);
@@ -125,6 +147,7 @@ Result<> create_source(const std::string& path, std::string_view format) {
 }
 
 Result<std::string> compact_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format("{}: a Zarr directory has no space that nothing uses", path);
   if (is_zip(path)) return compact_zarr_zip(path);
   return compact_hdf5(path);

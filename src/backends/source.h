@@ -21,6 +21,7 @@
 #include <sys/statvfs.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@
 
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "model/variable.h"
 
 namespace codecfs {
@@ -81,6 +83,11 @@ class Source {
   [[nodiscard]] virtual bool shares_metadata() const { return false; }
   /// Whether chains that we build are for numcodecs to decode (Zarr).
   [[nodiscard]] virtual bool chains_for_numcodecs() const { return false; }
+  /// The same for those of one object, where a folder holds many sources.
+  virtual bool chains_for_numcodecs_in(ObjectId) { return chains_for_numcodecs(); }
+  /// The place where the source is going to be mounted (absolute, without links), which is not looked at any more.
+  /// EINVAL where the source could not be reached then.
+  virtual Result<> leave_out(const std::string&) { return {}; }
   /// The root: a group, or a variable where the source is one array. Its name is empty.
   [[nodiscard]] virtual Entry root() const = 0;
 
@@ -111,8 +118,8 @@ class Source {
   virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
   /// How many there are, cheaply: ChunkInfo::stored_size, where read_stored() would give the bytes.
   virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
-  /// A part of a file of a folder, less than asked for at its end.
-  virtual Result<Buffer> read_file(ObjectId, uint64_t, size_t) { return fail(ENOENT, "there are no such files"); }
+  /// A file of a folder, opened for reading.
+  virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
   /// Whether another program has changed what is told of an object (or group, by its members) since this was last
   /// asked: what was kept of it is to be forgotten then. Only sources that others may change say so (-o coherent).
   virtual bool changed_outside(ObjectId) { return false; }
@@ -125,6 +132,8 @@ class Source {
   /// has the source. Cheap when it was taken before. EBUSY, ESTALE where the source is not what was opened any more,
   /// EROFS.
   virtual Result<> begin_writing() { return writable(); }
+  /// The same for the source of one object, where a folder holds many.
+  virtual Result<> begin_writing_to(ObjectId) { return begin_writing(); }
   /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The
   /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
   /// that a filter cannot encode, and the reasons of variable_writable().
@@ -170,6 +179,9 @@ class Source {
   /// Bytes of the source that nothing uses: compact_source() gives them back.
   virtual uint64_t reclaimable_bytes() { return 0; }
 
+  /// Gives back what has not been used for so long, with the locks that keep other programs from it. To be called now
+  /// and then; takes as long as a commit.
+  virtual void rest(std::chrono::seconds) {}
   /// What was written before is durable when this returns. Cheap where nothing was.
   virtual Result<> commit() { return {}; }
   /// The same where nobody waits for it. False: nothing was done, as it would cost too much to be done every few
@@ -187,10 +199,14 @@ class Source {
   }
 };
 
-/// Opens a dataset (file or directory), recognised by its content; `may_write`: unless that is not possible, so that it
-/// can be written (Source::writable() tells). Errors name what the source is where we know the format but do not read
-/// it (netCDF-3, Zarr v3).
+/// Opens a dataset (file or directory), or a folder of them, recognised by its content; `may_write`: unless that is not
+/// possible, so that it can be written (Source::writable() tells). Errors name what the source is where we know the
+/// format but do not read it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
+
+/// Whether a file or directory is a dataset that open_source() opens, and what its root is: a look at its content, and
+/// none at all of it. `fd` may be an O_PATH one of a directory; `status` is its own.
+std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
 
 /// Whether committed changes of a mount that was killed wait in a log beside the source, in words; recover_source()
 /// brings them into it. EUCLEAN and the like where the log is not of this state of the source, EBUSY.

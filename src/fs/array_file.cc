@@ -13,15 +13,7 @@ namespace codecfs::fs {
 namespace {
 
 constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
-constexpr uint64_t kFillPattern = 4096;        // bytes of fill that are kept ready, at least
-constexpr uint64_t kTurn = uint64_t{1} << 17;  // bytes: the kernel's usual request
-
-/// Requests that are served at the same time begin with different chunks, so that where they touch the same ones they
-/// do not all wait for the same decoder: 0, 4, 2, 6, 1, ... eighths for one request after the other.
-unsigned turn_of(uint64_t offset) {
-  const auto request = static_cast<unsigned>(offset / kTurn);
-  return (request & 1U) << 2U | (request & 2U) | (request & 4U) >> 2U;
-}
+constexpr uint64_t kFillPattern = 4096;  // bytes of fill that are kept ready, at least
 
 bool is_zeros(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
@@ -32,6 +24,7 @@ bool is_zeros(Bytes bytes) {
 Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
   const ChunkGrid& grid = variable->grid;
   CODECFS_ASSIGN(std::string header, npy_header(variable->type, grid.shape()));
+  if (variable->unreadable && variable->unreadable->code == EOPNOTSUPP) return std::unexpected(*variable->unreadable);
   if (variable->fill.size() != variable->type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable->fill.size(), variable->type.size);
   ArrayFile file;
@@ -161,7 +154,7 @@ ArrayFile::Share ArrayFile::share_of(const std::vector<Box>& boxes, size_t first
 }
 
 template <class Visit>
-Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Visit visit) const {
+Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, Visit visit) const {
   const std::vector<Box> boxes = boxes_of(begin, end);
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> cell(rank);
@@ -170,13 +163,8 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Vi
     uint64_t count = 1;
     for (size_t i = 0; i < rank; ++i) {
       cells[i] = {boxes[b][i].begin / dimensions_[i].chunk, (boxes[b][i].end - 1) / dimensions_[i].chunk + 1};
+      cell[i] = cells[i].begin;
       count *= cells[i].end - cells[i].begin;
-    }
-    uint64_t start = count / 8 * turn + count % 8 * turn / 8;
-    for (size_t i = rank; i-- > 0;) {
-      const uint64_t length = cells[i].end - cells[i].begin;
-      cell[i] = cells[i].begin + start % length;
-      start /= length;
     }
     const auto is_in = [&](const Box& box) {
       for (size_t i = 0; i < rank; ++i) {
@@ -291,7 +279,7 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
       });
     return {};
   };
-  if (of_header < size) CODECFS_TRY(visit_chunks(begin, end, turn_of(offset), visit));
+  if (of_header < size) CODECFS_TRY(visit_chunks(begin, end, visit));
   if (direct.owner != nullptr) return direct;
   if (buffer == nullptr) CODECFS_TRY(make_buffer());
   const Bytes bytes = buffer->bytes();
@@ -328,7 +316,7 @@ Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChun
                              });
                          }});
   };
-  CODECFS_TRY(visit_chunks(begin, begin + bytes.size(), 0, visit));
+  CODECFS_TRY(visit_chunks(begin, begin + bytes.size(), visit));
   return taken;
 }
 

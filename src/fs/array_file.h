@@ -27,7 +27,8 @@ namespace codecfs::fs {
 
 class ArrayFile {
  public:
-  /// EOPNOTSUPP where the array has no such file: elements without fixed size, or more bytes than a file can have.
+  /// EOPNOTSUPP where the array has no such file: elements without fixed size, more bytes than a file can have,
+  /// or an unreadable variable for the same reason.
   static Result<ArrayFile> make(VariablePtr variable, bool with_header);
 
   [[nodiscard]] const Variable& variable() const { return *variable_; }
@@ -99,10 +100,10 @@ class ArrayFile {
   void arrange();
   [[nodiscard]] std::vector<Box> boxes_of(uint64_t begin, uint64_t end) const;
   [[nodiscard]] Share share_of(const std::vector<Box>& boxes, size_t first, const std::vector<uint64_t>& cell) const;
-  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once. `turn`: where to begin in the
-  /// order, in eighths.
+  /// Calls `visit` with each chunk that has bytes in [begin, end) of the array, once; in the order of the file where
+  /// no row is cut.
   template <class Visit>
-  Result<> visit_chunks(uint64_t begin, uint64_t end, unsigned turn, Visit visit) const;
+  Result<> visit_chunks(uint64_t begin, uint64_t end, Visit visit) const;
   template <class Copy>
   void for_each_run(const Piece& piece, Copy copy) const;
   [[nodiscard]] Result<> check_header(uint64_t offset, Bytes bytes) const;

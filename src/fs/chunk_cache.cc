@@ -1,5 +1,7 @@
 #include "fs/chunk_cache.h"
 
+#include <vector>
+
 #include <algorithm>
 #include <utility>
 
@@ -95,6 +97,16 @@ void ChunkCache::drop(ChunkKey key) {
     found->second->dropped = true;
     slots_.erase(found);
   }
+}
+
+void ChunkCache::drop(ChunkKey first, uint64_t count) {
+  std::vector<ChunkKey> known;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, slot] : slots_)
+      if (key >= first && key - first < count) known.push_back(key);
+  }
+  for (const ChunkKey key : known) drop(key);
 }
 
 void ChunkCache::served(ChunkKey key, uint64_t bytes) {

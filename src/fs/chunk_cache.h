@@ -40,6 +40,8 @@ class ChunkCache {
 
   /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
   void drop(ChunkKey key);
+  /// The same for `count` in a row.
+  void drop(ChunkKey first, uint64_t count);
 
   /// Tells that `bytes` of the chunk were handed to the kernel; when it has all of them the chunk is dropped.
   void served(ChunkKey key, uint64_t bytes);

@@ -39,6 +39,8 @@ class Dataset {
   [[nodiscard]] Source& source() const { return *source_; }
 
   Result<VariableViewPtr> variable(ObjectId id);
+  /// What is kept of it; null: nothing.
+  VariableViewPtr known(ObjectId id) { return variables_.get(id); }
   /// With attributes and dimension names.
   Result<VariablePtr> described(ObjectId id);
   /// The texts of a group's files.

@@ -28,8 +28,11 @@ NodeKind kind_of(EntryKind kind) {
   switch (kind) {
     case EntryKind::variable: return NodeKind::variable;
     case EntryKind::symlink: return NodeKind::symlink;
-    default: return NodeKind::group;
+    case EntryKind::folder: return NodeKind::folder;
+    case EntryKind::file: return NodeKind::file;
+    case EntryKind::group: break;
   }
+  return NodeKind::group;
 }
 
 }  // namespace
@@ -47,6 +50,8 @@ std::span<const NamedFile> files_of(NodeKind kind) {
     case NodeKind::group: return kGroupFiles;
     case NodeKind::variable: return kVariableFiles;
     case NodeKind::control: return kControlFiles;
+    case NodeKind::folder:
+    case NodeKind::file:
     case NodeKind::views:
     case NodeKind::scratch:
     case NodeKind::symlink: break;
@@ -71,7 +76,7 @@ std::string_view name_of(FileKind file) {
 Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
   const auto root_of = [&](View view) {
     Node node;
-    node.kind = root.kind == EntryKind::variable ? NodeKind::variable : NodeKind::group;
+    node.kind = kind_of(root.kind);
     node.view = view;
     node.object = root.object;
     return node;

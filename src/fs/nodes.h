@@ -1,10 +1,11 @@
 #pragma once
 // Inodes: which number stands for which file of the tree.
 //
-// A directory (group, variable, control directory) or symlink is a Node, made when its name is first looked up. The
-// files in a directory need no object of their own, not even a million chunks: their inode number tells which they are.
+// A directory (group, variable, folder, control directory), symlink or file of a folder is a Node, made when its name
+// is first looked up. The files in a directory need no object of their own, not even a million chunks: their inode
+// number tells which they are.
 //
-//   ino = slot << 40 | local        local 1        the directory or symlink itself
+//   ino = slot << 40 | local        local 1        the directory, symlink or file itself
 //                                   local 2..15    its metadata files (FileKind)
 //                                   local 16 + n   its chunk number n
 //
@@ -58,6 +59,8 @@ enum class NodeKind {
   group,
   variable,
   symlink,
+  folder,   // of a mounted folder, without metadata files
+  file,     // the same; no directory, but the file itself
   control,  // .codecfs
   views,    // .codecfs/view
   scratch,
@@ -101,7 +104,7 @@ std::string_view name_of(FileKind file);
 struct Node {
   NodeKind kind = NodeKind::group;
   View view = View::decoded;
-  ObjectId object = 0;  // of groups and variables
+  ObjectId object = 0;  // of groups, variables, folders and files
   std::string target;   // of symlinks
   std::string path;     // from the root of the dataset, "" for that: for messages
   Ino parent = kRootIno;

@@ -28,7 +28,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
     const Result<struct stat> status = tree_of(request).lookup(parent, name);
     if (status) {
-      const fuse_entry_param entry = entry_of(*status);
+      const fuse_entry_param entry = entry_of(request, *status);
       tree_of(request).looked_up(entry.ino);
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
@@ -45,7 +45,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const struct stat status, tree_of(request).attributes(ino));
-    fuse_reply_attr(request, &status, kTimeout);
+    fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};
   });
 }
@@ -67,7 +67,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
     CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
                    tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
-    info->keep_cache = !file->live;
+    info->keep_cache = !file->live && !file->outside;
     info->direct_io = file->live;
     info->noflush = !for_writing;
     Mount& mount = mount_of(request);
@@ -111,7 +111,7 @@ size_t add_with_attributes(fuse_req_t request, MutableBytes room, const Director
   const bool dots = item.name == "." || item.name == "..";  // the kernel wants no attributes of these
   if (item.attributes && !dots) {
     // An entry whose attributes cannot be had is listed all the same; looking it up tells why.
-    if (const Result<struct stat> status = item.attributes()) entry = entry_of(*status);
+    if (const Result<struct stat> status = item.attributes()) entry = entry_of(request, *status);
   }
   entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
   if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // shown as d_ino only

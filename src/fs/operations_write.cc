@@ -20,7 +20,7 @@ Cancelled given_up(fuse_req_t request) {
 void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   answer(request, parent, [&]() -> Result<> {
     CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, given_up(request)));
-    fuse_entry_param entry = entry_of(created.status);
+    fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
     mount.tree.looked_up(entry.ino);
     info->fh = mount.files.add(std::move(created.file));
@@ -85,7 +85,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
     if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
       mount_of(request).notices.content_changed(status.st_ino, true);
-    fuse_reply_attr(request, &status, kTimeout);
+    fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};
   });
 }
@@ -128,7 +128,7 @@ void refuse(fuse_req_t request, fuse_ino_t ino, const char* what) {
 }
 
 void reply_made(fuse_req_t request, const struct stat& status) {
-  const fuse_entry_param entry = entry_of(status);
+  const fuse_entry_param entry = entry_of(request, status);
   tree_of(request).looked_up(entry.ino);
   fuse_reply_entry(request, &entry);
 }

@@ -123,6 +123,10 @@ Result<> apply_option(Options& options, const std::string& option) {
     options.read_only = name == "ro";
     return {};
   }
+  if (option == "coherent") {
+    options.coherent = true;
+    return {};
+  }
   if (name == "debug") {
     options.debug = options.foreground = true;
     return {};
@@ -158,6 +162,7 @@ std::string option_help() {
   for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
   text +=
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
+      "  coherent                    what other programs change in a Zarr directory is seen within a second\n"
       "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"
       "  debug                       print every request; implies -f\n"
@@ -256,7 +261,9 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> rules;
   bool version = false;
 
-  CLI::App app("Mounts an HDF5 or netCDF-4 file, or a Zarr v2 directory, as a tree of decoded chunk files.", "codecfs");
+  CLI::App app(
+      "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory, or a folder of them, as a tree of decoded chunk files.",
+      "codecfs");
   app.set_help_flag();
   bool help = false;
   app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");

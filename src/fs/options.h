@@ -26,6 +26,7 @@ struct Options {
   uint64_t cache_bytes = uint64_t{64} << 20;   // -o cache=SIZE
   bool read_only = false;                      // -o ro
   View view = View::decoded;                   // -o view=NAME: what the root of the mount shows
+  bool coherent = false;                       // -o coherent
   std::string create;                          // -o create=FORMAT: make the source where there is none
   uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
   unsigned commit_seconds = 5;                 // -o commit=SECONDS

@@ -10,7 +10,9 @@ namespace codecfs::fs {
 
 // Everything changes through this mount, which tells the kernel of it, so it may believe what we said for a day.
 inline constexpr double kTimeout = 86400;  // seconds
-// But for symlinks: a removed object's other name becomes the object itself.
+// But for what other programs change too.
+inline constexpr double kOutsideTimeout = 0.9;
+// And for symlinks: a removed object's other name becomes the object itself.
 inline constexpr double kLinkTimeout = 1;
 
 inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
@@ -36,11 +38,16 @@ void answer(fuse_req_t request, Ino ino, Operation operation) {
   if (!result) reply_error(request, ino, result.error());
 }
 
-inline fuse_entry_param entry_of(const struct stat& status) {
+inline double timeout_of(fuse_req_t request, Ino ino) {
+  return tree_of(request).may_change_outside(ino) ? kOutsideTimeout : kTimeout;
+}
+
+inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
   fuse_entry_param entry{};
   entry.ino = status.st_ino;
   entry.attr = status;
-  entry.attr_timeout = entry.entry_timeout = S_ISLNK(status.st_mode) ? kLinkTimeout : kTimeout;
+  entry.attr_timeout = entry.entry_timeout =
+      S_ISLNK(status.st_mode) ? kLinkTimeout : timeout_of(request, status.st_ino);
   return entry;
 }
 

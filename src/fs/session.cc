@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -155,6 +157,15 @@ class EndingSignals {
   std::jthread thread_;
 };
 
+void rest_now_and_then(Source& source, const std::stop_token& stop) {
+  constexpr std::chrono::seconds kUnused{30};
+  constexpr std::chrono::seconds kInterval{5};
+  std::mutex mutex;
+  std::condition_variable_any never;
+  for (std::unique_lock lock(mutex); !stop.stop_requested(); source.rest(kUnused))
+    never.wait_for(lock, stop, kInterval, [] { return false; });
+}
+
 }  // namespace
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
@@ -162,6 +173,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
     CODECFS_TRY(create_source(options.source, options.create));
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
+  CODECFS_TRY(source->leave_out(mountpoint));
   const std::string format = source->format();
   const Result<> writable = source->writable();
   if (!options.read_only && !writable)
@@ -171,7 +183,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
              .rules = std::move(rules),
              .write_back = {.dirty_bytes = options.dirty_bytes, .commit = std::chrono::seconds(options.commit_seconds)},
              .read_only = options.read_only,
-             .view = options.view});
+             .view = options.view,
+             .coherent = options.coherent});
   tree.check_rules();
   Mount mount{tree, mountpoint};
   tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
@@ -213,6 +226,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   mount.notices.start(session.get());
   {
     const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
+    const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }

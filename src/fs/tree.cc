@@ -46,12 +46,16 @@ std::string full_name(const std::string& path) {
 std::string why_no_variable(Source& source, std::string_view name) {
   Entry entry = source.root();
   for (name.remove_prefix(1); !name.empty(); name.remove_prefix(std::min(name.find('/'), name.size() - 1) + 1)) {
-    if (entry.kind != EntryKind::group) return "there is no such variable";
-    Result<Entry> found = source.find(entry.object, escape_name(name.substr(0, name.find('/'))));
+    const std::string_view part = name.substr(0, name.find('/'));
+    if (entry.kind != EntryKind::group && entry.kind != EntryKind::folder) return "there is no such variable";
+    // In a folder names are as they are.
+    Result<Entry> found =
+        source.find(entry.object, entry.kind == EntryKind::folder ? std::string(part) : escape_name(part));
     if (!found) return found.error().code == ENOENT ? "there is no such variable" : found.error().reason;
     entry = *std::move(found);
   }
   if (entry.kind == EntryKind::group) return "this is a group, not a variable";
+  if (entry.kind == EntryKind::folder || entry.kind == EntryKind::file) return "this is no dataset";
   if (entry.kind == EntryKind::symlink) return fmt::format("this is a link to {}; name that", entry.target);
   return {};
 }
@@ -65,6 +69,7 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
       conversions_(options.cache_bytes / 4, conversion_stats_),
       rules_(options.rules),
       read_only_(options.read_only || !dataset_.source().writable()),
+      coherent_(options.coherent),
       write_back_(
           dataset_, cache_, stats_, options.write_back, [this](const ChunkPlace& chunk) { return base_of(chunk); },
           [this](const ChunkPlace& chunk) -> Result<> {
@@ -142,8 +147,10 @@ void Tree::remember_error(Ino ino, const Error& error) {
   errors_[ino] = error.reason;
 }
 
-struct stat Tree::make_attributes(Ino ino, mode_t type, uint64_t size) const {
+struct stat Tree::make_attributes(const Node& node, Ino ino, mode_t type, uint64_t size) const {
   struct stat status = dataset_.source().status();
+  if (node.kind == NodeKind::group || node.kind == NodeKind::variable)
+    if (const Result<struct stat> own = dataset_.source().status_of(node.object)) status = *own;
   const mode_t allowed = status.st_mode & (read_only_ ? 0444 : 0666);
   status.st_ino = ino;
   status.st_mode = type | (S_ISDIR(type) ? allowed | (allowed & 0444) >> 2 : S_ISLNK(type) ? 0777 : allowed);
@@ -165,9 +172,10 @@ void Tree::apply_times(struct stat& status) const {
 
 Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   ++stats_.lookups;
-  CODECFS_ASSIGN(const Place place, place_of(parent));
+  CODECFS_ASSIGN(const Place place, current_place_of(parent));
   const Node& node = *place.node;
-  if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", node.path);
+  if (place.file != FileKind::itself || node.kind == NodeKind::file)
+    return fail(ENOTDIR, "{}: not a directory", node.path);
   if (const std::optional<FileKind> file = metadata_named(node, name)) return metadata_attributes(node, *file);
   if (node.kind == NodeKind::control) return name == "view" ? attributes(nodes_.views().ino()) : not_there();
   if (node.kind == NodeKind::views) {
@@ -192,8 +200,9 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
 }
 
 bool Tree::remembers_absence(Ino parent, std::string_view name) const {
-  if (read_only_) return true;
   const Result<Place> place = nodes_.at(parent);
+  if (coherent_ || (place && place->node->kind == NodeKind::folder)) return false;
+  if (read_only_) return true;
   if (!place || metadata_named(*place->node, name)) return false;
   // What comes into being in one view is told to those who know it in another, not who knows that it is absent.
   if (place->node->view != nodes_.shown()) return false;
@@ -219,7 +228,7 @@ Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entr
 }
 
 Result<struct stat> Tree::attributes(Ino ino) {
-  CODECFS_ASSIGN(const Place place, place_of(ino));
+  CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::scratch) {
     CODECFS_ASSIGN(struct stat status, scratch_.status(ino));
@@ -234,11 +243,12 @@ Result<struct stat> Tree::attributes(Ino ino) {
     return chunk_attributes(node, view, place.chunk);
   }
   if (place.file != FileKind::itself) return metadata_attributes(node, place.file);
+  if (node.kind == NodeKind::folder || node.kind == NodeKind::file) return plain_attributes(node);
   if (node.kind == NodeKind::symlink) {
     CODECFS_ASSIGN(const std::string target, link_target(ino));
-    return make_attributes(ino, S_IFLNK, target.size());
+    return make_attributes(node, ino, S_IFLNK, target.size());
   }
-  return make_attributes(ino, S_IFDIR, 0);
+  return make_attributes(node, ino, S_IFDIR, 0);
 }
 
 Result<std::string> Tree::link_target(Ino ino) {
@@ -248,14 +258,14 @@ Result<std::string> Tree::link_target(Ino ino) {
 }
 
 Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
-  if (node.kind == NodeKind::control) return make_attributes(node.ino(file), S_IFREG, 0);
+  if (node.kind == NodeKind::control) return make_attributes(node, node.ino(file), S_IFREG, 0);
   if (file == FileKind::array) return array_attributes(node);
   if (const std::shared_ptr<Draft> draft = drafts_.find(node.ino(file)))
     if (const std::optional<uint64_t> size = draft->shown_size())
-      return make_attributes(node.ino(file), S_IFREG, *size);
+      return make_attributes(node, node.ino(file), S_IFREG, *size);
   if (state_of(node).hidden.contains(file)) return not_there();
   CODECFS_ASSIGN(const Text text, text_of(node, file));
-  return make_attributes(node.ino(file), S_IFREG, text->size());
+  return make_attributes(node, node.ino(file), S_IFREG, text->size());
 }
 
 bool Tree::shows_absent(const Node& node, const VariableView& view) const {
@@ -270,12 +280,12 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableViewP
   if (node.view == View::encoded) return encoded_attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
   if (const std::optional<uint64_t> size = write_back_.size(ino)) {
-    struct stat status = make_attributes(ino, S_IFREG, *size);
+    struct stat status = make_attributes(node, ino, S_IFREG, *size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   }
   // Whatever the source has in its place: a name that was removed is gone.
-  if (write_back_.removed(ino)) return not_there();
+  if (is_removed(node, number, ino)) return not_there();
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
   if (!info.stored && !shows_absent(node, *view)) return not_there();
 
@@ -287,7 +297,7 @@ Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableViewP
     const Result<ChunkPtr> chunk = decoded({ino, node.object, number, view});
     if (chunk) size = (*chunk)->size();
   }
-  struct stat status = make_attributes(ino, S_IFREG, size);
+  struct stat status = make_attributes(node, ino, S_IFREG, size);
   if (info.stored) {
     status.st_blocks = static_cast<blkcnt_t>(std::max<uint64_t>(1, blocks_of(info.stored_size)));
   } else {
@@ -303,7 +313,12 @@ Result<Text> Tree::text_of(const Node& node, FileKind file) {
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_text());
     case FileKind::zgroup: return Dataset::zgroup();
-    case FileKind::zmetadata: return zmetadata_of(node);
+    case FileKind::zmetadata:
+      if (coherent_ && is_due(~node.object)) {  // it tells of all that is below
+        dataset_.forget(node.object);
+        encoded_zmetadata_.clear();
+      }
+      return zmetadata_of(node);
     default: break;
   }
   if (node.kind == NodeKind::group && file == FileKind::zattrs) return dataset_.zattrs(node.object);
@@ -347,8 +362,9 @@ std::string Tree::stats_text() {
 
 Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool truncate) {
   ++stats_.opens;
-  CODECFS_ASSIGN(const Place place, place_of(ino));
+  CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
+  if (node.kind == NodeKind::file) return open_plain(node, for_writing);
   if (place.file == FileKind::itself) return fail(EISDIR, "{}: is a directory", node.path);
   if (for_writing && read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
   auto file = std::make_unique<OpenFile>();
@@ -368,11 +384,12 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
       return file;
     }
     CODECFS_ASSIGN(file->text, text_of(node, place.file));
-    file->live = node.kind == NodeKind::control;
+    file->live = node.kind == NodeKind::control || coherent_;
     return file;
   }
   // The number that the kernel knows it by may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
+  if (coherent_) open_afresh(node, chunk, *file);
   if (node.view == View::encoded) return open_encoded(node, chunk, for_writing, truncate);
   const Variable& variable = *chunk.variable->facts;
   if (variable.unreadable) return std::unexpected(*variable.unreadable);
@@ -401,6 +418,11 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     return Slice{bytes, std::move(owner)};
   };
   if (file.array) return read_array(*file.array, static_cast<uint64_t>(offset), size);
+  if (file.plain) {
+    CODECFS_ASSIGN(Slice slice, read_plain(file, static_cast<uint64_t>(offset), size));
+    stats_.bytes_read += slice.bytes.size();
+    return slice;
+  }
   if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
   if (file.bytes) return part(file.bytes->bytes(), file.bytes);
   if (file.draft) {
@@ -468,7 +490,7 @@ Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
 std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,
                                         std::string_view path) {
   chain = filters::arrange_chain(std::move(chain));
-  if (dataset_.source().chains_for_numcodecs() && filters::shuffle_goes_first(chain, variable.type.size)) {
+  if (chains_for_numcodecs(path) && filters::shuffle_goes_first(chain, variable.type.size)) {
     std::swap(chain[0], chain[1]);
     std::call_once(told_placement_, [&] {
       log::info(

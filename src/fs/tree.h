@@ -45,14 +45,16 @@ struct OpenArray {
   uint64_t end = 0;  // of what was written; guarded by mutex
 };
 
-/// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, or a scratch
-/// file.
+/// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, a scratch file,
+/// or a file of a folder.
 struct OpenFile {
   Text text;       // null for a chunk
   ChunkPtr bytes;  // of an encoded chunk that is only read
   std::shared_ptr<Draft> draft;
-  bool live = false;  // control files: made anew at each open, no size beforehand, no page cache
-  ChunkPlace chunk;   // of the decoded view; its variable is null for what is no chunk
+  bool live = false;  // made anew at each open, no size beforehand, no page cache: control files, and see -o coherent
+  bool outside = false;  // other programs may have changed it: pages from before this open are not to be used
+  UniqueFd plain;        // of a file of a folder
+  ChunkPlace chunk;      // of the decoded view; its variable is null for what is no chunk
   std::shared_ptr<OpenArray> array;
   Ino scratch = 0;  // of a scratch file, which may become a chunk while it is open
   bool writer = false;
@@ -61,7 +63,7 @@ struct OpenFile {
 /// An open directory. Groups are listed once, at open; chunks are asked for as the reader goes on.
 struct OpenDirectory {
   Place place;
-  std::vector<Entry> entries;      // of a group
+  std::vector<Entry> entries;      // of a group or folder
   std::vector<std::string> names;  // under which a view shows them, where these are others
   VariableViewPtr variable;        // of a variable
 };
@@ -110,6 +112,7 @@ class Tree {
     WriteBack::Options write_back = {};
     bool read_only = true;      // -o ro; a source that cannot be written is read-only too
     View view = View::decoded;  // what the root of the mount is
+    bool coherent = false;      // other programs change the source, and that is to be seen
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -122,6 +125,8 @@ class Tree {
   [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name) const;
   Result<struct stat> attributes(Ino ino);
   Result<std::string> link_target(Ino ino);
+  /// Whether what is told of it may become wrong without the kernel's knowledge.
+  [[nodiscard]] bool may_change_outside(Ino ino) const;
 
   Result<std::unique_ptr<OpenDirectory>> open_directory(Ino ino);
   /// Calls `take` with the names from position `from` on until it says that it has no room (false) or all are told.
@@ -228,7 +233,7 @@ class Tree {
   Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
   /// Whether a chunk's file is there although neither is it stored nor was it written.
   [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
-  [[nodiscard]] struct stat make_attributes(Ino ino, mode_t type, uint64_t size) const;
+  [[nodiscard]] struct stat make_attributes(const Node& node, Ino ino, mode_t type, uint64_t size) const;
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
   [[nodiscard]] std::string stats_text();
@@ -266,6 +271,30 @@ class Tree {
 
   void remember_error(Ino ino, const Error& error);
 
+  // tree_outside.cc, what other programs change:
+  /// Of a folder, or of a file in it.
+  Result<struct stat> plain_attributes(const Node& node) const;
+  Result<std::unique_ptr<OpenFile>> open_plain(const Node& node, bool for_writing);
+  static Result<Slice> read_plain(const OpenFile& file, uint64_t offset, size_t size);
+  /// -o coherent: forgets what is kept of a group or variable where another program has changed it. Where that is a
+  /// variable's shape, its chunks get other inode numbers.
+  void look_outside(const Node& node);
+  void look_at_variable(const Node& node, bool was_looked_at);
+  /// Whether the last look was long enough ago; it is now then.
+  bool is_due(ObjectId object);
+  bool is_open_for_writing(ObjectId variable);
+  /// The same before what was found is used.
+  Result<Place> current_place_of(Ino ino);
+  /// An open file of what other programs change.
+  /// Whether a chunk was removed in this mount, and not written since, be it by another program.
+  bool is_removed(const Node& node, uint64_t number, Ino key);
+  WriteBack::Changes changes_of(const Node& node);
+  void note_removed(const ChunkPlace& chunk);
+  Result<> read_array_afresh(const Node& node, OpenFile& file);
+  void open_afresh(const Node& node, const ChunkPlace& chunk, OpenFile& file);
+  /// Whether the source of a path takes the chains of numcodecs.
+  bool chains_for_numcodecs(std::string_view path);
+
   // tree_change.cc:
   Result<> may_remove_variable(const Node& node);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
@@ -283,6 +312,8 @@ class Tree {
   [[nodiscard]] std::string path_of(View view) const;
   /// Everybody is to see the new metadata of an object.
   void metadata_changed(const Node& node, bool wait = true);
+  /// The path that those of all objects in the same dataset of a folder begin with; empty where no folder is mounted.
+  [[nodiscard]] std::string path_of_dataset(const Node& node) const;
   /// The same, and of all variables, where the change may be one of theirs too.
   void layout_changed(const Node& node, bool wait = true);
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
@@ -291,6 +322,8 @@ class Tree {
   Result<> make_variable(Ino directory, Variable variable);
   void adopt_spooled(const Node& variable);
   Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+  /// In a pause of the variable: its chunks get other inode numbers. `before` and `now`: how many there are.
+  Result<> renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait);
 
   // tree_encoded.cc, the encoded view:
   /// How a variable is shown in it.
@@ -383,6 +416,7 @@ class Tree {
   ChunkCache conversions_;  // chunks of the encoded view that are not as in the source, by their inode numbers there
   const filters::FilterRules rules_;
   const bool read_only_;
+  const bool coherent_;
   mutable ScratchFiles scratch_;
   Drafts drafts_;
   KernelView kernel_;
@@ -402,6 +436,12 @@ class Tree {
   LruMap<Ino, std::vector<Xattr>> xattrs_{16};
   LruMap<Ino, EncodedForm> encoded_forms_{256};    // by key
   LruMap<Ino, std::string> encoded_zmetadata_{4};  // by key
+
+  // -o coherent: keys of chunks that were removed and are not stored, as they are in HDF5; guarded by states_mutex_.
+  std::unordered_set<Ino> gone_;
+  /// When an object was last looked at by look_outside().
+  using LookedAt = std::chrono::steady_clock::time_point;
+  LruMap<ObjectId, LookedAt> looked_at_{4096};
 
   mutable std::mutex times_mutex_;
   struct Times {

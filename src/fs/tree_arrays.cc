@@ -41,7 +41,7 @@ Result<struct stat> Tree::array_attributes(const Node& node) {
   if (!file)
     return fail(file.error().code, "{}: has no file in the {} view: {}", node.path, name_of(node.view),
                 file.error().reason);
-  return make_attributes(node.ino(FileKind::array), S_IFREG, file->size());
+  return make_attributes(node, node.ino(FileKind::array), S_IFREG, file->size());
 }
 
 // --- names
@@ -51,7 +51,7 @@ std::optional<ObjectId> Tree::variable_behind(const Node& directory, const Entry
   if (entry.kind != EntryKind::symlink) return std::nullopt;
   std::vector<ObjectId> groups;  // from the root to where the link has led by now
   for (const Node* at = &directory;;) {
-    if (at->kind != NodeKind::group) return std::nullopt;
+    if (at->kind != NodeKind::group && at->kind != NodeKind::folder) return std::nullopt;
     groups.insert(groups.begin(), at->object);
     if (at->is_root()) break;
     const Result<Place> parent = nodes_.at(at->parent);
@@ -76,7 +76,7 @@ std::optional<ObjectId> Tree::variable_behind(const Node& directory, const Entry
     if (found->kind == EntryKind::symlink) {
       if (++links > kMaxLinks || found->target.starts_with('/')) return std::nullopt;
       rest = rest.empty() ? found->target : found->target + "/" + rest;
-    } else if (found->kind == EntryKind::group) {
+    } else if (found->kind == EntryKind::group || found->kind == EntryKind::folder) {
       groups.push_back(found->object);
     } else {
       return std::nullopt;
@@ -109,9 +109,11 @@ void Tree::show_arrays(const Node& group, OpenDirectory& directory) {
       others.push_back(&entry);
       continue;
     }
-    // What cannot even be told is shown all the same; looking it up tells why.
-    const Result<ArrayFile> file = array_of(group.view, *variable);
-    if (!file && file.error().code == EOPNOTSUPP) continue;
+    // What cannot even be told is shown all the same; looking it up tells why. In a folder no dataset is opened for it.
+    if (group.kind != NodeKind::folder) {
+      const Result<ArrayFile> file = array_of(group.view, *variable);
+      if (!file && file.error().code == EOPNOTSUPP) continue;
+    }
     names.push_back(entry.name + std::string(suffix_of(group.view)));
     taken.insert(names.back());
     shown.push_back(std::move(entry));
@@ -140,6 +142,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open_array(const Node& node, bool for_wr
   CODECFS_ASSIGN(ArrayFile array, ArrayFile::make(view->facts, node.view == View::npy));
   auto file = std::make_unique<OpenFile>();
   file->array = std::make_shared<OpenArray>(node.ino(FileKind::array), std::move(view), std::move(array));
+  if (coherent_) CODECFS_TRY(read_array_afresh(node, *file));
   if (!for_writing) return file;
   CODECFS_TRY(dataset_.source().variable_writable(node.object));
   file->array->truncated = truncate;

@@ -126,7 +126,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   CODECFS_TRY(check_known(node.path, chain));
   const std::shared_lock layout(layout_);
   Source& source = dataset_.source();
-  CODECFS_TRY(source.begin_writing());
+  CODECFS_TRY(source.begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
   CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
   Progress progress;

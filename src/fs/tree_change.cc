@@ -83,12 +83,25 @@ void Tree::contents_changed(Ino first, uint64_t count) {
   }
 }
 
+std::string Tree::path_of_dataset(const Node& node) const {
+  for (const Node* at = &node; !at->is_root();) {
+    const Result<Place> parent = nodes_.at(at->parent);
+    if (!parent) break;
+    if (parent->node->kind == NodeKind::folder) return at->path + "/";
+    at = parent->node;
+  }
+  return {};
+}
+
 void Tree::layout_changed(const Node& node, bool wait) {
   if (!dataset_.source().shares_metadata()) return metadata_changed(node, wait);
   dataset_.forget_all();
   xattrs_.clear();
   encoded_forms_.clear();
+  const std::string top = path_of_dataset(node);
   for (const Ino directory : nodes_.variables()) {
+    const Result<Place> place = nodes_.at(directory);
+    if (!place || !place->node->path.starts_with(top)) continue;
     const Ino first = directory - static_cast<Ino>(FileKind::itself);
     for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
       kernel_.content_changed(first + static_cast<Ino>(file), false);
@@ -132,7 +145,7 @@ Result<> Tree::may_remove_variable(const Node& node) {
   const DirectoryState state = state_of(node);
   const bool condemned = is_condemned(node, state);
   if (view->shows_absent_chunks() && !condemned && !state.fresh && view->facts->grid.count() > 0) return not_empty();
-  const WriteBack::Changes changes = write_back_.changes(node.object);
+  const WriteBack::Changes changes = changes_of(node);
   const auto is_shown = [&](uint64_t number) {
     return !changes.removed.contains(number) && !(condemned && is_unlinked(node, number));
   };
@@ -363,7 +376,7 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
   if (shape == old_shape) return {};
   if (shape.size() != old_shape.size())
     return fail(EINVAL, "{}: has {} dimensions, and this shape {}", node.path, old_shape.size(), shape.size());
-  CODECFS_TRY(dataset_.source().begin_writing());
+  CODECFS_TRY(dataset_.source().begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
   CODECFS_TRY(dataset_.source().resize(node.object, shape));
   write_back_.note_change();
@@ -373,22 +386,27 @@ Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<u
   const bool grown =
       shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
   if (!grown || after->facts->grid.count() > kLocalMask / 2) {
-    write_back_.forget(node.object);
-    const std::vector<const Node*> views = nodes_.in_all_views(node);
-    std::vector<Ino> first;
-    for (const Node* shown : views) {
-      CODECFS_ASSIGN(first.emplace_back(), nodes_.chunk_ino(*shown, 0, now.grid.count()));
-    }
-    CODECFS_TRY(nodes_.renumber_chunks(node, after->facts->grid.count()));
-    // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
-    for (size_t i = 0; i < views.size(); ++i) {
-      kernel_.attributes_changed(first[i], std::min(now.grid.count(), kMostNotices));
-      if (!views[i]->is_root())
-        kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), views[i]->view == node.view);
-    }
+    CODECFS_TRY(renumber_chunks(node, now.grid.count(), after->facts->grid.count(), true));
   }
   array_files_changed(node);
   layout_changed(node);
+  return {};
+}
+
+Result<> Tree::renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait) {
+  write_back_.forget(node.object);
+  const std::vector<const Node*> views = nodes_.in_all_views(node);
+  std::vector<Ino> first;
+  for (const Node* shown : views) {
+    CODECFS_ASSIGN(first.emplace_back(), nodes_.chunk_ino(*shown, 0, before));
+  }
+  CODECFS_TRY(nodes_.renumber_chunks(node, now));
+  // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
+  for (size_t i = 0; i < views.size(); ++i) {
+    kernel_.attributes_changed(first[i], std::min(before, kMostNotices));
+    if (!views[i]->is_root())
+      kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), wait && views[i]->view == node.view);
+  }
   return {};
 }
 
@@ -412,7 +430,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
       std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
     const DirectoryState before = state_of(group);
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
-    CODECFS_TRY(source.begin_writing());
+    CODECFS_TRY(source.begin_writing_to(group.object));
     CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
     dataset_.forget(group.object);
     nodes_.become_variable(group, made.object);

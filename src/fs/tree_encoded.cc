@@ -87,14 +87,14 @@ Result<struct stat> Tree::encoded_attributes(const Node& node, const VariableVie
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, count));
   CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, count));
   const auto attributes_of = [&](uint64_t size) {
-    struct stat status = make_attributes(ino, S_IFREG, size);
+    struct stat status = make_attributes(node, ino, S_IFREG, size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   };
   if (const std::shared_ptr<Draft> draft = drafts_.find(ino))
     if (const std::optional<uint64_t> size = draft->shown_size()) return attributes_of(*size);
   if (!write_back_.size(key)) {
-    if (write_back_.removed(key)) return std::unexpected(Error{ENOENT, {}});
+    if (is_removed(node, number, key)) return std::unexpected(Error{ENOENT, {}});
     CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(node.object, number));
     if (!info.stored && !shows_absent(node, *view)) return std::unexpected(Error{ENOENT, {}});
@@ -191,6 +191,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
   if (!for_writing) {
     CODECFS_ASSIGN(file->bytes, encoded(node, chunk));
     conversions_.drop(ino);  // the kernel keeps what it reads from here
+    file->live = coherent_;
     return file;
   }
   CODECFS_TRY(dataset_.source().variable_writable(node.object));
@@ -214,7 +215,7 @@ Result<Tree::Created> Tree::create_encoded(const Node& node, const ChunkPlace& c
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
   created.file->draft = drafts_.open(ino, "", true, max_encoded(*chunk.variable->facts));
-  created.status = make_attributes(ino, S_IFREG, created.file->draft->shown_size().value_or(0));
+  created.status = make_attributes(node, ino, S_IFREG, created.file->draft->shown_size().value_or(0));
   return created;
 }
 
@@ -255,7 +256,7 @@ Result<std::vector<FilterStage>> Tree::chain_for_codecs(const Node& node, const 
   for (const FilterStage& stage : wanted.filters)
     if (filters::find_for(stage) == nullptr)
       return fail(ENOENT, "{}: no filter or plugin provides {}", node.path, print_json(stage.codec));
-  if (dataset_.source().chains_for_numcodecs()) return wanted.filters;
+  if (chains_for_numcodecs(node.path)) return wanted.filters;
   auto chain = filters::hdf5_chain(wanted.filters, wanted.type.size);
   if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);
   return chain;

@@ -17,14 +17,20 @@ constexpr off_t kFirstEntry = 16;
 constexpr uint64_t kFirstScratch = uint64_t{1} << 61;  // above all chunk numbers
 constexpr size_t kBatch = 128;  // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
 
-mode_t mode_of(EntryKind kind) { return kind == EntryKind::symlink ? S_IFLNK : S_IFDIR; }
+mode_t mode_of(EntryKind kind) {
+  switch (kind) {
+    case EntryKind::symlink: return S_IFLNK;
+    case EntryKind::file: return S_IFREG;
+    default: return S_IFDIR;
+  }
+}
 
 }  // namespace
 
 Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
-  CODECFS_ASSIGN(const Place place, place_of(ino));
+  CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
-  if (place.file != FileKind::itself || node.kind == NodeKind::symlink)
+  if (place.file != FileKind::itself || node.kind == NodeKind::symlink || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
   if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
     return fail(ESTALE, "{}: is a variable now", node.path);
@@ -36,8 +42,10 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
     });
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
-  if (node.kind == NodeKind::group) {
+  if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
     CODECFS_ASSIGN(directory->entries, dataset_.source().list(node.object));
+    // In a folder it may be a name like any other.
+    if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
     if (shows_arrays(node.view)) show_arrays(node, *directory);
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, dataset_.variable(node.object));
@@ -70,7 +78,8 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
     if (!take(item)) return {};
   }
 
-  if (node.kind == NodeKind::group) return read_group(directory, std::max(from, kFirstEntry), take);
+  if (node.kind == NodeKind::group || node.kind == NodeKind::folder)
+    return read_group(directory, std::max(from, kFirstEntry), take);
   if (node.kind == NodeKind::control && from <= kFirstEntry)
     take({"view", kFirstEntry + 1, S_IFDIR, nodes_.views().ino(), [this] { return attributes(nodes_.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
@@ -122,7 +131,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     return take(item);
   };
   if (from >= kFirstScratch) return read_scratch(directory, from, take);
-  const WriteBack::Changes changes = write_back_.changes(node.object);
+  const WriteBack::Changes changes = changes_of(node);
   if (all) {
     for (; from < grid.count(); ++from)
       if (!changes.removed.contains(from) && !is_unlinked(node, from) && !tell(from)) return {};

@@ -24,6 +24,9 @@ Result<const Node*> Tree::changeable_directory(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", place.node->path);
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
+  if (place.node->kind == NodeKind::folder || place.node->kind == NodeKind::file)
+    return fail(EPERM, "{}: a folder is only read, but for what is in its datasets; change it where it lies",
+                place.node->is_root() ? "/" : place.node->path);
   if (place.node->kind == NodeKind::control || place.node->kind == NodeKind::views)
     return fail(EPERM, "{}: is only read", place.node->path);
   if (shows_arrays(place.node->view))
@@ -55,7 +58,7 @@ Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
   created.file->draft = drafts_.open(node.ino(file), "", true);
-  created.status = make_attributes(node.ino(file), S_IFREG, created.file->draft->shown_size().value_or(0));
+  created.status = make_attributes(node, node.ino(file), S_IFREG, created.file->draft->shown_size().value_or(0));
   return created;
 }
 
@@ -213,6 +216,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
+  if (node.kind == NodeKind::folder || node.kind == NodeKind::file) CODECFS_TRY(changeable_directory(ino));
   const bool scratch = node.kind == NodeKind::scratch;
   if (change.permissions && scratch) {
     CODECFS_TRY(scratch_.set_permissions(ino, *change.permissions));
@@ -282,6 +286,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     unlinked_[node->key()].insert(chunk->number);
   } else {
     CODECFS_TRY(write_back_.remove(*chunk));
+    note_removed(*chunk);
   }
   chunk_changed(*node, chunk->number);
   name_changed_elsewhere(*node, name);

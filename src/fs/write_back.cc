@@ -66,6 +66,12 @@ bool WriteBack::removed(ChunkKey key) {
   return removed_keys_.contains(key);
 }
 
+void WriteBack::forget_removed(const ChunkPlace& place) {
+  const std::lock_guard lock(mutex_);
+  removed_keys_.erase(place.key);
+  if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
+}
+
 WriteBack::Changes WriteBack::changes(ObjectId variable) {
   const std::lock_guard lock(mutex_);
   Changes changes;
@@ -122,7 +128,7 @@ Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
 template <class Change>
 Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
-  CODECFS_TRY(dataset_.source().begin_writing());
+  CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
   const EditPtr edit = pin(place);
   Result<> result;
   {
@@ -230,7 +236,7 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_pt
 
 Result<> WriteBack::remove(const ChunkPlace& place) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
-  CODECFS_TRY(dataset_.source().begin_writing());
+  CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
   const auto edit_now = [&]() -> EditPtr {
     const auto found = edits_.find(place.key);
     return found == edits_.end() ? nullptr : found->second;
@@ -303,6 +309,17 @@ Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
   if (open_in_part) return fail(EBUSY, "a chunk of it is being written; close it first");
   CODECFS_TRY(wait_until_stored(edits));
   return pause;
+}
+
+std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  const auto is_edited = [&](const auto& item) { return item.second->place.object == variable; };
+  const auto is_removed = [&](const auto& item) { return item.second == variable; };
+  if (paused_.contains(variable) || std::ranges::any_of(edits_, is_edited) ||
+      std::ranges::any_of(removing_, is_removed))
+    return std::nullopt;
+  paused_.insert(variable);
+  return std::optional<Pause>(std::in_place, *this, variable);
 }
 
 WriteBack::Pause WriteBack::pause_without_storing(ObjectId variable) {

@@ -70,6 +70,8 @@ class WriteBack {
   std::optional<uint64_t> size(ChunkKey key);
   /// Whether it was removed in this mount, and not written since.
   bool removed(ChunkKey key);
+  /// It was written again, past this.
+  void forget_removed(const ChunkPlace& place);
   /// The numbers of a variable's chunks from `from` on that exist because of an edit; and those that were removed.
   struct Changes {
     std::set<uint64_t> written;
@@ -107,6 +109,8 @@ class WriteBack {
   /// Waits for another pause of the variable to be over, and stores what was written to it. What could not be stored;
   /// EBUSY where a chunk is open of which a part makes no sense.
   Result<Pause> pause(ObjectId variable);
+  /// The same at once, or not at all: none where it is paused, or a chunk of it is edited.
+  std::optional<Pause> try_pause(ObjectId variable);
   /// The same where nothing of it is to be stored any more, as it is to be removed.
   Pause pause_without_storing(ObjectId variable);
   /// In a pause: its chunks are gone or have other numbers. What was written is dropped.

@@ -498,7 +498,7 @@ class Hdf5Source final : public Source {
 }  // namespace
 }  // namespace hdf5
 
-bool looks_like_hdf5(int fd) { return hdf5::find_signature(fd).has_value(); }
+bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
 
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write, FileIo& io) {
   return hdf5::guarded([&] { return hdf5::Hdf5Source::open(path, may_write, io); });

@@ -1,6 +1,7 @@
 #pragma once
 // HDF5 and netCDF-4 files as a Source. See backends/source.h for the interface.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,8 +11,8 @@
 
 namespace codecfs {
 
-/// Whether the file bears HDF5's signature, at its start or after a user block.
-bool looks_like_hdf5(int fd);
+/// Whether the file bears HDF5's signature, at its start or after a user block of less than `within` bytes.
+bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 
 /// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
 /// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -28,11 +29,12 @@ constexpr size_t kLargest = kFlagsAt + 1 + 4 * 8 + 4;
 
 }  // namespace
 
-std::optional<uint64_t> find_signature(int fd) {
+std::optional<uint64_t> find_signature(int fd, uint64_t within) {
   struct stat status{};
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   const auto size = static_cast<uint64_t>(status.st_size);
-  for (uint64_t address = 0; address + kSignature.size() <= size; address = address == 0 ? 512 : address * 2) {
+  const uint64_t end = std::min(size, within);
+  for (uint64_t address = 0; address + kSignature.size() <= end; address = address == 0 ? 512 : address * 2) {
     std::array<unsigned char, 8> bytes{};
     if (pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(address)) != ssize_t{8}) return std::nullopt;
     if (bytes == kSignature) return address;

@@ -9,8 +9,9 @@
 
 namespace codecfs::hdf5 {
 
-/// Where the signature is: at 0 or, after a user block, at 512, 1024, 2048, ... None where there is none.
-std::optional<uint64_t> find_signature(int fd);
+/// Where the signature is: at 0 or, after a user block, at 512, 1024, 2048, ... None where there is none below
+/// `within`.
+std::optional<uint64_t> find_signature(int fd, uint64_t within = UINT64_MAX);
 
 /// The bytes of a superblock of version 3 whose consistency flags say that a writer has the file open, with the flags
 /// cleared and the checksum made anew; none for every other file.

@@ -27,6 +27,7 @@
 #include "backends/zarr/nczarr_changes.h"
 #include "backends/zarr/object_table.h"
 #include "backends/zarr/open_array.h"
+#include "backends/zarr/outside_changes.h"
 #include "backends/zarr/recode.h"
 #include "backends/zarr/store.h"
 #include "backends/zarr/store_writer.h"
@@ -132,8 +133,27 @@ class ZarrSource final : public Source {
     const auto lock = reading();
     CODECFS_ASSIGN(const Object object, objects_.get(variable));
     if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
-    CODECFS_ASSIGN(const auto array, load(object.key, variable));
+    CODECFS_ASSIGN(const ArrayPtr array, zarr::load_array(store_, object.key, !unwritable_));
+    // Chunks go by the numbers that facts() has given, until the array is forgotten.
+    if (const ArrayPtr known = arrays_.get(variable); !known || known->zarray == array->zarray)
+      arrays_.put(variable, array);
     return VariablePtr(array, &array->array.variable);
+  }
+
+  Result<VariablePtr> facts(ObjectId variable) override {
+    const auto lock = reading();
+    CODECFS_ASSIGN(const ArrayPtr array, open_array(variable));
+    return VariablePtr(array, &array->array.variable);
+  }
+
+  bool changed_outside(ObjectId id) override {
+    const auto lock = reading();
+    const auto object = objects_.get(id);
+    if (!object || !outside_.any(store_, object->key, object->kind)) return false;
+    if (object->kind != EntryKind::variable) return true;
+    arrays_.erase(id);
+    listings_.forget(object->key);
+    return true;
   }
 
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number) override {
@@ -867,6 +887,7 @@ class ZarrSource final : public Source {
   zarr::ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
   zarr::ChunkListings listings_;
+  zarr::OutsideChanges outside_;
   std::atomic<bool> metadata_changed_ = false;
   std::atomic<bool> lists_changed_ = false;    // arrays may be shorter than their dimensions
   std::atomic<bool> searched_beside_ = false;  // for leftovers of a store that is an array

@@ -433,7 +433,8 @@ TEST_F(ZarrChangeTest, ReencodingKeepsAllElse) {
   EXPECT_EQ(names_in(""), (Names{".zgroup", "v"}));
   EXPECT_EQ(print_json(codecs("v")), R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 9}])");
   for (int i = 0; i < 50; ++i) {
-    if (i != 7) EXPECT_EQ(read(v, i), row(i));
+    if (i == 7) continue;
+    EXPECT_EQ(read(v, i), row(i));
   }
   EXPECT_CODE(source().read_chunk(v, 7), ENOENT);
   EXPECT_EQ(get("v/.zattrs"), R"({"a":1})");

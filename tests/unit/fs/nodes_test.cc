@@ -141,6 +141,21 @@ TEST(Nodes, AnObjectHasANodeInEachViewAndOneKey) {
   }
 }
 
+TEST(Nodes, TheFilesOfADirectoryAreThoseOfItsView) {
+  Nodes group_root(entry("", EntryKind::group), View::npy);
+  EXPECT_TRUE(files_of(*group_root.at(kRootIno)->node).empty());
+  EXPECT_FALSE(files_of(group_root.view_entry(View::encoded)).empty());
+  EXPECT_FALSE(files_of(group_root.control()).empty());
+  Nodes array_root(entry("", EntryKind::variable), View::decoded);
+  const auto files = files_of(array_root.view_entry(View::npy));
+  ASSERT_EQ(files.size(), 1);
+  EXPECT_EQ(files[0].name, "array.npy");
+  EXPECT_EQ(array_root.at(array_root.view_entry(View::npy).ino(files[0].kind))->file, FileKind::array);
+  EXPECT_EQ(files_of(array_root.view_entry(View::raw))[0].name, "array");
+  for (const View view : {View::decoded, View::encoded, View::npy, View::raw})
+    EXPECT_EQ(view_named(name_of(view)), view);
+}
+
 TEST(Nodes, ChunksThatAreNumberedAnewHaveOtherInodes) {
   Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node* v = *nodes.child(*nodes.at(kRootIno)->node, entry("v", EntryKind::variable, 1));

@@ -1,0 +1,220 @@
+#include "backends/folder/datasets.h"
+
+#include "base/log.h"
+
+namespace codecfs::folder {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// Of a directory nothing is to be seen of what changes in it.
+bool has_same_content(const struct stat& one, const struct stat& other) {
+  return S_ISDIR(one.st_mode) || (one.st_size == other.st_size && one.st_mtim.tv_sec == other.st_mtim.tv_sec &&
+                                  one.st_mtim.tv_nsec == other.st_mtim.tv_nsec);
+}
+
+Error in_dataset(const std::string& key, Error error) {
+  error.reason = fmt::format("{}: {}", key, error.reason);
+  return error;
+}
+
+}  // namespace
+
+DatasetPtr Datasets::at(const std::string& key, const Found& found) {
+  std::optional<Closing> outdated;  // closed when the lock is given back
+  DatasetPtr dataset;
+  {
+    const std::lock_guard lock(mutex_);
+    DatasetPtr& known = datasets_[{found.status.st_dev, found.status.st_ino}];
+    const bool is_other =
+        known != nullptr && (known->kind != found.kind || !has_same_content(known->status_, found.status));
+    // Where it is open, the changes may be ours, or somebody reads it as it was.
+    if (is_other && !known->written_) {
+      if (known->source_ != nullptr) outdated = take_to_close(known);
+      known->retired_ = known->source_ == nullptr;
+    }
+    if (known == nullptr || known->retired_) known = std::make_shared<Dataset>(key, found);
+    if (!is_other) known->status_ = found.status;
+    dataset = known;
+  }
+  if (outdated) close(std::move(*outdated));
+  const std::string shown = key_of(*dataset);
+  if (shown == key) return dataset;
+  // Renamed, or another name of it.
+  const auto there = files_.stat(shown);
+  if (!there || !*there || !is_same_file(**there, found.status)) {
+    const std::lock_guard lock(mutex_);
+    dataset->key_ = key;
+  }
+  return dataset;
+}
+
+std::string Datasets::key_of(const Dataset& dataset) const {
+  const std::lock_guard lock(mutex_);
+  return dataset.key_;
+}
+
+struct stat Datasets::status_of(const Dataset& dataset) const {
+  const std::lock_guard lock(mutex_);
+  return dataset.status_;
+}
+
+Result<std::shared_ptr<Source>> Datasets::open(const std::string& key, const Found& expected) const {
+  auto opened = open_source(files_.path_of(key), may_write_);
+  if (!opened) {
+    Error error = std::move(opened.error());
+    if (error.code == EINVAL) error.code = EIO;
+    return std::unexpected(std::move(error));
+  }
+  std::shared_ptr<Source> source = std::move(*opened);
+  // The path may lead elsewhere by now, also by a link.
+  if (!is_same_file(source->status(), expected.status) || source->root().kind != expected.kind)
+    return fail(ESTALE, "{}: is another file now", files_.path_of(key));
+  return source;
+}
+
+Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (dataset->source_ != nullptr) return take(*dataset, purpose);
+  }
+  std::vector<Closing> surplus;
+  Use use;
+  {
+    const std::lock_guard opening(dataset->opening_);
+    std::string key;
+    Found expected;
+    {
+      const std::lock_guard lock(mutex_);
+      if (dataset->source_ != nullptr) return take(*dataset, purpose);
+      if (dataset->retired_) return fail(ESTALE, "{}: was changed by another program", dataset->key_);
+      if (dataset->refusal_) return std::unexpected(*dataset->refusal_);
+      key = dataset->key_;
+      expected = {dataset->kind, dataset->status_, {}};
+    }
+    auto opened = open(key, expected);
+    const std::lock_guard lock(mutex_);
+    if (!opened) {
+      // What is damaged is not read again and again. Of a directory it does not show when it is repaired.
+      if (opened.error().code == EIO && S_ISREG(expected.status.st_mode)) dataset->refusal_ = opened.error();
+      return pass_on(opened);
+    }
+    dataset->source_ = std::move(*opened);
+    ++dataset->generation_;
+    open_.push_front(dataset);
+    dataset->place_ = open_.begin();
+    use = take(*dataset, purpose);
+    surplus = take_surplus(kMostOpen, Clock::now());
+  }
+  for (Closing& closing : surplus) close(std::move(closing));
+  return use;
+}
+
+std::optional<Datasets::Use> Datasets::use_if_open(const DatasetPtr& dataset) {
+  const std::lock_guard lock(mutex_);
+  if (dataset->source_ == nullptr) return std::nullopt;
+  return take(*dataset, For::reading);
+}
+
+Datasets::Use Datasets::take(Dataset& dataset, For purpose) {
+  dataset.written_ |= purpose == For::writing;
+  dataset.used_ = Clock::now();
+  open_.splice(open_.begin(), open_, dataset.place_);
+  return {dataset.source_, dataset.generation_};
+}
+
+/// None where it is in use.
+std::optional<Datasets::Closing> Datasets::take_to_close(const DatasetPtr& dataset) {
+  if (dataset->source_.use_count() != 1) return std::nullopt;  // copies are made under mutex_ alone
+  std::unique_lock opening(dataset->opening_, std::try_to_lock);
+  if (!opening) return std::nullopt;
+  open_.erase(dataset->place_);
+  return Closing{dataset, std::exchange(dataset->source_, nullptr), std::move(opening)};
+}
+
+/// Of more than `most` that are open those that are not in use, nor were since then.
+std::vector<Datasets::Closing> Datasets::take_surplus(size_t most, Clock::time_point unused_since) {
+  std::vector<Closing> surplus;
+  for (auto at = open_.end(); open_.size() > most && at != open_.begin();) {
+    const DatasetPtr dataset = *--at;
+    if (dataset->used_ > unused_since) break;
+    const auto next = std::next(at);
+    if (auto closing = take_to_close(dataset)) {
+      surplus.push_back(std::move(*closing));
+      at = next;
+    }
+  }
+  return surplus;
+}
+
+void Datasets::close_unused(std::chrono::seconds unused_for) {
+  std::vector<Closing> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    unused = take_surplus(0, Clock::now() - unused_for);
+  }
+  for (Closing& closing : unused) close(std::move(closing));
+}
+
+void Datasets::close(Closing closing) {
+  const Result<> finished = closing.source->finish();
+  closing.source.reset();
+  std::string key = key_of(*closing.dataset);
+  const auto status = files_.stat(key);
+  const std::lock_guard lock(mutex_);
+  // The changes are ours.
+  if (std::exchange(closing.dataset->written_, false) && status && *status &&
+      is_same_file(**status, closing.dataset->status_))
+    closing.dataset->status_ = **status;
+  if (finished) return;
+  const Error error = in_dataset(key, finished.error());
+  log::error("{}", error.reason);
+  if (!lost_) lost_ = error;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Source>>> Datasets::all_open() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, std::shared_ptr<Source>>> all;
+  for (const DatasetPtr& dataset : open_) all.emplace_back(dataset->key_, dataset->source_);
+  return all;
+}
+
+std::optional<Error> Datasets::take_lost() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(lost_, std::nullopt);
+}
+
+uint64_t Datasets::reclaimable_bytes() {
+  uint64_t bytes = 0;
+  for (const auto& [key, source] : all_open()) bytes += source->reclaimable_bytes();
+  return bytes;
+}
+
+Result<> Datasets::commit() {
+  std::optional<Error> first = take_lost();
+  for (const auto& [key, source] : all_open()) {
+    if (const Result<> committed = source->commit(); !committed && !first) first = in_dataset(key, committed.error());
+  }
+  if (first) return std::unexpected(std::move(*first));
+  return {};
+}
+
+Result<> Datasets::finish() {
+  std::optional<Error> first = take_lost();
+  for (const auto& [key, source] : all_open())
+    if (const Result<> finished = source->finish(); !finished && !first) first = in_dataset(key, finished.error());
+  const std::lock_guard lock(mutex_);
+  for (const DatasetPtr& dataset : open_) {
+    dataset->source_.reset();
+    dataset->refusal_ = Error{ESTALE, "the mount has ended"};
+  }
+  open_.clear();
+  if (first) return std::unexpected(std::move(*first));
+  return {};
+}
+
+}  // namespace codecfs::folder

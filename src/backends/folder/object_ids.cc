@@ -1,0 +1,87 @@
+#include "backends/folder/object_ids.h"
+
+#include <mutex>
+
+namespace codecfs::folder {
+
+ObjectId ObjectIds::add(Object object) {
+  objects_.push_back(std::move(object));
+  return objects_.size() - 1;
+}
+
+ObjectId ObjectIds::of(const std::string& key, EntryKind kind) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found != by_key_.end() && objects_[found->second].kind == kind) return found->second;
+  Object object;
+  object.kind = kind;
+  object.name = key;
+  return by_key_[key] = add(std::move(object));
+}
+
+ObjectId ObjectIds::of_root(const DatasetPtr& dataset) {
+  const std::lock_guard lock(mutex_);
+  const auto found = roots_.find(dataset.get());
+  if (found != roots_.end()) return found->second;
+  Object object;
+  object.kind = dataset->kind;
+  object.dataset = dataset;
+  object.is_root = true;
+  return roots_[dataset.get()] = add(std::move(object));
+}
+
+ObjectId ObjectIds::of(ObjectId group, const DatasetPtr& dataset, uint64_t generation, const Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  Inner& inner = by_inner_[dataset.get()];
+  if (inner.generation < generation) inner = {generation, {}};
+  const Name name(group, entry.name);
+  std::optional<ObjectId> id;
+  if (const auto known = inner.ids.find(entry.object); known != inner.ids.end()) id = known->second;
+  if (!id) {
+    const auto named = by_name_.find(name);
+    if (named != by_name_.end() && objects_[named->second].generation < generation &&
+        objects_[named->second].kind == entry.kind)
+      id = named->second;
+  }
+  if (!id) id = add({});
+  Object& object = objects_[*id];
+  if (object.dataset != nullptr && (object.group != group || object.name != entry.name)) {
+    const auto before = by_name_.find(Name(object.group, object.name));
+    if (before != by_name_.end() && before->second == *id) by_name_.erase(before);
+  }
+  object = {entry.kind, entry.name, dataset, false, group, entry.object, generation};
+  inner.ids[entry.object] = *id;
+  by_name_[name] = *id;
+  return *id;
+}
+
+Result<Object> ObjectIds::get(ObjectId id) const {
+  const std::shared_lock lock(mutex_);
+  if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
+  return objects_[id];
+}
+
+Result<> ObjectIds::check_named(ObjectId id) const {
+  const std::shared_lock lock(mutex_);
+  const Object& object = objects_.at(id);
+  const auto named = by_name_.find(Name(object.group, object.name));
+  if (named == by_name_.end() || named->second != id) return fail(ENOENT, "{}: was removed", object.name);
+  return {};
+}
+
+void ObjectIds::renew(ObjectId id, ObjectId inner, uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  Object& object = objects_.at(id);
+  Inner& known = by_inner_[object.dataset.get()];
+  if (known.generation < generation) known = {generation, {}};
+  object.inner = inner;
+  object.generation = generation;
+  known.ids[inner] = id;
+}
+
+void ObjectIds::removed(ObjectId group, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  by_name_.erase(Name(group, name));
+}
+
+}  // namespace codecfs::folder

@@ -1,0 +1,354 @@
+"""A mounted folder: datasets in it are directories, everything else is as it is; compared with h5py, zarr and xarray."""
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+import zarr
+
+import compare
+from conftest import CODECFS, DATA, mounted, xattr
+
+VALUES = np.arange(600, dtype="<i4").reshape(20, 30)
+
+
+def make_hdf5(path, values=VALUES):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", data=values, chunks=(10, 10), compression="gzip", maxshape=(None, None))
+        file.create_dataset("g/w", data=values * 2.5, chunks=(10, 10), shuffle=True)
+        file.attrs["title"] = "one"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "data"
+    (path / "sub/deep/deeper").mkdir(parents=True)
+    (path / "empty").mkdir()
+    make_hdf5(path / "a.h5")
+    make_hdf5(path / "sub/b.nc", VALUES + 7)
+    make_hdf5(path / "sub/deep/deeper/without_a_name", VALUES - 7)
+    xarray.Dataset({"t": (("y", "x"), VALUES)}).to_netcdf(path / "netcdf.nc", engine="netcdf4")
+    zarr.open_group(str(path / "store.zarr"), "w").create_dataset("z", data=VALUES, chunks=(10, 10))
+    zarr.save_array(str(path / "sub/array.zarr"), VALUES)
+    (path / "readme.txt").write_text("text\n")
+    (path / "sub/run.sh").write_text("#!/bin/sh\necho ran\n")
+    (path / "sub/run.sh").chmod(0o755)
+    (path / "name of \udcff bytes %41").write_text("odd")
+    (path / "v3").mkdir()
+    (path / "v3/zarr.json").write_text("{}")
+    (path / "to_a").symlink_to("a.h5")
+    (path / "to_v").symlink_to("sub/b.nc/v")
+    (path / "dangling").symlink_to("nowhere")
+    (path / "outside").symlink_to("/etc/hostname")
+    (path / "broken.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"nonsense" * 40)
+    shutil.copy(DATA / "hdf5/attributes.h5", path / "cut.h5")
+    os.truncate(path / "cut.h5", 600)
+    os.mkfifo(path / "pipe")
+    return path
+
+
+def same_as_h5py(directory, path):
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            assert compare.read_variable(directory / name, item[...]) > 0
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+        assert set(os.listdir(directory)) == {*file, ".zgroup", ".zattrs", ".zmetadata"}
+
+
+def open_files(mount, below):
+    """The files below a path that the daemon holds open."""
+    found = set()
+    for fd in os.listdir(f"/proc/{mount.process.pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{mount.process.pid}/fd/{fd}")
+        except FileNotFoundError:
+            continue
+        if target.startswith(str(below) + "/") and not os.path.isdir(target):
+            found.add(os.path.relpath(target, below))
+    return found
+
+
+def refused(code, what, *arguments):
+    with pytest.raises(OSError) as error:
+        what(*arguments)
+    assert error.value.errno == code, error.value
+
+
+def test_shows_what_there_is(mount, folder):
+    m = mount(folder)
+    assert sorted(os.listdir(m.path)) == sorted(set(os.listdir(folder)) - {"pipe"})
+    assert sorted(os.listdir(m.path / "sub")) == ["array.zarr", "b.nc", "deep", "run.sh"]
+    assert os.listdir(m.path / "empty") == [] and os.listdir(m.path / "v3") == ["zarr.json"]
+    for name in ("readme.txt", "sub/run.sh", "name of \udcff bytes %41"):
+        there, here = os.stat(folder / name), os.stat(m.path / name)
+        assert (m.path / name).read_bytes() == (folder / name).read_bytes()
+        assert (here.st_size, here.st_mtime_ns, here.st_uid) == (there.st_size, there.st_mtime_ns, there.st_uid)
+        assert here.st_mode == there.st_mode & ~0o222
+        assert os.listxattr(m.path / name) == []
+    assert subprocess.run([m.path / "sub/run.sh"], capture_output=True, text=True).stdout == "ran\n"
+    for name in ("to_a", "to_v", "dangling", "outside"):
+        assert os.readlink(m.path / name) == os.readlink(folder / name)
+    assert (m.path / "to_v/.zarray").read_bytes() == (m.path / "sub/b.nc/v/.zarray").read_bytes()
+    assert not (m.path / "pipe").exists() and not (m.path / ".zmetadata").exists()
+    assert ".codecfs" not in os.listdir(m.path) and "folder" in m.messages()
+    entries = {e.name: e for e in os.scandir(m.path)}
+    assert entries["readme.txt"].is_file(follow_symlinks=False) and entries["a.h5"].is_dir(follow_symlinks=False)
+    assert entries["dangling"].is_symlink()
+
+
+def test_datasets_equal_what_others_read(mount, folder):
+    m = mount(folder)
+    same_as_h5py(m.path / "a.h5", folder / "a.h5")
+    same_as_h5py(m.path / "sub/b.nc", folder / "sub/b.nc")
+    same_as_h5py(m.path / "sub/deep/deeper/without_a_name", folder / "sub/deep/deeper/without_a_name")
+    assert (zarr.open_group(str(m.path / "store.zarr"), "r")["z"][:] == VALUES).all()
+    assert (zarr.open_array(str(m.path / "sub/array.zarr"), "r")[:] == VALUES).all()
+    with xarray.open_zarr(str(m.path / "netcdf.nc"), consolidated=True) as ours, \
+            xarray.open_dataset(folder / "netcdf.nc") as theirs:
+        xarray.testing.assert_identical(ours.load(), theirs.load())
+
+
+def test_every_generated_file_at_once(mount):
+    """The folder of all sources of the other tests: what can be read alone can be read here, and damage stays where it is."""
+    m = mount(DATA, "ro")
+    for path in sorted((DATA / "hdf5").glob("*")):
+        here = m.path / "hdf5" / path.name
+        if path.suffix not in (".h5", ".nc"):
+            assert here.read_bytes() == path.read_bytes()
+        elif not path.name.startswith(("damaged", "filter_unknown", "virtual", "filters_plugins")):
+            with mounted(path, m.path.with_name("alone"), "ro") as alone:
+                for top in (here, alone.path):
+                    assert (top / ".zmetadata").read_bytes()
+                assert (here / ".zmetadata").read_bytes() == (alone.path / ".zmetadata").read_bytes(), path
+
+
+def test_a_dataset_is_opened_when_it_is_looked_into(mount, folder):
+    m = mount(folder)
+    subprocess.run(["ls", "-lR", m.path / "sub/deep"], check=True, capture_output=True)
+    assert open_files(m, folder) == {"sub/deep/deeper/without_a_name"}
+    subprocess.run(["ls", "-l", m.path, m.path / "sub"], check=True, capture_output=True)
+    (m.path / "readme.txt").read_bytes()
+    assert open_files(m, folder) - {"readme.txt"} == {"sub/deep/deeper/without_a_name"}
+    os.listdir(m.path / "a.h5")
+    assert open_files(m, folder) - {"readme.txt"} == {"sub/deep/deeper/without_a_name", "a.h5"}
+    (m.path / "sub/b.nc/.zattrs").read_bytes()
+    assert "sub/b.nc" in open_files(m, folder)
+
+
+def test_a_broken_file_keeps_its_directory(mount, folder):
+    m = mount(folder)
+    for name in ("broken.h5", "cut.h5"):
+        assert stat.S_ISDIR(os.stat(m.path / name).st_mode)
+        refused(errno.EIO, os.listdir, m.path / name)
+        refused(errno.EIO, os.stat, m.path / name / "v")
+        refused(errno.EIO, (m.path / name / ".zattrs").read_bytes)
+        assert name in xattr(m.path / name, "_Error")
+    same_as_h5py(m.path / "a.h5", folder / "a.h5")
+    make_hdf5(folder / "good")
+    os.rename(folder / "good", folder / "broken.h5")
+    time.sleep(1)
+    same_as_h5py(m.path / "broken.h5", folder / "broken.h5")
+
+
+def test_writing_into_datasets(folder, tmp_path):
+    before = {name: (folder / name).read_bytes() for name in ("netcdf.nc", "readme.txt", "broken.h5")}
+    new = VALUES[:10, :10] + 1000
+    with mounted(folder, tmp_path / "mnt", "commit=1") as m:
+        for name in ("a.h5/v", "sub/b.nc/v", "store.zarr/z"):
+            (m.path / name / "0.0").write_bytes(new.tobytes())
+        os.setxattr(m.path / "a.h5/v", "user.units", b"K")
+        (m.path / "sub/b.nc/.zattrs").write_text('{"title": "two"}')
+        os.setxattr(m.path / "sub/b.nc/v", "user._Filter", b"2,4|1,9")
+        xarray.Dataset({"n": ("x", np.arange(5.0))}).to_zarr(str(m.path / "sub/deep/deeper/without_a_name/made"),
+                                                             encoding={"n": {"compressor": None}}, consolidated=False)
+        subprocess.run(["cp", "-r", m.path / "a.h5/g", m.path / "store.zarr/copied"], check=True)
+        os.rename(m.path / "a.h5/g", m.path / "a.h5/renamed")
+        assert (np.frombuffer((m.path / "a.h5/v/0.0").read_bytes(), "<i4").reshape(10, 10) == new).all()
+        assert m.stats()["errors"] == 0
+    for name, shift in (("a.h5", 0), ("sub/b.nc", 7)):
+        with h5py.File(folder / name) as file:
+            assert (file["v"][:10, :10] == new).all() and (file["v"][10:] == VALUES[10:] + shift).all()
+    with h5py.File(folder / "a.h5") as file:
+        assert file["v"].attrs["units"] == "K" and "g" not in file
+        assert (file["renamed/w"][:] == VALUES * 2.5).all()
+    with h5py.File(folder / "sub/b.nc") as file:
+        assert file.attrs["title"] == "two" and file["v"].shuffle and file["v"].compression_opts == 9
+    with h5py.File(folder / "sub/deep/deeper/without_a_name") as file:
+        assert (file["made/n"][:] == np.arange(5.0)).all()
+    store = zarr.open_group(str(folder / "store.zarr"), "r")
+    assert (store["z"][:10, :10] == new).all() and (store["copied/w"][:] == VALUES * 2.5).all()
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_the_folder_itself_is_only_read(mount, folder):
+    m = mount(folder)
+    before = sorted(os.listdir(folder))
+    for call in (lambda: os.mkdir(m.path / "new"),
+                 lambda: (m.path / "new").write_text("x"),
+                 lambda: (m.path / "readme.txt").write_text("x"),
+                 lambda: os.truncate(m.path / "readme.txt", 1),
+                 lambda: os.utime(m.path / "readme.txt"),
+                 lambda: os.chmod(m.path / "readme.txt", 0o777),
+                 lambda: os.setxattr(m.path / "sub", "user.x", b"y"),
+                 lambda: os.unlink(m.path / "readme.txt"),
+                 lambda: os.unlink(m.path / "dangling"),
+                 lambda: os.rmdir(m.path / "empty"),
+                 lambda: os.rmdir(m.path / "a.h5"),
+                 lambda: os.rename(m.path / "a.h5", m.path / "c.h5"),
+                 lambda: os.rename(m.path / "a.h5/v", m.path / "v"),
+                 lambda: os.rename(m.path / "readme.txt", m.path / "sub/readme.txt"),
+                 lambda: os.symlink("readme.txt", m.path / "sub/link")):
+        refused(errno.EPERM, call)
+    assert "only read" in xattr(m.path, "_Error")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_mv_between_datasets(folder, tmp_path):
+    with mounted(folder, tmp_path / "mnt") as m:
+        subprocess.run(["mv", m.path / "a.h5/v", m.path / "sub/b.nc/moved"], check=True)
+        assert not (m.path / "a.h5/v").exists()
+    with h5py.File(folder / "a.h5") as source, h5py.File(folder / "sub/b.nc") as target:
+        assert "v" not in source and (target["moved"][:] == VALUES).all()
+
+
+def test_what_others_do_to_the_folder_is_seen(mount, folder):
+    m = mount(folder)
+    assert not (m.path / "sub/new.h5").exists()
+    os.listdir(m.path / "sub")
+    first = (m.path / "a.h5/v/0.0").read_bytes()
+    make_hdf5(folder / "sub/new.h5")
+    (folder / "sub/new.txt").write_text("new")
+    (folder / "readme.txt").write_text("longer than it was\n")
+    make_hdf5(folder / "other.h5", VALUES + 1)
+    os.rename(folder / "other.h5", folder / "a.h5")
+    os.unlink(folder / "sub/b.nc")
+    assert "new.h5" in os.listdir(m.path / "sub")
+    time.sleep(1)
+    assert (m.path / "readme.txt").read_text() == "longer than it was\n"
+    assert (m.path / "sub/new.txt").read_text() == "new" and not (m.path / "sub/b.nc").exists()
+    same_as_h5py(m.path / "sub/new.h5", folder / "sub/new.h5")
+    same_as_h5py(m.path / "a.h5", folder / "a.h5")
+    assert (m.path / "a.h5/v/0.0").read_bytes() != first
+
+
+def test_an_open_file_stays_what_it_was(mount, folder):
+    """As in any filesystem: who has a file open reads that one, whatever has its name now."""
+    m = mount(folder)
+    (folder / "sub/old").write_bytes(b"old" * 100_000)
+    with open(m.path / "sub/old", "rb", buffering=0) as file:
+        assert file.read(3) == b"old"
+        (folder / "sub/fresh").write_bytes(b"new" * 100_000)
+        os.rename(folder / "sub/fresh", folder / "sub/old")
+        file.seek(150_000)
+        assert file.read(3) == b"old"
+
+
+def test_many_names_of_one_file_are_one_dataset(folder, tmp_path):
+    os.link(folder / "a.h5", folder / "sub/again.h5")
+    with mounted(folder, tmp_path / "mnt") as m:
+        os.listdir(m.path)
+        assert os.readlink(m.path / "sub/again.h5") == "../a.h5"
+        (m.path / "sub/again.h5/v/0.0").write_bytes(bytes(400))
+        assert (m.path / "a.h5/v/0.0").read_bytes() == (m.path / "to_a/v/0.0").read_bytes() == bytes(400)
+    with h5py.File(folder / "a.h5") as file:
+        assert not file["v"][:10, :10].any()
+
+
+def test_a_mount_point_in_the_folder(folder):
+    inside = folder / "sub/mnt"
+    with mounted(folder, inside) as m:
+        assert "mnt" not in os.listdir(m.path / "sub") and not (m.path / "sub/mnt").exists()
+        same_as_h5py(m.path / "a.h5", folder / "a.h5")
+        walked = {os.path.relpath(where, m.path) for where, _, _ in os.walk(m.path)}
+        assert "sub/deep/deeper" in walked and not any("mnt" in where for where in walked)
+    inside.rmdir()
+    inside.parent.joinpath("inner").mkdir()
+    for over in (folder, folder.parent):
+        run = subprocess.run([CODECFS, "-f", folder, over], capture_output=True, text=True, timeout=20)
+        assert run.returncode != 0 and "over itself" in run.stderr
+
+
+def test_views(mount, folder):
+    m = mount(folder)
+    encoded = m.path / ".codecfs/view/encoded"
+    assert (encoded / "readme.txt").read_text() == "text\n"
+    assert (zarr.open_group(str(encoded / "a.h5"), "r")["v"][:] == VALUES).all()
+    with h5py.File(folder / "a.h5") as file:
+        assert (encoded / "a.h5/v/0.0").read_bytes() == file["v"].id.read_direct_chunk((0, 0))[1]
+    arrays = m.path / ".codecfs/view/npy"
+    assert sorted(os.listdir(arrays / "a.h5")) == ["g", "v.npy"] and (arrays / "readme.txt").read_text() == "text\n"
+    assert (np.load(arrays / "a.h5/v.npy", mmap_mode="r") == VALUES).all()
+    assert (np.load(arrays / "sub/array.zarr.npy") == VALUES).all() and "array.zarr" not in os.listdir(arrays / "sub")
+    assert (np.load(arrays / "to_v.npy") == VALUES + 7).all()
+    np.load(arrays / "a.h5/v.npy", mmap_mode="r+")[3, 4] = -5
+    os.sync()
+    assert np.frombuffer((m.path / "a.h5/v/0.0").read_bytes(), "<i4").reshape(10, 10)[3, 4] == -5
+    top = mount(folder, "ro", "view=encoded")
+    assert (zarr.open_array(str(top.path / "sub/b.nc/v"), "r")[:] == VALUES + 7).all()
+    assert os.listdir(top.path / "v3") == ["zarr.json"]
+
+
+def test_filter_rules_name_variables_by_their_path(folder, tmp_path):
+    with mounted(folder, tmp_path / "mnt", rules=["/a.h5/v,307,9", "/sub/none.h5/v,1,9"]) as m:
+        assert "/sub/none.h5/v" in m.messages() and "/a.h5/v:" not in m.messages()
+        assert xattr(m.path / "a.h5/v", "_FilterOut") == "307,9"
+        assert "user._FilterOut" not in os.listxattr(m.path / "sub/b.nc/v")
+
+
+def test_chains_are_for_the_source_that_stores_them(folder, tmp_path):
+    """numcodecs does not decode netCDF's order of shuffle and fletcher32 with elements of 8 bytes, so it is another one in
+    Zarr."""
+    zarr.open_group(str(folder / "store.zarr")).create_dataset("f8", data=VALUES * 2.5, chunks=(10, 10))
+    with mounted(folder, tmp_path / "mnt") as m:
+        for name in ("a.h5/g/w", "store.zarr/f8"):
+            os.setxattr(m.path / name, "user._Filter", b"fletcher32|shuffle|deflate,5")
+        assert xattr(m.path / "a.h5/g/w", "_Filter").startswith("3|2")
+        assert xattr(m.path / "store.zarr/f8", "_Filter").startswith("2,8|3")
+    with h5py.File(folder / "a.h5") as file:
+        assert file["g/w"].fletcher32 and (file["g/w"][:] == VALUES * 2.5).all()
+
+
+def test_a_large_folder(mount, tmp_path):
+    big = tmp_path / "big"
+    big.mkdir()
+    make_hdf5(big / "00000.h5")
+    for i in range(1, 10_000):
+        if i % 2:
+            os.link(big / "00000.h5", big / f"x{i}") if i < 500 else (big / f"{i:05}.txt").write_bytes(b"text" * 300)
+        else:
+            (big / f"{i:05}.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + i.to_bytes(4, "little") * 300)
+    m = mount(big)
+    start = time.monotonic()
+    names = os.listdir(m.path)
+    plain = time.monotonic() - start
+    subprocess.run(["ls", "-l", m.path], check=True, capture_output=True)
+    print(f"ls {plain:.2f} s, ls -l {time.monotonic() - start - plain:.2f} s")
+    assert sorted(names) == sorted(os.listdir(big))
+    assert open_files(m, big) == set()
+    same_as_h5py(m.path / "00000.h5", big / "00000.h5")
+
+
+def test_more_datasets_than_are_kept_open(folder, tmp_path):
+    many = tmp_path / "many"
+    many.mkdir()
+    for i in range(100):
+        make_hdf5(many / f"{i}.h5", VALUES + i)
+    with mounted(many, tmp_path / "mnt") as m:
+        for _ in range(2):
+            for i in range(100):
+                assert (m.path / f"{i}.h5/v/0.0").read_bytes() == (VALUES[:10, :10] + i).tobytes()
+                (m.path / f"{i}.h5/v/1.1").write_bytes((VALUES[:10, :10] * i).tobytes())
+        assert len(open_files(m, many)) <= 70
+        assert m.stats()["errors"] == 0
+    for i in range(100):
+        with h5py.File(many / f"{i}.h5") as file:
+            assert (file["v"][10:, 10:20] == VALUES[:10, :10] * i).all()
+    assert sorted(os.listdir(many)) == sorted(f"{i}.h5" for i in range(100))
