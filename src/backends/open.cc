@@ -9,6 +9,7 @@
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/source.h"
 #include "backends/zarr/zarr_source.h"
+#include "backends/zarr/zip_archive.h"
 #include "base/unique_fd.h"
 
 namespace codecfs {
@@ -26,8 +27,6 @@ constexpr Stranger kStrangers[] = {
     {"CDF\001"sv, "a netCDF-3 classic file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
     {"CDF\002"sv, "a netCDF-3 file with 64-bit offsets; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
     {"CDF\005"sv, "a netCDF-3 CDF-5 file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
-    {"PK\003\004"sv, "a zip archive; Zarr stores in zip archives are not read yet: unpack it with unzip"},
-    {"PK\005\006"sv, "an empty zip archive"},
     {"GRIB"sv, "a GRIB file; make it a netCDF-4 file, for instance with: cdo -f nc4 copy FILE NEW.nc"},
     {"\016\003\023\001"sv, "an HDF4 file; make it an HDF5 file with: h4toh5convert FILE NEW.h5"},
     {"\x93NUMPY"sv, "a NumPy array file; np.load(FILE, mmap_mode=\"r\") reads it as it is"},
@@ -69,7 +68,11 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t
   const std::string_view begin(start, static_cast<size_t>(count));
   for (const Stranger& stranger : kStrangers)
     if (begin.starts_with(stranger.signature)) return refuse(path, stranger.what);
-  return fail(EINVAL, "{}: is neither HDF5 nor netCDF-4 (no HDF5 signature); a Zarr store is named by its directory",
+  if (zarr::looks_like_zip(fd, static_cast<uint64_t>(size))) return open_zarr_zip(path, may_write);
+  if (begin.starts_with("PK\003\004")) return refuse(path, "a zip archive whose end is missing: it was cut off");
+  return fail(EINVAL,
+              "{}: is neither HDF5 nor netCDF-4 (no HDF5 signature) nor a zip archive; a Zarr store is named by its "
+              "directory",
               path);
 }
 
@@ -102,6 +105,14 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/// A Zarr archive, by its content as in open_source(). What cannot be opened is for others to tell of.
+bool is_zip(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status;
+  return fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && !looks_like_hdf5(fd.get()) &&
+         zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
+}
+
 /// Nothing, or EINVAL where a directory is no dataset.
 Result<> check_is_dataset(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -110,30 +121,35 @@ Result<> check_is_dataset(const std::string& path) {
 }
 
 constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
+constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
 
 Result<std::string> check_source(const std::string& path) {
   CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format(kNoLog, path);
+  if (is_zip(path)) return fmt::format(kNoZipLog, path);
   return check_hdf5_log(path);
 }
 
 Result<std::string> recover_source(const std::string& path) {
   CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format(kNoLog, path);
+  if (is_zip(path)) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);
 }
 
 Result<> create_source(const std::string& path, std::string_view format) {
   if (format == "hdf5") return create_hdf5(path);
   if (format == "zarr") return create_zarr(path);
-  return fail(EINVAL, "\"{}\" is no format in which a source can be made: hdf5 or zarr", format);
+  if (format == "zip") return create_zarr_zip(path);
+  return fail(EINVAL, "\"{}\" is no format in which a source can be made: hdf5, zarr or zip", format);
 }
 
 Result<std::string> compact_source(const std::string& path) {
   CODECFS_TRY(check_is_dataset(path));
   if (is_directory(path)) return fmt::format("{}: a Zarr directory has no space that nothing uses", path);
+  if (is_zip(path)) return compact_zarr_zip(path);
   return compact_hdf5(path);
 }
 

@@ -184,6 +184,12 @@ class Source {
   virtual void rest(std::chrono::seconds) {}
   /// What was written before is durable when this returns. Cheap where nothing was.
   virtual Result<> commit() { return {}; }
+  /// The same where nobody waits for it. False: nothing was done, as it would cost too much to be done every few
+  /// seconds (an archive that is written as a whole).
+  virtual Result<bool> commit_at_interval() {
+    CODECFS_TRY(commit());
+    return true;
+  }
   /// The last call: commits, and leaves the source as other programs want it.
   virtual Result<> finish() { return {}; }
 
@@ -207,7 +213,7 @@ std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
 Result<std::string> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
-/// Makes an empty source, "hdf5" or "zarr", that must not exist yet (EEXIST). EINVAL for another format.
+/// Makes an empty source, "hdf5", "zarr" or "zip" (Zarr in a zip archive), that must not exist yet (EEXIST). EINVAL for another format.
 Result<> create_source(const std::string& path, std::string_view format);
 
 /// Rewrites a source that nobody has open without the space that nothing uses: into a new file, synced and renamed over

@@ -58,9 +58,10 @@ const std::array kOwnOptions{
                   return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
                 return {};
               }},
-    OwnOption{"create=hdf5|zarr", "where there is no SOURCE yet, make an empty one",
+    OwnOption{"create=hdf5|zarr|zip", "where there is no SOURCE yet, make an empty one",
               [](Options& options, const std::string& value) -> Result<> {
-                if (value != "hdf5" && value != "zarr") return fail(EINVAL, "-o create={}: hdf5 or zarr", value);
+                if (value != "hdf5" && value != "zarr" && value != "zip")
+                  return fail(EINVAL, "-o create={}: hdf5, zarr or zip", value);
                 options.create = value;
                 return {};
               }},

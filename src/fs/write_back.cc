@@ -640,21 +640,34 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
 }
 
 Result<> WriteBack::commit() {
+  return commit_with([](Source& source) -> Result<bool> {
+    CODECFS_TRY(source.commit());
+    return true;
+  });
+}
+
+Result<> WriteBack::commit_at_interval() {
+  return commit_with([](Source& source) { return source.commit_at_interval(); });
+}
+
+/// `commit_source` tells whether it was done.
+Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
   const std::lock_guard one(committing_);
   {
     const std::lock_guard lock(mutex_);
     if (!uncommitted_) return {};
     uncommitted_ = false;
   }
-  Result<> committed = dataset_.source().commit();
-  if (committed) {
+  const Result<bool> committed = commit_source(dataset_.source());
+  if (committed && *committed) {
     ++stats_.commits;
-  } else {
-    ++stats_.errors;
-    const std::lock_guard lock(mutex_);
-    uncommitted_ = true;
+    return {};
   }
-  return committed;
+  const std::lock_guard lock(mutex_);
+  uncommitted_ = true;
+  if (committed) return {};
+  ++stats_.errors;
+  return std::unexpected(committed.error());
 }
 
 void WriteBack::commit_at_intervals(const std::stop_token& stop) {
@@ -667,7 +680,7 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
     const std::vector<EditPtr> edits = want_all(Want::closed);
     lock.unlock();
     (void)wait_until_stored(edits);  // what failed is kept for the next close
-    if (const Result<> committed = commit(); !committed) log::error("{}", committed.error().reason);
+    if (const Result<> committed = commit_at_interval(); !committed) log::error("{}", committed.error().reason);
     lock.lock();
   }
 }

@@ -124,6 +124,8 @@ class WriteBack {
   void note_change();
   /// Makes durable what is stored.
   Result<> commit();
+  /// The same where nobody waits for it: a source to which that would be too much leaves it for the next commit().
+  Result<> commit_at_interval();
 
   /// A file was opened for writing.
   void open_writer(ChunkKey key);
@@ -179,6 +181,7 @@ class WriteBack {
   Result<> wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit);
   void start_threads();
   void encode_until_stopped(const std::stop_token& stop);
+  Result<> commit_with(Result<bool> (*commit_source)(Source&));
   void commit_at_intervals(const std::stop_token& stop);
   // Under mutex_:
   void charge(Edit& edit, uint64_t bytes);

@@ -1,6 +1,6 @@
 """Kills the daemon of a writable mount again and again, and looks at what is left.
 
-    kill_test.py CODECFS [NUMBER_OF_KILLS [hdf5|zarr [SEED]]]
+    kill_test.py CODECFS [NUMBER_OF_KILLS [hdf5|zarr|zip [SEED]]]
 
 A round: mount; two processes write chunk files, sync some of them, and note what they did outside of the mount; a third
 gives variables other filter chains all the while (setfattr -n user._Filter), which is durable when it returns; the
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 import h5py
 import numpy as np
@@ -49,6 +50,7 @@ VARIABLES = {
 # What h5py and zarr-python read without plugins: spec, and the ids that are stored.
 CHAINS = {"hdf5": {"none": (), "1,1": (1,), "2|1,3": (2, 1), "3|2|1,2": (3, 2, 1)},
           "zarr": {"none": (), "1,1": ("zlib",), "2|1,3": ("shuffle", "zlib"), "307,1": ("bz2",)}}
+CHAINS["zip"] = CHAINS["zarr"]
 
 
 def chains_of(path, kind):
@@ -57,7 +59,13 @@ def chains_of(path, kind):
         with h5py.File(path, "r") as f:
             plists = {name: f[name].id.get_create_plist() for name in VARIABLES}
             return {name: tuple(plist.get_filter(i)[0] for i in range(plist.get_nfilters())) for name, plist in plists.items()}
-    told = {name: json.loads((path / name / ".zarray").read_text()) for name in VARIABLES}
+    if kind == "zip":
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:
+                raise Fault(f"{archive.testzip()} is damaged in the archive")
+            told = {name: json.loads(archive.read(f"{name}/.zarray")) for name in VARIABLES}
+    else:
+        told = {name: json.loads((path / name / ".zarray").read_text()) for name in VARIABLES}
     return {name: tuple(codec["id"] for codec in [*(z["filters"] or []), z["compressor"]] if codec) for name, z in told.items()}
 
 
@@ -108,13 +116,15 @@ def make_source(path, kind, version):
                                  maxshape=(None, shape[1]) if options.get("unlimited") else None,
                                  fletcher32=options.get("checked", False), **filters)
     else:
-        group = zarr.open_group(str(path), "w")
+        store = zarr.ZipStore(str(path), mode="w") if kind == "zip" else zarr.DirectoryStore(str(path))
+        group = zarr.open_group(store, "w")
         for name, (shape, chunks, options, _) in VARIABLES.items():
             array = group.create_dataset(name, shape=shape, chunks=chunks or shape, dtype="<i4", fill_value=FILL,
                                          dimension_separator="/" if name == "sparse" else ".",
                                          compressor=Zlib(1) if options.get("deflate") else None)
             if arrays[name] is not None:
                 array[...] = arrays[name]
+        store.close()
 
 
 def read_source(path, kind):
@@ -284,7 +294,7 @@ class Test:
             shutil.rmtree(self.source.parent)
         folder = self.directory / f"source{round_number}"
         folder.mkdir()
-        self.source = folder / ("data.h5" if self.kind == "hdf5" else "data.zarr")
+        self.source = folder / {"hdf5": "data.h5", "zarr": "data.zarr", "zip": "data.zip"}[self.kind]
         make_source(self.source, self.kind, round_number // ROUNDS_OF_A_SOURCE)
         # What each chunk may hold now: as many numbers as there is doubt.
         self.chains = {name: [chain] for name, chain in chains_of(self.source, self.kind).items()}
@@ -426,7 +436,7 @@ def main():
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     kind = sys.argv[3] if len(sys.argv) > 3 else "hdf5"
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(10**6)
-    if kind not in ("hdf5", "zarr"):
+    if kind not in CHAINS:
         sys.exit(__doc__)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-kill-")).resolve()
     print(f"{kind}, seed {seed}, in {directory}", flush=True)

@@ -1,5 +1,5 @@
 """Groups, variables, attributes and links made, changed and removed through a mount, with the tools that people have: mkdir, rm, mv,
-cp, setfattr, an editor, zarr-python, xarray, netCDF-C. Most of it on an HDF5 file and on a Zarr directory alike."""
+cp, setfattr, an editor, zarr-python, xarray, netCDF-C. Most of it on an HDF5 file, a Zarr directory and a Zarr archive alike."""
 import errno
 import json
 import os
@@ -17,13 +17,13 @@ import zarr
 from conftest import CODECFS, DATA, mounted, xattr
 from test_recode import ARRAY, CHUNKS, OURS, hdf5_filters, hdf5_values, refused, run, set_filter, with_plugins
 
-KINDS = ["hdf5", "zarr"]
+KINDS = ["hdf5", "zarr", "zip"]
 
 
 @pytest.fixture(params=KINDS)
 def fresh(request, tmp_path, mount):
     """A mount of a source that was made by the mount, and its kind and path."""
-    path = tmp_path / {"hdf5": "new.h5", "zarr": "new.zarr"}[request.param]
+    path = tmp_path / {"hdf5": "new.h5", "zarr": "new.zarr", "zip": "new.zip"}[request.param]
 
     class Fresh:
         kind, source = request.param, path
@@ -42,7 +42,7 @@ def fresh(request, tmp_path, mount):
 
         def attributes(self, name):
             self.m.close()
-            if self.kind == "zarr":
+            if self.kind != "hdf5":
                 return dict(zarr.open_group(str(path), "r")[name or "/"].attrs)
             with h5py.File(path, "r") as f:
                 return dict(f[name or "/"].attrs)
@@ -65,14 +65,17 @@ def test_create_makes_an_empty_source(fresh, tmp_path):
             f["x"] = 1
         assert "netcdf" in run("ncdump", "-h", fresh.source)
     else:
-        assert list(zarr.open_group(str(fresh.source), "a")) == []
-        zarr.open_group(str(fresh.source), "a").create_dataset("x", data=1)
+        store = zarr.ZipStore(str(fresh.source)) if fresh.kind == "zip" else zarr.DirectoryStore(str(fresh.source))
+        assert list(zarr.open_group(store, "a")) == []
+        zarr.open_group(store, "a").create_dataset("x", data=1)
+        store.close()
     again = fresh.mount()  # what is there is mounted as it is
     assert (again.path / "x/.zarray").exists()
 
 
 @pytest.mark.parametrize("options, source, reason", [
-    ("create=netcdf", "a.h5", "hdf5 or zarr"), ("create=hdf5", "nowhere/a.h5", "nowhere"), ("ro", "a.h5", "a.h5")])
+    ("create=netcdf", "a.h5", "hdf5, zarr or zip"), ("create=hdf5", "nowhere/a.h5", "nowhere"), ("create=zip", "nowhere/a.zip", "nowhere"),
+    ("ro", "a.h5", "a.h5")])
 def test_create_refused(tmp_path, options, source, reason):
     (tmp_path / "mnt").mkdir()
     done = subprocess.run([CODECFS, "-o", options, tmp_path / source, tmp_path / "mnt"], capture_output=True, text=True)
@@ -217,7 +220,7 @@ def test_resize(fresh):
             for name in (n for n in os.listdir(m.path / "v") if n[0].isdigit()):
                 assert all(int(i) < n for i, n in zip(name.split("."), cells)), (name, shape)
             got = zarr.open_group(str(m.path), "r")["v"][...]
-            if fresh.kind == "zarr":  # beyond a former edge zarr-python's stores keep what was there
+            if fresh.kind != "hdf5":  # beyond a former edge zarr-python's stores keep what was there
                 resized[resized != got] = got[resized != got] if shape in ((40, 200), (12, 200), (60, 150)) else resized[resized != got]
             assert np.array_equal(got, resized), shape
             expected = got
@@ -708,8 +711,9 @@ def test_xarray(fresh):
     whole.isel(time=slice(2, 5)).drop_vars(["count", "name", "total", "area"]).to_zarr(m.path / "g", append_dim="time", mode="a")
     xarray.testing.assert_identical(xarray.open_zarr(m.path / "g").load(), whole)
     m.close()
-    if fresh.kind == "zarr":
-        with xarray.open_zarr(fresh.source / "g") as again:
+    if fresh.kind != "hdf5":
+        store = zarr.ZipStore(str(fresh.source), mode="r") if fresh.kind == "zip" else str(fresh.source)
+        with xarray.open_zarr(store, group="g") as again:
             xarray.testing.assert_identical(again.load(), whole)
         return
     with xarray.open_dataset(fresh.source, group="g", engine="netcdf4") as again:

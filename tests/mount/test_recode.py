@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import zarr
 
+import zips
 from conftest import DATA, mounted, xattr
 
 OURS = os.environ["CODECFS_PLUGINS"]
@@ -133,8 +134,8 @@ def test_matrix_hdf5(tmp_path, first):
         assert h5dump(path, "-H") == before  # -H tells no filters: nothing else may differ
 
 
-@pytest.mark.parametrize("first", ZARR_CHAINS)
-def test_matrix_zarr(tmp_path, first):
+@pytest.mark.parametrize("first, kind", [*((first, "zarr") for first in ZARR_CHAINS), ("none", "zip"), ("checked_deflate", "zip")])
+def test_matrix_zarr(tmp_path, first, kind):
     path = tmp_path / "m.zarr"
     group = zarr.open_group(str(path), "w")
     for name in ZARR_CHAINS:
@@ -146,7 +147,13 @@ def test_matrix_zarr(tmp_path, first):
     def set_codecs(directory, codecs):
         os.setxattr(directory, "user._Codecs", json.dumps(codecs).encode())
 
+    source = zips.pack(path, tmp_path / "m.zip") if kind == "zip" else path
+
     def check(chains):
+        if kind == "zip":
+            zips.check(source)
+            shutil.rmtree(path)
+            shutil.unpack_archive(source, path)
         for name, chain in chains.items():
             told = json.loads((path / name / ".zarray").read_text())
             stored = [codec["id"] for codec in (told["filters"] or []) + [told["compressor"]] if codec]
@@ -158,17 +165,17 @@ def test_matrix_zarr(tmp_path, first):
                 assert np.array_equal(again[:], expected) and dict(again.attrs) == {"units": "K"}, name
         assert sorted(os.listdir(path)) == sorted([".zgroup", *ZARR_CHAINS])
 
-    with mounted(path, tmp_path / "mnt1") as m:
+    with mounted(source, tmp_path / "mnt1") as m:
         for name in ZARR_CHAINS:
             set_codecs(m.path / name, ZARR_CHAINS[first])
     check({name: ZARR_CHAINS[first] for name in ZARR_CHAINS})
-    with mounted(path, tmp_path / "mnt2") as m:
+    with mounted(source, tmp_path / "mnt2") as m:
         for name, chain in ZARR_CHAINS.items():
             set_codecs(m.path / name, chain)
             chunk = np.frombuffer((m.path / name / "1.1").read_bytes(), "<i4").reshape(CHUNKS)
             assert np.array_equal(chunk[:, :40], expected[10:20, 50:90])
     check(ZARR_CHAINS)
-    with mounted(path, tmp_path / "mnt3") as m:
+    with mounted(source, tmp_path / "mnt3") as m:
         for name in ("szip", "checked_deflate"):
             os.setxattr(m.path / name, "user._Codecs", b"none")
     check({**{n: c for n, c in ZARR_CHAINS.items() if n not in ("szip", "checked_deflate")}, "szip": [], "checked_deflate": []})

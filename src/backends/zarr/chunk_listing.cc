@@ -9,10 +9,10 @@
 namespace codecfs::zarr {
 namespace {
 
-using EntryType = DirectoryStore::EntryType;
+using EntryType = Store::EntryType;
 
 /// With '/' between the coordinates, chunks lie in directories as deep as the array has dimensions.
-Result<> walk(const DirectoryStore& store, const std::string& directory, std::span<const uint64_t> cells, uint64_t base,
+Result<> walk(const Store& store, const std::string& directory, std::span<const uint64_t> cells, uint64_t base,
               std::vector<uint64_t>& numbers) {
   return store.for_each(directory, [&](const char* name, EntryType type) -> Result<> {
     const size_t length = std::strlen(name);
@@ -35,7 +35,7 @@ Result<> walk(const DirectoryStore& store, const std::string& directory, std::sp
 
 }  // namespace
 
-Result<std::vector<uint64_t>> list_chunks(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
+Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
                                           char separator) {
   try {
     std::vector<uint64_t> numbers;
@@ -55,8 +55,8 @@ Result<std::vector<uint64_t>> list_chunks(const DirectoryStore& store, const std
   }
 }
 
-Result<std::vector<uint64_t>> ChunkListings::next(const DirectoryStore& store, const std::string& array,
-                                                  const ChunkGrid& grid, char separator, uint64_t from, size_t limit) {
+Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, const ChunkGrid& grid,
+                                                  char separator, uint64_t from, size_t limit) {
   const std::lock_guard lock(mutex_);
   auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end() || from == 0) {
@@ -84,7 +84,7 @@ Result<std::vector<uint64_t>> ChunkListings::next(const DirectoryStore& store, c
   return batch;
 }
 
-void ChunkListings::refresh(const DirectoryStore& store, const std::string& array, const std::string& chunk_key,
+void ChunkListings::refresh(const Store& store, const std::string& array, const std::string& chunk_key,
                             uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(listings_, array, &Listing::array);

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "backends/zarr/directory_store.h"
+#include "backends/zarr/store.h"
 #include "base/result.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::zarr {
 
 /// All stored chunks, ascending. Names that are no chunk's are skipped. Empty where there is no directory.
-Result<std::vector<uint64_t>> list_chunks(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
+Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
                                           char separator);
 
 class ChunkListings {
@@ -26,12 +26,12 @@ class ChunkListings {
 
   /// At most `limit` numbers of stored chunks from `from` on. From 0 the pass is made anew, unless the directory shows
   /// that nothing has changed.
-  Result<std::vector<uint64_t>> next(const DirectoryStore& store, const std::string& array, const ChunkGrid& grid,
+  Result<std::vector<uint64_t>> next(const Store& store, const std::string& array, const ChunkGrid& grid,
                                      char separator, uint64_t from, size_t limit);
 
   /// Takes note of a chunk that was stored or removed; to be called after each such change. What is kept then shows the
   /// directory as it is, whatever order changes of several threads come in.
-  void refresh(const DirectoryStore& store, const std::string& array, const std::string& chunk_key, uint64_t number);
+  void refresh(const Store& store, const std::string& array, const std::string& chunk_key, uint64_t number);
   /// What is at a key and below it is another thing now, or gone.
   void forget(const std::string& key);
 

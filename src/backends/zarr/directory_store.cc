@@ -57,11 +57,6 @@ bool DirectoryStore::passes_link(const std::string& key) const {
   return false;
 }
 
-Result<bool> DirectoryStore::has_file(const std::string& key) const {
-  CODECFS_ASSIGN(const auto status, stat(key));
-  return status && S_ISREG(status->st_mode);
-}
-
 Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {
   // Not blocking: a pipe of that name would make open() wait for a writer.
   const UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -94,6 +89,12 @@ Result<File> DirectoryStore::directory(const std::string& key) const {
   return directory;
 }
 
+Result<std::unique_ptr<Store>> DirectoryStore::below(const std::string& key) const {
+  CODECFS_ASSIGN(const File found, directory(key));
+  CODECFS_ASSIGN(DirectoryStore store, open(found));
+  return std::make_unique<DirectoryStore>(std::move(store));
+}
+
 Result<> DirectoryStore::may_change(const std::string& key) const {
   if (::faccessat(root_.get(), c_path(key), W_OK | X_OK, AT_EACCESS) == 0) return {};
   const int code = errno;
@@ -122,25 +123,6 @@ Result<> DirectoryStore::for_each(const std::string& key,
   }
   if (errno != 0) return fail_errno(errno, "{}", key);
   return {};
-}
-
-std::string join_key(const std::string& directory, std::string_view name) {
-  std::string key;
-  key.reserve(directory.size() + 1 + name.size());
-  key = directory;
-  if (!key.empty()) key += '/';
-  key += name;
-  return key;
-}
-
-std::string holder_of(std::string_view key) {
-  const size_t slash = key.rfind('/');
-  return std::string(slash == std::string_view::npos ? "" : key.substr(0, slash));
-}
-
-bool is_at_or_below(std::string_view key, std::string_view directory) {
-  if (directory.empty()) return true;
-  return key.starts_with(directory) && (key.size() == directory.size() || key[directory.size()] == '/');
 }
 
 }  // namespace codecfs::zarr

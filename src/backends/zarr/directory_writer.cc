@@ -1,8 +1,11 @@
 #include "backends/zarr/directory_writer.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <optional>
 #include <vector>
@@ -26,6 +29,8 @@ std::string below_array(const std::string& array, std::string_view below) {
   return below.empty() ? array : join_key(array, below);
 }
 
+std::string last_part(const std::string& path) { return std::string(split(path).second); }
+
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -39,6 +44,29 @@ bool is_temporary_name(std::string_view name) {
   const size_t dash = numbers.find('-');
   return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) && is_number(numbers.substr(dash + 1));
 }
+
+std::string temporary_name_of(std::string_view name, uint64_t number) {
+  return fmt::format(".{}{}{}-{}", name.substr(0, kNameKept), kMark, ::getpid(), number);
+}
+
+void remove_leftovers_of(FileIo& io, const File& parent, const std::string& name) {
+  const std::string start = fmt::format(".{}{}", name.substr(0, kNameKept), kMark);
+  const auto names = names_in(parent);
+  if (!names) return;
+  for (const std::string& found : *names) {
+    if (!found.starts_with(start) || !is_temporary_name(found)) continue;
+    if (const auto removed = remove_tree(io, parent, found); !removed)
+      log::warning("{}/{} was left behind: {}", parent.path, found, removed.error().reason);
+  }
+}
+
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
+  return real ? real.get() : path;
+}
+
+DirectoryWriter::DirectoryWriter(DirectoryStore& store, const std::string& path, FileIo& io)
+    : store_(store), path_(real_path(path)), io_(io), lock_(store) {}
 
 Result<> DirectoryWriter::write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) try {
   CODECFS_TRY(lock_.make_exclusive());
@@ -82,26 +110,33 @@ Result<> DirectoryWriter::remove(const std::string& array, const std::string& na
   return fail(ENOMEM, "{}: no memory to remove a chunk", array);
 }
 
-Result<TemporaryDirectory> DirectoryWriter::new_directory(const std::string& parent, const std::string& name,
-                                                          mode_t mode) {
+Result<std::unique_ptr<NewDirectory>> DirectoryWriter::new_directory(const std::string& parent, const std::string& name,
+                                                                     mode_t mode) {
   CODECFS_ASSIGN(const File directory, directory_to_change(parent));
   return new_directory(directory, name, mode);
 }
 
-Result<TemporaryDirectory> DirectoryWriter::new_directory(const File& parent, const std::string& name,
-                                                          mode_t mode) try {
+Result<std::unique_ptr<NewDirectory>> DirectoryWriter::new_store(mode_t mode) {
+  CODECFS_ASSIGN(const File holder, holder_of_store());
+  return new_directory(holder, last_part(path_), mode);
+}
+
+Result<std::unique_ptr<NewDirectory>> DirectoryWriter::new_directory(const File& parent, const std::string& name,
+                                                                     mode_t mode) try {
   CODECFS_TRY(lock_.make_exclusive());
   while (true) {
     CODECFS_ASSIGN(File own, open_directory(parent, "."));
     own.path = parent.path;
     auto made = TemporaryDirectory::make(io_, std::move(own), temporary_name(name), mode);
-    if (made || made.error().code != EEXIST) return made;  // else: left by another process that had our number
+    if (made) return std::make_unique<TemporaryDirectory>(std::move(*made));
+    if (made.error().code != EEXIST) return pass_on(made);  // else: left by another process that had our number
   }
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to make it", name);
 }
 
-Result<TemporaryDirectory> DirectoryWriter::remove_directory(const std::string& parent, const std::string& name) try {
+Result<std::unique_ptr<NewDirectory>> DirectoryWriter::remove_directory(const std::string& parent,
+                                                                        const std::string& name) try {
   CODECFS_ASSIGN(File directory, directory_to_change(parent));
   std::string removed = temporary_name(name);
   for (Result<> moved = io_.move(directory, name, directory, removed); !moved;) {
@@ -116,7 +151,8 @@ Result<TemporaryDirectory> DirectoryWriter::remove_directory(const std::string& 
     return pass_on(synced);
   }
   note_change(parent, "");
-  return TemporaryDirectory::of_removed(io_, std::move(directory), std::move(removed));
+  return std::make_unique<TemporaryDirectory>(
+      TemporaryDirectory::of_removed(io_, std::move(directory), std::move(removed)));
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to remove it", join_key(parent, name));
 }
@@ -141,6 +177,37 @@ Result<> DirectoryWriter::move(const std::string& from_parent, const std::string
   return {};
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to move it", join_key(from_parent, from));
+}
+
+/// The directory that holds the store's own. ESTALE where that is not in its place any more.
+Result<File> DirectoryWriter::holder_of_store() const {
+  const size_t slash = path_.rfind('/');
+  if (slash == std::string::npos || slash + 1 == path_.size())
+    return fail(EOPNOTSUPP, "{}: no directory holds it", path_);
+  CODECFS_ASSIGN(File holder, open_directory(slash == 0 ? "/" : path_.substr(0, slash)));
+  CODECFS_ASSIGN(const auto own, store_.stat(""));
+  struct stat there;
+  const bool is_there = ::fstatat(holder.fd.get(), last_part(path_).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!own || !is_there || own->st_dev != there.st_dev || own->st_ino != there.st_ino)
+    return fail(ESTALE, "{}: is not the directory that was opened any more", path_);
+  return holder;
+}
+
+Result<> DirectoryWriter::exchange_store(NewDirectory& directory) {
+  auto& target = dynamic_cast<TemporaryDirectory&>(directory);
+  CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(target.directory()));
+  StoreLock lock(store);  // before anybody else can see the directory
+  CODECFS_TRY(lock.make_exclusive());
+  CODECFS_ASSIGN(const File holder, holder_of_store());
+  CODECFS_TRY(target.exchange(last_part(path_)));
+  store_.move_to(store);
+  lock_.take_over(lock);
+  return {};
+}
+
+Result<bool> DirectoryWriter::commit_at_interval() {
+  CODECFS_TRY(commit());
+  return true;
 }
 
 Result<> DirectoryWriter::commit() {
@@ -220,16 +287,9 @@ void DirectoryWriter::remove_leftovers_above(const std::string& key) {
   }
 }
 
-void DirectoryWriter::remove_leftovers_beside(const File& parent, const std::string& name) {
+void DirectoryWriter::remove_leftovers_beside() {
   if (!lock_.is_exclusive()) return;
-  const std::string start = fmt::format(".{}{}", name.substr(0, kNameKept), kMark);
-  const auto names = names_in(parent);
-  if (!names) return;
-  for (const std::string& found : *names) {
-    if (!found.starts_with(start) || !is_temporary_name(found)) continue;
-    if (const auto removed = remove_tree(io_, parent, found); !removed)
-      log::warning("{}/{} was left behind: {}", parent.path, found, removed.error().reason);
-  }
+  if (const auto holder = holder_of_store()) remove_leftovers_of(io_, *holder, last_part(path_));
 }
 
 /// Threads come here before they make a name in a directory, so that none is removed that is in use.
@@ -250,9 +310,7 @@ void DirectoryWriter::remove_leftovers(const File& directory, const std::string&
   if (!done) log::warning("{}: temporary files of an interrupted write stay: {}", directory.path, done.error().reason);
 }
 
-std::string DirectoryWriter::temporary_name(std::string_view name) {
-  return fmt::format(".{}{}{}-{}", name.substr(0, kNameKept), kMark, ::getpid(), temporaries_++);
-}
+std::string DirectoryWriter::temporary_name(std::string_view name) { return temporary_name_of(name, temporaries_++); }
 
 Result<std::pair<File, std::string>> DirectoryWriter::create_temporary(const File& directory, std::string_view name,
                                                                        mode_t mode) {

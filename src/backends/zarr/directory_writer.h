@@ -1,6 +1,5 @@
 #pragma once
-// Changes to the files and directories of a store, each atomic: whoever reads, also after a kill or a power cut, finds
-// the old file or the new one, never part of one; and likewise a directory with all that is in it.
+// Changes to a store that is a directory.
 //
 //   write:             create .NAME.codecfs-PID-N -> write -> fsync it -> rename it to NAME
 //   remove:            unlink
@@ -15,9 +14,6 @@
 // from a directory when it, or something below it, is first written by a program that has the store for itself.
 //
 // A chunk file that is a symbolic link (git-annex, DataLad) is replaced by a file; what it pointed to stays as it was.
-//
-// Safe from all threads, also for changes of the same chunk at once: one of them is the last. But while a directory is
-// moved or removed nobody may work on what is in it, or commit.
 
 #include <sys/types.h>
 
@@ -31,6 +27,7 @@
 
 #include "backends/zarr/directory_store.h"
 #include "backends/zarr/store_lock.h"
+#include "backends/zarr/store_writer.h"
 #include "backends/zarr/temporary_directory.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
@@ -38,49 +35,41 @@
 
 namespace codecfs::zarr {
 
-/// ".0.1.codecfs-4711-12"
+/// ".0.1.codecfs-4711-12", made of the name of what is written and a number that is new in this process.
+std::string temporary_name_of(std::string_view name, uint64_t number);
 bool is_temporary_name(std::string_view name);
+/// Removes what a kill left in a directory of what was to take the place of `name`. Nobody else may write that.
+void remove_leftovers_of(FileIo& io, const File& directory, const std::string& name);
+/// A path without links; as it is where there is nothing.
+std::string real_path(const std::string& path);
 
-class DirectoryWriter {
+class DirectoryWriter final : public StoreWriter {
  public:
-  /// Takes the shared lock of the store. `store` and `io` outlive this.
-  DirectoryWriter(const DirectoryStore& store, FileIo& io) : store_(store), io_(io), lock_(store) {}
+  /// Takes the shared lock of the store. `store`, opened by `path`, and `io` outlive this.
+  DirectoryWriter(DirectoryStore& store, const std::string& path, FileIo& io);
 
-  /// Takes the right to write: EBUSY where another program has the store open. The others take it as well.
-  Result<> begin() { return lock_.make_exclusive(); }
-  /// Makes `name` in the directory `array` (a name with slashes lies deeper; directories are made as needed, with the
-  /// array's mode) hold `bytes`. `mode`: permissions of the file. EBUSY as StoreLock; ENOSPC, EIO and all else that the
-  /// system says, with the old file as it was and nothing new left behind.
-  Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode);
-  /// No error where there is no such file.
-  Result<> remove(const std::string& array, const std::string& name);
-
-  /// A directory to be put into the place `name` of the directory `parent`. note_change(parent) is to follow.
-  Result<TemporaryDirectory> new_directory(const std::string& parent, const std::string& name, mode_t mode);
-  /// The same outside of the store: `parent` is the directory that holds it.
-  Result<TemporaryDirectory> new_directory(const File& parent, const std::string& name, mode_t mode);
-  /// A directory with everything in it. It is gone when this returns, and deleted when the result dies, which may take
-  /// long. After an error it is as it was.
-  Result<TemporaryDirectory> remove_directory(const std::string& parent, const std::string& name);
-  /// Moves a directory; never replaces (EEXIST).
+  Result<> begin() override { return lock_.make_exclusive(); }
+  Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
+  Result<> remove(const std::string& array, const std::string& name) override;
+  Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
+                                                      mode_t mode) override;
+  Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) override;
+  /// The locked directory is another one from now on.
+  Result<> exchange_store(NewDirectory& directory) override;
+  Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
   Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
-                const std::string& to);
-  /// Removes what a kill left of directories that were to take the place of the store's own, `name` in `parent`.
-  void remove_leftovers_beside(const File& parent, const std::string& name);
-  /// Makes the names in a directory durable at once.
-  Result<> sync_now(const std::string& directory) { return sync_directory(directory); }
-  /// The names in a directory were changed: the next commit makes them durable.
-  void note_change(const std::string& directory) { note_change(directory, ""); }
-  /// The store's directory was exchanged for another: locks that one from now on.
-  void lock_instead(StoreLock& lock) { lock_.take_over(lock); }
-
-  /// What was changed before is durable when this returns. After an error the same directories are synced again by the
-  /// next one.
-  Result<> commit();
-  /// No change follows: others may write.
-  void end() { lock_.make_shared(); }
+                const std::string& to) override;
+  void remove_leftovers_beside() override;
+  void note_change(const std::string& directory) override { note_change(directory, ""); }
+  Result<> order(const std::string& directory) override { return sync_directory(directory); }
+  Result<> order() override { return commit(); }
+  Result<> commit() override;
+  Result<bool> commit_at_interval() override;
+  void end() override { lock_.make_shared(); }
 
  private:
+  Result<File> holder_of_store() const;
+  Result<std::unique_ptr<NewDirectory>> new_directory(const File& parent, const std::string& name, mode_t mode);
   Result<File> directory_for(const std::string& array, std::string_view below);
   void remove_leftovers(const File& directory, const std::string& key);
   void remove_leftovers_above(const std::string& key);
@@ -90,7 +79,8 @@ class DirectoryWriter {
   Result<> sync_directory(const std::string& key);
   void note_change(const std::string& array, std::string_view below);
 
-  const DirectoryStore& store_;
+  DirectoryStore& store_;
+  std::string path_;  // of the store, without links
   FileIo& io_;
   StoreLock lock_;
   std::atomic<uint64_t> temporaries_ = 0;  // made so far: the N of the next

@@ -30,8 +30,8 @@ Result<std::optional<EntryKind>> Hierarchy::kind_of(const std::string& key) cons
 Result<> Hierarchy::for_each(const std::string& group,
                              const std::function<bool(std::string_view, EntryKind)>& visit) const {
   bool goes_on = true;
-  return store_.for_each(group, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
-    if (!goes_on || type == DirectoryStore::EntryType::other) return {};
+  return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
+    if (!goes_on || type == Store::EntryType::other) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
     if (!kind) {  // a link to itself, a directory that may not be entered: not ours, and no reason to hide the rest
@@ -39,7 +39,7 @@ Result<> Hierarchy::for_each(const std::string& group,
       return {};
     }
     if (!*kind) return {};
-    if (type == DirectoryStore::EntryType::unknown) {
+    if (type == Store::EntryType::unknown) {
       CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
       if (is_loop) {
         log::warning("{}: left out of the listing: it is a link to a directory that holds it", key);
@@ -68,10 +68,10 @@ Result<std::optional<std::string>> Hierarchy::read_text(const std::string& key) 
 }
 
 Result<> Hierarchy::check_empty(const std::string& group) const {
-  return store_.for_each(group, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
+  return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
     if (is_temporary_name(name)) return {};
     const bool is_own = std::ranges::find(kOwnFiles, std::string_view(name)) != std::ranges::end(kOwnFiles);
-    if (is_own && type != DirectoryStore::EntryType::directory) return {};
+    if (is_own && type != Store::EntryType::directory) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
     if (kind && *kind) return fail(ENOTEMPTY, "{}: is not empty: {} is in it", group, name);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "backends/source.h"
-#include "backends/zarr/directory_store.h"
+#include "backends/zarr/store.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -22,7 +22,7 @@ inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 class Hierarchy {
  public:
   /// `store` outlives this.
-  explicit Hierarchy(const DirectoryStore& store) : store_(store) {}
+  explicit Hierarchy(const Store& store) : store_(store) {}
 
   /// What the directory of that name is; none: neither. One that is both an array and a group is an array.
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
@@ -39,7 +39,7 @@ class Hierarchy {
   Result<> check_empty(const std::string& group) const;
 
  private:
-  const DirectoryStore& store_;
+  const Store& store_;
 };
 
 }  // namespace codecfs::zarr

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/source.h"
-#include "backends/zarr/directory_store.h"
+#include "backends/zarr/store.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {

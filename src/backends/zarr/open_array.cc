@@ -16,7 +16,7 @@ std::unexpected<Error> in_file(const std::string& key, const Error& error) {
 }
 
 /// Whether the chunks of an array that says "<U1" hold one byte an element. The first that is stored tells.
-Result<bool> has_narrow_text(const DirectoryStore& store, const std::string& key, const Array& array) {
+Result<bool> has_narrow_text(const Store& store, const std::string& key, const Array& array) {
   const ChunkGrid& grid = array.variable.grid;
   CODECFS_ASSIGN(auto status, store.stat(join_key(key, grid.name_of(0, array.separator))));
   if (!status) {
@@ -28,7 +28,7 @@ Result<bool> has_narrow_text(const DirectoryStore& store, const std::string& key
 }
 
 /// Finds out how chunks of an array are written, and why they cannot be if so.
-Result<> look_at_writing(const DirectoryStore& store, OpenArray& array, bool may_write) {
+Result<> look_at_writing(const Store& store, OpenArray& array, bool may_write) {
   CODECFS_ASSIGN(const auto zarray, store.stat(join_key(array.key, kArrayFile)));
   array.mode = zarray ? zarray->st_mode & 0666 : 0666;
   const Variable& facts = array.array.variable;
@@ -46,7 +46,7 @@ Result<> look_at_writing(const DirectoryStore& store, OpenArray& array, bool may
   return {};
 }
 
-Result<std::optional<std::string>> read_text(const DirectoryStore& store, const std::string& array, const char* file) {
+Result<std::optional<std::string>> read_text(const Store& store, const std::string& array, const char* file) {
   return Hierarchy(store).read_text(join_key(array, file));
 }
 
@@ -61,7 +61,7 @@ uint64_t max_stored_bytes(const Variable& variable) {
                               : kMaxChunkBytes + (uint64_t{64} << 10);
 }
 
-Result<ArrayPtr> load_array(const DirectoryStore& store, const std::string& key, bool may_write) {
+Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may_write) {
   ArrayTexts texts;
   CODECFS_ASSIGN(auto zarray, read_text(store, key, kArrayFile));
   if (!zarray) return fail(ENOENT, "{}: has no .zarray any more", key);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "backends/zarr/directory_store.h"
 #include "backends/zarr/metadata.h"
+#include "backends/zarr/store.h"
 #include "base/buffer.h"
 #include "base/result.h"
 #include "filters/pipeline.h"
@@ -41,7 +41,7 @@ uint64_t max_stored_bytes(const Variable& variable);
 
 /// The array in the directory of a key. ENOENT; EIO where its metadata are damaged. `may_write`: it is found out too
 /// whether chunks can be stored.
-Result<ArrayPtr> load_array(const DirectoryStore& store, const std::string& key, bool may_write);
+Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may_write);
 
 /// A chunk as its file holds it.
 struct StoredChunk {

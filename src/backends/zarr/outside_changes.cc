@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kMetadataFiles[] = {kArrayFile, kAttributesFile, kGroupFile,  ".nczarray",
                                           ".nczvar",  ".nczattr",      ".nczgroup", ".nczarr"};
 
-std::string signature_of(const DirectoryStore& store, const std::string& key) {
+std::string signature_of(const Store& store, const std::string& key) {
   const auto status = store.stat(key);
   if (!status) return fmt::format("error {};", status.error().code);
   if (!*status) return ";";
@@ -21,7 +21,7 @@ std::string signature_of(const DirectoryStore& store, const std::string& key) {
 
 }  // namespace
 
-bool OutsideChanges::any(const DirectoryStore& store, const std::string& key, EntryKind kind) {
+bool OutsideChanges::any(const Store& store, const std::string& key, EntryKind kind) {
   std::string now = kind == EntryKind::group ? signature_of(store, key) : std::string();
   for (const char* file : kMetadataFiles) now += signature_of(store, join_key(key, file));
   const auto before = signatures_.get(key);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/source.h"
-#include "backends/zarr/directory_store.h"
+#include "backends/zarr/store.h"
 #include "base/lru_map.h"
 
 namespace codecfs::zarr {
@@ -14,7 +14,7 @@ class OutsideChanges {
  public:
   /// Since this was last asked; true also where that is not known. Changes of our own count too. What is read
   /// afterwards is not older than what was looked at.
-  bool any(const DirectoryStore& store, const std::string& key, EntryKind kind);
+  bool any(const Store& store, const std::string& key, EntryKind kind);
 
  private:
   static constexpr size_t kRemembered = 4096;  // objects

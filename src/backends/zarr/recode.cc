@@ -23,7 +23,7 @@ constexpr mode_t kPermissions = 07777;
 
 class ChunkRecoder {
  public:
-  ChunkRecoder(const DirectoryStore& source, const OpenArray& array, const Chain& chain, TemporaryDirectory& target,
+  ChunkRecoder(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
                Progress& progress)
       : source_(source), array_(array), chain_(chain), target_(target), progress_(progress) {}
 
@@ -85,10 +85,10 @@ class ChunkRecoder {
     return target_.write(name, encoded.bytes, status->st_mode & kPermissions);
   }
 
-  const DirectoryStore& source_;
+  const Store& source_;
   const OpenArray& array_;
   const Chain& chain_;
-  TemporaryDirectory& target_;
+  NewDirectory& target_;
   Progress& progress_;
   std::vector<uint64_t> numbers_;
   std::atomic<size_t> next_ = 0;
@@ -111,11 +111,11 @@ bool looks_like_chunk(std::string_view key, const Array& array) {
 
 class FileCopier {
  public:
-  FileCopier(const DirectoryStore& source, const OpenArray& array, TemporaryDirectory& target)
+  FileCopier(const Store& source, const OpenArray& array, NewDirectory& target)
       : source_(source), array_(array), target_(target) {}
 
   Result<> copy_below(const std::string& directory) {
-    return source_.for_each(directory, [&](const char* name, DirectoryStore::EntryType) -> Result<> {
+    return source_.for_each(directory, [&](const char* name, Store::EntryType) -> Result<> {
       if (is_temporary_name(name) || (directory.empty() && std::string_view(name) == kArrayFile)) return {};
       return copy(join_key(directory, name));
     });
@@ -143,20 +143,19 @@ class FileCopier {
     return fail(EOPNOTSUPP, "{}: {}: move it out of the array's directory first", join_key(array_.key, key), what);
   }
 
-  const DirectoryStore& source_;
+  const Store& source_;
   const OpenArray& array_;
-  TemporaryDirectory& target_;
+  NewDirectory& target_;
 };
 
 }  // namespace
 
-Result<> recode_chunks(const DirectoryStore& source, const OpenArray& array, const Chain& chain,
-                       TemporaryDirectory& target, Progress& progress) {
+Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
+                       Progress& progress) {
   return ChunkRecoder(source, array, chain, target, progress).run();
 }
 
-Result<> copy_other_files(const DirectoryStore& source, const OpenArray& array, const Chain& chain,
-                          TemporaryDirectory& target) try {
+Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target) try {
   CODECFS_ASSIGN(const auto status, source.stat(kArrayFile));
   CODECFS_ASSIGN(const std::string zarray, with_chain(array.zarray, array.array.variable, chain.stages));
   CODECFS_TRY(

@@ -6,20 +6,19 @@
 #include "backends/source.h"
 #include "backends/zarr/metadata_write.h"
 #include "backends/zarr/open_array.h"
-#include "backends/zarr/temporary_directory.h"
+#include "backends/zarr/store_writer.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
 
 /// Writes all chunks of `array`, whose directory `source` is, into `target`. Chunks that are absent stay so. ECANCELED;
 /// EIO and EINVAL with the name of the chunk that cannot be decoded or encoded.
-Result<> recode_chunks(const DirectoryStore& source, const OpenArray& array, const Chain& chain,
-                       TemporaryDirectory& target, Progress& progress);
+Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
+                       Progress& progress);
 
 /// Writes everything else of the directory: .zarray with the new chain, all other files as they are. What has the form
 /// of a chunk's name but lies outside of the shape is left out: nobody could decode it any more. EOPNOTSUPP for what
 /// cannot be copied.
-Result<> copy_other_files(const DirectoryStore& source, const OpenArray& array, const Chain& chain,
-                          TemporaryDirectory& target);
+Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target);
 
 }  // namespace codecfs::zarr

@@ -1,6 +1,7 @@
 #pragma once
-// The lock on a store's directory: shared while it is read, exclusive from the first change to the end, so that one
-// program of ours at a time writes a store. It is flock(2) on the directory itself: nothing is left behind by a kill.
+// The lock on a store's directory or archive: shared while it is read, exclusive from the first change to the end, so
+// that one program of ours at a time writes a store. It is flock(2) on the thing itself: nothing is left behind by a
+// kill.
 //
 // Best effort: where the filesystem has no such locks (NFS has none for directories) nobody is kept out.
 
@@ -17,6 +18,8 @@ class StoreLock {
  public:
   /// Takes the shared lock if it can be had.
   explicit StoreLock(const DirectoryStore& store);
+  /// `what` it is, for messages.
+  StoreLock(UniqueFd file, const char* what);
 
   /// EBUSY where another program has the store open. Cheap when it was successful before. Safe from all threads.
   Result<> make_exclusive();
@@ -30,8 +33,9 @@ class StoreLock {
  private:
   enum class State { shared, exclusive, absent };
 
-  UniqueFd directory_;  // none where the directory cannot be read
-  std::mutex mutex_;    // held while the lock changes
+  UniqueFd file_;  // the directory or archive; none where it cannot be read
+  const char* what_ = "the store's directory";
+  std::mutex mutex_;  // held while the lock changes
   std::atomic<State> state_ = State::shared;
 };
 

@@ -125,6 +125,12 @@ Result<> TemporaryDirectory::write(const std::string& name, Bytes bytes, mode_t 
   return fail(ENOMEM, "{}/{}: no memory to write it", directory_.path, name);
 }
 
+Result<struct stat> TemporaryDirectory::parent_status() const {
+  struct stat status;
+  if (::fstat(parent_.fd.get(), &status) != 0) return fail_errno(errno, "{}", parent_.path);
+  return status;
+}
+
 Result<> TemporaryDirectory::sync_all() {
   for (const std::string& name : directories_) {
     CODECFS_ASSIGN(const File below, open_directory(directory_, name));

@@ -15,13 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "backends/zarr/store_writer.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
 
-class TemporaryDirectory {
+class TemporaryDirectory final : public NewDirectory {
  public:
   /// `parent` a directory that is not renamed while this lives; `io` outlives it. EEXIST where the temporary name is
   /// taken.
@@ -30,22 +31,21 @@ class TemporaryDirectory {
   static TemporaryDirectory of_removed(FileIo& io, File parent, std::string temporary_name);
   TemporaryDirectory(TemporaryDirectory&&) noexcept;
   TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
-  ~TemporaryDirectory();
+  ~TemporaryDirectory() override;
 
-  /// A new file with this content, synced. `name` with slashes lies deeper: directories are made as needed. Safe from
-  /// many threads.
-  Result<> write(const std::string& name, Bytes bytes, mode_t mode);
-  /// A directory, also where it is there.
-  Result<> make_directory(const std::string& name, mode_t mode);
+  /// The file is synced.
+  Result<> write(const std::string& name, Bytes bytes, mode_t mode) override;
+  Result<> make_directory(const std::string& name, mode_t mode) override;
 
   [[nodiscard]] const File& directory() const { return directory_; }
   [[nodiscard]] const File& parent() const { return parent_; }
+  [[nodiscard]] Result<struct stat> parent_status() const override;
 
   /// Syncs everything and gives it its name, which must be free (EEXIST). Durable after a sync of the parent.
-  Result<> place(const std::string& name);
+  Result<> place(const std::string& name) override;
   /// Syncs everything and puts it into the place of a directory, in one step and durably. EOPNOTSUPP where the
   /// filesystem cannot.
-  Result<> exchange(const std::string& name);
+  Result<> exchange(const std::string& name) override;
 
  private:
   TemporaryDirectory(FileIo& io, File parent, File directory, std::string temporary_name, mode_t mode);

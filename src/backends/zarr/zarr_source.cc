@@ -1,16 +1,13 @@
-// A Source over a Zarr v2 directory. Nothing is read before it is asked for: a group is its directory, an array its
-// .zarray and .zattrs, a chunk one file, each found by path from the descriptor of the store. What costs time to make
-// is kept: the parsed metadata and the pipeline of the arrays used last.
+// A Source over a Zarr v2 store: a directory, or the files in a zip archive (store.h). Nothing is read before it is
+// asked for: a group is its directory, an array its .zarray and .zattrs, a chunk one file, each found by path. What
+// costs time to make is kept: the parsed metadata and the pipeline of the arrays used last.
 //
-// A chunk is encoded and its file made in the calling thread; directory_writer.h tells how. So are all other changes:
-// each file and each directory is old or new. Whoever uses a key holds tree_mutex_ shared, so that what lies there is
+// A chunk is encoded and its file made in the calling thread; store_writer.h tells how. So are all other changes: each
+// file and each directory is old or new. Whoever uses a key holds tree_mutex_ shared, so that what lies there is
 // not moved, removed or exchanged meanwhile; decoding and encoding need no lock. A commit, which may take long, only
 // keeps directories where they are (places_mutex_).
 
 #include "backends/zarr/zarr_source.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -32,6 +29,10 @@
 #include "backends/zarr/open_array.h"
 #include "backends/zarr/outside_changes.h"
 #include "backends/zarr/recode.h"
+#include "backends/zarr/store.h"
+#include "backends/zarr/store_writer.h"
+#include "backends/zarr/zip_store.h"
+#include "backends/zarr/zip_writer.h"
 #include "base/log.h"
 #include "base/lru_map.h"
 
@@ -40,12 +41,13 @@ namespace {
 
 using zarr::ArrayPtr;
 using zarr::called;
-using zarr::DirectoryStore;
 using zarr::holder_of;
 using zarr::join_key;
+using zarr::NewDirectory;
 using zarr::Object;
 using zarr::OpenArray;
-using zarr::TemporaryDirectory;
+using zarr::Store;
+using zarr::StoreWriter;
 
 constexpr size_t kKeptArrays = 256;
 
@@ -63,9 +65,10 @@ const char* group_called(const std::string& key) { return key.empty() ? "the roo
 
 class ZarrSource final : public Source {
  public:
-  static Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write, FileIo& io) {
-    CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(path));
-    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(std::move(store), path, io));
+  /// `path` is for messages.
+  static Result<std::unique_ptr<Source>> open(const std::string& path, const char* format, bool may_write,
+                                              std::unique_ptr<Store> store, std::unique_ptr<StoreWriter> writer) {
+    auto source = std::unique_ptr<ZarrSource>(new ZarrSource(format, std::move(store), std::move(writer)));
     if (!may_write) {
       source->unwritable_ = Error{EROFS, fmt::format("{}: was opened only to be read", path)};
     } else if (const auto changeable = source->store_.may_change(""); !changeable) {
@@ -93,7 +96,7 @@ class ZarrSource final : public Source {
     const auto lock = reading();
     return store_.filesystem();
   }
-  [[nodiscard]] std::string format() const override { return "Zarr v2"; }
+  [[nodiscard]] std::string format() const override { return format_; }
   [[nodiscard]] bool chains_for_numcodecs() const override { return true; }
   [[nodiscard]] Entry root() const override { return root_; }
 
@@ -157,10 +160,9 @@ class ZarrSource final : public Source {
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, open_array(variable));
     CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-    CODECFS_ASSIGN(const auto status, store_.stat(key));
-    if (!status || !S_ISREG(status->st_mode)) return ChunkInfo{};
-    return ChunkInfo{
-        .stored = true, .stored_size = static_cast<uint64_t>(status->st_size), .offset = 0, .filter_mask = 0};
+    CODECFS_ASSIGN(const auto stored, store_.locate(key));
+    if (!stored) return ChunkInfo{};
+    return ChunkInfo{.stored = true, .stored_size = stored->bytes, .offset = stored->offset, .filter_mask = 0};
   }
 
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {
@@ -263,14 +265,14 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
     CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
     CODECFS_ASSIGN(const auto nczarr, zarr::nczarr_new_group(hierarchy_, group.key, file_name));
-    for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh.write(file, bytes_of(text), modes.file));
+    for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
     CODECFS_TRY(with_lists(
-        nczarr.plan, {group.key}, [&] { return fresh.place(file_name); }, [&] { take_away(group.key, file_name); }));
+        nczarr.plan, {group.key}, [&] { return fresh->place(file_name); }, [&] { take_away(group.key, file_name); }));
     return made(group.key, file_name, EntryKind::group);
   }
 
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
-    std::optional<TemporaryDirectory> fresh;  // deletes the group whose place is taken, with no lock held
+    std::unique_ptr<NewDirectory> fresh;  // deletes the group whose place is taken, with no lock held
     const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
@@ -283,8 +285,7 @@ class ZarrSource final : public Source {
     if (!nczarr) return in_file(key, nczarr.error());
     const zarr::NewArray& files = nczarr->files;
     CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
-    CODECFS_ASSIGN(auto built, writer_.new_directory(group.key, file_name, modes.directory));
-    fresh.emplace(std::move(built));
+    CODECFS_ASSIGN(fresh, writer_.new_directory(group.key, file_name, modes.directory));
     CODECFS_TRY(fresh->write(zarr::kArrayFile, bytes_of(files.zarray), modes.file));
     if (files.zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files.zattrs), modes.file));
     if (files.nczvar) CODECFS_TRY(fresh->write(".nczvar", bytes_of(*files.nczvar), modes.file));
@@ -300,7 +301,7 @@ class ZarrSource final : public Source {
   }
 
   Result<> remove(ObjectId parent, std::string_view name) override {
-    std::optional<TemporaryDirectory> removed;  // deleted with no lock held
+    std::unique_ptr<NewDirectory> removed;  // deleted with no lock held
     const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
@@ -308,8 +309,7 @@ class ZarrSource final : public Source {
     if (member.kind == EntryKind::group) CODECFS_TRY(hierarchy_.check_empty(member.key));
     CODECFS_ASSIGN(const auto lists, zarr::nczarr_removal(hierarchy_, group.key, name_of(member.key)));
     const auto take = [&]() -> Result<> {
-      CODECFS_ASSIGN(auto directory, writer_.remove_directory(group.key, name_of(member.key)));
-      removed.emplace(std::move(directory));
+      CODECFS_ASSIGN(removed, writer_.remove_directory(group.key, name_of(member.key)));
       return {};
     };
     CODECFS_TRY(with_lists(lists, {}, take, [] {}));
@@ -411,13 +411,16 @@ class ZarrSource final : public Source {
   }
 
   Result<> commit() override {
-    const std::lock_guard places(places_mutex_);
-    CODECFS_TRY(writer_.commit());
-    if (!metadata_changed_.exchange(false)) return {};
-    const auto lock = reading();
-    Result<> done = renew_consolidated();
-    if (!done) metadata_changed_ = true;
-    return done;
+    const auto done = commit_with([&]() -> Result<bool> {
+      CODECFS_TRY(writer_.commit());
+      return true;
+    });
+    if (!done) return std::unexpected(done.error());
+    return {};
+  }
+
+  Result<bool> commit_at_interval() override {
+    return commit_with([&] { return writer_.commit_at_interval(); });
   }
 
   Result<> finish() override {
@@ -436,8 +439,8 @@ class ZarrSource final : public Source {
   struct Recoding {
     ArrayPtr array;
     zarr::Chain chain;
-    std::optional<DirectoryStore> source;  // the array's directory
-    std::optional<TemporaryDirectory> target;
+    std::unique_ptr<Store> source;  // the array's directory
+    std::unique_ptr<NewDirectory> target;
   };
 
   /// Permissions of what is made in a group.
@@ -446,11 +449,13 @@ class ZarrSource final : public Source {
     mode_t file;
   };
 
-  ZarrSource(DirectoryStore store, const std::string& path, FileIo& io)
-      : store_(std::move(store)), hierarchy_(store_), writer_(store_, io) {
-    const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
-    path_ = real ? real.get() : path;
-  }
+  ZarrSource(const char* format, std::unique_ptr<Store> store, std::unique_ptr<StoreWriter> writer)
+      : format_(format),
+        own_store_(std::move(store)),
+        store_(*own_store_),
+        hierarchy_(store_),
+        own_writer_(std::move(writer)),
+        writer_(*own_writer_) {}
 
   // Through the turnstile, so that a change waits only for those who are at work already.
   std::shared_lock<std::shared_mutex> reading() const {
@@ -497,7 +502,7 @@ class ZarrSource final : public Source {
     CODECFS_TRY(writable());
     CODECFS_TRY(writer_.begin());
     if (root_.kind != EntryKind::variable || searched_beside_.exchange(true)) return {};
-    if (const auto holder = holder_of_store()) writer_.remove_leftovers_beside(*holder, name_of(path_));
+    writer_.remove_leftovers_beside();
     return {};
   }
 
@@ -536,11 +541,11 @@ class ZarrSource final : public Source {
   /// Nothing, or EOPNOTSUPP where something at a key or below it is a symbolic link, which would lead elsewhere from
   /// another directory: a chunk whose file is not found reads as fill.
   Result<> check_links(const std::string& key) const {
-    return store_.for_each(key, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
+    return store_.for_each(key, [&](const char* name, Store::EntryType type) -> Result<> {
       const std::string member = join_key(key, name);
-      if (type == DirectoryStore::EntryType::unknown && store_.passes_link(member))
+      if (type == Store::EntryType::unknown && store_.passes_link(member))
         return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
-      if (type == DirectoryStore::EntryType::other) return {};
+      if (type == Store::EntryType::other) return {};
       CODECFS_ASSIGN(const auto status, store_.stat(member));
       return status && S_ISDIR(status->st_mode) ? check_links(member) : Result<>();
     });
@@ -569,10 +574,10 @@ class ZarrSource final : public Source {
 
     // What an interrupted change left outside of the old shape must not come back to life in the new one.
     CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
-    if (were_left) CODECFS_TRY(writer_.commit());
+    if (were_left) CODECFS_TRY(writer_.order());
     CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, *zarray));
     // No chunk goes before it is sure that the new shape stays: it could be one of the old shape again.
-    Result<> removed = writer_.sync_now(object.key);
+    Result<> removed = writer_.order(object.key);
     if (removed) {
       if (const auto outside = remove_chunks_outside(array, old_grid, *new_grid); !outside)
         removed = std::unexpected(outside.error());
@@ -589,7 +594,7 @@ class ZarrSource final : public Source {
     Result<> done = change();
     if (done && !plan.after.empty()) {
       for (const std::string& group : groups)
-        if (done) done = writer_.sync_now(group);
+        if (done) done = writer_.order(group);
       if (done) done = write_edits(plan.after, false);
       if (!done) take_back();
     }
@@ -601,7 +606,7 @@ class ZarrSource final : public Source {
   Result<> write_edits(std::span<const zarr::NczarrEdit> edits, bool are_durable) {
     for (size_t i = 0; i < edits.size(); ++i) {
       Result<> written = replace_metadata({edits[i].key, edits[i].kind}, edits[i].file, edits[i].text);
-      if (written && are_durable) written = writer_.sync_now(edits[i].key);
+      if (written && are_durable) written = writer_.order(edits[i].key);
       if (written) continue;
       undo_edits(edits.first(i + 1));
       return written;
@@ -647,7 +652,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const std::string zarray, right_zarray(*array));
     CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, zarray));
     log::info("{}: codecs that other readers would misread are told right in its .zarray now", called(object.key));
-    return writer_.sync_now(object.key);
+    return writer_.order(object.key);
   }
 
   /// The name of a directory for a new member of a group.
@@ -743,20 +748,6 @@ class ZarrSource final : public Source {
     return were_any;
   }
 
-  /// The directory that holds the store's own. ESTALE where that is not in its place any more.
-  Result<File> holder_of_store() const {
-    const size_t slash = path_.rfind('/');
-    if (slash == std::string::npos || slash + 1 == path_.size())
-      return fail(EOPNOTSUPP, "{}: no directory holds it", path_);
-    CODECFS_ASSIGN(File holder, open_directory(slash == 0 ? "/" : path_.substr(0, slash)));
-    CODECFS_ASSIGN(const auto own, store_.stat(""));
-    struct stat there;
-    const bool is_there = ::fstatat(holder.fd.get(), name_of(path_).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!own || !is_there || own->st_dev != there.st_dev || own->st_ino != there.st_ino)
-      return fail(ESTALE, "{}: is not the directory that was opened any more", path_);
-    return holder;
-  }
-
   /// Whether the array has this chain already; else everything that is needed to give it.
   Result<bool> begin_recoding(ObjectId id, std::span<const FilterStage> filters, Recoding& recoding) {
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
@@ -768,17 +759,11 @@ class ZarrSource final : public Source {
     if (array.unchangeable) return std::unexpected(*array.unchangeable);
     recoding.chain = std::move(*chain);
 
-    CODECFS_ASSIGN(const File directory, store_.directory(object.key));
-    CODECFS_ASSIGN(recoding.source, DirectoryStore::open(directory));
+    CODECFS_ASSIGN(recoding.source, store_.below(object.key));
     const mode_t mode = recoding.source->status().st_mode & 07777;
-    if (object.key.empty()) {
-      CODECFS_ASSIGN(const File holder, holder_of_store());
-      CODECFS_ASSIGN(auto target, writer_.new_directory(holder, name_of(path_), mode));
-      recoding.target.emplace(std::move(target));
-    } else {
-      CODECFS_ASSIGN(auto target, writer_.new_directory(holder_of(object.key), name_of(object.key), mode));
-      recoding.target.emplace(std::move(target));
-    }
+    CODECFS_ASSIGN(recoding.target, object.key.empty()
+                                        ? writer_.new_store(mode)
+                                        : writer_.new_directory(holder_of(object.key), name_of(object.key), mode));
     return false;
   }
 
@@ -787,7 +772,7 @@ class ZarrSource final : public Source {
     CODECFS_TRY(check_same(object, recoding));
     CODECFS_TRY(zarr::copy_other_files(*recoding.source, *recoding.array, recoding.chain, *recoding.target));
     if (object.key.empty()) {
-      CODECFS_TRY(exchange_store(recoding));
+      CODECFS_TRY(writer_.exchange_store(*recoding.target));
     } else {
       CODECFS_TRY(recoding.target->exchange(name_of(object.key)));
     }
@@ -805,24 +790,26 @@ class ZarrSource final : public Source {
         now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == recoding.array->zarray;
     if (is_same && !object.key.empty()) {
       CODECFS_ASSIGN(const auto holder, store_.stat(holder_of(object.key)));
-      struct stat built_in;
-      is_same = holder && ::fstat(recoding.target->parent().fd.get(), &built_in) == 0 &&
-                holder->st_dev == built_in.st_dev && holder->st_ino == built_in.st_ino;
+      const auto built_in = recoding.target->parent_status();
+      is_same = holder && built_in && holder->st_dev == built_in->st_dev && holder->st_ino == built_in->st_ino;
     }
     if (is_same) return {};
     return fail(EBUSY, "{}: its filters were not changed: it was changed or moved meanwhile", called(object.key));
   }
 
-  /// The array is the store: the locked directory is another one from now on.
-  Result<> exchange_store(Recoding& recoding) {
-    CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(recoding.target->directory()));
-    zarr::StoreLock lock(store);  // before anybody else can see the directory
-    CODECFS_TRY(lock.make_exclusive());
-    CODECFS_ASSIGN(const File holder, holder_of_store());
-    CODECFS_TRY(recoding.target->exchange(name_of(path_)));
-    store_.move_to(store);
-    writer_.lock_instead(lock);
-    return {};
+  /// .zmetadata is made anew when all that it tells of is durable, or becomes durable together with it.
+  Result<bool> commit_with(const std::function<Result<bool>()>& commit) {
+    const std::lock_guard places(places_mutex_);
+    CODECFS_TRY(writer_.order());
+    Result<> renewed;
+    if (metadata_changed_.exchange(false)) {
+      const auto lock = reading();
+      renewed = renew_consolidated();
+      if (!renewed) metadata_changed_ = true;
+    }
+    auto committed = commit();
+    if (committed && !renewed) return pass_on(renewed);
+    return committed;
   }
 
   /// Makes .zmetadata anew, where somebody made one.
@@ -837,8 +824,7 @@ class ZarrSource final : public Source {
       return {};
     }
     if (*renewed == *text) return {};
-    CODECFS_TRY(writer_.write("", zarr::kConsolidatedFile, bytes_of(*renewed), status->st_mode & 0666));
-    return writer_.commit();
+    return writer_.write("", zarr::kConsolidatedFile, bytes_of(*renewed), status->st_mode & 0666);
   }
 
   Entry entry_of(const std::string& group, std::string_view name, EntryKind kind) {
@@ -887,10 +873,12 @@ class ZarrSource final : public Source {
     return join_key(array.key, grid.name_of(number, array.array.separator));
   }
 
-  std::string path_;  // of the store, without links
-  DirectoryStore store_;
-  zarr::Hierarchy hierarchy_;        // after store_, which it uses
-  zarr::DirectoryWriter writer_;     // likewise
+  const char* format_;
+  std::unique_ptr<Store> own_store_;
+  Store& store_;
+  zarr::Hierarchy hierarchy_;                // after store_, which it uses
+  std::unique_ptr<StoreWriter> own_writer_;  // likewise
+  StoreWriter& writer_;
   std::optional<Error> unwritable_;  // why nothing can be written; set when opened
   Entry root_;
   std::mutex places_mutex_;               // held by a commit and by who moves or removes directories; before turnstile_
@@ -908,7 +896,16 @@ class ZarrSource final : public Source {
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write, FileIo& io) {
-  return ZarrSource::open(path, may_write, io);
+  CODECFS_ASSIGN(auto opened, zarr::DirectoryStore::open(path));
+  auto store = std::make_unique<zarr::DirectoryStore>(std::move(opened));
+  auto writer = std::make_unique<zarr::DirectoryWriter>(*store, path, io);
+  return ZarrSource::open(path, "Zarr v2", may_write, std::move(store), std::move(writer));
+}
+
+Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write, FileIo& io) {
+  CODECFS_ASSIGN(auto store, zarr::ZipStore::open(path));
+  auto writer = std::make_unique<zarr::ZipWriter>(*store, path, io);
+  return ZarrSource::open(path, "Zarr v2 in a zip archive", may_write, std::move(store), std::move(writer));
 }
 
 bool looks_like_zarr(int directory_fd) {

@@ -1,0 +1,81 @@
+// Any bytes as a zip archive: it is refused with a reason, or every entry of it is read, at most as large as it says, or
+// says why not; and what is made anew of it is an archive with the same in it.
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "backends/zarr/zip_rewrite.h"
+#include "backends/zarr/zip_tree.h"
+#include "base/log.h"
+
+namespace {
+
+using namespace codecfs;
+using namespace codecfs::zarr;
+
+constexpr uint64_t kLimit = uint64_t{1} << 20;
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "violated: %s\n", what);
+  std::abort();
+}
+
+File file_of(const uint8_t* data, size_t size) {
+  File file{.fd = UniqueFd(::memfd_create("archive", MFD_CLOEXEC)), .path = "archive"};
+  require(file.fd && real_file_io().write(file, 0, std::as_bytes(std::span(data, size))), "a file");
+  return file;
+}
+
+using Contents = std::map<std::string, std::string>;
+
+/// What can be read of a tree, and how to write it anew.
+void collect(const ZipDirectory& directory, const std::string& path, Contents& contents,
+             std::vector<NewZipEntry>& entries) {
+  for (const auto& [name, member] : directory.members) {
+    require(!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos, "a name is a name");
+    if (const auto* below = std::get_if<ZipDirectoryPtr>(&member)) {
+      collect(**below, path + name + "/", contents, entries);
+      continue;
+    }
+    const ZipPlace& place = std::get<ZipFilePtr>(member)->place;
+    const auto bytes = read_place(place, path + name, kLimit);
+    if (!bytes) {
+      require(bytes.error().code != 0 && !bytes.error().reason.empty(), "an error has a reason");
+      continue;
+    }
+    require(bytes->size() == size_of(place) && bytes->size() <= kLimit, "a file has the size that it tells");
+    contents[path + name] = {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+    entries.push_back({.name = path + name, .bytes = std::get<ArchivedBytes>(place), .mode = 0});
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  log::set_level(log::Level::error);
+  const auto tree = ZipTree::open(file_of(data, size));
+  if (!tree) {
+    require(tree.error().code != 0 && !tree.error().reason.empty(), "an error has a reason");
+    return 0;
+  }
+  Contents before;
+  std::vector<NewZipEntry> entries;
+  collect(*(*tree)->top, "", before, entries);
+  const File copy = file_of(nullptr, 0);
+  const auto written = write_zip(real_file_io(), copy, entries, (*tree)->archive->comment());
+  require(written.has_value(), "what was read can be copied");
+  const auto again = ZipTree::open(File{.fd = UniqueFd(::dup(copy.fd.get())), .path = "copy"});
+  require(again.has_value(), "what was written is an archive");
+  Contents after;
+  entries.clear();
+  collect(*(*again)->top, "", after, entries);
+  require(after == before, "and holds the same");
+  return 0;
+}
