@@ -1,9 +1,8 @@
 #include "fs/chunk_cache.h"
 
-#include <vector>
-
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace codecfs::fs {
 
@@ -44,6 +43,7 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
 void ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
   std::unique_lock lock(mutex_);
   if (slots_.contains(key) || in_flight_ + estimate > limit_) return;
+  if (std::ranges::find(done_, key) != done_.end()) return;
   const auto slot = std::make_shared<Slot>();
   slots_.emplace(key, slot);
   ++stats_.decodes_ahead;
@@ -115,8 +115,23 @@ void ChunkCache::served(ChunkKey key, uint64_t bytes) {
   if (found == slots_.end() || !found->second->ready) return;
   Slot& slot = *found->second;
   slot.served += bytes;
-  if (slot.served >= (*slot.result)->size()) forget(key);
+  if (slot.served >= (*slot.result)->size()) {
+    forget(key);
+    note_done(key);
+  }
   stats_.cache_bytes = kept_;
+}
+
+void ChunkCache::done(ChunkKey key) {
+  drop(key);
+  const std::lock_guard lock(mutex_);
+  note_done(key);
+}
+
+void ChunkCache::note_done(ChunkKey key) {
+  constexpr size_t kRemembered = 64;
+  done_.push_back(key);
+  if (done_.size() > kRemembered) done_.pop_front();
 }
 
 void ChunkCache::make_room() {

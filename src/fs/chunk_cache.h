@@ -11,6 +11,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -35,7 +36,7 @@ class ChunkCache {
   /// `first`: called before that where nobody has asked for the chunk by this since it is here.
   Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode,
                        const std::function<void()>& first = {});
-  /// Sees to it that the chunk is here, unless there is no room for it now.
+  /// Sees to it that the chunk is here, unless there is no room for it now, or a reader has just been done with it.
   void fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
   /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
@@ -45,6 +46,8 @@ class ChunkCache {
 
   /// Tells that `bytes` of the chunk were handed to the kernel; when it has all of them the chunk is dropped.
   void served(ChunkKey key, uint64_t bytes);
+  /// Drops a chunk that is not asked for again soon.
+  void done(ChunkKey key);
 
  private:
   struct Slot {
@@ -59,15 +62,17 @@ class ChunkCache {
                    const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock);
   void make_room();
   void forget(ChunkKey key);
+  void note_done(ChunkKey key);
 
   const uint64_t limit_;  // bytes
   Stats& stats_;
   std::mutex mutex_;  // guards everything below; never held while decoding
   std::condition_variable changed_;
   std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_;
-  std::list<ChunkKey> ages_;  // of kept chunks, most recently used first
-  uint64_t kept_ = 0;         // bytes of kept chunks
-  uint64_t in_flight_ = 0;    // estimated bytes of decodes under way
+  std::deque<ChunkKey> done_;  // chunks that readers were done with most recently
+  std::list<ChunkKey> ages_;   // of kept chunks, most recently used first
+  uint64_t kept_ = 0;          // bytes of kept chunks
+  uint64_t in_flight_ = 0;     // estimated bytes of decodes under way
 };
 
 }  // namespace codecfs::fs

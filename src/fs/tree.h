@@ -305,8 +305,20 @@ class Tree {
   /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
   /// too.
   void chunk_changed(const Node& node, uint64_t number);
-  /// The same for a name in a directory.
-  void name_changed_elsewhere(const Node& directory, std::string_view name);
+  /// Names in a directory that the other views are told of, when the call returns, at the end of this: to be made
+  /// before a lock is taken, so that nobody waits for the kernel with it.
+  class NamesElsewhere {
+   public:
+    explicit NamesElsewhere(Tree& tree) : tree_(tree) {}
+    NamesElsewhere(const NamesElsewhere&) = delete;
+    NamesElsewhere& operator=(const NamesElsewhere&) = delete;
+    ~NamesElsewhere();
+    void add(const Node& directory, std::string_view name) { names_.emplace_back(&directory, name); }
+
+   private:
+    Tree& tree_;
+    std::vector<std::pair<const Node*, std::string>> names_;
+  };
   /// For the kernel: the names under which a view may show a member. `wait`: not in a request that changes this very
   /// directory, as none does in the views of arrays.
   void member_changed(const Node& directory, std::string_view name, bool wait);

@@ -49,9 +49,10 @@ std::string Tree::path_of(View view) const {
   return view == nodes_.shown() ? "" : fmt::format("{}/{}", nodes_.views().path, name_of(view));
 }
 
-void Tree::name_changed_elsewhere(const Node& directory, std::string_view name) {
-  for (const Node* shown : nodes_.in_all_views(directory))
-    if (shown->view != directory.view) member_changed(*shown, name, shows_arrays(shown->view));
+Tree::NamesElsewhere::~NamesElsewhere() {
+  for (const auto& [directory, name] : names_)
+    for (const Node* shown : tree_.nodes_.in_all_views(*directory))
+      if (shown->view != directory->view) tree_.member_changed(*shown, name, true);
 }
 
 void Tree::chunk_changed(const Node& node, uint64_t number) {
@@ -112,6 +113,7 @@ void Tree::layout_changed(const Node& node, bool wait) {
 // --- directories and links
 
 Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
+  NamesElsewhere names(*this);
   const std::shared_lock layout(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (node->kind == NodeKind::variable)
@@ -131,7 +133,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   });
   touch(parent, {}, now());
   write_back_.note_change();
-  name_changed_elsewhere(*node, name);
+  names.add(*node, name);
   metadata_changed(*node, false);
   return attributes(group->ino());
 }
@@ -160,6 +162,7 @@ Result<> Tree::may_remove_variable(const Node& node) {
 }
 
 Result<> Tree::remove_directory(Ino parent, std::string_view name) {
+  NamesElsewhere names(*this);
   const std::lock_guard alone(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
@@ -183,7 +186,7 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   forget_state(child);
   touch(parent, {}, now());
   write_back_.note_change();
-  name_changed_elsewhere(*node, name);
+  names.add(*node, name);
   if (child.kind == NodeKind::variable)
     layout_changed(*node, false);
   else
@@ -192,6 +195,7 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
 }
 
 Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name) {
+  NamesElsewhere names(*this);
   const std::lock_guard alone(layout_);
   CODECFS_ASSIGN(const Place from_place, nodes_.at(parent));
   CODECFS_ASSIGN(const Place to_place, nodes_.at(to_parent));
@@ -216,8 +220,8 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
   CODECFS_TRY(dataset_.source().rename(from.object, name, to.object, to_name));
   nodes_.move(*place.node, to, to_name);
-  name_changed_elsewhere(from, name);
-  name_changed_elsewhere(to, to_name);
+  names.add(from, name);
+  names.add(to, to_name);
   touch(from.ino(), {}, now());
   touch(to.ino(), {}, now());
   write_back_.note_change();
@@ -229,6 +233,7 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
 }
 
 Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::string_view target) {
+  NamesElsewhere names(*this);
   const std::shared_lock layout(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (node->kind == NodeKind::variable)
@@ -238,7 +243,7 @@ Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::stri
   CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target));
   touch(parent, {}, now());
   write_back_.note_change();
-  name_changed_elsewhere(*node, name);
+  names.add(*node, name);
   metadata_changed(*node, false);
   return entry_attributes(*node, entry);
 }

@@ -190,7 +190,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   if (!for_writing) {
     CODECFS_ASSIGN(file->bytes, encoded(node, chunk));
-    conversions_.drop(ino);  // the kernel keeps what it reads from here
+    conversions_.done(ino);  // the kernel keeps what it reads from here
     file->live = coherent_;
     return file;
   }

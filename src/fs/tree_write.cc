@@ -259,11 +259,12 @@ void Tree::touch(Ino ino, std::optional<timespec> accessed, std::optional<timesp
 }
 
 Result<> Tree::unlink(Ino parent, std::string_view name) {
+  NamesElsewhere names(*this);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) {
     change_state(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
-    name_changed_elsewhere(*node, name);
+    names.add(*node, name);
     return {};
   }
   if (scratch_.find(node->ino(), name)) return scratch_.unlink(node->ino(), name);
@@ -274,7 +275,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     CODECFS_TRY(dataset_.source().remove(node->object, name));
     nodes_.remove(*link.node);
     write_back_.note_change();
-    name_changed_elsewhere(*node, name);
+    names.add(*node, name);
     metadata_changed(*node, false);
     return {};
   }
@@ -289,7 +290,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     note_removed(*chunk);
   }
   chunk_changed(*node, chunk->number);
-  name_changed_elsewhere(*node, name);
+  names.add(*node, name);
   return {};
 }
 

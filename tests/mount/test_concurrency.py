@@ -38,7 +38,8 @@ def test_readers_of_different_chunks_decode_in_parallel(mount, source):
     outputs = in_parallel([["cat", m.path / f"v/{i}.0"] for i in range(8)])
     assert all(output == values[i].tobytes() for i, output in enumerate(outputs))
     stats = m.stats()
-    assert stats["chunks_decoded"] == 8 and stats["decodes_parallel"] >= 2, stats
+    # In this order they look like one reader, who is read ahead of.
+    assert 8 <= stats["chunks_decoded"] <= 8 + stats["decodes_ahead"] and stats["decodes_parallel"] >= 2, stats
 
 
 @pytest.mark.parametrize("options", [(), ("cache=1M",), ("threads=1",), ("threads=64", "cache=1M")], ids=str)
