@@ -72,7 +72,8 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
       coherent_(options.coherent),
       block_size_(std::max<uint64_t>(options.cache_bytes / 4, 1)),
       write_back_(
-          dataset_, cache_, stats_, options.write_back, [this](const ChunkPlace& chunk) { return base_of(chunk); },
+          dataset_, cache_, conversions_, stats_, options.write_back,
+          [this](const ChunkPlace& chunk) { return base_of(chunk); },
           [this](const ChunkPlace& chunk) -> Result<> {
             CODECFS_TRY(nodes_.at(chunk.key));
             return {};
@@ -384,13 +385,13 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
       if (truncate) CODECFS_TRY(file->draft->resize(0));
       return file;
     }
-    CODECFS_ASSIGN(file->text, text_of(node, place.file));
+    CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
     file->live = node.kind == NodeKind::control || coherent_;
     return file;
   }
   // The number that the kernel knows it by may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
-  if (coherent_) open_afresh(node, chunk, *file);
+  if (coherent_) open_afresh(chunk, *file);
   if (node.view == View::encoded) return open_encoded(node, chunk, for_writing, truncate);
   const Variable& variable = *chunk.variable->facts;
   if (variable.unreadable) return std::unexpected(*variable.unreadable);
@@ -405,9 +406,50 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     write_back_.open_writer(chunk.key);
   } else if (!variable.chunk_bytes && !write_back_.size(chunk.key)) {
     // The size that was told at lookup is that of these bytes: keep them while the file is open.
-    CODECFS_ASSIGN(file->bytes, decoded(chunk));
+    CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
   }
   return file;
+}
+
+/// All of a file that is made as a whole.
+Result<Slice> Tree::make_whole(Ino ino) {
+  CODECFS_ASSIGN(const Place place, place_of(ino));
+  const Node& node = *place.node;
+  if (place.file != FileKind::chunk) {
+    CODECFS_ASSIGN(const Text text, text_of(node, place.file));
+    return Slice{std::as_bytes(std::span(*text)), text};
+  }
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
+  ChunkPtr bytes;
+  if (node.view == View::encoded) {
+    CODECFS_ASSIGN(bytes, encoded(node, chunk));
+  } else if (const auto edited = write_back_.content(chunk.key)) {
+    return Slice{edited->bytes->bytes().first(edited->size), edited->bytes};
+  } else {
+    CODECFS_ASSIGN(bytes, decoded(chunk));
+  }
+  return Slice{bytes->bytes(), bytes};
+}
+
+Result<std::shared_ptr<Snapshot>> Tree::take_snapshot(Ino ino) {
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->ino = ino;
+  snapshot->changes = write_back_.changes_made() + dataset_.changes();
+  CODECFS_ASSIGN(snapshot->held, make_whole(ino));
+  return snapshot;
+}
+
+/// As it is now: the kernel was told to forget what it had, and must not be given that again.
+Result<Slice> Tree::look_at(Snapshot& snapshot) {
+  const std::lock_guard lock(snapshot.mutex);
+  const uint64_t changes = write_back_.changes_made() + dataset_.changes();
+  if (changes == snapshot.changes) return snapshot.held;
+  Result<Slice> now = make_whole(snapshot.ino);
+  // What is gone meanwhile is read on as it was.
+  if (!now && now.error().code != ENOENT && now.error().code != ESTALE) return now;
+  if (now) snapshot.held = *std::move(now);
+  snapshot.changes = changes;
+  return snapshot.held;
 }
 
 Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
@@ -424,8 +466,11 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     stats_.bytes_read += slice.bytes.size();
     return slice;
   }
-  if (file.text) return part(std::as_bytes(std::span(*file.text)), file.text);
-  if (file.bytes) return part(file.bytes->bytes(), file.bytes);
+  if (file.snapshot && file.live) return part(file.snapshot->held.bytes, file.snapshot->held.owner);
+  if (file.snapshot) {
+    CODECFS_ASSIGN(const Slice whole, look_at(*file.snapshot));
+    return part(whole.bytes, whole.owner);
+  }
   if (file.draft) {
     const auto text = std::make_shared<const std::string>(file.draft->text());
     return part(std::as_bytes(std::span(*text)), text);

@@ -50,9 +50,23 @@ struct OpenArray {
 
 /// An open file: text that was made at open, a metadata file that is being written, a chunk, an array, a scratch file,
 /// or a file of a folder.
+/// Bytes for a reader, and what keeps them alive.
+struct Slice {
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// What a file held that is made as a whole: one reader gets all parts of one state, unless it changes meanwhile; the
+/// kernel shows everybody what that reader gets.
+struct Snapshot {
+  Ino ino = 0;
+  std::mutex mutex;  // guards what follows
+  uint64_t changes = 0;
+  Slice held;
+};
+
 struct OpenFile {
-  Text text;       // null for a chunk
-  ChunkPtr bytes;  // of an encoded chunk that is only read
+  std::shared_ptr<Snapshot> snapshot;  // of metadata files and chunks whose size only the work itself tells
   std::shared_ptr<Draft> draft;
   bool live = false;  // made anew at each open, no size beforehand, no page cache: control files, and see -o coherent
   bool outside = false;  // other programs may have changed it: pages from before this open are not to be used
@@ -79,12 +93,6 @@ struct DirectoryItem {
   Ino ino = 0;      // 0 where no inode number was given out yet
   /// Its attributes, if they are cheap to have.
   std::function<Result<struct stat>()> attributes;
-};
-
-/// Bytes for a reader, and what keeps them alive.
-struct Slice {
-  Bytes bytes;
-  std::shared_ptr<const void> owner;
 };
 
 struct XattrView {
@@ -242,6 +250,9 @@ class Tree {
   [[nodiscard]] std::string stats_text();
   /// The chunk as the source has it, or its fill where that is what readers see. `in_order`: the reader may go on with
   /// the next chunks.
+  Result<std::shared_ptr<Snapshot>> take_snapshot(Ino ino);
+  Result<Slice> make_whole(Ino ino);
+  Result<Slice> look_at(Snapshot& snapshot);
   Result<ChunkPtr> decoded(const ChunkPlace& chunk, bool in_order = true);
   /// What decoding a chunk takes, for the cache. Bytes, roughly.
   static uint64_t decoding_bytes(const Variable& variable);
@@ -295,7 +306,7 @@ class Tree {
   WriteBack::Changes changes_of(const Node& node);
   void note_removed(const ChunkPlace& chunk);
   Result<> read_array_afresh(const Node& node, OpenFile& file);
-  void open_afresh(const Node& node, const ChunkPlace& chunk, OpenFile& file);
+  void open_afresh(const ChunkPlace& chunk, OpenFile& file);
   /// Whether the source of a path takes the chains of numcodecs.
   bool chains_for_numcodecs(std::string_view path);
 
@@ -362,7 +373,7 @@ class Tree {
   Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
   /// Takes the bytes of a whole chunk file of the node's view.
   Result<> put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
-  Result<> put_encoded(const Node& node, const ChunkPlace& chunk, Bytes bytes);
+  Result<> put_encoded(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
   Result<Created> create_encoded(const Node& node, const ChunkPlace& chunk);
   /// Gives an existing variable the codecs of a .zarray, where it has others.
   Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
@@ -435,7 +446,7 @@ class Tree {
   Nodes nodes_;
   ChunkCache cache_;
   Stats conversion_stats_;  // of the next
-  ChunkCache conversions_;  // chunks of the encoded view that are not as in the source, by their inode numbers there
+  ChunkCache conversions_;  // chunks of the encoded view that are not as in the source, by their keys
   const filters::FilterRules rules_;
   const bool read_only_;
   const bool coherent_;

@@ -141,10 +141,7 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
   }
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
   // All absent chunks of a variable are one, known by the inode number of its directory.
-  Ino ino = node.ino();
-  if (info.stored) {
-    CODECFS_ASSIGN(ino, nodes_.chunk_ino(node, chunk.number, facts.grid.count()));
-  }
+  const ChunkKey key = info.stored ? chunk.key : node.ino();
   const auto first = [&] {
     if (!info.stored || form.as_stored) return;  // most of the latter take no work
     read_ahead_.note(node.ino(), facts.grid, chunk.number, decoding_bytes(facts),
@@ -156,7 +153,7 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
                      });
   };
   return conversions_.get(
-      ino, decoding_bytes(facts),
+      key, decoding_bytes(facts),
       [&]() -> Result<Buffer> {
         // Nobody else wants it decoded: it does not take the place of others in the cache.
         if (info.stored) {
@@ -172,11 +169,10 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
 void Tree::fetch_converted(const Node& node, const ChunkPlace& chunk) {
   const Variable& facts = *chunk.variable->facts;
   const Result<EncodedFormPtr> form = encoded_form(node);
-  const Result<Ino> ino = nodes_.chunk_ino(node, chunk.number, facts.grid.count());
   const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
-  if (!form || !ino || !info || !info->stored || write_back_.size(chunk.key)) return;
+  if (!form || !info || !info->stored || write_back_.size(chunk.key)) return;
   if ((*form)->unusable || facts.unreadable) return;
-  conversions_.fetch(*ino, decoding_bytes(facts), [&]() -> Result<Buffer> {
+  conversions_.fetch(chunk.key, decoding_bytes(facts), [&]() -> Result<Buffer> {
     // Nobody else wants it decoded: it does not take the place of others in the cache.
     CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
     CODECFS_ASSIGN(filters::EncodedChunk done, (*form)->pipeline->encode(bytes.bytes()));
@@ -189,8 +185,8 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
   auto file = std::make_unique<OpenFile>();
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   if (!for_writing) {
-    CODECFS_ASSIGN(file->bytes, encoded(node, chunk));
-    conversions_.done(ino);  // the kernel keeps what it reads from here
+    CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
+    conversions_.done(chunk.key);  // the kernel keeps what it reads from here
     file->live = coherent_;
     return file;
   }
@@ -220,10 +216,10 @@ Result<Tree::Created> Tree::create_encoded(const Node& node, const ChunkPlace& c
 }
 
 Result<> Tree::put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
-  CODECFS_TRY(apply_rules(chunk, cancelled));
   if (node.view == View::encoded) {
-    CODECFS_TRY(put_encoded(node, chunk, bytes));
+    CODECFS_TRY(put_encoded(node, chunk, bytes, cancelled));
   } else {
+    CODECFS_TRY(apply_rules(chunk, cancelled));
     CODECFS_TRY(write_back_.replace(chunk, bytes));
   }
   forget_unlinked(node, chunk.number);
@@ -232,22 +228,27 @@ Result<> Tree::put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes,
   return {};
 }
 
-Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes bytes) {
-  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.number));  // a rule may have given it another chain
-  CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
-  const std::string name = chunk.variable->facts->grid.name_of(chunk.number);
-  if (form->unusable) return fail(form->unusable->code, "{}/{}: {}", node.path, name, form->unusable->reason);
-  CODECFS_ASSIGN(Buffer given, Buffer::copy_of(bytes));
+Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes bytes, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const EncodedFormPtr told, encoded_form(node));
+  const std::string name = place.variable->facts->grid.name_of(place.number);
+  if (told->unusable) return fail(told->unusable->code, "{}/{}: {}", node.path, name, told->unusable->reason);
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(bytes));
-  const Result<Buffer> decoded = form->pipeline->decode(std::move(copy));
+  const Result<Buffer> decoded = told->pipeline->decode(std::move(copy));
   if (!decoded)
     return fail(decoded.error().code == ENOMEM ? ENOMEM : EINVAL, "{}/{}: this is no chunk of this variable: {}",
                 node.path, name, decoded.error().reason);
+  // The chain of a rule, by which the chunk is encoded, is the variable's from here on.
+  CODECFS_TRY(apply_rules(place, cancelled));
+  CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+  CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.number));
   std::shared_ptr<const Buffer> encoded;
-  if (form->as_stored) encoded = std::make_shared<const Buffer>(std::move(given));
+  if (form->as_stored && are_equal(form->chain, told->chain)) {
+    CODECFS_ASSIGN(Buffer given, Buffer::copy_of(bytes));
+    encoded = std::make_shared<const Buffer>(std::move(given));
+  }
   CODECFS_TRY(write_back_.replace(chunk, decoded->bytes(), std::move(encoded)));
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  conversions_.drop(ino);
+  conversions_.drop(chunk.key);
   touch(ino, {}, now());
   return {};
 }

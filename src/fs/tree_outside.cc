@@ -165,13 +165,11 @@ Result<> Tree::read_array_afresh(const Node& node, OpenFile& file) {
   return {};
 }
 
-void Tree::open_afresh(const Node& node, const ChunkPlace& chunk, OpenFile& file) {
+void Tree::open_afresh(const ChunkPlace& chunk, OpenFile& file) {
   file.outside = true;
   if (write_back_.size(chunk.key)) return;
   cache_.drop(chunk.key);
-  for (const Node* shown : nodes_.in_all_views(node))
-    if (const auto ino = nodes_.chunk_ino(*shown, chunk.number, chunk.variable->facts->grid.count()))
-      conversions_.drop(*ino);
+  conversions_.drop(chunk.key);
 }
 
 }  // namespace codecfs::fs

@@ -29,10 +29,11 @@ void put_fill(const Variable& variable, MutableBytes chunk, uint64_t from) {
 
 }  // namespace
 
-WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base,
-                     CheckPlace check_place)
+WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
+                     ReadBase read_base, CheckPlace check_place)
     : dataset_(dataset),
       cache_(cache),
+      conversions_(conversions),
       stats_(stats),
       options_(options),
       read_base_(std::move(read_base)),
@@ -265,7 +266,7 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
       edit->tried_version = edit->stored_version = ++edit->version;
       edits_.erase(place.key);
     }
-    cache_.drop(place.key);
+    drop_cached(place.key);
     ++changes_made_;
     uncommitted_ = true;
     removed_[place.object].insert(place.number);
@@ -347,7 +348,7 @@ void WriteBack::forget(ObjectId variable) {
     charge(*edit, 0);
     edit->dirty = edit->queued = false;
     edit->tried_version = edit->stored_version = edit->version;
-    cache_.drop(at->first);
+    drop_cached(at->first);
     at = edits_.erase(at);
   }
   if (const auto found = removed_.find(variable); found != removed_.end()) {
@@ -472,6 +473,11 @@ Result<> WriteBack::finish() {
   return stored ? finished : stored;
 }
 
+void WriteBack::drop_cached(ChunkKey key) {
+  cache_.drop(key);
+  conversions_.drop(key);
+}
+
 // --- under mutex_
 
 void WriteBack::charge(Edit& edit, uint64_t bytes) {
@@ -523,7 +529,7 @@ void WriteBack::forget_if_clean(const EditPtr& edit) {
   if (writers_.contains(edit->place.key) && edit->bytes != nullptr && edit->size != edit->bytes->size()) return;
   const auto found = edits_.find(edit->place.key);
   if (found == edits_.end() || found->second != edit) return;
-  cache_.drop(edit->place.key);  // first: until then readers are served from here
+  drop_cached(edit->place.key);  // first: until then readers are served from here
   edits_.erase(found);
 }
 

@@ -54,8 +54,9 @@ class WriteBack {
   /// ESTALE where the chunk has gone, or its number means another one: whoever waited is to ask again.
   using CheckPlace = std::function<Result<>(const ChunkPlace&)>;
 
-  WriteBack(Dataset& dataset, ChunkCache& cache, Stats& stats, const Options& options, ReadBase read_base,
-            CheckPlace check_place);
+  /// `cache`, `conversions`: what is made of stored chunks, by their keys.
+  WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
+            ReadBase read_base, CheckPlace check_place);
   /// Ends the threads. What was not stored is lost: finish() comes first.
   ~WriteBack();
 
@@ -199,9 +200,11 @@ class WriteBack {
   Result<> wait_until_stored(const std::vector<EditPtr>& edits);
   void stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable);
   void resume(ObjectId variable);
+  void drop_cached(ChunkKey key);
 
   Dataset& dataset_;
   ChunkCache& cache_;
+  ChunkCache& conversions_;
   Stats& stats_;
   const Options options_;
   const ReadBase read_base_;

@@ -83,7 +83,7 @@ class WriteBackTest : public testing::Test {
     options.dirty_bytes = 64 * kChunk;
     options.commit = std::chrono::seconds(3600);
     write_back_ = std::make_unique<WriteBack>(
-        *dataset_, cache_, stats_, options,
+        *dataset_, cache_, conversions_, stats_, options,
         [this](const ChunkPlace& chunk) -> Result<ChunkPtr> {
           Result<Buffer> bytes = source_->read_chunk(chunk.object, chunk.number);
           if (!bytes) bytes = make_fill_chunk(*view_->facts);
@@ -112,6 +112,7 @@ class WriteBackTest : public testing::Test {
 
   Stats stats_;
   ChunkCache cache_{uint64_t{8} << 20, stats_};
+  ChunkCache conversions_{uint64_t{8} << 20, stats_};
   std::shared_ptr<VariableView> view_;
   MapSource* source_ = nullptr;
   std::unique_ptr<Dataset> dataset_;
