@@ -1,4 +1,5 @@
 """-o coherent: what zarr-python changes in a store while it is mounted is seen within a second."""
+import errno
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import mounted, xattr
+from conftest import Mount, mounted, unmount, xattr
 
 VALUES = np.arange(600, dtype="<i4").reshape(20, 30)
 
@@ -203,6 +204,62 @@ def test_what_is_edited_here_stays_until_it_is_stored(store, tmp_path):
         assert (chunk(m.path / "v/1.1") == mine).all()
     whole = zarr.open_group(str(store), "r")["v"][:]
     assert whole.shape == (40, 50) and (whole[10:20, 10:20] == mine).all() and (whole[:10, :30] == VALUES[:10]).all()
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("options", [["coherent"], []])
+def test_another_compressor_while_a_chunk_waits(store, tmp_path, options):
+    """The chunk is stored with the chain that .zarray tells then: with the one before nobody could read it."""
+    mine = np.full((10, 10), -1, "<i4")
+    with mounted(store, tmp_path / "mnt", "commit=3600", *options) as m:
+        encoded = m.path / ".codecfs/view/encoded"
+        (m.path / "v/1.1").write_bytes(mine.tobytes())
+        (encoded / "v/0.1").write_bytes(numcodecs.Zlib(1).encode(mine))
+        told = json.loads((store / "v/.zarray").read_text())
+        for name in os.listdir(store / "v"):
+            if not name.startswith("."):
+                values = numcodecs.Zlib().decode((store / "v" / name).read_bytes())
+                (store / "v" / name).write_bytes(numcodecs.BZ2(1).encode(values))
+        (store / "v/.zarray").write_text(json.dumps({**told, "compressor": {"id": "bz2", "level": 1}}))
+        sync(m.path / "v/1.1")
+        sync(encoded / "v/0.1")
+        expected = VALUES.copy()
+        expected[10:, 10:20] = expected[:10, 10:20] = mine
+        assert (zarr.open_group(str(store), "r")["v"][:] == expected).all()
+        if options:
+            assert soon(lambda: (chunk(m.path / "v/1.1") == mine).all())
+            assert soon(lambda: json.loads((encoded / "v/.zarray").read_text())["compressor"]["id"] == "bz2")
+            assert (zarr.open_group(str(encoded), "r")["v"][:] == expected).all()
+        assert (chunk(m.path / "v/0.0") == VALUES[:10, :10]).all()
+
+
+@pytest.mark.parametrize("change", [{"dtype": "<f4"}, {"chunks": [5, 10]}, {"shape": [10, 30]}])
+def test_other_chunks_while_a_chunk_waits(store, tmp_path, change):
+    m = Mount(store, tmp_path / "mnt", "commit=3600", "coherent")
+    try:
+        before = (store / "v/1.1").read_bytes()
+        (m.path / "v/1.1").write_bytes(np.full((10, 10), -1, "<i4").tobytes())
+        text = (store / "v/.zarray").read_text()
+        (store / "v/.zarray").write_text(json.dumps({**json.loads(text), **change}))
+        with pytest.raises(OSError) as error:
+            sync(m.path / "v/1.1")
+        assert error.value.errno == errno.ESTALE
+        assert (store / "v/1.1").read_bytes() == before
+        # What waits is stored when its place is there again.
+        (store / "v/.zarray").write_text(text)
+        sync(m.path / "v/1.1")
+        assert (zarr.open_group(str(store), "r")["v"][10:, 10:20] == -1).all()
+        m.close()
+    finally:
+        m.process.kill()
+        unmount(m.path)
 
 
 def test_both_write_at_the_same_time(store, tmp_path):

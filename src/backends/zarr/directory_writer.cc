@@ -217,8 +217,12 @@ Result<> DirectoryWriter::commit() {
     const std::lock_guard lock(changed_mutex_);
     changed.swap(changed_);
   }
+  if (changed.empty()) return {};
   std::optional<Error> failure;
-  for (auto at = changed.begin(); at != changed.end();) {
+  if (const auto own = store_.stat(""); own && (!*own || (*own)->st_nlink == 0))
+    failure = Error{ESTALE, fmt::format("{}: was deleted, with what was written to it", path_)};
+  const bool is_gone = failure.has_value();
+  for (auto at = changed.begin(); !is_gone && at != changed.end();) {
     Result<> synced = sync_directory(*at);
     if (synced) {
       at = changed.erase(at);

@@ -61,7 +61,7 @@ uint64_t max_stored_bytes(const Variable& variable) {
                               : kMaxChunkBytes + (uint64_t{64} << 10);
 }
 
-Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may_write) {
+Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write) {
   ArrayTexts texts;
   CODECFS_ASSIGN(auto zarray, read_text(store, key, kArrayFile));
   if (!zarray) return fail(ENOENT, "{}: has no .zarray any more", key);

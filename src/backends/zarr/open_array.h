@@ -24,10 +24,11 @@ struct OpenArray {
   std::optional<Error> unwritable;            // why no chunk can be stored
   uint64_t max_stored = 0;                    // bytes that a chunk file can have
   mode_t mode = 0;                            // permissions of a new chunk file
+  bool is_changed = false;                    // another program has changed the chain since facts of it were given
 
   /// Whether undoing the filters of exactly what a chunk file holds gives the presented chunk.
   [[nodiscard]] bool is_stored_as_told() const {
-    return !array.fortran_order && (!unchangeable || array.variable.unreadable);
+    return !is_changed && !array.fortran_order && (!unchangeable || array.variable.unreadable);
   }
 };
 
@@ -41,7 +42,7 @@ uint64_t max_stored_bytes(const Variable& variable);
 
 /// The array in the directory of a key. ENOENT; EIO where its metadata are damaged. `may_write`: it is found out too
 /// whether chunks can be stored.
-Result<ArrayPtr> load_array(const Store& store, const std::string& key, bool may_write);
+Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write);
 
 /// A chunk as its file holds it.
 struct StoredChunk {

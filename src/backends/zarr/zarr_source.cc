@@ -135,7 +135,7 @@ class ZarrSource final : public Source {
     if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
     CODECFS_ASSIGN(const ArrayPtr array, zarr::load_array(store_, object.key, !unwritable_));
     // Chunks go by the numbers that facts() has given, until the array is forgotten.
-    if (const ArrayPtr known = arrays_.get(variable); !known || known->zarray == array->zarray)
+    if (const ArrayPtr known = arrays_.get(variable); !known || (known->zarray == array->zarray && !known->is_changed))
       arrays_.put(variable, array);
     return VariablePtr(array, &array->array.variable);
   }
@@ -225,14 +225,14 @@ class ZarrSource final : public Source {
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     while (true) {
       CODECFS_TRY(mend_codecs(variable));
-      CODECFS_ASSIGN(const ArrayPtr array, writable_array_locked(variable));
-      CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+      CODECFS_ASSIGN(const ToStore target, place_to_store_locked(variable, number));
+      const auto& [array, name] = target;
       CODECFS_ASSIGN(const zarr::StoredChunk stored, zarr::encode_chunk(*array, join_key(array->key, name), chunk));
       const auto lock = reading();
-      CODECFS_ASSIGN(const ArrayPtr now, writable_array(variable));
-      if (now != array && now->zarray != array->zarray) continue;  // encoded as it should be no more
-      CODECFS_TRY(writer_.write(now->key, name, stored.bytes, now->mode));
-      listings_.refresh(store_, now->key, join_key(now->key, name), number);
+      CODECFS_ASSIGN(const ToStore now, place_to_store(variable, number));
+      if (now.array != array && now.array->zarray != array->zarray) continue;  // encoded as it should be no more
+      CODECFS_TRY(writer_.write(now.array->key, now.name, stored.bytes, now.array->mode));
+      listings_.refresh(store_, now.array->key, join_key(now.array->key, now.name), number);
       return {};
     }
   }
@@ -240,9 +240,9 @@ class ZarrSource final : public Source {
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored) override {
     CODECFS_TRY(mend_codecs(variable));
     const auto lock = reading();
-    CODECFS_ASSIGN(const auto array, writable_array(variable));
+    CODECFS_ASSIGN(const ToStore target, place_to_store(variable, number));
+    const auto& [array, name] = target;
     if (!array->is_stored_as_told() || stored.size() > array->max_stored) return false;
-    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
     CODECFS_TRY(writer_.write(array->key, name, stored, array->mode));
     listings_.refresh(store_, array->key, join_key(array->key, name), number);
     return true;
@@ -251,8 +251,8 @@ class ZarrSource final : public Source {
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {
     CODECFS_TRY(mend_codecs(variable));
     const auto lock = reading();
-    CODECFS_ASSIGN(const auto array, writable_array(variable));
-    CODECFS_ASSIGN(const std::string name, name_to_change(*array, number));
+    CODECFS_ASSIGN(const ToStore target, place_to_store(variable, number));
+    const auto& [array, name] = target;
     CODECFS_TRY(writer_.remove(array->key, name));
     listings_.refresh(store_, array->key, join_key(array->key, name), number);
     return {};
@@ -861,10 +861,41 @@ class ZarrSource final : public Source {
     return writable_array(variable);
   }
 
-  Result<std::string> name_to_change(const OpenArray& array, uint64_t number) const {
-    const ChunkGrid& grid = array.array.variable.grid;
-    if (number >= grid.count()) return fail(EINVAL, "{}: has no chunk of number {}", called(array.key), number);
-    return grid.name_of(number, array.array.separator);
+  /// A chunk file that is to be changed.
+  struct ToStore {
+    ArrayPtr array;
+    std::string name;
+  };
+
+  /// By the .zarray of this moment, as a chunk of another chain than it tells could not be read by anybody. Numbers
+  /// stay those of the shape that facts() has told. ESTALE where it tells of other chunks.
+  Result<ToStore> place_to_store(ObjectId variable, uint64_t number) {
+    CODECFS_ASSIGN(const ArrayPtr told, writable_array(variable));
+    const ChunkGrid& grid = told->array.variable.grid;
+    if (number >= grid.count()) return fail(EINVAL, "{}: has no chunk of number {}", called(told->key), number);
+    CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(told->key, zarr::kArrayFile)));
+    if (zarray == told->zarray) return ToStore{told, grid.name_of(number, told->array.separator)};
+    if (!zarray) return fail(ESTALE, "{}: another program has removed it", called(told->key));
+    CODECFS_ASSIGN(const auto now, zarr::load_array(store_, told->key, !unwritable_));
+    if (now->unwritable) return std::unexpected(*now->unwritable);
+    const Variable& facts = now->array.variable;
+    std::vector<uint64_t> place(grid.rank());
+    grid.coordinates_of(number, place);
+    const bool has_chunk = facts.type == told->array.variable.type && facts.grid.rank() == grid.rank() &&
+                           std::ranges::equal(facts.grid.chunks(), grid.chunks()) &&
+                           facts.object_codec == told->array.variable.object_codec &&
+                           std::ranges::equal(place, facts.grid.cells(), std::less());
+    if (!has_chunk)
+      return fail(ESTALE, "{}: another program has given it another type or shape, so chunk {} is not stored",
+                  called(told->key), grid.name_of(number, told->array.separator));
+    now->is_changed = true;
+    if (std::ranges::equal(facts.grid.shape(), grid.shape())) arrays_.put(variable, now);
+    return ToStore{now, grid.name_of(number, now->array.separator)};
+  }
+
+  Result<ToStore> place_to_store_locked(ObjectId variable, uint64_t number) {
+    const auto lock = reading();
+    return place_to_store(variable, number);
   }
 
   Result<std::string> chunk_key(const OpenArray& array, uint64_t number) const {
