@@ -182,6 +182,9 @@ class Source {
   /// Gives back what has not been used for so long, with the locks that keep other programs from it. To be called now
   /// and then; takes as long as a commit.
   virtual void rest(std::chrono::seconds) {}
+  /// Where somebody has moved the source, moves what lies beside it (a log) to where it is now. ESTALE where the source is
+  /// gone, with what was written to it. rest() does it too.
+  virtual Result<> follow() { return {}; }
   /// What was written before is durable when this returns. Cheap where nothing was.
   virtual Result<> commit() { return {}; }
   /// The same where nobody waits for it. False: nothing was done, as it would cost too much to be done every few

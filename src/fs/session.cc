@@ -159,7 +159,7 @@ class EndingSignals {
 
 void rest_now_and_then(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
-  constexpr std::chrono::seconds kInterval{5};
+  constexpr std::chrono::seconds kInterval{2};
   std::mutex mutex;
   std::condition_variable_any never;
   for (std::unique_lock lock(mutex); !stop.stop_requested(); source.rest(kUnused))

@@ -13,7 +13,7 @@ import xarray
 import zarr
 
 import compare
-from conftest import CODECFS, DATA, mounted, xattr
+from conftest import CODECFS, DATA, Mount, mounted, unmount, xattr
 
 VALUES = np.arange(600, dtype="<i4").reshape(20, 30)
 
@@ -352,3 +352,155 @@ def test_more_datasets_than_are_kept_open(folder, tmp_path):
         with h5py.File(many / f"{i}.h5") as file:
             assert (file["v"][10:, 10:20] == VALUES[:10, :10] * i).all()
     assert sorted(os.listdir(many)) == sorted(f"{i}.h5" for i in range(100))
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def logs_in(path):
+    return sorted(name for name in os.listdir(path) if name.endswith("-wal"))
+
+
+NEW = VALUES[:10, :10] + 1000
+
+
+@pytest.mark.parametrize("ending", ["replaced", "deleted"])
+def test_what_is_lost_with_its_file_is_told(folder, tmp_path, ending):
+    """Nobody hears that something is stored when no name leads to it."""
+    m = Mount(folder, tmp_path / "mnt", "commit=3600")
+    try:
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        (m.path / "sub/b.nc/v/0.0").write_bytes(NEW.tobytes())
+        if ending == "replaced":
+            make_hdf5(folder / "other.h5", VALUES + 1)
+            os.rename(folder / "other.h5", folder / "a.h5")
+        else:
+            os.unlink(folder / "a.h5")
+        refused(errno.ESTALE, sync, m.path)
+        unmount(m.path)
+        m.process.wait(30)
+        assert "a.h5: " in m.log.read_text() and "deleted or replaced" in m.log.read_text()
+    finally:
+        m.process.kill()
+        unmount(m.path)
+    assert logs_in(folder) == logs_in(folder / "sub") == []
+    with h5py.File(folder / "sub/b.nc") as file:
+        assert (file["v"][:10, :10] == NEW).all()
+    if ending == "replaced":
+        with h5py.File(folder / "a.h5") as file:
+            assert (file["v"][:] == VALUES + 1).all()
+
+
+def test_what_is_lost_at_the_end_is_told(folder, tmp_path):
+    m = Mount(folder, tmp_path / "mnt", "commit=3600")
+    try:
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        os.unlink(folder / "a.h5")
+        unmount(m.path)
+        assert m.process.wait(30) != 0
+        assert "not all that was written is stored" in m.log.read_text()
+    finally:
+        m.process.kill()
+        unmount(m.path)
+    assert logs_in(folder) == []
+
+
+@pytest.mark.parametrize("ending", ["unmount", "kill"])
+def test_a_dataset_that_was_written_is_replaced(folder, tmp_path, ending):
+    m = Mount(folder, tmp_path / "mnt", "commit=3600")
+    try:
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        sync(m.path)
+        assert logs_in(folder) == [".a.h5.codecfs-wal"]
+        make_hdf5(folder / "other.h5", VALUES + 1)
+        os.rename(folder / "other.h5", folder / "a.h5")
+        time.sleep(1.2)
+        same_as_h5py(m.path / "a.h5", folder / "a.h5")
+        (m.path / "a.h5/v/0.1").write_bytes(NEW.tobytes())
+        sync(m.path)
+        m.kill() if ending == "kill" else m.close()
+    finally:
+        m.process.kill()
+        unmount(m.path)
+    recovered = subprocess.run([CODECFS, "--recover", folder / "a.h5"], capture_output=True, text=True, timeout=20)
+    assert recovered.returncode == 0, recovered.stderr
+    assert logs_in(folder) == []
+    expected = VALUES + 1
+    expected[:10, 10:20] = NEW
+    with h5py.File(folder / "a.h5") as file:
+        assert (file["v"][:] == expected).all()
+
+
+def test_a_log_of_a_file_that_was_replaced_after_a_kill(folder, tmp_path):
+    m = Mount(folder, tmp_path / "mnt", "commit=3600")
+    try:
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        sync(m.path)
+        m.kill()
+    finally:
+        m.process.kill()
+        unmount(m.path)
+    make_hdf5(folder / "other.h5", VALUES + 1)
+    os.rename(folder / "other.h5", folder / "a.h5")
+    for option in ("--check", "--recover"):
+        run = subprocess.run([CODECFS, option, folder / "a.h5"], capture_output=True, text=True, timeout=20)
+        assert run.returncode != 0 and f"rm '{folder}/.a.h5.codecfs-wal'" in run.stderr
+    os.unlink(folder / ".a.h5.codecfs-wal")
+    with mounted(folder, tmp_path / "mnt") as m:
+        same_as_h5py(m.path / "a.h5", folder / "a.h5")
+
+
+@pytest.mark.parametrize("target", ["moved.h5", "sub/moved.h5", "netcdf.nc"])
+@pytest.mark.parametrize("ending", ["kill", "unmount"])
+def test_a_dataset_that_was_written_is_moved(folder, tmp_path, target, ending):
+    """The log moves with the file, so what was committed is found under the new name."""
+    m = Mount(folder, tmp_path / "mnt", "commit=3600")
+    try:
+        (m.path / "netcdf.nc/t/0.0").write_bytes((m.path / "netcdf.nc/t/0.0").read_bytes())
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        sync(m.path)
+        os.rename(folder / "a.h5", folder / target)
+        time.sleep(1.2)
+        assert (np.frombuffer((m.path / target / "v/0.0").read_bytes(), "<i4") == NEW.ravel()).all()
+        (m.path / target / "v/0.1").write_bytes(NEW.tobytes())
+        sync(m.path)
+        assert not (folder / ".a.h5.codecfs-wal").exists()
+        m.kill() if ending == "kill" else m.close()
+    finally:
+        m.process.kill()
+        unmount(m.path)
+    recovered = subprocess.run([CODECFS, "--recover", folder / target], capture_output=True, text=True, timeout=20)
+    assert recovered.returncode == 0, recovered.stderr
+    with h5py.File(folder / target) as file:
+        assert (file["v"][:10, :10] == NEW).all() and (file["v"][:10, 10:20] == NEW).all()
+        assert (file["v"][10:] == VALUES[10:]).all()
+
+
+def test_a_file_that_was_moved_is_stored_where_it_is(folder, tmp_path):
+    with mounted(folder, tmp_path / "mnt", "commit=3600") as m:
+        (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
+        os.rename(folder / "a.h5", folder / "b.h5")
+        make_hdf5(folder / "a.h5", VALUES + 1)
+        sync(m.path)
+    for name, values in (("a.h5", VALUES[:10, :10] + 1), ("b.h5", NEW)):
+        with h5py.File(folder / name) as file:
+            assert (file["v"][:10, :10] == values).all()
+    assert logs_in(folder) == []
+
+
+def test_others_may_write_what_was_only_looked_at(mount, folder):
+    m = mount(folder)
+    same_as_h5py(m.path / "a.h5", folder / "a.h5")
+    refused(errno.EAGAIN, h5py.File, folder / "a.h5", "r+")
+    deadline = time.monotonic() + 15
+    while "a.h5" in open_files(m, folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    with h5py.File(folder / "a.h5", "r+") as file:
+        file["v"][0, 0] = 77
+    time.sleep(1.2)
+    assert np.frombuffer((m.path / "a.h5/v/0.0").read_bytes(), "<i4")[0] == 77

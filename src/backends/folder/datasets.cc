@@ -1,5 +1,7 @@
 #include "backends/folder/datasets.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace codecfs::folder {
@@ -46,11 +48,43 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
   if (shown == key) return dataset;
   // Renamed, or another name of it.
   const auto there = files_.stat(shown);
-  if (!there || !*there || !is_same_file(**there, found.status)) {
+  if (there && *there && is_same_file(**there, found.status)) return dataset;
+  make_way(key, *dataset);
+  std::shared_ptr<Source> source;
+  {
     const std::lock_guard lock(mutex_);
     dataset->key_ = key;
+    if (dataset->written_) source = dataset->source_;
   }
+  if (source == nullptr) return dataset;
+  if (const Result<> followed = source->follow(); !followed)
+    log::warning("{}", in_dataset(key, followed.error()).reason);
   return dataset;
+}
+
+/// A dataset that was written at a key, and is not what is there any more, leaves nothing in the way of what is.
+void Datasets::make_way(const std::string& key, const Dataset& comer) {
+  for (auto& [dataset, its_key, source] : all_open()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (its_key != key || dataset.get() == &comer || !dataset->written_) continue;
+    }
+    if (const Result<> followed = source->follow(); followed || followed.error().code != ESTALE) continue;
+    source.reset();
+    abandon(dataset);
+  }
+}
+
+/// One that nobody can reach any more. Where somebody is at work in it, it stays until it is asked for again.
+void Datasets::abandon(const DatasetPtr& dataset) {
+  std::optional<Closing> closing;
+  {
+    const std::lock_guard lock(mutex_);
+    if (dataset->source_ == nullptr) return;
+    closing = take_to_close(dataset);
+    if (closing) dataset->retired_ = true;
+  }
+  if (closing) close(std::move(*closing));
 }
 
 std::string Datasets::key_of(const Dataset& dataset) const {
@@ -96,9 +130,12 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
       key = dataset->key_;
       expected = {dataset->kind, dataset->status_, {}};
     }
+    make_way(key, *dataset);
     auto opened = open(key, expected);
     const std::lock_guard lock(mutex_);
     if (!opened) {
+      if (opened.error().code == ENOENT && purpose == For::writing)
+        return fail(ESTALE, "{}: was deleted by another program", key);
       // What is damaged is not read again and again. Of a directory it does not show when it is repaired.
       if (opened.error().code == EIO && S_ISREG(expected.status.st_mode)) dataset->refusal_ = opened.error();
       return pass_on(opened);
@@ -108,7 +145,7 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
     open_.push_front(dataset);
     dataset->place_ = open_.begin();
     use = take(*dataset, purpose);
-    surplus = take_surplus(kMostOpen, Clock::now());
+    surplus = take_surplus();
   }
   for (Closing& closing : surplus) close(std::move(closing));
   return use;
@@ -136,12 +173,11 @@ std::optional<Datasets::Closing> Datasets::take_to_close(const DatasetPtr& datas
   return Closing{dataset, std::exchange(dataset->source_, nullptr), std::move(opening)};
 }
 
-/// Of more than `most` that are open those that are not in use, nor were since then.
-std::vector<Datasets::Closing> Datasets::take_surplus(size_t most, Clock::time_point unused_since) {
+/// Of more than kMostOpen that are open those that were not used for longest.
+std::vector<Datasets::Closing> Datasets::take_surplus() {
   std::vector<Closing> surplus;
-  for (auto at = open_.end(); open_.size() > most && at != open_.begin();) {
+  for (auto at = open_.end(); open_.size() > kMostOpen && at != open_.begin();) {
     const DatasetPtr dataset = *--at;
-    if (dataset->used_ > unused_since) break;
     const auto next = std::next(at);
     if (auto closing = take_to_close(dataset)) {
       surplus.push_back(std::move(*closing));
@@ -151,13 +187,25 @@ std::vector<Datasets::Closing> Datasets::take_surplus(size_t most, Clock::time_p
   return surplus;
 }
 
+std::vector<Datasets::Closing> Datasets::take_unused(std::chrono::seconds unused_for) {
+  std::vector<Closing> unused;
+  for (auto at = open_.begin(); at != open_.end();) {
+    const DatasetPtr dataset = *at++;
+    const auto limit = dataset->written_ ? unused_for : std::min(unused_for, kReadingRest);
+    if (Clock::now() - dataset->used_ < limit) continue;
+    if (auto closing = take_to_close(dataset)) unused.push_back(std::move(*closing));
+  }
+  return unused;
+}
+
 void Datasets::close_unused(std::chrono::seconds unused_for) {
   std::vector<Closing> unused;
   {
     const std::lock_guard lock(mutex_);
-    unused = take_surplus(0, Clock::now() - unused_for);
+    unused = take_unused(unused_for);
   }
   for (Closing& closing : unused) close(std::move(closing));
+  for (const Open& open : all_open()) open.source->rest(unused_for);
 }
 
 void Datasets::close(Closing closing) {
@@ -176,10 +224,10 @@ void Datasets::close(Closing closing) {
   if (!lost_) lost_ = error;
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<Source>>> Datasets::all_open() {
+std::vector<Datasets::Open> Datasets::all_open() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, std::shared_ptr<Source>>> all;
-  for (const DatasetPtr& dataset : open_) all.emplace_back(dataset->key_, dataset->source_);
+  std::vector<Open> all;
+  for (const DatasetPtr& dataset : open_) all.push_back({dataset, dataset->key_, dataset->source_});
   return all;
 }
 
@@ -190,23 +238,42 @@ std::optional<Error> Datasets::take_lost() {
 
 uint64_t Datasets::reclaimable_bytes() {
   uint64_t bytes = 0;
-  for (const auto& [key, source] : all_open()) bytes += source->reclaimable_bytes();
+  for (const Open& open : all_open()) bytes += open.source->reclaimable_bytes();
   return bytes;
 }
 
-Result<> Datasets::commit() {
-  std::optional<Error> first = take_lost();
-  for (const auto& [key, source] : all_open()) {
-    if (const Result<> committed = source->commit(); !committed && !first) first = in_dataset(key, committed.error());
+Result<> Datasets::commit_all() {
+  Result<> first;
+  for (auto& [dataset, key, source] : all_open()) {
+    const Result<> committed = source->commit();
+    if (committed) continue;
+    if (first) first = std::unexpected(in_dataset(key, committed.error()));
+    // What is gone stays so; the others are to be committed without hearing of it again and again.
+    source.reset();
+    if (committed.error().code == ESTALE) abandon(dataset);
   }
-  if (first) return std::unexpected(std::move(*first));
+  return first;
+}
+
+Result<> Datasets::commit() {
+  const Result<> committed = commit_all();
+  const std::optional<Error> lost = take_lost();
+  if (lost) return std::unexpected(*lost);
+  return committed;
+}
+
+Result<> Datasets::commit_at_interval() {
+  CODECFS_TRY(commit_all());
+  const std::lock_guard lock(mutex_);
+  if (lost_) return std::unexpected(*lost_);
   return {};
 }
 
 Result<> Datasets::finish() {
   std::optional<Error> first = take_lost();
-  for (const auto& [key, source] : all_open())
-    if (const Result<> finished = source->finish(); !finished && !first) first = in_dataset(key, finished.error());
+  for (const Open& open : all_open())
+    if (const Result<> finished = open.source->finish(); !finished && !first)
+      first = in_dataset(open.key, finished.error());
   const std::lock_guard lock(mutex_);
   for (const DatasetPtr& dataset : open_) {
     dataset->source_.reset();

@@ -2,6 +2,9 @@
 // The datasets of a mounted folder: each is opened when it is first used, and the one that was used longest ago is
 // closed again when there are too many, as each takes descriptors and memory of its library. One file is one dataset,
 // whatever names it has: to write it twice at a time would destroy it. Safe from all threads.
+//
+// One that was written and then moved is written where it is now. One that was deleted or replaced is another dataset:
+// what was written to it and not committed is lost, which commit() or finish() tells.
 
 #include <chrono>
 #include <cstdint>
@@ -27,6 +30,8 @@ using DatasetPtr = std::shared_ptr<Dataset>;
 class Datasets {
  public:
   static constexpr size_t kMostOpen = 32;
+  /// One that is only read is closed after so long without use: its lock keeps other programs from writing it.
+  static constexpr std::chrono::seconds kReadingRest{5};
 
   /// `files` outlives this.
   Datasets(const FolderFiles& files, bool may_write) : files_(files), may_write_(may_write) {}
@@ -48,12 +53,16 @@ class Datasets {
   /// None where it is not open.
   std::optional<Use> use_if_open(const DatasetPtr& dataset);
 
-  /// Closes those that were not used for so long: an open one is locked against other writers.
+  /// Closes those that were not used for so long (that are only read: for kReadingRest), as an open one is locked
+  /// against other writers. Sees to what lies beside those that were moved.
   void close_unused(std::chrono::seconds unused_for);
 
   uint64_t reclaimable_bytes();
-  /// Of all that are open; the first error, which names the file. Also of those that were closed meanwhile.
+  /// Of all that are open; the first error, which names the file. Also of those that were closed meanwhile. ESTALE
+  /// where one is gone, with what was written to it.
   Result<> commit();
+  /// The same where nobody waits for it: what was lost will be told by the next commit() too.
+  Result<> commit_at_interval();
   Result<> finish();
 
  private:
@@ -66,11 +75,20 @@ class Datasets {
   // Under mutex_:
   Use take(Dataset& dataset, For purpose);
   std::optional<Closing> take_to_close(const DatasetPtr& dataset);
-  std::vector<Closing> take_surplus(size_t most, std::chrono::steady_clock::time_point unused_since);
+  std::vector<Closing> take_surplus();
+  std::vector<Closing> take_unused(std::chrono::seconds unused_for);
   // Without it:
   void close(Closing closing);
+  void make_way(const std::string& key, const Dataset& comer);
+  void abandon(const DatasetPtr& dataset);
+  Result<> commit_all();
   [[nodiscard]] Result<std::shared_ptr<Source>> open(const std::string& key, const Found& expected) const;
-  std::vector<std::pair<std::string, std::shared_ptr<Source>>> all_open();
+  struct Open {
+    DatasetPtr dataset;
+    std::string key;
+    std::shared_ptr<Source> source;
+  };
+  std::vector<Open> all_open();
   std::optional<Error> take_lost();
 
   const FolderFiles& files_;

@@ -204,6 +204,10 @@ class FolderSource final : public Source {
   uint64_t reclaimable_bytes() override { return datasets_.reclaimable_bytes(); }
   void rest(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
   Result<> commit() override { return datasets_.commit(); }
+  Result<bool> commit_at_interval() override {
+    CODECFS_TRY(datasets_.commit_at_interval());
+    return true;
+  }
   Result<> finish() override { return datasets_.finish(); }
 
  private:

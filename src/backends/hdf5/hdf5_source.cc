@@ -131,6 +131,13 @@ class Hdf5Source final : public Source {
     });
   }
 
+  Result<> follow() override {
+    const LibraryLock lock;
+    return file_.bytes->writing() ? file_.bytes->follow() : Result<>();
+  }
+
+  void rest(std::chrono::seconds) override { (void)follow(); }  // the next commit tells what is wrong
+
   // libhdf5 writes more when it closes the file, which belongs to the state that other programs are to find.
   Result<> finish() override {
     return guarded([&]() -> Result<> {
@@ -142,8 +149,9 @@ class Hdf5Source final : public Source {
       const LibraryLock lock;
       dimensions_.reset();
       tree_.reset();
-      const Result<> closed = committed ? file_.close_in_library() : file_.close_and_hold();
-      if (file_.bytes->writing() && committed && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
+      const bool is_to_be_stored = committed && !file_.bytes->is_gone();
+      const Result<> closed = is_to_be_stored ? file_.close_in_library() : file_.close_and_hold();
+      if (file_.bytes->writing() && is_to_be_stored && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
       const Result<> finished = file_.bytes->finish();
       if (committed && !closed)
         return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);

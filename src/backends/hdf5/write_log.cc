@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
+
 namespace codecfs::hdf5 {
 namespace {
 
@@ -25,6 +27,21 @@ int try_lock(const File& file, int kind) {
     status = ::flock(file.fd.get(), kind | LOCK_NB);
   } while (status != 0 && errno == EINTR);
   return status == 0 ? 0 : errno;
+}
+
+bool leads_to(const File& directory, const std::string& name, const File& file) {
+  struct stat there;
+  struct stat own;
+  return ::fstatat(directory.fd.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstat(file.fd.get(), &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+/// Where an open file is now, as the kernel knows it; something else where it was deleted.
+std::string present_path(const File& file) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(fmt::format("/proc/self/fd/{}", file.fd.get()).c_str(), path.data(), path.size());
+  path.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  return path;
 }
 
 }  // namespace
@@ -272,6 +289,7 @@ Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const
 
 Result<> LoggedFile::begin_writing() {
   if (log_) return {};
+  if (!old_log_) CODECFS_TRY(follow());
   const std::string log_name = log_name_for(name_);
   CODECFS_TRY(lock_for_writing());
   Result<> cleared = clear_log();
@@ -342,7 +360,37 @@ Result<> LoggedFile::commit() {
   if (log_->broken()) return std::unexpected(*log_->broken());
   if (held_) return fail(EINVAL, "{}: a commit of what is held in memory", source_.path);
   if (!log_->has_uncommitted()) return {};
+  CODECFS_TRY(follow());
   return log_->commit();
+}
+
+Result<> LoggedFile::follow() {
+  if (leads_to(directory_, name_, source_)) return {};
+  const std::string path = present_path(source_);
+  const size_t slash = path.rfind('/');
+  const std::string name = slash == path.npos ? "" : path.substr(slash + 1);
+  auto directory = open_directory(slash == 0 || slash == path.npos ? "/" : path.substr(0, slash));
+  if (!directory || !leads_to(*directory, name, source_))
+    return fail(ESTALE, "{}: was deleted or replaced by another program, and what was written to it is lost",
+                source_.path);
+  if (log_) {
+    const std::string log_name = log_name_for(name);
+    const Result<> moved = io_.move(directory_, log_name_for(name_), *directory, log_name);
+    if (!moved && moved.error().code == EEXIST)
+      return fail(EBUSY, "{}: was moved to {}, where {} is in the way, a log of another file", source_.path, path,
+                  log_name);
+    CODECFS_TRY(moved);
+  }
+  const File before = std::exchange(directory_, std::move(*directory));
+  name_ = name;
+  if (!log_) return {};
+  CODECFS_TRY(io_.sync(directory_));
+  return io_.sync(before);
+}
+
+bool LoggedFile::is_gone() const {
+  struct stat own;
+  return ::fstat(source_.fd.get(), &own) == 0 && own.st_nlink == 0;
 }
 
 Result<> LoggedFile::checkpoint() {
@@ -401,13 +449,33 @@ Result<> LoggedFile::finish() {
     drop_aside();
     return {};
   }
+  if (is_gone()) return give_up();
   if (log_->broken()) return std::unexpected(*log_->broken());
+  (void)follow();  // the log is found beside the source if the checkpoint is cut short
   CODECFS_TRY(drop_uncommitted());
   if (log_->has_committed()) CODECFS_TRY(checkpoint());
   CODECFS_ASSIGN(identity_, identify(writable_));
   // The source has everything. Whether or not the log goes, nothing may be written to it now.
-  Result<> removed = io_.unlink(directory_, log_name_for(name_));
-  if (removed) removed = io_.sync(directory_);
+  return remove_log();
+}
+
+/// Nobody can have the source any more, so nothing is to be brought into it.
+Result<> LoggedFile::give_up() {
+  if (log_->has_committed())
+    log::warning("{}: was deleted or replaced by another program: what was written to it went with it", source_.path);
+  forget_aside();
+  CODECFS_ASSIGN(identity_, identify(writable_));
+  return remove_log();
+}
+
+/// The end of writing; the log is removed where it is ours still.
+Result<> LoggedFile::remove_log() {
+  Result<> removed;
+  const std::string log_name = log_name_for(name_);
+  if (leads_to(directory_, log_name, log_->file())) {
+    removed = io_.unlink(directory_, log_name);
+    if (removed) removed = io_.sync(directory_);
+  }
   show(Overlay(identity_.size), -1, -1);
   log_.reset();
   unlock();

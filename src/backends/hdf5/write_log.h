@@ -24,6 +24,9 @@
 // reason, and the log stays for recovery, which reads it from the disk. Reading goes on. Any other error (ENOSPC) loses
 // only the call that had it.
 //
+// A source that somebody moves takes its log along: see follow(). What was written to one that is deleted, or replaced,
+// and not committed is lost, and commit() says so.
+//
 // Not detected: a change by somebody else after a kill that leaves size, mtime and the first 4096 bytes as they were.
 
 #include <cstdint>
@@ -85,11 +88,17 @@ class LoggedFile {
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
   /// Sees to it that `bytes` more can be written into the log (after begin_writing()), and that the source has room to
-  /// grow by `growth` at the next checkpoint, as far as nobody else takes it: ENOSPC now and not in the middle of a change.
+  /// grow by `growth` at the next checkpoint, as far as nobody else takes it: ENOSPC now and not in the middle of a
+  /// change.
   Result<> reserve(uint64_t bytes, uint64_t growth);
   /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
-  /// EINVAL: something was written, but begin_writing() was not called.
+  /// EINVAL: something was written, but begin_writing() was not called. ESTALE, EBUSY: follow().
   Result<> commit();
+  /// Where somebody has moved the source, moves the log beside it: under the old name nobody would find it. ESTALE: the
+  /// source is gone, or another file has its name. EBUSY: the log of another file is in the way.
+  Result<> follow();
+  /// Whether the source was deleted or replaced: no name leads to it.
+  [[nodiscard]] bool is_gone() const;
   /// Brings the source up to the last commit and empties the log. EINVAL: something is not committed. After an error
   /// everything is still in the log, and it may be repeated unless the reason says otherwise.
   Result<> checkpoint();
@@ -105,8 +114,9 @@ class LoggedFile {
   /// Bytes in the log, to decide on a checkpoint.
   [[nodiscard]] uint64_t log_bytes() const;
   /// Checkpoint, removal of the log, shared lock instead of the exclusive one; what was not committed is dropped. Does
-  /// nothing but the dropping where nothing is being written. After an error of the checkpoint everything is still in
-  /// the log; after one of the removal the file is no longer written, and an empty log may be left, which does no harm.
+  /// nothing but the dropping where nothing is being written. Of a source that is gone it removes the log. After an
+  /// error of the checkpoint everything is still in the log; after one of the removal the file is no longer written,
+  /// and an empty log may be left, which does no harm.
   Result<> finish();
 
  private:
@@ -131,12 +141,14 @@ class LoggedFile {
   Result<> keep_aside(uint64_t offset, Bytes bytes);
   void drop_aside();
   Result<> drop_uncommitted();
+  Result<> give_up();
+  Result<> remove_log();
 
   friend Result<Recovery> recover_log(const std::string& path, FileIo& io);
 
   FileIo& io_;
-  const File directory_;
-  const std::string name_;               // of the source in it
+  File directory_;
+  std::string name_;                     // of the source in it; both change in follow() alone
   const File source_;                    // for reading; holds the shared lock
   File writable_;                        // for writing; holds the exclusive lock
   SourceIdentity identity_;              // of the source when it was opened or the last log was finished
@@ -148,7 +160,7 @@ class LoggedFile {
   uint64_t aside_bytes_ = 0;
   uint64_t aside_floor_ = 0;  // the smallest size that the file had while writes were kept aside
   bool aside_dirty_ = false;
-  uint64_t room_until_ = 0;  // size of the source up to which there was room on its filesystem
+  uint64_t room_until_ = 0;      // size of the source up to which there was room on its filesystem
   std::optional<Overlay> held_;  // as it was at hold()
 
   // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for the readers, so that new ones wait too.

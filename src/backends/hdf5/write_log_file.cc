@@ -32,9 +32,10 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
 
 Result<> check_belongs(const LogHeader& header, const SourceIdentity& source, const std::string& path) {
   const SourceIdentity& then = header.source;
-  const char* const advice =
-      "what is in the log does not fit it any more. Bring the source back as it was, or move the log away to give up "
-      "what was written last";
+  const std::string advice = fmt::format(
+      "what is in the log does not fit it any more. Bring the source back as it was, or, to give up what was written "
+      "last, remove the log: rm '{}'",
+      path);
   if (then.device != source.device || then.inode != source.inode) {
     return fail(EUCLEAN,
                 "{}: belongs to another file (device {} inode {}, now {} and {}), so the source was replaced or "
