@@ -221,7 +221,7 @@ bool is_netcdf_name(std::string_view name) {
 }
 
 Json typed_attribute(const Json& value, const Json* type) {
-  const std::string_view name = type != nullptr && type->is_string() ? type->get_ref<const std::string&>() : "";
+  const std::string name = type != nullptr && type->is_string() ? type->get_ref<const std::string&>() : "";
   if (name.size() < 2) return value;
   if ((name[1] == 'S' || name[1] == 'U') && (value.is_number() || value.is_boolean())) return print_json(value);
   if (name[1] != 'f') return value;
