@@ -83,6 +83,13 @@ std::optional<std::string> unescape_name(std::string_view file_name) {
   return name;
 }
 
+std::string with_suffix(std::string_view file_name, std::string_view suffix) {
+  if (file_name.size() + suffix.size() <= kMaxFileName) return fmt::format("{}{}", file_name, suffix);
+  size_t cut = kMaxFileName - kCutTail - suffix.size();
+  while (cut > 0 && (static_cast<unsigned char>(file_name[cut]) & 0xC0) == 0x80) --cut;  // between characters
+  return fmt::format("{}{}{:016x}{}", file_name.substr(0, cut), kCutMark, hash_of(file_name), suffix);
+}
+
 bool is_cut_name(std::string_view file_name) {
   if (file_name.size() <= kCutTail || file_name.size() > kMaxFileName) return false;
   const std::string_view tail = file_name.substr(file_name.size() - kCutTail);

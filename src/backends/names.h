@@ -16,5 +16,7 @@ std::string escape_name(std::string_view name);
 std::optional<std::string> unescape_name(std::string_view file_name);
 /// Whether escape_name() had to cut: then only a search can find the object.
 bool is_cut_name(std::string_view file_name);
+/// A file name with something behind it, cut before that where both are over 255 bytes.
+std::string with_suffix(std::string_view file_name, std::string_view suffix);
 
 }  // namespace codecfs

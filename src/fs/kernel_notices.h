@@ -2,14 +2,22 @@
 // What the kernel is told to forget: contents that changed under another inode number, and names that mean another
 // inode now. Threads of its own tell it, which hold no lock: from inside a request the kernel may be holding what it
 // would wait for. It is the directory's lock that names need, so these have a thread apart from the contents.
+//
+// A notice may take requests: the kernel first has its dirty pages written, and waits for requests that hold a page or
+// the directory. Who awaits a notice in such a request would wait in a circle; so nobody waits while the kernel is
+// being told of the inode that his own request is about, and the last of the workers hardly waits.
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fs/fuse_version.h"
+#include "fs/known_inodes.h"
 #include "fs/nodes.h"
 
 namespace codecfs::fs {
@@ -21,24 +29,44 @@ class KernelNotices {
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 
-  /// To be called before the session serves requests, and stop() before it is destroyed.
-  void start(fuse_session* session);
+  /// To be called before the session serves requests, and stop() before it is destroyed. `workers`: how many requests
+  /// are served at a time.
+  void start(fuse_session* session, unsigned workers);
   void stop();
+
+  /// While it lives, this thread serves a request about this inode.
+  class Request {
+   public:
+    explicit Request(Ino ino) : before_(std::exchange(served_, ino)) {}
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+    ~Request() { served_ = before_; }
+
+   private:
+    const Ino before_;
+  };
+
+  /// To be called of each inode before the kernel gets to know it.
+  void note_known(Ino ino) { known_.add(ino); }
 
   /// The pages and attributes of an inode. `wait`: until the kernel has done so, at most a second.
   void content_changed(Ino ino, bool wait);
   /// The same of a part of its content, in bytes (at least one).
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
-  /// The attributes alone, of `count` inodes in a row.
+  /// The same of `count` inodes in a row, some time later, which others do not wait for.
+  void contents_changed(Ino first, uint64_t count);
+  /// The attributes alone, likewise.
   void attributes_changed(Ino first, uint64_t count);
   /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
   void name_changed(Ino parent, std::string name, bool wait = false);
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Notice {
     Ino ino = 0;
     std::string name;         // empty: the inode itself
-    uint64_t attributes = 0;  // of so many inodes from this one on; 0: the content
+    uint64_t count = 1;       // of so many inodes from this one on
+    bool attributes = false;  // these alone
     uint64_t offset = 0;
     uint64_t size = 0;  // of the content that is meant; 0: all from `offset` on
   };
@@ -46,16 +74,27 @@ class KernelNotices {
     std::deque<Notice> notices;
     uint64_t last = 0;  // notices that ever came
     uint64_t done = 0;
+    Ino told = 0;             // what the kernel is being told of; 0: nothing
+    Clock::time_point since;  // the same
     std::jthread thread;
   };
   void add(Lane& lane, Notice notice, bool wait);
+  /// `held`: an inode whose notices may wait for this request; 0: none.
+  void await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock);
   void run(Lane& lane, const std::stop_token& stop);
   void tell(const Notice& notice, const std::stop_token& stop);
+  void tell_range(const Notice& notice, const std::stop_token& stop);
 
-  std::mutex mutex_;  // guards the lanes but for their threads
+  static thread_local Ino served_;  // 0: no request
+
+  std::mutex mutex_;  // guards the lanes but for their threads, and waiting_
   std::condition_variable_any changed_;
   fuse_session* session_ = nullptr;
+  unsigned workers_ = 0;
+  unsigned waiting_ = 0;  // requests that wait for a notice
+  KnownInodes known_;
   Lane inodes_;
+  Lane ranges_;  // nobody waits behind millions
   Lane names_;
   Lane awaited_names_;  // not behind those that wait for a directory
 };

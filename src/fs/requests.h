@@ -27,6 +27,7 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error) {
 /// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
 template <class Operation>
 void answer(fuse_req_t request, Ino ino, Operation operation) {
+  const KernelNotices::Request served(ino);
   Result<> result;
   try {
     result = operation();
@@ -43,6 +44,7 @@ inline double timeout_of(fuse_req_t request, Ino ino) {
 }
 
 inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
+  mount_of(request).notices.note_known(status.st_ino);
   fuse_entry_param entry{};
   entry.ino = status.st_ino;
   entry.attr = status;

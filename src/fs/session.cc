@@ -190,6 +190,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
                    .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
                                        bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
+                   .contents_changed = [&](Ino first, uint64_t n) { mount.notices.contents_changed(first, n); },
                    .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
                    .name_changed = [&](Ino parent, std::string name,
                                        bool wait) { mount.notices.name_changed(parent, std::move(name), wait); }});
@@ -223,7 +224,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
-  mount.notices.start(session.get());
+  mount.notices.start(session.get(), threads);
   {
     const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
     const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });

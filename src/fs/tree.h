@@ -108,12 +108,11 @@ struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
   std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
                                                                                             bool) {};
+  // Of many in a row, and nobody waits for it.
+  std::function<void(Ino first, uint64_t count)> contents_changed = [](Ino, uint64_t) {};
   std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
 };
-
-/// Inodes of chunks that the kernel is told of one by one.
-inline constexpr uint64_t kMostNotices = uint64_t{1} << 22;
 
 class Tree {
  public:
@@ -333,7 +332,7 @@ class Tree {
   /// For the kernel: the names under which a view may show a member. `wait`: not in a request that changes this very
   /// directory, as none does in the views of arrays.
   void member_changed(const Node& directory, std::string_view name, bool wait);
-  void contents_changed(Ino first, uint64_t count);
+  void contents_changed(const Node& shown, Ino first, uint64_t count);
   void forget_xattrs(const Node& node);
   void kernel_name_changed(Ino ino, bool wait);
   /// Where a view's root is in the mount, "" or "/.codecfs/view/NAME".
@@ -385,8 +384,8 @@ class Tree {
   /// EOPNOTSUPP where numpy cannot hold it.
   Result<ArrayFile> array_of(View view, ObjectId variable);
   Result<struct stat> array_attributes(const Node& node);
-  /// What comes behind the path of a variable: ".npy", or where that is the root "/array.npy".
-  static std::string array_name(const Node& node);
+  /// The path of a variable's file in its view: with ".npy", or where the variable is the root "/array.npy".
+  static std::string array_path(const Node& node);
   /// What a name in the directory stands for: NAME.npy for the variable NAME.
   Result<Entry> array_entry(const Node& group, std::string_view name);
   /// The variable that an entry is, or is a link to.

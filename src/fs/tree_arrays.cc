@@ -8,6 +8,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "backends/names.h"
 #include "base/log.h"
 #include "fs/clock.h"
 #include "fs/tree.h"
@@ -23,15 +24,21 @@ constexpr uint64_t kZeros = uint64_t{1} << 20;  // bytes that are written at onc
 
 std::string_view suffix_of(View view) { return view == View::npy ? kSuffix : std::string_view(); }
 
+/// Of the last name of a path.
+std::string path_with_suffix(std::string_view path) {
+  const size_t name = path.rfind('/') + 1;
+  return fmt::format("{}{}", path.substr(0, name), with_suffix(path.substr(name), kSuffix));
+}
+
 bool is_zeros(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 }  // namespace
 
-std::string Tree::array_name(const Node& node) {
+std::string Tree::array_path(const Node& node) {
   if (node.is_root()) return fmt::format("/{}", files_of(node).front().name);
-  return std::string(suffix_of(node.view));
+  return node.view == View::npy ? path_with_suffix(node.path) : node.path;
 }
 
 Result<ArrayFile> Tree::array_of(View view, ObjectId variable) {
@@ -91,9 +98,15 @@ std::optional<ObjectId> Tree::variable_behind(const Node& directory, const Entry
 Result<Entry> Tree::array_entry(const Node& group, std::string_view name) {
   Source& source = dataset_.source();
   if (group.view == View::npy && name.size() > kSuffix.size() && name.ends_with(kSuffix)) {
-    const Result<Entry> entry = source.find(group.object, name.substr(0, name.size() - kSuffix.size()));
+    const std::string_view stem = name.substr(0, name.size() - kSuffix.size());
+    const Result<Entry> entry = source.find(group.object, stem);
     if (!entry && entry.error().code != ENOENT) return entry;
     if (entry && variable_behind(group, *entry)) return entry;
+    if (is_cut_name(stem)) {
+      CODECFS_ASSIGN(const std::vector<Entry> entries, source.list(group.object));
+      for (const Entry& other : entries)
+        if (with_suffix(other.name, kSuffix) == name && variable_behind(group, other)) return other;
+    }
   }
   CODECFS_ASSIGN(Entry entry, source.find(group.object, name));
   // It is there under its other name.
@@ -117,7 +130,7 @@ void Tree::show_arrays(const Node& group, OpenDirectory& directory) {
       const Result<ArrayFile> file = array_of(group.view, *variable);
       if (!file && file.error().code == EOPNOTSUPP) continue;
     }
-    names.push_back(entry.name + std::string(suffix_of(group.view)));
+    names.push_back(with_suffix(entry.name, suffix_of(group.view)));
     taken.insert(names.back());
     shown.push_back(std::move(entry));
   }
@@ -134,7 +147,7 @@ Result<std::string> Tree::array_link_target(const Node& link) {
   if (link.view != View::npy) return link.target;
   CODECFS_ASSIGN(const Place parent, nodes_.at(link.parent));
   const Entry entry{{}, EntryKind::symlink, 0, link.target};
-  return variable_behind(*parent.node, entry) ? link.target + std::string(kSuffix) : link.target;
+  return variable_behind(*parent.node, entry) ? path_with_suffix(link.target) : link.target;
 }
 
 // --- reading
@@ -290,13 +303,19 @@ Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancel
 }
 
 Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled) {
-  std::unique_lock lock(array.mutex, std::defer_lock);
-  if (array.truncated) {
-    lock.lock();
-    if (offset > array.end) CODECFS_TRY(put_zeros(array, std::min(offset, array.file.size()), cancelled));
-  }
-  CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
-  if (array.truncated) array.end = std::max<uint64_t>(array.end, offset + written);
+  const auto take = [&]() -> Result<size_t> {
+    std::unique_lock lock(array.mutex, std::defer_lock);
+    if (array.truncated) {
+      lock.lock();
+      if (offset > array.end) CODECFS_TRY(put_zeros(array, std::min(offset, array.file.size()), cancelled));
+    }
+    CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
+    if (array.truncated) array.end = std::max<uint64_t>(array.end, offset + written);
+    return written;
+  };
+  const Result<size_t> written = take();
+  // Through a mapping it is in the page cache all the same, and nobody is to read there what is not stored.
+  if (!written && !bytes.empty()) kernel_.part_changed(array.ino, offset, bytes.size(), false);
   return written;
 }
 
@@ -351,7 +370,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
 }
 
 void Tree::member_changed(const Node& directory, std::string_view name, bool wait) {
-  if (directory.view == View::npy) kernel_.name_changed(directory.ino(), fmt::format("{}{}", name, kSuffix), wait);
+  if (directory.view == View::npy) kernel_.name_changed(directory.ino(), with_suffix(name, kSuffix), wait);
   kernel_.name_changed(directory.ino(), std::string(name), wait);
 }
 

@@ -158,9 +158,9 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
       if (shows_arrays(shown->view)) continue;
       CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
       if (shown->view == View::decoded)
-        kernel_.attributes_changed(first, std::min(count, kMostNotices));
+        kernel_.attributes_changed(first, count);
       else
-        contents_changed(first, count);
+        contents_changed(*shown, first, count);
     }
   }
   return write_back_.commit();

@@ -77,11 +77,10 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
 }
 
 /// The same of all chunks of a view of a variable.
-void Tree::contents_changed(Ino first, uint64_t count) {
-  for (uint64_t i = 0; i < std::min(count, kMostNotices); ++i) {
-    conversions_.drop(first + i);
-    kernel_.content_changed(first + i, false);
-  }
+void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
+  conversions_.drop(shown.ino());  // all that are absent
+  conversions_.drop(first, count);
+  kernel_.contents_changed(first, count);
 }
 
 std::string Tree::path_of_dataset(const Node& node) const {
@@ -408,7 +407,7 @@ Result<> Tree::renumber_chunks(const Node& node, uint64_t before, uint64_t now, 
   CODECFS_TRY(nodes_.renumber_chunks(node, now));
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
-    kernel_.attributes_changed(first[i], std::min(before, kMostNotices));
+    kernel_.attributes_changed(first[i], before);
     if (!views[i]->is_root())
       kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), wait && views[i]->view == node.view);
   }

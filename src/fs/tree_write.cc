@@ -349,7 +349,7 @@ std::vector<std::string> Tree::paths_open_for_writing() {
     const Result<Place> place = place_of(key);
     if (!place) continue;
     if (place->file == FileKind::array)
-      paths.push_back(path_of(place->node->view) + place->node->path + array_name(*place->node));
+      paths.push_back(path_of(place->node->view) + array_path(*place->node));
     else if (const auto view = dataset_.variable(place->node->object))
       paths.push_back(path_of(place->node->view) + place->node->path + "/" +
                       (*view)->facts->grid.name_of(place->chunk));

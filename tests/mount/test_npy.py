@@ -1,11 +1,14 @@
 """The npy and raw views: each variable is one file. numpy loads, maps and writes it, and what h5py, netCDF4 and zarr-python
 read of the source is the same, before and after."""
 import errno
+import mmap
 import os
 import pathlib
 import random
 import shutil
 import subprocess
+import time
+import zlib
 
 import h5py
 import netCDF4
@@ -578,6 +581,115 @@ def test_views_see_each_others_writes(tmp_path):
         del npy, raw, chunk
     with h5py.File(tmp_path / "a.h5") as file:
         assert (file["v"][...] == values).all()
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_writes_beside_a_dirty_mapping_do_not_wait_for_each_other(tmp_path, threads):
+    values = np.arange(65536, dtype="<i4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", data=values, chunks=(4096,), compression="gzip")
+    with mounted(tmp_path / "a.h5", tmp_path / "mnt", f"threads={threads}") as m:
+        mapped = np.load(m.path / NPY / "v.npy", mmap_mode="r+")
+        slowest = 0
+        for i in range(4):
+            mapped[:] = values[:] = i  # the kernel has to write it before it can forget it
+            begun = time.monotonic()
+            (m.path / f"v/{i}").write_bytes(np.full(4096, 100 + i, "<i4").tobytes())
+            slowest = max(slowest, time.monotonic() - begun)
+            values[i * 4096:(i + 1) * 4096] = 100 + i
+            if threads > 1:
+                assert (mapped == values).all(), i
+        assert slowest < 0.8  # a second is how long a notice is awaited
+        mapped.flush()
+        del mapped
+        if threads > 1:
+            assert (m.path / RAW / "v").read_bytes() == values.tobytes()
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert (file["v"][4 * 4096:] == 3).all()
+        if threads > 1:
+            assert (file["v"][...] == values).all()
+        else:  # the one that writes cannot wait for the mapping's pages: either order
+            assert np.isin(file["v"][3 * 4096:4 * 4096], (3, 103)).all()
+
+
+def test_a_mapping_shows_nothing_that_was_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", data=np.arange(4096, dtype="<i4"), chunks=(1024,))
+    with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
+        npy = m.path / NPY / "v.npy"
+        with open(npy, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+            mapped[:6] = b"BROKEN"
+            mapped[200:204] = b"\1\2\3\4"
+            assert error_of(mapped.flush) == errno.EINVAL
+            values = np.frombuffer(mapped, "<i4", offset=128)
+            deadline = time.monotonic() + 5  # the kernel is told after the refusal
+            while not ((values == np.arange(4096)).all() and (np.load(npy) == np.arange(4096)).all()):
+                assert time.monotonic() < deadline, (values[18:20], np.load(npy)[18:20])
+                time.sleep(0.01)
+            del values
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert (file["v"][...] == np.arange(4096)).all()
+
+
+def test_nobody_waits_for_news_of_millions_of_chunks(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("many", shape=(8_000_000,), chunks=(1,), dtype="<i4", compression="gzip")[5] = 3
+        file.create_dataset("w", data=np.arange(64, dtype="<i4"), chunks=(16,), compression="gzip")
+    with mounted(tmp_path / "a.h5", tmp_path / "mnt", "commit=1") as m:
+        encoded = m.path / ".codecfs/view/encoded"
+        known = [encoded / "many" / str(number) for number in (0, 5, 7_999_999)]
+        before = [path.read_bytes() for path in known]
+        assert zlib.decompress(before[1]) == np.int32(3).tobytes()
+        assert np.load(m.path / NPY / "w.npy")[0] == 0 and zlib.decompress((encoded / "w/0").read_bytes())[:4] == bytes(4)
+        (m.path / "many/_Filter").write_text("none")
+        begun = time.monotonic()
+        for value in range(100, 105):
+            (m.path / "w/0").write_bytes(np.full(16, value, "<i4").tobytes())
+            assert np.load(m.path / NPY / "w.npy")[0] == value
+            assert zlib.decompress((encoded / "w/0").read_bytes()) == np.full(16, value, "<i4").tobytes()
+        assert time.monotonic() - begun < 2
+        # Those that the kernel knows are forgotten, and soon.
+        deadline = time.monotonic() + 5
+        expected = [np.int32(value).tobytes() for value in (0, 3, 0)]
+        while [path.read_bytes() for path in known] != expected:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert [path.stat().st_size for path in known] == [4, 4, 4]
+        assert m.resident_peak() < 200 << 20
+
+
+def test_names_without_room_for_a_suffix(mount, tmp_path):
+    names = ["a" * 251, "b" * 252, "b" * 251 + "c", "d" * 255, "温" * 84 + "xy", "é" * 200, "%" * 250 + "~"]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i, name in enumerate(names):
+            file.create_dataset(name, data=np.arange(i + 1), chunks=(1,))
+        file["link"] = h5py.SoftLink("d" * 255)
+        file["plain"] = np.arange(20)
+    for view in ("decoded", "npy"):
+        m = mount(tmp_path / "a.h5", f"view={view}")
+        npy = m.path / ".codecfs/view/npy"
+        shown = [path for path in npy.iterdir() if path.is_file() and not path.is_symlink()]
+        assert all(path.name.endswith(".npy") and len(os.fsencode(path.name)) <= 255 for path in shown)
+        assert sorted(len(np.load(path)) for path in shown) == [1, 2, 3, 4, 5, 6, 7, 20]
+        assert (npy / ("a" * 251 + ".npy")).exists()
+        assert np.load(npy / "link.npy").tolist() == [0, 1, 2, 3]
+        for absent in ("b" * 233 + "%~0123456789abcdef.npy", "d" * 233 + "%~0123456789abcdef.npy", "d" * 255):
+            assert error_of((npy / absent).stat) == errno.ENOENT
+    shutil.copy(tmp_path / "a.h5", tmp_path / "b.h5")
+    with mounted(tmp_path / "b.h5", tmp_path / "writing") as m:
+        for path in (m.path / NPY).iterdir():
+            if path.is_file() and len(os.fsencode(path.name)) > 200:
+                mapped = np.load(path, mmap_mode="r+")
+                mapped[:] = -1
+                mapped.flush()
+                del mapped
+        long = next(path for path in (m.path / NPY).iterdir() if path.name.startswith("d"))
+        os.rename(m.path / ("d" * 255), m.path / "short")
+        assert error_of(long.stat) == errno.ENOENT and (np.load(m.path / NPY / "short.npy") == -1).all()
+        os.rename(m.path / "short", m.path / ("d" * 255))
+        assert (np.load(long) == -1).all() and not (m.path / NPY / "short.npy").exists()
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert all((file[name][...] == -1).all() for name in names) and file["plain"][5] == 5
 
 
 def test_another_shape_and_chain(tmp_path):

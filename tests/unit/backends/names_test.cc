@@ -47,6 +47,30 @@ TEST(Names, OnlyOurSpellingIsAccepted) {
     EXPECT_FALSE(unescape_name(bad)) << bad;
 }
 
+TEST(Names, ASuffixIsNeverCut) {
+  EXPECT_EQ(with_suffix("temperature", ".npy"), "temperature.npy");
+  EXPECT_EQ(with_suffix("%~", ""), "%~");
+  EXPECT_EQ(with_suffix(std::string(251, 'a'), ".npy"), std::string(251, 'a') + ".npy");
+  const std::string cut = with_suffix(std::string(252, 'a'), ".npy");
+  EXPECT_EQ(cut.size(), 255U);
+  EXPECT_TRUE(cut.ends_with(".npy"));
+  EXPECT_TRUE(is_cut_name(std::string_view(cut).substr(0, 251)));
+  EXPECT_NE(cut, with_suffix(std::string(253, 'a'), ".npy"));
+  // What is cut already.
+  EXPECT_EQ(with_suffix(escape_name(std::string(300, 'a')), ".npy").size(), 255U);
+
+  std::string wide;
+  for (int i = 0; i < 85; ++i) wide += "温";
+  for (size_t start = 0; start < 3; ++start) {
+    const std::string name = std::string(start, 'x') + wide.substr(0, wide.size() - 3);
+    const std::string cut_wide = with_suffix(name, ".npy");
+    EXPECT_LE(cut_wide.size(), 255U);
+    EXPECT_GT(cut_wide.size(), 252U);
+    for (std::string_view rest = cut_wide; !rest.empty(); rest.remove_prefix(utf8_length(rest)))
+      ASSERT_GT(utf8_length(rest), 0U) << start;
+  }
+}
+
 TEST(Names, LongNamesAreCutAtACharacter) {
   EXPECT_EQ(escape_name(std::string(255, 'a')), std::string(255, 'a'));
   const std::string cut = escape_name(std::string(256, 'a'));
