@@ -360,7 +360,6 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
     for (size_t i = 0; i < chunks.size(); ++i) {
       const Result<Ino> ino = nodes_.chunk_ino(*shown, chunks[i], grid.count());
       if (!ino) return;
-      conversions_.drop(*ino);
       touch(*ino, {}, now());
       // The kernel is told in this order, so who has waited for the last has waited for all.
       kernel_.content_changed(*ino, i + 1 == chunks.size());

@@ -153,7 +153,6 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     const uint64_t count = after->facts->grid.count();
     CODECFS_ASSIGN(const Ino first_key, nodes_.chunk_key(node, 0, count));
     conversions_.drop(first_key, count);
-    for (const Node* shown : nodes_.in_all_views(node)) conversions_.drop(shown->ino());  // fill
     for (const Node* shown : nodes_.in_all_views(node)) {
       if (shows_arrays(shown->view)) continue;
       CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));

@@ -69,7 +69,6 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
     }
     const Result<Ino> ino = nodes_.chunk_ino(*shown, number, grid.count());
     if (!ino) continue;
-    conversions_.drop(*ino);
     kernel_.content_changed(*ino, true);
     // Nobody there may know yet that it exists.
     if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(number), false);
@@ -79,7 +78,6 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
 /// The same of all chunks of a view of a variable.
 void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
   conversions_.drop(shown.ino());  // all that are absent
-  conversions_.drop(first, count);
   kernel_.contents_changed(first, count);
 }
 
