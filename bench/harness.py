@@ -1,0 +1,233 @@
+"""What every row needs: mounts that go away again, time, pairs of measurements, and what came of them."""
+import atexit
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+MIB = 1 << 20
+GIVE_UP = 60  # seconds that a mount may take to appear, and its daemon to end
+
+
+class Wrong(Exception):
+    """What was read, written or made is not what it must be: the row's times mean nothing."""
+
+
+def timed(action):
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def run(*command, **options):
+    """A command that must succeed; what it says goes into the exception."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if done.returncode:
+        raise Wrong(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def remove(path):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def settle():
+    """Nothing that was written before waits to be stored with what is measured."""
+    os.sync()
+
+
+def read_into_page_cache(source):
+    files = [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]
+    buffer = bytearray(8 * MIB)
+    for path in files:
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def is_mounted(path):
+    """Asks the kernel's table: a stat would hang on a dead daemon."""
+    text = str(path).replace(" ", "\\040")
+    with open("/proc/self/mountinfo") as table:
+        return any(line.split()[4] == text for line in table)
+
+
+class Mount:
+    """`with Mount(program, source) as mount`: codecfs in the foreground as our child, which ends when we do."""
+
+    live = set()
+
+    def __init__(self, program, source, *options, rules=()):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-bench-"))
+        self.log = tempfile.TemporaryFile()
+        # However we die, the daemon hears of it and unmounts.
+        guard = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+        command = guard + [program, "-f"] + [word for rule in rules for word in ("-F", rule)]
+        if options:
+            command += ["-o", ",".join(options)]
+        Mount.live.add(self)
+        start = time.perf_counter()
+        self.daemon = subprocess.Popen([str(word) for word in (*command, source, self.path)], stdout=self.log,
+                                       stderr=self.log, start_new_session=True)
+        while not is_mounted(self.path):
+            if self.daemon.poll() is not None or time.perf_counter() - start > GIVE_UP:
+                said = self.said()
+                self.close()
+                raise Wrong(f"{' '.join(map(str, command))} {source} did not mount: {said}")
+            time.sleep(0.0005)
+        os.stat(self.path)  # answered once the source is open
+        self.seconds = time.perf_counter() - start
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()[-1000:].decode(errors="replace").strip()
+
+    def memory(self, name="VmHWM"):
+        """Bytes of memory that the daemon held at most (VmHWM) or holds now (VmRSS)."""
+        with open(f"/proc/{self.daemon.pid}/status") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name + ":"))
+
+    def stats(self):
+        lines = (self.path / ".codecfs/stats").read_text().splitlines()
+        return {name: int(value) for name, value in map(str.split, lines)}
+
+    def close(self):
+        """Unmounts; returns when everything is stored."""
+        if self not in Mount.live:
+            return
+        try:
+            if is_mounted(self.path):
+                # Busy for a moment where a reader has just ended.
+                for _ in range(50):
+                    if subprocess.run(["fusermount3", "-u", self.path], capture_output=True).returncode == 0:
+                        break
+                    time.sleep(0.1)
+                else:
+                    subprocess.run(["fusermount3", "-uz", self.path], capture_output=True)
+            try:
+                self.daemon.wait(GIVE_UP)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+                subprocess.run(["fusermount3", "-uz", self.path], capture_output=True)
+                raise Wrong(f"the daemon did not end within {GIVE_UP} s of its unmount: {self.said()}") from None
+        finally:
+            Mount.live.discard(self)
+            self.log.close()
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+
+@atexit.register
+def unmount_all():
+    for mount in list(Mount.live):
+        with contextlib.suppress(Wrong):
+            mount.close()
+
+
+def end_well_when_told_to():
+    def end(number, _):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+class Bench:
+    """One run: where things are, and what was measured."""
+
+    def __init__(self, program, tools, data, rivals, quick, rounds):
+        self.program = program  # codecfs
+        self.tools = tools  # directory of the rivals in C
+        self.data = data  # data.Data
+        self.rivals = rivals  # rivals.Rivals
+        self.quick = quick
+        self.rounds = rounds
+        self.results = []
+        self.failures = []
+        self.row = None
+        self.on_result = lambda result: None
+
+    def mount(self, source, *options, rules=()):
+        return Mount(self.program, source, *options, rules=rules)
+
+    def cold(self, source, read, *options, rules=()):
+        """Seconds of `read(directory)` on a new mount; the source is in the page cache."""
+        with self.mount(source, *options, rules=rules) as mount:
+            return timed(lambda: read(mount.path))
+
+    def scratch(self, name):
+        """A place for what a row writes, empty; all of it goes with the row."""
+        path = self.data.directory / "scratch" / name
+        path.parent.mkdir(exist_ok=True)
+        remove(path)
+        return path
+
+    def empty_scratch(self):
+        remove(self.data.directory / "scratch")
+
+    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None, rounds=None, rival=None):
+        """Runs codecfs and its rivals in turns (A B C A B C ...); each is a function that returns seconds.
+
+        The ratio of a round is the rival's time by ours: above 1 codecfs is faster. The rival of the ratio is the
+        first, or `rival`, or the fastest of `best_of` in that round. `size`: decoded bytes, for GB/s. `bar`: the least
+        that the median must be.
+        """
+        times = {name: [] for name in ("codecfs", *rivals)}
+        for _ in range(rounds or self.rounds):
+            for name, side in (("codecfs", ours), *rivals.items()):
+                times[name].append(side())
+        against = list(best_of) if best_of else [rival or next(iter(rivals))]
+        ratios = [min(times[name][i] for name in against) / seconds for i, seconds in enumerate(times["codecfs"])]
+        self.add(title=title, kind="ratio", value=statistics.median(ratios), values=ratios, bar=bar, sense="at least",
+                 aim=aim, unit="x", against=against, seconds=times, bytes=size)
+
+    def value(self, title, values, unit, at_most=None, aim=None):
+        """A figure of its own, such as the seconds that a mount takes: the median, and the most that it may be."""
+        values = list(values) if isinstance(values, (list, tuple)) else [values]
+        self.add(title=title, kind="value", value=statistics.median(values), values=values, bar=at_most, sense="at most",
+                 aim=aim, unit=unit)
+
+    def growth(self, title, small, large, unit, at_most, floor):
+        """How a figure grows when the work does tenfold. Differences below `floor` (in `unit`) are noise."""
+        small, large = statistics.median(small), statistics.median(large)
+        self.add(title=title, kind="growth", value=max(large, floor) / max(small, floor), values=[small, large],
+                 bar=at_most, sense="at most", unit="x", of=unit, small=small, large=large)
+
+    def add(self, **result):
+        result["row"] = self.row
+        bar = result.get("bar")
+        result["holds"] = None if bar is None else (
+            result["value"] >= bar if result["sense"] == "at least" else result["value"] <= bar)
+        self.results.append(result)
+        self.on_result(result)
+
+    @staticmethod
+    def check(good, what):
+        if not good:
+            raise Wrong(what)
+
+
+ROWS = {}
+
+
+def row(name, what):
+    """Marks a function of Bench as a row of the table."""
+    def add(function):
+        ROWS[name] = (what, function)
+        return function
+    return add
