@@ -193,10 +193,10 @@ class Data:
 
         return self.keep(f"attributes-{count}.h5", make)
 
-    def sparse(self, chunks):
+    def sparse(self, chunks, latest):
         """A variable of `chunks` chunks of 1 MiB of which 1000 are stored."""
         def make(path):
-            with h5py.File(path, "w", libver="latest") as f:
+            with h5py.File(path, "w", libver="latest" if latest else "earliest") as f:
                 v = f.create_dataset("v", (chunks, 512, 512), "<f4", chunks=(1, 512, 512), compression="gzip",
                                      shuffle=True, fillvalue=-1, maxshape=(None, 512, 512))
                 # So that absent chunks are not presented as files.
@@ -204,7 +204,7 @@ class Data:
                 for i in range(1000):
                     v[i * (chunks // 1000)] = np.full((512, 512), i, "f4")
 
-        return self.keep(f"sparse-{chunks}.h5", make)
+        return self.keep(f"sparse-{chunks}-{'latest' if latest else 'earliest'}.h5", make)
 
     def describe(self):
         filesystem = subprocess.run(["stat", "-f", "-c", "%T", self.directory], capture_output=True, text=True).stdout

@@ -39,9 +39,12 @@ def remove(path):
         path.unlink(missing_ok=True)
 
 
-def settle():
-    """Nothing that was written before waits to be stored with what is measured."""
+def settle(*sources):
+    """Nothing that was written before waits to be stored with what is measured, and the sources are in the page
+    cache (again: some machines take pages away that nobody looks at)."""
     os.sync()
+    for source in sources:
+        read_into_page_cache(source)
 
 
 def read_into_page_cache(source):
@@ -167,6 +170,7 @@ class Bench:
 
     def cold(self, source, read, *options, rules=()):
         """Seconds of `read(directory)` on a new mount; the source is in the page cache."""
+        read_into_page_cache(source)
         with self.mount(source, *options, rules=rules) as mount:
             return timed(lambda: read(mount.path))
 
@@ -180,18 +184,20 @@ class Bench:
     def empty_scratch(self):
         remove(self.data.directory / "scratch")
 
-    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None, rounds=None, rival=None):
+    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None):
         """Runs codecfs and its rivals in turns (A B C A B C ...); each is a function that returns seconds.
 
         The ratio of a round is the rival's time by ours: above 1 codecfs is faster. The rival of the ratio is the
-        first, or `rival`, or the fastest of `best_of` in that round. `size`: decoded bytes, for GB/s. `bar`: the least
-        that the median must be.
+        first, or the fastest of `best_of` in that round. `size`: decoded bytes, for GB/s. `bar`: the least that the
+        median must be.
         """
+        if not rivals:
+            raise Wrong(f"{title}: none of its rivals is here")
         times = {name: [] for name in ("codecfs", *rivals)}
-        for _ in range(rounds or self.rounds):
+        for _ in range(self.rounds):
             for name, side in (("codecfs", ours), *rivals.items()):
                 times[name].append(side())
-        against = list(best_of) if best_of else [rival or next(iter(rivals))]
+        against = list(best_of) if best_of else [next(iter(rivals))]
         ratios = [min(times[name][i] for name in against) / seconds for i, seconds in enumerate(times["codecfs"])]
         self.add(title=title, kind="ratio", value=statistics.median(ratios), values=ratios, bar=bar, sense="at least",
                  aim=aim, unit="x", against=against, seconds=times, bytes=size)
@@ -199,8 +205,8 @@ class Bench:
     def value(self, title, values, unit, at_most=None, aim=None):
         """A figure of its own, such as the seconds that a mount takes: the median, and the most that it may be."""
         values = list(values) if isinstance(values, (list, tuple)) else [values]
-        self.add(title=title, kind="value", value=statistics.median(values), values=values, bar=at_most, sense="at most",
-                 aim=aim, unit=unit)
+        self.add(title=title, kind="value", value=statistics.median(values), values=values, bar=at_most,
+                 sense="at most", aim=aim, unit=unit)
 
     def growth(self, title, small, large, unit, at_most, floor):
         """How a figure grows when the work does tenfold. Differences below `floor` (in `unit`) are noise."""

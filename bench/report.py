@@ -33,10 +33,10 @@ def line(result):
         rivals = ", ".join(f"{name} {rate(result, name)}" for name in result["seconds"] if name != "codecfs")
         detail = f"{rate(result, 'codecfs')} | {rivals} | {low:.2f} to {high:.2f}"
     bar = "" if result["bar"] is None else f"{'>=' if result['sense'] == 'at least' else '<='} {result['bar']:g}"
-    return f"{result['title']:<58} {value:9.2f} {unit:<5} {bar:>8} {verdict(result):<7} {detail}"
+    return f"{result['title']:<60} {value:9.2f} {unit:<5} {bar:>8} {verdict(result):<7} {detail}"
 
 
-HEADER = f"{'':<58} {'median':>9} {'':<5} {'bar':>8} {'':<7} codecfs | rivals | lowest to highest ratio"
+HEADER = f"{'':<60} {'median':>9} {'':<5} {'bar':>8} {'':<7} codecfs | rivals | lowest to highest ratio"
 
 
 def machine():

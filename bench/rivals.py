@@ -150,7 +150,8 @@ class Rivals:
             except Wrong as error:
                 print(f"  {title} is left out: {error}", flush=True)
                 continue
-            readers[title] = lambda worker=worker, library=library: worker.ask(library=library, path=str(path))["seconds"]
+            readers[title] = (lambda worker=worker, library=library:
+                              worker.ask(library=library, path=str(path))["seconds"])
         return readers
 
 

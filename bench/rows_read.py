@@ -50,6 +50,7 @@ def against_h5py(bench, title, kind, codec, bar=None, aim=None, read=cat, chunk=
     array, _ = bench.data.shaped(kind, chunk)
     out = checked(bench, source, array)
     rivals = {"h5py": h5py_in_process(source, out)}
+    # A rival's turn comes when the mount has just read the source, so it is in the page cache for it too.
     if extra:
         rivals |= bench.rivals.in_c(("libhdf5", "netcdf-c"), source)
         rivals |= bench.rivals.in_workers(["hidefix"], source, hashlib.sha256(array).hexdigest())
@@ -100,14 +101,24 @@ def uncompressed(bench):
 def warm(bench):
     source, files = bench.data.hdf5("packed", "deflate"), bench.data.chunk_files("packed")
     array, _ = bench.data.shaped("packed", MIB)
-    read_into_page_cache(files)
+    again = []  # percent of the bytes that the kernel asked of the daemon once more
+
+    def second(directory):
+        cat(directory)
+        return timed(lambda: cat(directory))
+
     with bench.mount(source) as mount:
+        def ours():
+            cat(mount.path)
+            before = mount.stats()["bytes_read"]
+            seconds = timed(lambda: cat(mount.path))
+            again.append(100 * (mount.stats()["bytes_read"] - before) / array.nbytes)
+            return seconds
+
         same_chunks(bench, mount.path, array)
         same_chunks(bench, files, array)
-        before = mount.stats()["chunks_decoded"]
-        bench.pairs("warm cat", lambda: timed(lambda: cat(mount.path)), {"plain files": lambda: timed(lambda: cat(files))},
-                    array.nbytes, 0.5, "0.9x")
-        bench.check(mount.stats()["chunks_decoded"] == before, "a warm read decoded chunks")
+        bench.pairs("warm cat", ours, {"plain files": lambda: second(files)}, array.nbytes, 0.5, "0.9x")
+    bench.value("warm cat: what reached the daemon", again, "%", 1)
 
 
 @row("npy", "random 4 KiB reads over an npy view against h5py point reads with its chunk cache")

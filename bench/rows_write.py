@@ -5,7 +5,7 @@ import shutil
 import h5py
 import numpy as np
 
-from harness import MIB, read_into_page_cache, remove, row, run, settle, timed
+from harness import MIB, remove, row, run, settle, timed
 
 
 def sync(path):
@@ -23,7 +23,6 @@ def holds(bench, path, array, level=None):
 
 
 def sizes(bench, title, ours, theirs, at_most=None):
-    """By bytes that are allocated or stand in the file, whichever is more."""
     bench.value(title, os.path.getsize(ours) / os.path.getsize(theirs), "of it", at_most)
 
 
@@ -76,13 +75,13 @@ def recode(bench):
         def setfattr():
             remove(ours)
             shutil.copyfile(source, ours)
-            settle()
+            settle(ours)
             with bench.mount(ours) as mount:
                 return timed(lambda: run("setfattr", "-n", "user._Filter", "-v", "shuffle|1,6", mount.path / "v"))
 
         def h5repack():
             remove(theirs)
-            settle()
+            settle(source)
             return timed(lambda: run("h5repack", "-f", "v:SHUF", "-f", "v:GZIP=6", source, theirs))
 
         bench.pairs(f"setfattr to deflate 6, {kind}", setfattr, {"h5repack": h5repack}, array.nbytes, 3,
@@ -95,18 +94,17 @@ def recode(bench):
 def encoded(bench):
     source = bench.data.hdf5("packed", "deflate")
     array, _ = bench.data.shaped("packed", MIB)
-    read_into_page_cache(source)
     ours, theirs = bench.scratch("codecfs.zarr"), bench.scratch("copy.h5")
 
     def cp_view():
         remove(ours)
-        settle()
+        settle(source)
         with bench.mount(source) as mount:
             return timed(lambda: run("cp", "-r", mount.path / ".codecfs/view/encoded", ours))
 
     def cp_file():
         remove(theirs)
-        settle()
+        settle(source)
         # Copied, as the chunks are: not shared with the source, where the filesystem could do that.
         return timed(lambda: run("cp", "--reflink=never", source, theirs))
 
@@ -126,38 +124,37 @@ def zarr_holds(bench, path, array, codec):
         bench.check(np.array_equal(v[first:first + 16], array[first:first + 16]), f"{path} holds other values")
 
 
-@row("convert", "conversion by a rule (-F) on the encoded view against nccopy and h5repack of the same")
+@row("convert", "conversion by a rule (-F) on the encoded view against h5repack and nccopy of the same")
 def convert(bench):
-    source = bench.data.hdf5("packed", "deflate")
+    # nccopy 4.9.0 keeps the deflate of a compressed source whatever -F says (netcdf-c issue 2198).
+    for codec, names in (("deflate", ["h5repack"]), ("none", ["nccopy", "h5repack"])):
+        convert_from(bench, codec, [name for name in names if name in bench.rivals.versions])
+
+
+def convert_from(bench, codec, names):
+    source = bench.data.hdf5("packed", codec)
     array, _ = bench.data.shaped("packed", MIB)
-    read_into_page_cache(source)
     ours = bench.scratch("codecfs.zarr")
-    copied, repacked = bench.scratch("nccopy.nc"), bench.scratch("h5repack.h5")
+    copies = {"nccopy": bench.scratch("nccopy.nc"), "h5repack": bench.scratch("h5repack.h5")}
+    options = {"nccopy": ["-F", "*,2,4|32015,3"], "h5repack": ["-f", "v:SHUF", "-f", "v:UD=32015,0,1,3"]}
 
     def cp_view():
         remove(ours)
-        settle()
+        settle(source)
         return bench.cold(source, lambda directory: run("cp", "-r", directory, ours), "view=encoded", "ro",
                           rules=["*,shuffle|zstd,3"])
 
-    def by_nccopy():
-        remove(copied)
-        settle()
-        return timed(lambda: run("nccopy", "-F", "*,2,4|32015,3", source, copied))
+    def copy(name):
+        remove(copies[name])
+        settle(source)
+        return timed(lambda: run(name, *options[name], source, copies[name]))
 
-    def by_h5repack():
-        remove(repacked)
-        settle()
-        return timed(lambda: run("h5repack", "-f", "v:SHUF", "-f", "v:UD=32015,0,1,3", source, repacked))
-
-    rivals = {name: act for name, act in (("nccopy", by_nccopy), ("h5repack", by_h5repack))
-              if name in bench.rivals.versions}
-    bench.pairs("deflate to zstd by a rule and cp -r", cp_view, rivals, array.nbytes, best_of=list(rivals))
+    bench.pairs(f"{codec} to shuffle+zstd by a rule and cp -r", cp_view,
+                {name: lambda name=name: copy(name) for name in names}, array.nbytes, best_of=names)
     zarr_holds(bench, ours, array, "zstd")
-    for path in (copied, repacked):
-        if path.exists():
-            holds(bench, path, array)
-            with h5py.File(path, "r") as f:
-                chain = f["v"].id.get_create_plist()
-                ids = [chain.get_filter(i)[0] for i in range(chain.get_nfilters())]
-                bench.check(32015 in ids, f"{path} has the filters {ids}")
+    for name in names:
+        holds(bench, copies[name], array)
+        with h5py.File(copies[name], "r") as f:
+            chain = f["v"].id.get_create_plist()
+            ids = [chain.get_filter(i)[0] for i in range(chain.get_nfilters())]
+        bench.check(ids == [2, 32015], f"{name} made the filters {ids}")
