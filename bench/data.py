@@ -1,5 +1,7 @@
 """The data: made once, kept, and the same in every run.
 
+What changes here takes another name: a file that is there is not made again.
+
 Arrays (raw files, C order), of which every HDF5 file and Zarr store below holds one as the variable `v`:
   packed   float32 measurements of limited precision, like most archives: hard to compress, slow to decode
   smooth   a slowly varying float32 field

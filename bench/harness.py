@@ -153,9 +153,8 @@ def end_well_when_told_to():
 class Bench:
     """One run: where things are, and what was measured."""
 
-    def __init__(self, program, tools, data, rivals, quick, rounds):
+    def __init__(self, program, data, rivals, quick, rounds):
         self.program = program  # codecfs
-        self.tools = tools  # directory of the rivals in C
         self.data = data  # data.Data
         self.rivals = rivals  # rivals.Rivals
         self.quick = quick

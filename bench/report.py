@@ -65,8 +65,8 @@ def summary(bench):
     judged = [result for result in bench.results if result["holds"] is not None]
     missed = [result for result in judged if not result["holds"]]
     lines = [f"{len(judged) - len(missed)} of {len(judged)} bars hold"]
-    lines += [f"  misses: {result['title']}: {result['value']:.2f} {result['unit']}, {result['sense']} {result['bar']:g}"
-              for result in missed]
+    lines += [f"  misses: {result['title']}: {result['value']:.2f} {result['unit']}, "
+              f"{result['sense']} {result['bar']:g}" for result in missed]
     lines += [f"  FAILED: {failure['row']}: {failure['reason']}" for failure in bench.failures]
     return "\n".join(lines)
 
@@ -91,8 +91,7 @@ def plot(bench, path):
     axes.barh(places, values, xerr=spread, color=[colours[result["holds"]] for result in ratios], ecolor="0.4",
               height=0.65)
     barred = [(place, result["bar"]) for place, result in zip(places, ratios) if result["bar"] is not None]
-    axes.plot([bar for _, bar in barred], [place for place, _ in barred], "k|", markersize=16, markeredgewidth=2,
-              label="bar (at least)")
+    axes.plot([bar for _, bar in barred], [place for place, _ in barred], "k|", markersize=16, markeredgewidth=2)
     axes.axvline(1, color="0.3", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_xticks(ticks := [t for t in (0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 50, 100)
@@ -107,9 +106,8 @@ def plot(bench, path):
     axes.grid(axis="x", color="0.85")
     axes.set_axisbelow(True)
     axes.set_xlabel("rival's time / codecfs's time: median of the rounds, with the lowest and the highest")
-    axes.set_title(f"codecfs, {machine()['cores']} cores, {bench.data.mebibytes} MiB, {bench.rounds} rounds", fontsize=10)
-    if barred:
-        axes.legend(loc="lower right")
+    axes.set_title(f"codecfs, {machine()['cores']} cores, {bench.data.mebibytes} MiB, {bench.rounds} rounds; "
+                   "black: the bar, at least; green holds, red misses", fontsize=10)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
     return None
