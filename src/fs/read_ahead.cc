@@ -47,14 +47,17 @@ std::optional<ReadAhead::Stream> ReadAhead::follow(uint64_t readers, const Chunk
     const bool by_number = number == at->last + 1;
     const bool by_name = next_by_name(grid, at->last) == number;
     if (!by_number && !by_name) continue;
-    if (by_number != by_name) at->by_name = by_name;  // where it is the next in both orders, it tells nothing
+    if (by_number != by_name) {  // where it is the next in both orders, it tells nothing
+      at->by_name = by_name;
+      at->is_known = true;
+    }
     ++at->in_row;
     at->last = number;
     streams_.splice(streams_.begin(), streams_, at);
     return streams_.front();
   }
   // The beginning of a variable counts as one more.
-  streams_.push_front({readers, number, number == 0 ? 2U : 1U, false});
+  streams_.push_front({readers, number, number == 0 ? 2U : 1U, false, false});
   if (streams_.size() > kStreams) streams_.pop_back();
   return std::nullopt;
 }
@@ -79,6 +82,7 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
   }
   uint64_t next = number;
   for (uint64_t i = 0; i < most && tasks_.size() < kMaxTasks; ++i) {
+    if (!stream->is_known && next_by_name(grid, next) != next + 1) break;
     const auto after = stream->by_name ? next_by_name(grid, next) : std::optional(next + 1);
     if (!after || *after >= grid.count()) break;
     next = *after;

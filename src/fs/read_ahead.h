@@ -44,9 +44,10 @@ class ReadAhead {
  private:
   struct Stream {
     uint64_t readers = 0;
-    uint64_t last = 0;     // number of the chunk
-    unsigned in_row = 0;   // chunks that came one after the other
-    bool by_name = false;  // the order in which they came
+    uint64_t last = 0;      // number of the chunk
+    unsigned in_row = 0;    // chunks that came one after the other
+    bool by_name = false;   // the order in which they came
+    bool is_known = false;  // by a chunk that is the next in one order alone
   };
   struct Task {
     uint64_t readers = 0;

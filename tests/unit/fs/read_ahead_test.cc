@@ -89,6 +89,17 @@ TEST(ReadAhead, TheOrderOfNamesIsAnOrder) {
   EXPECT_TRUE(fetched.has(2)) << "what comes after 19 by name";
 }
 
+TEST(ReadAhead, NothingIsFetchedWhileTheOrderIsNotKnown) {
+  const ChunkGrid grid = grid_of({256});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  for (const uint64_t number : {0, 1}) ahead.note(kReader, grid, number, kChunk, fetched.take());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(fetched.numbers().empty()) << "2 or 10 may come";
+  ahead.note(kReader, grid, 2, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.has(3));
+}
+
 TEST(ReadAhead, RandomReadersCauseNoWork) {
   const ChunkGrid grid = grid_of({1'000'000});
   Fetched fetched;
