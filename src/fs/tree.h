@@ -429,6 +429,7 @@ class Tree {
   [[nodiscard]] bool is_overruled(const Node& node);
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
+  Result<> chunks_stored_anew(const Node& node);
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled);
   /// Before a chunk is changed for the first time.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);

@@ -136,10 +136,13 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     recoding_[node.object] = &progress;
   }
   const Result<> set = source.set_filters(node.object, chain, progress);
+  bool decides = false;
   {
     const std::lock_guard lock(states_mutex_);
     recoding_.erase(node.object);
-    states_[node.key()].rule_applied |= set.has_value();
+    bool& applied = states_[node.key()].rule_applied;
+    decides = set.has_value() && !applied && !rules_.empty();
+    applied |= set.has_value();
   }
   if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
   CODECFS_TRY(set);
@@ -149,20 +152,27 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   if (*after->codecs != *before->codecs) {
     ++stats_.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
-    // Their stored sizes; the bytes are the same.
-    const uint64_t count = after->facts->grid.count();
-    CODECFS_ASSIGN(const Ino first_key, nodes_.chunk_key(node, 0, count));
-    conversions_.drop(first_key, count);
-    for (const Node* shown : nodes_.in_all_views(node)) {
-      if (shows_arrays(shown->view)) continue;
-      CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
-      if (shown->view == View::decoded)
-        kernel_.attributes_changed(first, count);
-      else
-        contents_changed(*shown, first, count);
-    }
   }
+  // Also where a rule alone has no say any more: the encoded view showed its chain.
+  if (*after->codecs != *before->codecs || decides) CODECFS_TRY(chunks_stored_anew(node));
   return write_back_.commit();
+}
+
+/// Everybody is to see the chunks as they are stored now: other sizes, the same decoded bytes.
+Result<> Tree::chunks_stored_anew(const Node& node) {
+  CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(node.object));
+  const uint64_t count = now->facts->grid.count();
+  CODECFS_ASSIGN(const Ino first_key, nodes_.chunk_key(node, 0, count));
+  conversions_.drop(first_key, count);
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    if (shows_arrays(shown->view)) continue;
+    CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
+    if (shown->view == View::decoded)
+      kernel_.attributes_changed(first, count);
+    else
+      contents_changed(*shown, first, count);
+  }
+  return {};
 }
 
 bool Tree::is_overruled(const Node& node) {
@@ -178,8 +188,10 @@ Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled
   const Result<std::string> written = filters::print_filter_spec(chain);
   const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
   if (written && stands && *written == *stands) {
+    if (rules_.empty() || state_of(node).rule_applied) return {};
     change_state(node, [](DirectoryState& state) { state.rule_applied = true; });
-    return {};
+    metadata_changed(node);
+    return chunks_stored_anew(node);
   }
   return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
 }

@@ -604,6 +604,20 @@ def test_refused_chunk_under_a_rule_changes_nothing(mount, tmp_path):
     assert raw_chunks_with_plugins(source)["0.1"] == bytes(given)
 
 
+@pytest.mark.parametrize("how", ["_Filter", "_Codecs"])
+def test_who_confirms_a_chain_overrules_the_rule(mount, tmp_path, how):
+    m = mount(make(tmp_path / "s.h5", {"compression": "gzip"}), rules=["*,32015,3"])
+    ruled = (m.path / VIEW / "v/0.0").read_bytes()
+    assert numcodecs.Zstd().decode(ruled) == chunk(ARRAY, 0, 0)
+    os.setxattr(m.path / "v", "user." + how, os.getxattr(m.path / "v", "user." + how))
+    assert [codec["id"] for codec in codecs_of(m.path / VIEW / "v/.zarray")] == ["zlib"]
+    for _ in range(100):  # a moment later: nobody waits for news of all chunks
+        if (m.path / VIEW / "v/0.0").read_bytes() != ruled:
+            break
+        time.sleep(0.05)
+    assert np.array_equal(zarr.open(m.path / VIEW, "r")["v"][...], ARRAY)
+
+
 def raw_chunks_with_plugins(path):
     script = ("f = h5py.File(sys.argv[1]); d = f['v']\n"
               "for i in range(d.id.get_num_chunks()):\n"
