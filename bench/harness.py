@@ -1,6 +1,7 @@
 """What every row needs: mounts that go away again, time, pairs of measurements, and what came of them."""
 import atexit
 import contextlib
+import mmap
 import os
 import pathlib
 import shutil
@@ -56,6 +57,14 @@ def read_into_page_cache(source):
         with open(path, "rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
+
+
+def have_memory(size):
+    """Virtual machines may give free memory back to their host, and having it again takes longer than to decode into
+    it. It is had here, before the clock starts; for some seconds it stays."""
+    with mmap.mmap(-1, max(size, mmap.PAGESIZE)) as memory:
+        for at in range(0, size, mmap.PAGESIZE):
+            memory[at] = 1
 
 
 def is_mounted(path):
@@ -185,13 +194,14 @@ class Bench:
     def empty_scratch(self):
         remove(self.data.directory / "scratch")
 
-    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None):
+    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None, memory=None):
         """Runs codecfs and its rivals in turns (A B C A B C ...); each is a function that returns seconds.
 
         The ratio of a round is the rival's time by ours: above 1 codecfs is faster. The rival of the ratio is the
         first, or the fastest of `best_of` in that round. `size`: decoded bytes, for GB/s. `bar`: the least that the
-        median must be.
+        median must be. `memory`: bytes that a turn takes of the machine, page cache and all (a half more than `size`).
         """
+        memory = memory or 3 * (size or 0) // 2
         if not rivals:
             raise Wrong(f"{title}: none of its rivals is here")
         times = {name: [] for name in ("codecfs", *rivals)}
@@ -200,6 +210,7 @@ class Bench:
             if done >= FEWEST_ROUNDS and time.perf_counter() - start > LONG_ROW:
                 break
             for name, side in (("codecfs", ours), *rivals.items()):
+                have_memory(memory)
                 times[name].append(side())
         against = list(best_of) if best_of else [next(iter(rivals))]
         ratios = [min(times[name][i] for name in against) / seconds for i, seconds in enumerate(times["codecfs"])]

@@ -158,8 +158,9 @@ def npy(bench):
         return timed(read)
 
     size = 4096 * len(places)
-    bench.pairs(f"random 4 KiB, np.load of {mebibytes} MiB", mapped, {"h5py": h5py_points}, size, 2, "10x")
-    bench.pairs(f"random 4 KiB, pread of {mebibytes} MiB", pread, {"h5py": h5py_points}, size)
+    bench.pairs(f"random 4 KiB, np.load of {mebibytes} MiB", mapped, {"h5py": h5py_points}, size, 2, "10x",
+                memory=array.nbytes)
+    bench.pairs(f"random 4 KiB, pread of {mebibytes} MiB", pread, {"h5py": h5py_points}, size, memory=array.nbytes)
     for who, values in taken.items():
         bench.check(all(np.array_equal(value, array[t, y:y + 2]) for value, (t, y) in zip(values, places)),
                     f"{who} read other values")
