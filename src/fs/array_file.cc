@@ -87,6 +87,18 @@ ArrayFile::Range ArrayFile::range_of_chunk(uint64_t number) const {
   return {header_.size() + first, dimensions_.empty() ? 0 : last - first + 1};
 }
 
+std::optional<ArrayFile::Range> ArrayFile::stretch_of_chunk(uint64_t number) const {
+  bool is_cut = false;  // more than one index of a dimension further out
+  for (const Dimension& dimension : dimensions_) {
+    const uint64_t begin = number / dimension.cell_stride % dimension.cells * dimension.chunk;
+    const uint64_t present = std::min(dimension.chunk, dimension.shape - begin);
+    if (is_cut && (present != dimension.shape || present != dimension.chunk)) return std::nullopt;
+    is_cut = is_cut || present > 1;
+  }
+  if (dimensions_.empty()) return std::nullopt;
+  return range_of_chunk(number);
+}
+
 /// Boxes in the order of the file: what is left of the row that the range begins in, of the plane, ...; then what it
 /// covers whole; then the beginnings of the plane and row that it ends in.
 std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) const {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ class ArrayFile {
   };
   /// The shortest stretch of the file that has all of a chunk (number < grid.count()) in it.
   [[nodiscard]] Range range_of_chunk(uint64_t number) const;
+
+  /// The same where it has nothing else in it, in the order that the chunk has from its beginning on.
+  [[nodiscard]] std::optional<Range> stretch_of_chunk(uint64_t number) const;
 
   /// About how many bytes the chunks have together that a request touches.
   [[nodiscard]] uint64_t bytes_of_chunks(uint64_t offset, uint64_t size) const;

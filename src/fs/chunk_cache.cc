@@ -6,22 +6,16 @@
 
 namespace codecfs::fs {
 
-Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode,
-                                 const std::function<void()>& first) {
+Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
   std::unique_lock lock(mutex_);
   if (const auto found = slots_.find(key); found != slots_.end()) {
     const std::shared_ptr<Slot> slot = found->second;
-    const bool is_first = !std::exchange(slot->wanted, true);
+    slot->wanted = true;
     if (slot->ready) {
       ages_.splice(ages_.begin(), ages_, slot->age);
       ++stats_.cache_hits;
     } else {
       ++stats_.decodes_shared;
-    }
-    if (is_first && first) {
-      lock.unlock();
-      first();
-      lock.lock();
     }
     changed_.wait(lock, [&] { return slot->ready; });
     return slot->result;
@@ -30,24 +24,26 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
   const auto slot = std::make_shared<Slot>();
   slot->wanted = true;
   slots_.emplace(key, slot);
-  if (first) {
-    lock.unlock();
-    first();
-    lock.lock();
-  }
   changed_.wait(lock, [&] { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
   decode_into(slot, key, estimate, decode, lock);
   return slot->result;
 }
 
-void ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+ChunkPtr ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
   std::unique_lock lock(mutex_);
-  if (slots_.contains(key) || in_flight_ + estimate > limit_) return;
-  if (std::ranges::find(done_, key) != done_.end()) return;
+  if (slots_.contains(key) || in_flight_ + estimate > limit_) return nullptr;
+  if (std::ranges::find(done_, key) != done_.end()) return nullptr;
   const auto slot = std::make_shared<Slot>();
   slots_.emplace(key, slot);
   ++stats_.decodes_ahead;
   decode_into(slot, key, estimate, decode, lock);
+  return slot->result && !slot->wanted && !slot->dropped ? *slot->result : nullptr;
+}
+
+bool ChunkCache::is_wanted(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  return found != slots_.end() && found->second->wanted;
 }
 
 void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,

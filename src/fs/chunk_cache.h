@@ -33,11 +33,13 @@ class ChunkCache {
   ChunkCache(uint64_t limit_bytes, Stats& stats) : limit_(limit_bytes), stats_(stats) {}
 
   /// The decoded chunk; calls `decode` if nobody has it. `estimate`: bytes that decoding it takes at most, roughly.
-  /// `first`: called before that where nobody has asked for the chunk by this since it is here.
-  Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode,
-                       const std::function<void()>& first = {});
+  Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
   /// Sees to it that the chunk is here, unless there is no room for it now, or a reader has just been done with it.
-  void fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
+  /// The chunk where it was decoded for this and nobody has asked for it since; else null.
+  ChunkPtr fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
+
+  /// Whether somebody has asked for it by get() since it is here.
+  bool is_wanted(ChunkKey key);
 
   /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
   void drop(ChunkKey key);

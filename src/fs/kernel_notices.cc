@@ -60,6 +60,14 @@ void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool w
   add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
 }
 
+void KernelNotices::await_contents() {
+  std::unique_lock lock(mutex_);
+  if (inodes_.done == inodes_.last) return;
+  ++waiting_;
+  await(inodes_, inodes_.last, 0, lock);
+  --waiting_;
+}
+
 void KernelNotices::contents_changed(Ino first, uint64_t count) {
   add(ranges_, {.ino = first, .name = {}, .count = count}, false);
 }

@@ -53,7 +53,9 @@ class KernelNotices {
   void content_changed(Ino ino, bool wait);
   /// The same of a part of its content, in bytes (at least one).
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
-  /// The same of `count` inodes in a row, some time later, which others do not wait for.
+  /// Waits until the kernel has been told all that came by these two, at most a second.
+  void await_contents();
+  /// As content_changed(), of `count` inodes in a row, some time later, which others do not wait for.
   void contents_changed(Ino first, uint64_t count);
   /// The attributes alone, likewise.
   void attributes_changed(Ino first, uint64_t count);

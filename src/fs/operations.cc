@@ -68,14 +68,18 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
                    tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
     info->keep_cache = !file->live && !file->outside;
-    info->direct_io = file->live;
+    file->direct = writes_past_pages(*file, *info);
+    info->direct_io = file->live || file->direct;
     info->noflush = !for_writing;
     Mount& mount = mount_of(request);
     info->fh = mount.files.add(std::move(file));
-    if (fuse_reply_open(request, info) != 0) {  // nobody else will
-      (void)mount.tree.close(*file_of(info));
-      mount.files.close(info->fh);
-    }
+    const auto reply = [request, &mount, opened = *info] {
+      if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
+    };
+    if (for_writing)
+      mount.tree.kernel_pages().when_quiet(ino, reply);
+    else
+      reply();
     return {};
   });
 }

@@ -23,11 +23,12 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
     mount.tree.looked_up(entry.ino);
+    created.file->direct = writes_past_pages(*created.file, *info);
+    info->direct_io = created.file->direct;
     info->fh = mount.files.add(std::move(created.file));
-    if (fuse_reply_create(request, &entry, info) != 0) {
-      (void)mount.tree.close(*file_of(info));
-      mount.files.close(info->fh);
-    }
+    mount.tree.kernel_pages().when_quiet(entry.ino, [request, &mount, entry, opened = *info] {
+      if (fuse_reply_create(request, &entry, &opened) != 0) close_unknown(mount, opened.fh);
+    });
     return {};
   });
 }
@@ -40,6 +41,9 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
     // Through the number that it had before it became a chunk: the chunk's own has pages too.
     if (file_of(info)->scratch != 0)
       if (const auto chunk = tree_of(request).became(ino)) mount_of(request).notices.content_changed(*chunk, false);
+    // Kernels before 6.6 leave others the pages that they have; see also op_flush().
+    if (file_of(info)->direct && written > 0)
+      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
     fuse_reply_write(request, written);
     return {};
   });
@@ -48,6 +52,7 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
+    if (file_of(info)->direct) mount_of(request).notices.await_contents();
     fuse_reply_err(request, 0);
     return {};
   });

@@ -2,6 +2,8 @@
 // What the operations of operations.cc and operations_write.cc share: from a request to the mount, and from errors to
 // replies.
 
+#include <fcntl.h>
+
 #include <new>
 
 #include "fs/operations.h"
@@ -51,6 +53,18 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
   entry.attr_timeout = entry.entry_timeout =
       S_ISLNK(status.st_mode) ? kLinkTimeout : timeout_of(request, status.st_ino);
   return entry;
+}
+
+/// A file that was opened although the kernel does not get to know it: it will not release it.
+inline void close_unknown(Mount& mount, uint64_t handle) {
+  (void)mount.tree.close(*OpenHandles<OpenFile>::at(handle));
+  mount.files.close(handle);
+}
+
+/// Who only writes chunks needs no pages of them: filling these takes as long as all the rest of a write but encoding.
+/// Such a file cannot be mapped, so what is mapped by others is not affected.
+inline bool writes_past_pages(const OpenFile& file, const fuse_file_info& info) {
+  return (info.flags & O_ACCMODE) == O_WRONLY && file.draft == nullptr;
 }
 
 /// operations_write.cc

@@ -145,6 +145,8 @@ class EndingSignals {
         if (file) fsync(file.get());
       }
     }
+    // What the kernel is being given may wait for the answer to a request.
+    tree.stop_reading_ahead();
     fuse_session_exit(session);
     // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
     while (!stop.stop_requested()) {
@@ -156,6 +158,13 @@ class EndingSignals {
   const pthread_t loop_;
   std::jthread thread_;
 };
+
+/// Puts content into the kernel's page cache; false where it does not know the inode, or is gone.
+bool store(fuse_session* session, Ino ino, uint64_t offset, Bytes content) {
+  fuse_bufvec bytes = FUSE_BUFVEC_INIT(content.size());
+  bytes.buf[0].mem = const_cast<std::byte*>(content.data());  // it is only read
+  return fuse_lowlevel_notify_store(session, ino, static_cast<off_t>(offset), &bytes, fuse_buf_copy_flags{}) == 0;
+}
 
 void rest_now_and_then(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
@@ -187,13 +196,16 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
              .coherent = options.coherent});
   tree.check_rules();
   Mount mount{tree, mountpoint};
-  tree.set_kernel({.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
-                   .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
-                                       bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
-                   .contents_changed = [&](Ino first, uint64_t n) { mount.notices.contents_changed(first, n); },
-                   .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
-                   .name_changed = [&](Ino parent, std::string name,
-                                       bool wait) { mount.notices.name_changed(parent, std::move(name), wait); }});
+  fuse_session* serving = nullptr;  // while there are requests
+  tree.set_kernel(
+      {.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
+       .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
+                           bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
+       .contents_changed = [&](Ino first, uint64_t n) { mount.notices.contents_changed(first, n); },
+       .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
+       .name_changed = [&](Ino parent, std::string name,
+                           bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
+       .store = [&](Ino ino, uint64_t offset, Bytes content) { return store(serving, ino, offset, content); }});
 
   fuse_set_log_func(collect_message);
   const std::string list = fuse_options(options, tree.read_only());
@@ -225,12 +237,14 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
+  serving = session.get();
   {
     const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
     const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }
+  tree.stop_reading_ahead();
   mount.notices.stop();
   fuse_session_unmount(session.get());
   const Result<> finished = tree.finish();

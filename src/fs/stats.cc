@@ -13,6 +13,8 @@ std::string Stats::print() const {
   line("opens", opens);
   line("reads", reads);
   line("bytes_read", bytes_read);
+  line("stores", stores);
+  line("bytes_pushed", bytes_pushed);
   line("chunks_decoded", chunks_decoded);
   line("bytes_decoded", bytes_decoded);
   line("bytes_stored", bytes_stored);

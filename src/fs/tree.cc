@@ -14,7 +14,10 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr size_t kMaxErrors = 4096;  // inodes whose latest reason is remembered
+// What cat and cp take anyway. With more they map their buffer anew for each file, and clearing its pages takes longer
+// than reading into them.
+constexpr blksize_t kBlockSize = 128 << 10;  // bytes
+constexpr size_t kMaxErrors = 4096;          // inodes whose latest reason is remembered
 // For so long after something was made in it a new directory shows only what was written to it. cp needs no longer from
 // one file to the next.
 constexpr std::chrono::seconds kFresh{10};
@@ -159,7 +162,7 @@ struct stat Tree::make_attributes(const Node& node, Ino ino, mode_t type, uint64
   status.st_nlink = S_ISDIR(type) ? 2 : 1;
   status.st_size = static_cast<off_t>(size);
   status.st_blocks = static_cast<blkcnt_t>(blocks_of(size));
-  status.st_blksize = 1 << 20;
+  status.st_blksize = kBlockSize;
   apply_times(status);
   return status;
 }
@@ -236,7 +239,7 @@ Result<struct stat> Tree::attributes(Ino ino) {
     CODECFS_ASSIGN(struct stat status, scratch_.status(ino));
     status.st_uid = dataset_.source().status().st_uid;
     status.st_gid = dataset_.source().status().st_gid;
-    status.st_blksize = 1 << 20;
+    status.st_blksize = kBlockSize;
     apply_times(status);
     return status;
   }
@@ -364,6 +367,14 @@ std::string Tree::stats_text() {
 
 Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool truncate) {
   ++stats_.opens;
+  KernelPages::Writer writer;
+  if (for_writing) writer = KernelPages::Writer(kernel_pages_, ino);
+  CODECFS_ASSIGN(std::unique_ptr<OpenFile> file, open_file(ino, for_writing, truncate));
+  file->pages = std::move(writer);
+  return file;
+}
+
+Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, bool truncate) {
   CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::file) return open_plain(node, for_writing);
@@ -408,6 +419,7 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
     // The size that was told at lookup is that of these bytes: keep them while the file is open.
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
   }
+  if (!for_writing) opened_to_read(node, chunk);
   return file;
 }
 
@@ -434,7 +446,7 @@ Result<Slice> Tree::make_whole(Ino ino) {
 Result<std::shared_ptr<Snapshot>> Tree::take_snapshot(Ino ino) {
   auto snapshot = std::make_shared<Snapshot>();
   snapshot->ino = ino;
-  snapshot->changes = write_back_.changes_made() + dataset_.changes();
+  snapshot->changes = changes();
   CODECFS_ASSIGN(snapshot->held, make_whole(ino));
   return snapshot;
 }
@@ -442,7 +454,7 @@ Result<std::shared_ptr<Snapshot>> Tree::take_snapshot(Ino ino) {
 /// As it is now: the kernel was told to forget what it had, and must not be given that again.
 Result<Slice> Tree::look_at(Snapshot& snapshot) {
   const std::lock_guard lock(snapshot.mutex);
-  const uint64_t changes = write_back_.changes_made() + dataset_.changes();
+  const uint64_t changes = this->changes();
   if (changes == snapshot.changes) return snapshot.held;
   Result<Slice> now = make_whole(snapshot.ino);
   // What is gone meanwhile is read on as it was.
@@ -501,28 +513,17 @@ Result<Buffer> Tree::decode(const ChunkPlace& chunk) {
   return dataset_.source().read_chunk(chunk.object, chunk.number);
 }
 
-Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk, bool in_order) {
-  const Variable& variable = *chunk.variable->facts;
-  const auto first = [&] {
-    if (!in_order) return;
-    read_ahead_.note(chunk.object, variable.grid, chunk.number, decoding_bytes(variable),
-                     [this, chunk](uint64_t number) {
-                       ChunkPlace next = chunk;
-                       next.key += number - chunk.number;
-                       next.number = number;
-                       fetch_decoded(next);
-                     });
-  };
-  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(variable), [&] { return decode(chunk); }, first);
+Result<ChunkPtr> Tree::decoded(const ChunkPlace& chunk) {
+  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
   if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
   return base_of(chunk);
 }
 
-void Tree::fetch_decoded(const ChunkPlace& chunk) {
-  if (write_back_.size(chunk.key)) return;
+ChunkPtr Tree::fetch_decoded(const ChunkPlace& chunk) {
+  if (write_back_.size(chunk.key)) return nullptr;
   const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
-  if (info && info->stored)
-    cache_.fetch(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
+  if (!info || !info->stored) return nullptr;
+  return cache_.fetch(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
 }
 
 Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {

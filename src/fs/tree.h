@@ -27,6 +27,7 @@
 #include "fs/chunk_cache.h"
 #include "fs/dataset.h"
 #include "fs/drafts.h"
+#include "fs/kernel_pages.h"
 #include "fs/nodes.h"
 #include "fs/read_ahead.h"
 #include "fs/scratch_files.h"
@@ -60,8 +61,8 @@ struct Slice {
 /// kernel shows everybody what that reader gets.
 struct Snapshot {
   Ino ino = 0;
-  std::mutex mutex;  // guards what follows
-  uint64_t changes = 0;
+  std::mutex mutex;                 // guards what follows
+  std::optional<uint64_t> changes;  // none: nobody has looked yet
   Slice held;
 };
 
@@ -75,6 +76,8 @@ struct OpenFile {
   std::shared_ptr<OpenArray> array;
   Ino scratch = 0;  // of a scratch file, which may become a chunk while it is open
   bool writer = false;
+  KernelPages::Writer pages;  // of one that is open for writing
+  bool direct = false;        // what is written goes past the page cache
 };
 
 /// An open directory. Groups are listed once, at open; chunks are asked for as the reader goes on.
@@ -112,6 +115,8 @@ struct KernelView {
   std::function<void(Ino first, uint64_t count)> contents_changed = [](Ino, uint64_t) {};
   std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
+  /// Not what is to be forgotten but content that is to be known: false where the kernel does not take it.
+  std::function<bool(Ino ino, uint64_t offset, Bytes content)> store = [](Ino, uint64_t, Bytes) { return false; };
 };
 
 class Tree {
@@ -142,6 +147,7 @@ class Tree {
   /// Calls `take` with the names from position `from` on until it says that it has no room (false) or all are told.
   Result<> read_directory(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
 
+  /// Who opens for writing is to be answered by when_quiet() of kernel_pages(); the same for create().
   Result<std::unique_ptr<OpenFile>> open(Ino ino, bool for_writing, bool truncate);
   Result<Slice> read(const OpenFile& file, off_t offset, size_t size);
 
@@ -202,6 +208,12 @@ class Tree {
   [[nodiscard]] struct statvfs filesystem() const;
 
   Stats& stats() { return stats_; }
+  KernelPages& kernel_pages() { return kernel_pages_; }
+  /// Nothing more is decoded ahead or given to the kernel. Before requests are not answered any more.
+  void stop_reading_ahead() {
+    kernel_pages_.stop();
+    read_ahead_.stop();
+  }
   Dataset& dataset() { return dataset_; }
   /// Remembers why a request failed, for user._Error of that inode and the log.
   void note_error(Ino ino, const Error& error);
@@ -247,18 +259,34 @@ class Tree {
   /// The text of a metadata or control file. ENOENT where the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
   [[nodiscard]] std::string stats_text();
-  /// The chunk as the source has it, or its fill where that is what readers see. `in_order`: the reader may go on with
-  /// the next chunks.
+  Result<std::unique_ptr<OpenFile>> open_file(Ino ino, bool for_writing, bool truncate);
+  Result<Created> create_file(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled);
   Result<std::shared_ptr<Snapshot>> take_snapshot(Ino ino);
   Result<Slice> make_whole(Ino ino);
   Result<Slice> look_at(Snapshot& snapshot);
-  Result<ChunkPtr> decoded(const ChunkPlace& chunk, bool in_order = true);
+  /// The chunk as the source has it, or its fill where that is what readers see.
+  Result<ChunkPtr> decoded(const ChunkPlace& chunk);
   /// What decoding a chunk takes, for the cache. Bytes, roughly.
   static uint64_t decoding_bytes(const Variable& variable);
   Result<Buffer> decode(const ChunkPlace& chunk);
-  /// Gets it into the cache, where it is stored and not being changed.
-  void fetch_decoded(const ChunkPlace& chunk);
-  void fetch_converted(const Node& node, const ChunkPlace& chunk);
+  /// Gets it into the cache, where it is stored and not being changed; the chunk where nobody has asked for it yet.
+  ChunkPtr fetch_decoded(const ChunkPlace& chunk);
+
+  // tree_ahead.cc, what readers get before they ask:
+  /// Somebody has opened the chunk's file to read it.
+  void opened_to_read(const Node& node, const ChunkPlace& chunk);
+  void fetch_file(const Node& node, const ChunkPlace& chunk);
+  ChunkPtr fetch_encoded(const Node& node, const ChunkPlace& chunk);
+  static ChunkPlace place_beside(ChunkPlace chunk, uint64_t number);
+  /// Somebody reads this chunk of an array after those before it.
+  void chunk_of_array(const ChunkPlace& chunk);
+  /// Somebody reads a part of this chunk of an array, and then any other: he may come back to it, and to decode it
+  /// again takes long.
+  void give_chunk(const OpenArray& array, uint64_t number, const ChunkPtr& chunk, uint64_t changes);
+  /// Gives the kernel content of a file as it was when changes() was `changes`. Whether it has it now.
+  bool give(Ino ino, uint64_t offset, Bytes content, uint64_t changes);
+  /// Moves when anything that files hold changes.
+  [[nodiscard]] uint64_t changes() const { return write_back_.changes_made() + dataset_.changes(); }
   /// The same as a writer needs it: always fill where it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);
   Result<Place> place_of(Ino ino) const;
@@ -369,6 +397,8 @@ class Tree {
                                                  bool truncate);
   /// What the chunk's file holds.
   Result<ChunkPtr> encoded(const Node& node, const ChunkPlace& chunk);
+  Result<ChunkPtr> passed_on(const ChunkPlace& chunk);
+  std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
   Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
   /// Takes the bytes of a whole chunk file of the node's view.
   Result<> put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
@@ -498,6 +528,7 @@ class Tree {
   std::mutex errors_mutex_;
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
 
+  KernelPages kernel_pages_;
   WriteBack write_back_;  // its threads end before the rest goes
   ReadAhead read_ahead_;  // last: the same
 };

@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kSuffix = ".npy";
 constexpr unsigned kMaxLinks = 40;             // as many as the kernel follows
 constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most
+constexpr uint64_t kOfRandom = uint64_t{64} << 10;  // bytes that a request for a place in between has, at most
 constexpr size_t kBlocks = 2;
 constexpr uint64_t kZeros = uint64_t{1} << 20;  // bytes that are written at once where a writer left a gap
 
@@ -183,6 +184,8 @@ Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t
   // The kernel sends several requests at a time, in no certain order.
   const uint64_t expected = array.next_read.exchange(offset + size);
   const bool in_order = std::max(offset, expected) - std::min(offset, expected) <= kNear;
+  // Who reads a file through is asked for by the kernel in larger pieces.
+  const bool is_random = !in_order || (offset != expected && size <= kOfRandom);
   const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, number, count));
     // All of it, as it will be when it is closed.
@@ -190,9 +193,12 @@ Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t
     const ChunkPlace place{key, now.node->object, number, now.variable};
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, number));
     if (!info.stored) return ArrayFile::Part{};
-    const Result<ChunkPtr> chunk = decoded(place, in_order);
+    const uint64_t changes = this->changes();
+    if (in_order && !cache_.is_wanted(key)) chunk_of_array(place);
+    const Result<ChunkPtr> chunk = decoded(place);
     if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};  // removed meanwhile
     CODECFS_TRY(chunk);
+    if (is_random) give_chunk(array, number, *chunk, changes);
     cache_.served(key, share);
     return ArrayFile::Part{(*chunk)->bytes(), *chunk};
   };

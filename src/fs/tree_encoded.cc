@@ -113,16 +113,21 @@ Result<ChunkPtr> Tree::encoded(const Node& node, const ChunkPlace& chunk) {
   if (const auto edited = write_back_.content(chunk.key)) {
     if (form->as_stored && edited->encoded != nullptr) return edited->encoded;
   } else if (form->as_stored) {
-    auto stored = dataset_.source().read_stored(chunk.object, chunk.number);
+    Result<ChunkPtr> stored = passed_on(chunk);
     const bool is_absent = !stored && stored.error().code == ENOENT && shows_absent(node, *chunk.variable);
-    if (!stored && !is_absent) return pass_on(stored);
-    if (stored && *stored) {
-      ++stats_.chunks_passed;
-      stats_.bytes_passed += (*stored)->size();
-      return std::make_shared<const Buffer>(std::move(**stored));
-    }
+    if (!is_absent && (!stored || *stored != nullptr)) return stored;
   }
   return converted(node, chunk, *form);
+}
+
+/// The bytes of a chunk as they are stored; null where these are not what its file holds. ENOENT where it is not
+/// stored.
+Result<ChunkPtr> Tree::passed_on(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(auto stored, dataset_.source().read_stored(chunk.object, chunk.number));
+  if (!stored) return ChunkPtr();
+  ++stats_.chunks_passed;
+  stats_.bytes_passed += stored->size();
+  return std::make_shared<const Buffer>(*std::move(stored));
 }
 
 /// Decodes and encodes it. The result is kept until the kernel has all of it or something else is looked at.
@@ -142,42 +147,22 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
   // All absent chunks of a variable are one, known by the inode number of its directory.
   const ChunkKey key = info.stored ? chunk.key : node.ino();
-  const auto first = [&] {
-    if (!info.stored || form.as_stored) return;  // most of the latter take no work
-    read_ahead_.note(node.ino(), facts.grid, chunk.number, decoding_bytes(facts),
-                     [this, chunk, &node](uint64_t number) {
-                       ChunkPlace next = chunk;
-                       next.key += number - chunk.number;
-                       next.number = number;
-                       fetch_converted(node, next);
-                     });
-  };
-  return conversions_.get(
-      key, decoding_bytes(facts),
-      [&]() -> Result<Buffer> {
-        // Nobody else wants it decoded: it does not take the place of others in the cache.
-        if (info.stored) {
-          CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
-          return encode(bytes.bytes());
-        }
-        CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
-        return encode(fill.bytes());
-      },
-      first);
+  return conversions_.get(key, decoding_bytes(facts), [&]() -> Result<Buffer> {
+    // Nobody else wants it decoded: it does not take the place of others in the cache.
+    if (info.stored) {
+      CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+      return encode(bytes.bytes());
+    }
+    CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
+    return encode(fill.bytes());
+  });
 }
 
-void Tree::fetch_converted(const Node& node, const ChunkPlace& chunk) {
-  const Variable& facts = *chunk.variable->facts;
+/// The size of its file where that is what is stored, as it is.
+std::optional<uint64_t> Tree::passed_bytes(const Node& node, const ChunkPlace& chunk) {
   const Result<EncodedFormPtr> form = encoded_form(node);
-  const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
-  if (!form || !info || !info->stored || write_back_.size(chunk.key)) return;
-  if ((*form)->unusable || facts.unreadable) return;
-  conversions_.fetch(chunk.key, decoding_bytes(facts), [&]() -> Result<Buffer> {
-    // Nobody else wants it decoded: it does not take the place of others in the cache.
-    CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
-    CODECFS_ASSIGN(filters::EncodedChunk done, (*form)->pipeline->encode(bytes.bytes()));
-    return std::move(done.bytes);
-  });
+  if (!form || !(*form)->as_stored || write_back_.size(chunk.key)) return std::nullopt;
+  return dataset_.source().stored_bytes(chunk.object, chunk.number).value_or(std::nullopt);
 }
 
 Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
@@ -185,6 +170,13 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
   auto file = std::make_unique<OpenFile>();
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   if (!for_writing) {
+    opened_to_read(node, chunk);
+    if (!coherent_ && passed_bytes(node, chunk)) {
+      // Its size is known without it, and the kernel may have all of it by now.
+      file->snapshot = std::make_shared<Snapshot>();
+      file->snapshot->ino = ino;
+      return file;
+    }
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
     conversions_.done(chunk.key);  // the kernel keeps what it reads from here
     file->live = coherent_;

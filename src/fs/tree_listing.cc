@@ -120,14 +120,15 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const DirectoryState state = state_of(node);
   const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
-  bool known_sizes = view.facts->chunk_bytes.has_value();
-  if (node.view == View::encoded) {
-    const Result<EncodedFormPtr> form = encoded_form(node);
-    known_sizes = form && (*form)->as_stored && !all;
-  }
+  const auto is_size_known = [&](uint64_t number) {
+    if (node.view != View::encoded) return view.facts->chunk_bytes.has_value();
+    const Result<ChunkPlace> chunk = chunk_place(node, number);
+    return chunk && passed_bytes(node, *chunk).has_value();
+  };
   const auto tell = [&](uint64_t number) {
     DirectoryItem item{grid.name_of(number), kFirstEntry + static_cast<off_t>(number) + 1, S_IFREG, 0, {}};
-    if (known_sizes) item.attributes = [&, number] { return chunk_attributes(node, directory.variable, number); };
+    if (is_size_known(number))
+      item.attributes = [&, number] { return chunk_attributes(node, directory.variable, number); };
     return take(item);
   };
   if (from >= kFirstScratch) return read_scratch(directory, from, take);

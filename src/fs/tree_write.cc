@@ -64,6 +64,13 @@ Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
 
 Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled) {
   ++stats_.opens;
+  CODECFS_ASSIGN(Created created, create_file(parent, name, permissions, cancelled));
+  created.file->pages = KernelPages::Writer(kernel_pages_, created.status.st_ino);
+  return created;
+}
+
+Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_t permissions,
+                                        const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));

@@ -263,6 +263,37 @@ TEST_F(ArrayFileTest, TheRangeOfAChunkHoldsAllOfItAndNoMore) {
   }
 }
 
+TEST_F(ArrayFileTest, AChunkThatIsOneStretchOfTheFileIsKnown) {
+  size_t stretches = 0;
+  for (const Layout& layout : layouts(random_)) {
+    SCOPED_TRACE(print(layout));
+    const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
+    const ArrayFile file = *ArrayFile::make(variable, true);
+    if (file.size() == file.header_size()) continue;
+    for (uint64_t number = 0; number < variable->grid.count(); ++number) {
+      // Each byte of the chunk is one of a kind as far as a neighbour goes: read the file with this chunk alone stored.
+      const uint64_t size = *variable->chunk_bytes;
+      auto bytes = std::make_shared<std::vector<std::byte>>(size);
+      for (uint64_t i = 0; i < size; ++i) (*bytes)[i] = static_cast<std::byte>(i * 7 + i / 251 + 1);
+      const auto stretch = file.stretch_of_chunk(number);
+      const auto range = file.range_of_chunk(number);
+      uint64_t of_others = 0;
+      const auto part = file.read(range.offset, range.size, [&](uint64_t asked, uint64_t) -> Result<ArrayFile::Part> {
+        if (asked != number) ++of_others;
+        return ArrayFile::Part{asked == number ? Bytes(*bytes) : Bytes(), asked == number ? bytes : nullptr};
+      });
+      ASSERT_TRUE(part);
+      const bool is_stretch = of_others == 0 && std::ranges::equal(part->bytes, Bytes(*bytes).first(range.size));
+      ASSERT_EQ(stretch.has_value(), is_stretch) << "chunk " << number;
+      if (!stretch) continue;
+      EXPECT_EQ(stretch->offset, range.offset);
+      EXPECT_EQ(stretch->size, range.size);
+      ++stretches;
+    }
+  }
+  EXPECT_GT(stretches, 0);
+}
+
 TEST_F(ArrayFileTest, TheChunksOfARequestAreKnownBeforehand) {
   for (const Layout& layout : layouts(random_)) {
     SCOPED_TRACE(print(layout));

@@ -124,6 +124,21 @@ TEST(ReadAhead, TwoReadersAreToldApart) {
   EXPECT_TRUE(fetched.has(504));
 }
 
+TEST(ReadAhead, TwoReadersThatShareTheWorkAreFollowed) {
+  const ChunkGrid grid = grid_of({1000});
+  Fetched fetched;
+  {
+    ReadAhead ahead(1 << 20);
+    // As a shell sorts the even and the odd ones, at different speeds.
+    for (const uint64_t number : {100, 102, 104, 101, 106, 103, 108, 110, 105, 112, 114, 107})
+      ahead.note(kReader, grid, number, kChunk, fetched.take());
+    EXPECT_TRUE(fetched.has(116));
+    EXPECT_TRUE(fetched.has(118));
+    EXPECT_TRUE(fetched.has(109));
+    EXPECT_TRUE(fetched.has(111));
+  }
+}
+
 TEST(ReadAhead, NoMoreThanTheBudgetAndTheEnd) {
   const ChunkGrid grid = grid_of({100});
   Fetched fetched;
