@@ -1,11 +1,14 @@
 // codecfs; mount.codecfs and umount.fuse.codecfs where it is called by these names.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
 #include "backends/source.h"
+#include "base/long_work.h"
 #include "filters/plugins/plugins.h"
 #include "fs/farewell.h"
 #include "fs/options.h"
@@ -45,6 +48,7 @@ int main(int argc, char** argv) {
   const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
   if (!command) return report(command.error(), kUsage);
   if (const auto work = work_without_mount(command->kind)) {
+    if (isatty(STDERR_FILENO) != 0) codecfs::LongWork::show_on_terminal(STDERR_FILENO);
     const Result<std::string> told = work(command->options.source);
     if (!told) return report(told.error(), kMountFailed);
     std::printf("%s\n", told->c_str());

@@ -1,15 +1,41 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
+#include <unistd.h>
 
 #include <memory>
+#include <mutex>
+
+#include "base/unique_fd.h"
 
 namespace codecfs::log {
 namespace {
+
+constexpr const char* kDatedPattern = "%Y-%m-%d %H:%M:%S %l: %v";
+
+/// Each message in one write(2) at the end of the file, so that a file that somebody cuts (logrotate's copytruncate) or
+/// that several mounts share stays whole.
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(UniqueFd file) : file_(std::move(file)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    // Nobody can be told that the log cannot be written.
+    [[maybe_unused]] const ssize_t count = ::write(file_.get(), line.data(), line.size());
+  }
+  void flush_() override {}
+
+  const UniqueFd file_;
+};
 
 struct Log {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> ring =
@@ -18,12 +44,12 @@ struct Log {
   spdlog::logger logger{"codecfs", {ring, outlet}};
 
   Log() {
-    ring->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
+    ring->set_pattern(kDatedPattern);
     send_to(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   }
-  void send_to(std::shared_ptr<spdlog::sinks::sink> sink) {
+  void send_to(std::shared_ptr<spdlog::sinks::sink> sink, const char* pattern = "codecfs: %l: %v") {
     outlet->set_sinks({std::move(sink)});
-    outlet->set_pattern("codecfs: %l: %v");
+    outlet->set_pattern(pattern);
   }
 };
 
@@ -51,6 +77,21 @@ void to_stderr() { instance().send_to(std::make_shared<spdlog::sinks::stderr_sin
 void to_syslog() {
   auto sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("codecfs", 0, 0, /*enable_formatting=*/false);
   instance().send_to(std::move(sink));
+}
+
+Result<> to_file(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644));
+  if (!file) return fail_errno(errno, "log file {}", path);
+  instance().send_to(std::make_shared<FileSink>(std::move(file)), kDatedPattern);
+  return {};
+}
+
+std::optional<Level> level_named(std::string_view name) {
+  if (name == "debug") return Level::debug;
+  if (name == "info") return Level::info;
+  if (name == "warning") return Level::warning;
+  if (name == "error") return Level::error;
+  return std::nullopt;
 }
 
 void set_level(Level level) { instance().logger.set_level(to_spdlog(level)); }

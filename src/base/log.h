@@ -1,12 +1,15 @@
 #pragma once
-// The log: to stderr while we run in the foreground, to syslog in the background, and the latest messages in memory for
-// `.codecfs/log`. Safe from all threads.
+// The log: to stderr while we run in the foreground, to syslog in the background, or to a file, and the latest messages
+// in memory for `.codecfs/log`. Safe from all threads.
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/result.h"
 
 namespace codecfs::log {
 
@@ -16,8 +19,12 @@ void write(Level level, std::string_view message);
 /// Where messages go from now on. Until the first call: stderr.
 void to_stderr();
 void to_syslog();
+/// Appends to a file, which is made where there is none, with the time of each message. The errors of open(2).
+Result<> to_file(const std::string& path);
 /// Messages below this level are dropped. Default: info.
 void set_level(Level level);
+/// "debug", "info", "warning", "error".
+std::optional<Level> level_named(std::string_view name);
 /// The latest messages (at most kRecentMessages), oldest first, a line each.
 std::string recent();
 inline constexpr size_t kRecentMessages = 1000;

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "base/log.h"
+#include "base/long_work.h"
 #include "filters/codec_json.h"
 #include "filters/filter.h"
 #include "filters/filter_spec.h"
@@ -130,7 +131,11 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
   CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
   Progress progress;
-  progress.cancelled = cancelled;
+  LongWork work(fmt::format("storing {} anew", node.path));
+  progress.cancelled = [&] {
+    work.at(progress.done, progress.total);
+    return cancelled && cancelled();
+  };
   {
     const std::lock_guard lock(states_mutex_);
     recoding_[node.object] = &progress;

@@ -28,6 +28,7 @@
 #include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/write_log.h"
+#include "base/long_work.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -347,6 +348,8 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
   CODECFS_TRY(check_room(locked));
+  LongWork work(fmt::format("compacting {}", path));
+  work.expect(3 * bytes_needed(locked));  // what is stored is copied, and then read twice to compare
   CODECFS_ASSIGN(NewFile copy, NewFile::create(locked, io));
   CODECFS_TRY(make_copy_apart(locked, copy.file()));
   const auto before = static_cast<uint64_t>(locked.status.st_size);

@@ -11,6 +11,7 @@
 #include "backends/hdf5/stored_values.h"
 #include "backends/hdf5/write_log_format.h"
 #include "base/buffer.h"
+#include "base/long_work.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::hdf5 {
@@ -96,6 +97,7 @@ Result<> for_each_chunk(hid_t dataset, hid_t properties, uint64_t file_bytes, co
       return fail_library(EIO, "chunk {} cannot be read", chunks.grid.name_of(number));
     chunk.bytes = Bytes(buffer).first(size);
     const Result<> used = use(chunk);
+    LongWork::add_to_current(size);
     if (!used) return fail(used.error().code, "chunk {} {}", chunks.grid.name_of(number), used.error().reason);
   }
   return {};

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/long_work.h"
+
 namespace codecfs::hdf5 {
 namespace {
 
@@ -282,6 +284,10 @@ Result<> LogFile::copy(const Overlay& committed, const File& source) {
     CODECFS_TRY(io_.truncate(source, committed.base_end()));
     size = committed.base_end();
   }
+  LongWork work(fmt::format("bringing the log into {}", source.path));
+  uint64_t total = 0;
+  for (const auto& [start, extent] : committed.extents()) total += extent.end - start;
+  work.expect(total);
   std::vector<std::byte> buffer;
   for (const auto& [start, extent] : committed.extents()) {
     for (uint64_t at = start; at < extent.end;) {
@@ -291,6 +297,7 @@ Result<> LogFile::copy(const Overlay& committed, const File& source) {
       CODECFS_ASSIGN(const size_t got, read_at(file_, extent.position + (at - start), bytes));
       if (got < part) return fail(EIO, "{}: became shorter than what was written to it", file_.path);
       CODECFS_TRY(io_.write(source, at, bytes));
+      work.add(part);
       at += part;
       size = std::max(size, at);
     }

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <new>
 
+#include "base/long_work.h"
+
 namespace codecfs::zarr {
 namespace {
 
@@ -83,11 +85,15 @@ bool is_ascii(std::string_view name) {
 class Rewriter {
  public:
   Rewriter(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries)
-      : output_(io, to), entries_(entries), now_(zip::dos_time(::time(nullptr))) {}
+      : path_(to.path), output_(io, to), entries_(entries), now_(zip::dos_time(::time(nullptr))) {}
 
   Result<RewrittenZip> run(Bytes comment) {
     result_.entries.reserve(entries_.size());
-    for (const NewZipEntry& entry : entries_) CODECFS_TRY(add(entry));
+    LongWork work(fmt::format("writing the archive {}", path_));
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      CODECFS_TRY(add(entries_[i]));
+      work.at(i + 1, entries_.size());
+    }
     result_.end = {.entries = entries_.size(), .bytes = 0, .offset = output_.offset()};
     for (size_t i = 0; i < entries_.size(); ++i) {
       result_.entries[i].central = output_.offset();
@@ -188,6 +194,7 @@ class Rewriter {
     }
   }
 
+  const std::string path_;
   Output output_;
   const std::vector<NewZipEntry>& entries_;
   const uint32_t now_;
