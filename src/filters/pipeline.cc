@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "filters/filter.h"
+#include "filters/filter_sources.h"
 #include "filters/plugins/plugins.h"
 
 namespace codecfs::filters {
@@ -27,11 +28,14 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
   return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
 }
 
-/// Where plugins were looked for, for the reason of an error.
-std::string searched() {
+/// Where plugins were looked for, and where this one can be had, for the reason of an error.
+std::string searched(uint32_t id) {
   const std::vector<std::string> directories = searched_directories();
-  if (directories.empty()) return "no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)";
-  return fmt::format("searched {}", fmt::join(directories, ", "));
+  const std::string advice = where_to_get(id);
+  const std::string_view comma = advice.empty() ? "" : "; ";
+  if (directories.empty())
+    return fmt::format("no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=){}{}", comma, advice);
+  return fmt::format("searched {}{}{}", fmt::join(directories, ", "), comma, advice);
 }
 
 }  // namespace
@@ -88,11 +92,12 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     auto made = std::make_shared<Stage>();
     made->filter = find_for(stage);
     made->label = label_of(stage, made->filter.get());
-    if (made->filter == nullptr) return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, searched());
+    if (made->filter == nullptr)
+      return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, searched(stage.id));
     if (made->filter->in_libhdf5) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
     if (!made->filter->make_coder)
       return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
-                  made->filter->codec_library, made->filter->id, searched());
+                  made->filter->codec_library, made->filter->id, searched(made->filter->id));
     FilterStage complete = stage;
     // A plugin gets them ready; built-in coders complete what they need themselves, and know more (Blosc's block size).
     if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {

@@ -143,18 +143,19 @@ TEST(Pipeline, LyingHeaders) {
 
 TEST(Pipeline, NamesWhatItDoesNotKnow) {
   const std::string kNowhere = "no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)";
+  const std::string kAdvice = "; number 32999 is registered for nobody: ask who wrote the file for the plugin";
   const auto unknown = Pipeline::make({{stage(2, {4}), stage(32999)}}, chunk_of(100));
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, EIO);
-  EXPECT_EQ(unknown.error().reason, "filter 32999 is neither built in nor a plugin's: " + kNowhere);
+  EXPECT_EQ(unknown.error().reason, "filter 32999 is neither built in nor a plugin's: " + kNowhere + kAdvice);
   FilterStage named = stage(32999);
   named.name = "mine";
   EXPECT_EQ(reason(Pipeline::make({{named}}, chunk_of(100))),
-            "filter 32999 (mine) is neither built in nor a plugin's: " + kNowhere);
+            "filter 32999 (mine) is neither built in nor a plugin's: " + kNowhere + kAdvice);
   EXPECT_EQ(reason(Pipeline::make(zarr_chain(R"([{"id": "jpeg2k"}])"), chunk_of(100))),
             "codec 'jpeg2k' is neither built in nor a plugin's: " + kNowhere);
   EXPECT_EQ(reason(Pipeline::make(zarr_chain(R"([{"id": "hdf5:32999", "parameters": [1]}])"), chunk_of(100))),
-            "filter 32999 is neither built in nor a plugin's: " + kNowhere);
+            "filter 32999 is neither built in nor a plugin's: " + kNowhere + kAdvice);
 }
 
 // Test filters for the way in: 40130 halves what begins with 0, grows the rest by a byte, and cannot do what begins
