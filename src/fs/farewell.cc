@@ -131,6 +131,11 @@ void Farewell::tell(const Result<>& ended) {
   listeners_.clear();
 }
 
+bool unmount_unused(const std::string& directory) {
+  if (geteuid() == 0) return run({"umount", "-i", "--", directory.c_str()}, true) == 0;
+  return run({"fusermount3", "-u", "--", directory.c_str()}, true) == 0;
+}
+
 int run_umount_helper(int argc, const char* const* argv) {
   std::string directory;
   bool lazy = false;

@@ -40,6 +40,9 @@ class NotedHelper {
   std::string mountpoint_;  // empty: nothing was noted
 };
 
+/// Unmounts what is mounted there last, unless somebody uses it. Whether it did. By a thread that serves no request.
+bool unmount_unused(const std::string& directory);
+
 /// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. The exit code of umount(8): 0, 1 for a wrong call,
 /// 32 for a failure, which is on stderr.
 int run_umount_helper(int argc, const char* const* argv);

@@ -2,6 +2,7 @@
 // The FUSE operations: each takes a request apart, asks the Tree, and replies. This is the boundary where errors become
 // errno; nothing below knows FUSE, nothing above sees an exception.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,10 @@ class OpenHandles {
     }
     delete at(number);
   }
+  bool any() {
+    const std::lock_guard lock(mutex_);
+    return !open_.empty();
+  }
 
  private:
   std::mutex mutex_;  // guards open_; the handles are used without it
@@ -52,6 +57,7 @@ struct Mount {
   Farewell farewell{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
+  std::atomic<bool> used = true;  // a request came since this was false
 };
 
 const fuse_lowlevel_ops& operations();

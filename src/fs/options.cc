@@ -37,25 +37,40 @@ Result<> set_size(uint64_t& field, std::string_view name, const std::string& val
   return {};
 }
 
+Result<> set_number(unsigned& field, std::string_view name, const std::string& value, unsigned most) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
+  if (error != std::errc{} || end != value.data() + value.size() || field < 1 || field > most)
+    return fail(EINVAL, "-o {}={}: a number from 1 to {}", name, value, most);
+  return {};
+}
+
 const std::array kOwnOptions{
     OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
               [](Options& options, const std::string& value) { return set_size(options.cache_bytes, "cache", value); }},
     OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
               [](Options& options, const std::string& value) { return set_size(options.dirty_bytes, "dirty", value); }},
     OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
+              [](Options& options, const std::string& value) {
+                return set_number(options.commit_seconds, "commit", value, 3600);
+              }},
+    OwnOption{
+        "threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+        [](Options& options, const std::string& value) { return set_number(options.threads, "threads", value, 256); }},
+    OwnOption{"idle=SECONDS", "unmount by itself when nobody has used the mount for so long (default: never)",
+              [](Options& options, const std::string& value) {
+                return set_number(options.idle_seconds, "idle", value, 31'536'000);
+              }},
+    OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
               [](Options& options, const std::string& value) -> Result<> {
-                unsigned& seconds = options.commit_seconds;
-                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-                if (error != std::errc{} || end != value.data() + value.size() || seconds < 1 || seconds > 3600)
-                  return fail(EINVAL, "-o commit={}: a number from 1 to 3600", value);
+                if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");
+                options.log_file = value;
                 return {};
               }},
-    OwnOption{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+    OwnOption{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",
               [](Options& options, const std::string& value) -> Result<> {
-                const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.threads);
-                if (error != std::errc{} || end != value.data() + value.size() || options.threads < 1 ||
-                    options.threads > 256)
-                  return fail(EINVAL, "-o threads={}: a number from 1 to 256", value);
+                const std::optional<log::Level> level = log::level_named(value);
+                if (!level) return fail(EINVAL, "-o loglevel={}: debug, info, warning or error", value);
+                options.log_level = *level;
                 return {};
               }},
     OwnOption{"create=hdf5|zarr|zip", "where there is no SOURCE yet, make an empty one",
@@ -127,8 +142,13 @@ Result<> apply_option(Options& options, const std::string& option) {
     options.coherent = true;
     return {};
   }
-  if (name == "debug") {
+  if (option == "mkdir") {
+    options.make_mountpoint = true;
+    return {};
+  }
+  if (option == "debug") {
     options.debug = options.foreground = true;
+    options.log_level = log::Level::debug;
     return {};
   }
   if (std::ranges::find(kHandedOn, name) != kHandedOn.end()) {
@@ -162,17 +182,21 @@ std::string option_help() {
   for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
   text +=
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
+      "  mkdir                       make MOUNTPOINT where there is none; it is removed at the unmount\n"
       "  coherent                    what other programs change in a Zarr directory is seen within a second\n"
       "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"
-      "  debug                       print every request; implies -f\n"
+      "  debug                       log every request; implies -f and loglevel=debug\n"
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
       "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
       "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
       "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"
       "one is stored anew with it when it is first written to.\n"
       "\nUnmount with `umount MOUNTPOINT`, which waits until all is stored where umount.fuse.codecfs is installed,\n"
-      "or `fusermount3 -u MOUNTPOINT`, which does not.\n";
+      "or `fusermount3 -u MOUNTPOINT`, which does not.\n"
+      "\nExit codes: 0, all went well (in the background: the mount is there); 1, the command line is wrong;\n"
+      "32, it cannot be mounted or, with -f, not all that was written is stored. A line on stderr tells why.\n"
+      "\nSee codecfs(8), and codecfs-filters(7) for filters, their plugins and what to install.\n";
   return text;
 }
 
@@ -267,7 +291,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag();
   bool help = false;
   app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");
-  app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory")->group("Arguments");
+  app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory (-o mkdir: a new one)")->group("Arguments");
   app.add_option("-o", lists, "mount options, see below")
       ->type_name("OPTIONS")
       ->expected(1)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "filters/filter_rules.h"
 #include "fs/nodes.h"
@@ -27,6 +28,10 @@ struct Options {
   bool read_only = false;                      // -o ro
   View view = View::decoded;                   // -o view=NAME: what the root of the mount shows
   bool coherent = false;                       // -o coherent
+  bool make_mountpoint = false;                // -o mkdir
+  unsigned idle_seconds = 0;                   // -o idle=SECONDS, 0: never
+  std::string log_file;                        // -o log=FILE; empty: stderr or syslog
+  log::Level log_level = log::Level::info;     // -o loglevel=LEVEL
   std::string create;                          // -o create=FORMAT: make the source where there is none
   uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
   unsigned commit_seconds = 5;                 // -o commit=SECONDS

@@ -30,6 +30,8 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error) {
 template <class Operation>
 void answer(fuse_req_t request, Ino ino, Operation operation) {
   const KernelNotices::Request served(ino);
+  // Read before it is written: many threads share it.
+  if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
   Result<> result;
   try {
     result = operation();

@@ -22,7 +22,10 @@
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "fs/fuse_version.h"
+#include "fs/idle_end.h"
+#include "fs/mount_directory.h"
 #include "fs/operations.h"
+#include "fs/service_manager.h"
 #include "fs/tree.h"
 
 namespace codecfs::fs {
@@ -65,6 +68,19 @@ __attribute__((format(printf, 2, 0))) void log_message(fuse_log_level level, con
     log::info("{}", text);
   else
     log::debug("{}", text);
+}
+
+/// From here on. A file is named before we go to the background, where the current directory is another.
+Result<> set_up_log(const Options& options) {
+  log::set_level(options.log_level);
+  if (options.log_file.empty()) return {};
+  return log::to_file(options.log_file);
+}
+
+/// What -o mkdir makes.
+Result<MadeDirectories> make_mountpoint(const Options& options) {
+  if (!options.make_mountpoint) return MadeDirectories();
+  return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
 }
 
 Result<std::string> check_mountpoint(const std::string& path) {
@@ -178,6 +194,9 @@ void rest_now_and_then(Source& source, const std::stop_token& stop) {
 }  // namespace
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
+  const ServiceManager manager;
+  CODECFS_TRY(set_up_log(options));
+  CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
   if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
     CODECFS_TRY(create_source(options.source, options.create));
@@ -229,7 +248,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     fuse_session_unmount(session.get());
     return fail_errno(errno, "cannot go to the background");
   }
-  if (!options.foreground) log::to_syslog();
+  if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
 
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
@@ -241,15 +260,20 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   {
     const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
     const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
+    std::optional<IdleEnd> idle;
+    if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
+    manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }
   tree.stop_reading_ahead();
   mount.notices.stop();
   fuse_session_unmount(session.get());
+  manager.stopping(fmt::format("storing what was written to {}", options.source));
   const Result<> finished = tree.finish();
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
   noted.reset();
+  made.remove();
   mount.farewell.tell(finished);
   return finished;
 }

@@ -198,6 +198,8 @@ class Tree {
   [[nodiscard]] bool read_only() const { return read_only_; }
   /// The paths, from the root, of the chunks that are open for writing (a mapped file is).
   std::vector<std::string> paths_open_for_writing();
+  /// The names of files that live in memory alone, and would be lost with the mount.
+  std::vector<std::string> files_not_stored();
   /// The end of the mount: stores what is not stored yet.
   Result<> finish();
 

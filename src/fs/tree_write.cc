@@ -364,9 +364,14 @@ std::vector<std::string> Tree::paths_open_for_writing() {
   return paths;
 }
 
+std::vector<std::string> Tree::files_not_stored() {
+  std::vector<std::string> names = scratch_.names();
+  std::erase_if(names, [](const std::string& name) { return is_nczarr_file(name); });
+  return names;
+}
+
 Result<> Tree::finish() {
-  std::vector<std::string> lost = scratch_.names();
-  std::erase_if(lost, [](const std::string& name) { return is_nczarr_file(name); });
+  const std::vector<std::string> lost = files_not_stored();
   for (const std::string& name : lost)
     log::error("{}: this file is neither a chunk nor metadata, so it is not stored: it is lost with the mount", name);
   CODECFS_TRY(write_back_.finish());

@@ -53,6 +53,19 @@ TEST(Options, TakesTheFormOfMount8) {
   EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::check);
 }
 
+TEST(Options, TakesWhatAMountIsToDoByItself) {
+  const auto options = parse({"codecfs", "a", "b", "-o", "mkdir,idle=90,log=/x/y.log,loglevel=warning"})->options;
+  EXPECT_TRUE(options.make_mountpoint);
+  EXPECT_EQ(options.idle_seconds, 90);
+  EXPECT_EQ(options.log_file, "/x/y.log");
+  EXPECT_EQ(options.log_level, log::Level::warning);
+  const auto plain = parse({"codecfs", "a", "b"})->options;
+  EXPECT_FALSE(plain.make_mountpoint);
+  EXPECT_EQ(plain.idle_seconds, 0);
+  EXPECT_EQ(plain.log_level, log::Level::info);
+  EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "debug"})->options.log_level, log::Level::debug);
+}
+
 TEST(Options, TakesFilterRulesInBothForms) {
   const auto rules_of = [](std::vector<const char*> words) {
     const auto command = parse(std::move(words));
@@ -109,6 +122,11 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "cache=1K", "a", "b"}, "1M"},
       {{"codecfs", "-o", "threads=many", "a", "b"}, "many"},
       {{"codecfs", "-o", "threads=257", "a", "b"}, "257"},
+      {{"codecfs", "-o", "idle=0", "a", "b"}, "idle=0: a number from 1"},
+      {{"codecfs", "-o", "idle=1h", "a", "b"}, "idle=1h"},
+      {{"codecfs", "-o", "log=", "a", "b"}, "log="},
+      {{"codecfs", "-o", "loglevel=loud", "a", "b"}, "debug, info, warning or error"},
+      {{"codecfs", "-o", "mkdir=yes", "a", "b"}, "mkdir=yes"},
       {{"codecfs", "a"}, "usage"},
       {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},
