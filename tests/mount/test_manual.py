@@ -1,0 +1,87 @@
+"""The manual pages: they render without a complaint in 80 columns, and tell of every option that --help prints."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+from conftest import CODECFS
+
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs/man"
+PAGES = ["codecfs.8", "mount.codecfs.8", "codecfs-filters.7"]
+
+
+def shown(page):
+    """As man(1) shows it on a terminal of 80 columns, without the bold; what groff complains of is an error."""
+    result = subprocess.run(["man", "--warnings=w", "-l", MANUAL / page], capture_output=True, text=True, timeout=60,
+                            env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MANOPT": "", "PAGER": "cat"})
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    return re.sub(".\b", "", result.stdout)
+
+
+def help_text():
+    return subprocess.run([CODECFS, "--help"], capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_reads_well_in_80_columns(page):
+    text = shown(page)
+    assert "NAME" in text and "SEE ALSO" in text and len(text) > 1000
+    for line in text.splitlines():
+        assert len(line) <= 80, line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_mandoc_has_no_complaint(page):
+    result = subprocess.run(["mandoc", "-Tlint", "-Wwarning", MANUAL / page], capture_output=True, text=True,
+                            timeout=60)
+    assert result.returncode == 0 and result.stdout == "", result.stdout
+
+
+def test_every_alias_leads_to_a_page():
+    for path in MANUAL.iterdir():
+        if path.name not in PAGES:
+            assert re.fullmatch(r"\.so man8/(.*)\n", path.read_text())[1] in PAGES, path
+
+
+def test_every_option_is_in_the_manual():
+    page = shown("codecfs.8")
+    options = re.findall(r"^  (-\w|--[a-z]+)(?:,(--[a-z]+))?", help_text(), re.M)
+    assert len(options) >= 8
+    for names in options:
+        for name in filter(None, names):
+            assert re.search(rf"(?<![\w-]){name}(?![\w-])", page), name
+
+
+def mount_options():
+    block = help_text().split("Options of -o")[1].split("\n\n")[0]
+    lines = re.findall(r"^  (\S.*?)  +(\S.*)$", block, re.M)
+    for names, meaning in lines:
+        for name in names.split(", "):
+            if name != "...":
+                yield name, meaning
+
+
+def test_every_mount_option_is_in_the_manual_with_its_default():
+    found = list(mount_options())
+    assert len(found) >= 20
+    page = shown("codecfs.8").split("MOUNT OPTIONS")[1].split("FILTER RULES")[0]
+    for name, meaning in found:
+        entry = re.search(rf"^     (?:\S+, )*{re.escape(re.split('[=|]', name)[0])}\b(.*?)(?=^     \S|\Z)", page,
+                          re.M | re.S)
+        assert entry, name
+        if default := re.search(r"\(default:? ([^:()]+)\)", meaning):
+            for word in re.findall(r"[\w-]+", default[1].split(", ")[0]):
+                assert word in " ".join(entry[0].split()), (name, default[1])
+
+
+def test_the_manual_has_the_exit_codes_and_what_is_searched():
+    page = shown("codecfs.8").split("EXIT STATUS")[1]
+    for code in ("0", "1", "32"):
+        assert re.search(rf"^     {code}\s", page, re.M), code
+    filters = " ".join(shown("codecfs-filters.7").split())
+    assert filters.index("-o plugin_path=") < filters.index("HDF5_PLUGIN_PATH;") < filters.index("default one")
+    # What is built in is what the program says.
+    version = subprocess.run([CODECFS, "--version"], capture_output=True, text=True, timeout=60).stdout
+    for name in ("zstd", "blosc", "lz4"):
+        assert name in filters and name in version
