@@ -1,0 +1,92 @@
+# bash completion for codecfs(8)                           -*- shell-script -*-
+
+_codecfs_filters="none shuffle deflate zstd blosc lz4 bzip2 szip lzf bitshuffle fletcher32"
+
+# The last part of $1, behind all of the separators in $2, completed with the words in $3.
+_codecfs_part() {
+  local typed=$1 separators=$2 words=$3 last kept word
+  last=${typed##*[$separators]}
+  kept=${typed%"$last"}
+  COMPREPLY=()
+  for word in $words; do
+    [[ $word == "$last"* ]] && COMPREPLY+=("$kept$word")
+  done
+}
+
+# Readline replaces what is behind the last of COMP_WORDBREAKS alone.
+_codecfs_trim() {
+  local typed=$1 separator i
+  for separator in : =; do
+    [[ $COMP_WORDBREAKS == *"$separator"* && $typed == *"$separator"* ]] || continue
+    local shown=${typed%"${typed##*"$separator"}"}
+    for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$shown"}; done
+    typed=${typed##*"$separator"}
+  done
+}
+
+_codecfs_options() {
+  local typed=$1 last kept i
+  last=${typed##*,}
+  kept=${typed%"$last"}
+  case $last in
+    builtin=off:*) _codecfs_part "$last" : "shuffle deflate fletcher32 szip zstd blosc lz4 bzip2 lzf bitshuffle" ;;
+    builtin=*) _codecfs_part "$last" = "on off off:" ;;
+    create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
+    view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
+    loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
+    cache=* | dirty=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
+    plugin_path=*)
+      local at=${last##*[=:]}
+      COMPREPLY=()
+      while IFS= read -r i; do COMPREPLY+=("${last%"$at"}$i"); done < <(compgen -d -- "$at")
+      ;;
+    log=*)
+      COMPREPLY=()
+      while IFS= read -r i; do COMPREPLY+=("log=$i"); done < <(compgen -f -- "${last#log=}")
+      ;;
+    *=*) COMPREPLY=() ;;
+    *)
+      _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
+        filter= idle= log= loglevel= mkdir plugin_path= ro rw threads= view= default_permissions noatime noexec"
+      ;;
+  esac
+  for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done
+}
+
+_codecfs() {
+  # The word as it was typed, whatever readline has split it at (':', '=').
+  local line=${COMP_LINE:0:COMP_POINT}
+  local typed=${line##*[[:space:]]} before=${line%"${line##*[[:space:]]}"} i
+  before=${before%"${before##*[![:space:]]}"}
+  before=${before##*[[:space:]]}
+  local quoted=
+  [[ $typed == [\'\"]* ]] && quoted=yes typed=${typed:1}
+  COMPREPLY=()
+  compopt +o nospace 2>/dev/null
+  case $before in
+    -o)
+      _codecfs_options "$typed"
+      compopt -o nospace 2>/dev/null
+      [[ $quoted ]] || _codecfs_trim "$typed"
+      return
+      ;;
+    -F)
+      if [[ $typed == *,* ]]; then
+        if [[ ${typed##*|} == *,*,* || (${typed##*|} == *,* && $typed == *\|*) ]]; then return; fi
+        _codecfs_part "$typed" ',|' "$_codecfs_filters"
+      else
+        _codecfs_part "$typed" ',' "none *,"
+      fi
+      compopt -o nospace 2>/dev/null
+      return
+      ;;
+  esac
+  if [[ $typed == -* ]]; then
+    _codecfs_part "$typed" ' ' "-o -F -f --foreground --check --recover --compact --help --version"
+    return
+  fi
+  compopt -o filenames 2>/dev/null
+  while IFS= read -r i; do COMPREPLY+=("$i"); done < <(compgen -f -- "$typed")
+}
+
+complete -F _codecfs codecfs
