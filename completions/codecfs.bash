@@ -47,7 +47,7 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= idle= log= loglevel= mkdir plugin_path= ro rw threads= view= default_permissions noatime noexec"
+        filter= idle= log= loglevel= mkdir nofail plugin_path= ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done

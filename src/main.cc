@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -40,6 +41,12 @@ Result<std::string> (*work_without_mount(Command::Kind kind))(const std::string&
   }
 }
 
+/// False where there is nothing to mount, and that is no failure.
+bool is_there(const codecfs::fs::Options& options) {
+  return !options.may_be_missing || !options.create.empty() || access(options.source.c_str(), F_OK) == 0 ||
+         errno != ENOENT;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,6 +65,7 @@ int main(int argc, char** argv) {
     std::fputs(command->text.c_str(), stdout);
     return 0;
   }
+  if (!is_there(command->options)) return 0;
   Result<codecfs::filters::FilterRules> rules = codecfs::fs::set_up_filters(command->options);
   if (!rules) return report(rules.error(), kUsage);
   if (command->kind == Command::Kind::check) return 0;

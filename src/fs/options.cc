@@ -116,9 +116,9 @@ const std::array kOwnOptions{
 };
 
 // Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
-constexpr std::array<std::string_view, 20> kIgnored{
-    "defaults", "auto",   "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
-    "nodev",    "nosuid", "suid",   "dev",  "silent", "loud",  "async", "mand",  "nomand", "noiversion"};
+constexpr std::array<std::string_view, 19> kIgnored{
+    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "_netdev",   "nodev",
+    "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
 // Options of the kernel and libfuse that we hand on.
 constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
                                                      "diratime",    "nodiratime", "relatime",     "norelatime",
@@ -140,6 +140,10 @@ Result<> apply_option(Options& options, const std::string& option) {
   }
   if (option == "coherent") {
     options.coherent = true;
+    return {};
+  }
+  if (name == "nofail") {
+    options.may_be_missing = true;
     return {};
   }
   if (option == "mkdir") {
@@ -187,7 +191,8 @@ std::string option_help() {
       "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"
       "  debug                       log every request; implies -f and loglevel=debug\n"
-      "  noexec, noatime, ...        the usual options of mount(8) and fstab (nofail, noauto, x-*)\n"
+      "  nofail                      where there is no SOURCE, do nothing, and say that all went well\n"
+      "  noexec, noatime, ...        the usual options of mount(8) and fstab (noauto, x-*)\n"
       "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
       "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
       "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"

@@ -28,6 +28,7 @@ struct Options {
   bool read_only = false;                      // -o ro
   View view = View::decoded;                   // -o view=NAME: what the root of the mount shows
   bool coherent = false;                       // -o coherent
+  bool may_be_missing = false;                 // -o nofail: no failure where there is no source
   bool make_mountpoint = false;                // -o mkdir
   unsigned idle_seconds = 0;                   // -o idle=SECONDS, 0: never
   std::string log_file;                        // -o log=FILE; empty: stderr or syslog

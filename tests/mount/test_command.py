@@ -201,6 +201,15 @@ def test_mount_8_and_fstab(mount_helper, tmp_path, directory):
     assert is_mounted(directory) and (directory / ".zgroup").exists()
     assert run("umount", str(directory)).returncode == 0
 
+    # nofail: a source that is not there is no failure; one that is no dataset is.
+    for word, code in (("nofail", 0), ("rw", 32)):
+        table.write_text(f"/nonexistent.nc {directory} codecfs {word} 0 0\n")
+        result = run("mount", "-T", str(table), str(directory))
+        assert result.returncode == code and (result.stderr == "") == (code == 0), result.stderr
+        assert not is_mounted(directory)
+    table.write_text(f"{table} {directory} codecfs nofail 0 0\n")
+    assert run("mount", "-T", str(table), str(directory)).returncode == 32
+
     # mount(8) hands on quotes and backslashes as they are.
     for rule in ('filter="*,307,9"', r"filter=*\,307\,9"):
         result = run("mount", "-t", "codecfs", str(DATA / "hdf5/filters_builtin.h5"), str(directory), "-o", f"ro,{rule},threads=2")

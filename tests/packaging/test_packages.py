@@ -1,0 +1,132 @@
+"""The Debian packages: what is in them, where, what they need, and that what is in them works when it is unpacked."""
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ["CODECFS_BUILD"])
+
+
+def run(*words, **kwargs):
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **kwargs)
+    assert result.returncode == 0, (words, result.stdout[-2000:], result.stderr[-2000:])
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Name -> file."""
+    made = tmp_path_factory.mktemp("packages")
+    before = {path: os.lstat(path) for path in pathlib.Path("/usr/sbin").glob("*codecfs*")}
+    run(os.environ["CPACK_COMMAND"], "-B", made, cwd=BUILD)
+    after = {path: os.lstat(path) for path in pathlib.Path("/usr/sbin").glob("*codecfs*")}
+    assert before == after, "making a package has changed the machine"
+    return {path.name.split("_")[0]: path for path in made.glob("*.deb")}
+
+
+@pytest.fixture(scope="module")
+def unpacked(packages, tmp_path_factory):
+    place = tmp_path_factory.mktemp("unpacked")
+    for name, path in packages.items():
+        run("dpkg-deb", "-x", path, place / name)
+    return place
+
+
+def names_in(place):
+    return {"/" + str(path.relative_to(place)) for path in place.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
+def plugin_directory():
+    for header in pathlib.Path("/usr/include").glob("**/H5pubconf.h"):
+        if "openmpi" not in str(header):
+            return re.search(r'H5_DEFAULT_PLUGINDIR "(.*)"', header.read_text())[1]
+    raise RuntimeError("no H5pubconf.h")
+
+
+def test_there_are_two(packages):
+    assert set(packages) == {"codecfs", "codecfs-plugins"}
+
+
+def test_codecfs_has_what_belongs_to_it(unpacked):
+    names = names_in(unpacked / "codecfs")
+    for name in ("/usr/bin/codecfs", "/sbin/mount.codecfs", "/sbin/umount.fuse.codecfs",
+                 "/usr/share/man/man8/codecfs.8.gz", "/usr/share/man/man8/mount.codecfs.8.gz",
+                 "/usr/share/man/man8/umount.fuse.codecfs.8.gz", "/usr/share/man/man7/codecfs-filters.7.gz",
+                 "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/vendor-completions/_codecfs",
+                 "/usr/share/doc/codecfs/copyright", "/usr/share/doc/codecfs/changelog.gz",
+                 "/usr/share/doc/codecfs/examples/fstab"):
+        assert name in names, name
+        names.discard(name)
+    assert all(name.startswith("/usr/share/doc/codecfs/") for name in names), names
+    for helper in ("mount.codecfs", "umount.fuse.codecfs"):
+        assert os.readlink(unpacked / "codecfs/sbin" / helper) == "/usr/bin/codecfs"
+
+
+def test_the_plugins_are_where_libhdf5_looks(unpacked):
+    names = names_in(unpacked / "codecfs-plugins")
+    libraries = {name for name in names if name.endswith(".so")}
+    assert libraries == {f"{plugin_directory()}/libcodecfs_{name}.so" for name in (
+        "bzip2", "zstd", "blosc", "lz4", "deflate", "shuffle", "fletcher32", "szip", "defaults")}
+    assert all(name.startswith("/usr/share/doc/codecfs-plugins/") for name in names - libraries), names
+
+
+def control(package, field):
+    return run("dpkg-deb", "-f", package, field).strip()
+
+
+def test_they_need_what_they_use(packages):
+    depends = control(packages["codecfs"], "Depends")
+    for library in ("fuse3", "libfuse3-3", "libhdf5", "libzstd1", "libblosc1", "liblz4-1", "libc6"):
+        assert re.search(rf"(^|, ){library}", depends), (library, depends)
+    depends = control(packages["codecfs-plugins"], "Depends")
+    for library in ("libzstd1", "libblosc1", "liblz4-1", "libbz2-1.0", "zlib1g", "libc6"):
+        assert re.search(rf"(^|, ){library}", depends), (library, depends)
+    for unwanted in ("libhdf5", "libnetcdf", "libfuse", "codecfs ", "codecfs,"):
+        assert unwanted not in depends, depends
+    version = run(BUILD / "src/codecfs", "--version").split()[1]
+    for package in packages.values():
+        assert control(package, "Version") == version
+        assert control(package, "Architecture") == run("dpkg", "--print-architecture").strip()
+        assert len(control(package, "Description").splitlines()) > 2
+
+
+def test_nothing_runs_at_installation_but_the_usual(packages):
+    """So that removing a package removes all of it."""
+    for package in packages.values():
+        scripts = run("dpkg-deb", "-I", package)
+        assert "preinst" not in scripts and "prerm" not in scripts and "postrm" not in scripts
+
+
+def test_the_program_is_stripped_and_starts(unpacked):
+    program = unpacked / "codecfs/usr/bin/codecfs"
+    assert "not stripped" not in run("file", program)
+    assert "libhdf5" in run(program, "--version")
+    assert run("readelf", "-d", program).count("RUNPATH") == 0
+
+
+def test_h5py_and_h5dump_read_zstd_with_the_plugins_alone(unpacked, tmp_path):
+    environment = {**os.environ, "HDF5_PLUGIN_PATH": f"{unpacked}/codecfs-plugins{plugin_directory()}"}
+    run("/usr/bin/python3", "-c", f"""if True:
+        import h5py, numpy
+        with h5py.File("{tmp_path}/a.h5", "w") as f:
+            f.create_dataset("v", data=numpy.arange(1000), chunks=(100,), compression=32015, compression_opts=(3,))
+        with h5py.File("{tmp_path}/a.h5") as f:
+            assert f["v"].id.get_storage_size() < 4000 and (f["v"][:] == numpy.arange(1000)).all()
+    """, env=environment)
+    assert "(990): 990, 991" in run("h5dump", "-d", "v", "-s", "990", "-c", "2", tmp_path / "a.h5", env=environment)
+
+
+def test_a_manual_page_is_whole(unpacked):
+    with gzip.open(unpacked / "codecfs/usr/share/man/man8/codecfs.8.gz", "rt") as file:
+        assert file.read() == (pathlib.Path(__file__).parents[2] / "docs/man/codecfs.8").read_text()
+
+
+@pytest.mark.skipif(shutil.which("lintian") is None, reason="no lintian")
+def test_lintian_finds_no_error(packages):
+    result = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", *packages.values()], capture_output=True,
+                            text=True, timeout=300)
+    assert result.returncode == 0 and "E: " not in result.stdout, result.stdout
