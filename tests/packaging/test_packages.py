@@ -125,6 +125,32 @@ def test_a_manual_page_is_whole(unpacked):
         assert file.read() == (pathlib.Path(__file__).parents[2] / "docs/man/codecfs.8").read_text()
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd")
+def test_systemd_takes_the_example_units(unpacked, tmp_path):
+    examples = unpacked / "codecfs/usr/share/doc/codecfs/examples"
+    for name, text in (("mnt-era5.mount", "Type=codecfs"), ("codecfs@.service", "Type=notify")):
+        unit = (examples / name).read_text()
+        assert text in unit
+        (tmp_path / name).write_text(unit.replace("/usr/bin/codecfs", str(unpacked / "codecfs/usr/bin/codecfs")))
+    (tmp_path / "codecfs@a.service").symlink_to("codecfs@.service")
+    result = subprocess.run(["systemd-analyze", "verify", "./mnt-era5.mount", "./codecfs@a.service"], cwd=tmp_path,
+                            capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+
+
+def can_be_apart():
+    command = "mount -t tmpfs t /mnt && cd /mnt && mkdir a b c && mount -t overlay o -o lowerdir=/,upperdir=a,workdir=b c"
+    return os.geteuid() == 0 and shutil.which("apt-get") and subprocess.run(
+        ["unshare", "-m", "sh", "-c", command], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_be_apart(), reason="needs root and an overlay")
+def test_apt_installs_and_removes_them(packages):
+    here = pathlib.Path(__file__).parent
+    said = run(here / "install-apart", packages["codecfs"].parent, here.parent / "data/sample.cdl")
+    assert said.endswith("nothing is left\n"), said
+
+
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="no lintian")
 def test_lintian_finds_no_error(packages):
     result = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", *packages.values()], capture_output=True,
