@@ -54,6 +54,7 @@ constexpr std::array kRegister{
     Entry{32028, "H5Z-SPERR", "", true, "https://github.com/NCAR/H5Z-SPERR"},
     Entry{32029, "TERSE/PROLIX", "", false, "https://github.com/Senikm/trpx"},
     Entry{32030, "FFMPEG", "", false, "https://github.com/Cai-Lab-at-University-of-Michigan/ffmpeg_HDF5_filter"},
+    Entry{32033, "HTJ2K", "", true, ""},
 };
 static_assert(std::ranges::is_sorted(kRegister, {}, &Entry::id));
 
