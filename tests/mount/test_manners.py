@@ -1,4 +1,5 @@
 """What users of FUSE filesystems expect: logs, mount points that come and go, unmounting when idle, sd_notify, progress."""
+import errno
 import fcntl
 import os
 import pathlib
@@ -276,3 +277,25 @@ def test_a_missing_filter_says_what_to_install(tmp_path, mount):
         reason = xattr(m.path / f"v{number}/0", "_Error")
         assert advice in reason and str(number) in reason and "\n" not in reason, reason
         assert advice in m.messages()
+
+
+# --- what is left to the kernel
+
+def test_locks_holes_and_ranges(mount, written):
+    m = mount(written)
+    path = m.path / "v/1.0"
+    path.write_bytes(b"\5" * 1000)
+    with open(path, "r+b") as one, open(path, "r+b") as two:
+        fcntl.flock(one, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(OSError) as error:
+            os.posix_fallocate(one.fileno(), 0, 2000)
+        assert error.value.errno in (errno.EOPNOTSUPP, errno.EFBIG)
+        assert os.fstat(one.fileno()).st_size == 1000
+        assert os.lseek(one.fileno(), 0, os.SEEK_HOLE) == 1000 and os.lseek(one.fileno(), 0, os.SEEK_DATA) == 0
+        fcntl.lockf(one, fcntl.LOCK_EX)
+    with open(path, "rb") as source, open(m.path / "v/2.0", "wb") as target:
+        assert os.copy_file_range(source.fileno(), target.fileno(), 1000) == 1000
+    assert (m.path / "v/2.0").read_bytes() == b"\5" * 1000
+    assert os.statvfs(m.path).f_flag & os.ST_NOSUID and os.statvfs(m.path).f_flag & os.ST_NODEV
