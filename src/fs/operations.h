@@ -57,7 +57,7 @@ struct Mount {
   Farewell farewell{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
-  std::atomic<bool> used = true;  // a request came since this was false
+  alignas(64) std::atomic<bool> used = true;  // a request came since this was false; read by each
 };
 
 const fuse_lowlevel_ops& operations();

@@ -291,7 +291,8 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   bool version = false;
 
   CLI::App app(
-      "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory, or a folder of them, as a tree of decoded chunk files.",
+      "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory or zip archive, or a folder of them, as a tree of decoded\n"
+      "chunk files.",
       "codecfs");
   app.set_help_flag();
   bool help = false;
@@ -321,7 +322,8 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   app.add_option("--recover", recovered, "bring them into SOURCE now; mounting does the same at the first change")
       ->type_name("SOURCE")
       ->group("Without mounting");
-  app.add_option("--compact", compacted, "rewrite an HDF5 file without the space that changes have left unused in it")
+  app.add_option("--compact", compacted,
+                 "rewrite an HDF5 file or zip archive without the space that changes have left unused in it")
       ->type_name("SOURCE")
       ->group("Without mounting");
   app.add_flag("-h,--help", help, "print this and exit")->group("Information");

@@ -257,10 +257,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
   serving = session.get();
+  std::optional<IdleEnd> idle;
   {
     const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
     const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
-    std::optional<IdleEnd> idle;
     if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
     manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
@@ -269,6 +269,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   tree.stop_reading_ahead();
   mount.notices.stop();
   fuse_session_unmount(session.get());
+  idle.reset();  // not before: what it asks of the mount is answered, or refused, from here on
   manager.stopping(fmt::format("storing what was written to {}", options.source));
   const Result<> finished = tree.finish();
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
