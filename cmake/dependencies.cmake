@@ -13,8 +13,9 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)
 
 # Debian's serial HDF5 has its own pkg-config name; elsewhere it is plain hdf5.
-pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial hdf5)
-find_library(HDF5_HL_LIBRARY NAMES hdf5_serial_hl hdf5_hl REQUIRED)
+set(CODECFS_HDF5 hdf5-serial hdf5 CACHE STRING "names of HDF5 in pkg-config, the first that is there is taken")
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET ${CODECFS_HDF5})
+find_library(HDF5_HL_LIBRARY NAMES hdf5_serial_hl hdf5_hl NAMES_PER_DIR HINTS ${HDF5_LIBRARY_DIRS} ${HDF5_LIBDIR} REQUIRED)
 
 # No pkg-config files on Debian 12.
 find_library(BZ2_LIBRARY bz2 REQUIRED)

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "backends/hdf5/file_driver.h"
+#include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 
 namespace codecfs::hdf5 {
@@ -190,7 +191,7 @@ Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset
   CaptureScope capture;
   StoredChunk chunk{true, 0, size, 0};
   std::byte untouched{};  // the driver writes nothing while it captures
-  if (H5Dread_chunk(dataset, H5P_DEFAULT, at.data(), &chunk.filter_mask, &untouched) < 0)
+  if (read_raw_chunk(dataset, at.data(), chunk.filter_mask, &untouched, size) < 0)
     return fail_library(EIO, "the chunk cannot be looked up");
   if (capture.seen().reads != 1 || capture.seen().size != size)
     return fail(EIO, "libhdf5 does not read the chunk in one piece");

@@ -7,6 +7,7 @@
 
 #include "backends/hdf5/chunk_index.h"
 #include "backends/hdf5/filter_registration.h"
+#include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "backends/hdf5/stored_values.h"
 #include "backends/hdf5/write_log_format.h"
@@ -93,7 +94,7 @@ Result<> for_each_chunk(hid_t dataset, hid_t properties, uint64_t file_bytes, co
     if (size > file_bytes)
       return fail(EIO, "chunk {} has {} bytes, more than the file", chunks.grid.name_of(number), size);
     if (buffer.size() < size) buffer.resize(size);
-    if (H5Dread_chunk(dataset, H5P_DEFAULT, chunk.start.data(), &chunk.mask, buffer.data()) < 0)
+    if (read_raw_chunk(dataset, chunk.start.data(), chunk.mask, buffer.data(), size) < 0)
       return fail_library(EIO, "chunk {} cannot be read", chunks.grid.name_of(number));
     chunk.bytes = Bytes(buffer).first(size);
     const Result<> used = use(chunk);

@@ -107,6 +107,16 @@ inline unsigned header_version(hid_t object) {
 }
 #endif
 
+/// A chunk as it is stored, which has `size` bytes.
+inline herr_t read_raw_chunk(hid_t dataset, const hsize_t* start, uint32_t& mask, void* to,
+                             [[maybe_unused]] size_t size) {
+#if H5_VERSION_GE(2, 0, 0)
+  return H5Dread_chunk2(dataset, H5P_DEFAULT, start, &mask, to, &size);
+#else
+  return H5Dread_chunk(dataset, H5P_DEFAULT, start, &mask, to);
+#endif
+}
+
 /// What only some versions have in a driver's class.
 inline void set_driver_version([[maybe_unused]] H5FD_class_t& driver) {
 #if H5_VERSION_GE(1, 14, 0)

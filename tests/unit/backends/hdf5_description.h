@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "backends/hdf5/hdf5_version.h"
 #include "hdf5_testing.h"
 
 namespace codecfs::hdf5_testing {
@@ -23,7 +24,12 @@ class Description {
     const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
     demand(static_cast<bool>(file), "opening " + path);
     Description description(file.get());
-    demand(H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &description, H5O_INFO_ALL) >= 0, "the objects");
+#if H5_VERSION_GE(1, 12, 0)
+    const auto visit_all = H5Ovisit3;
+#else
+    const auto visit_all = H5Ovisit2;
+#endif
+    demand(visit_all(file.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &description, H5O_INFO_BASIC) >= 0, "the objects");
     return description.text_;
   }
 
@@ -34,16 +40,18 @@ class Description {
     if (!good) throw std::runtime_error("libhdf5 fails at " + what);
   }
 
-  static herr_t visit(hid_t file, const char* name, const H5O_info_t* info, void* to) try {
+  template <class RawInfo>
+  static herr_t visit(hid_t file, const char* name, const RawInfo*, void* to) try {
     auto& self = *static_cast<Description*>(to);
-    self.text_ += fmt::format("{} {} at {}, {} links, {} attributes", name, static_cast<int>(info->type), info->addr,
-                              info->rc, info->num_attrs);
     const Handle object(H5Oopen(file, name, H5P_DEFAULT));
-    demand(static_cast<bool>(object), name);
-    if (info->type == H5O_TYPE_DATASET) self.dataset(object.get());
+    hdf5::ObjectInfo info;
+    demand(object && hdf5::object_info(object.get(), info), name);
+    self.text_ += fmt::format("{} {} at {}, {} links, {} attributes", name, static_cast<int>(info.type), info.address,
+                              info.references, info.attributes);
+    if (info.type == H5O_TYPE_DATASET) self.dataset(object.get());
     self.text_ += '\n';
     hsize_t at = 0;
-    const Handle creation(info->type == H5O_TYPE_DATASET ? H5Dget_create_plist(object.get()) : H5I_INVALID_HID);
+    const Handle creation(info.type == H5O_TYPE_DATASET ? H5Dget_create_plist(object.get()) : H5I_INVALID_HID);
     unsigned order = 0;
     if (creation) H5Pget_attr_creation_order(creation.get(), &order);
     demand(H5Aiterate2(object.get(), order != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, H5_ITER_INC, &at, attribute,

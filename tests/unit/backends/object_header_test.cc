@@ -65,11 +65,18 @@ class ObjectHeaders : public Hdf5Files, public testing::WithParamInterface<Versi
       ASSERT_GE(H5Awrite(attribute.get(), H5T_STD_U8LE, values.data()), 0);
     }
     if (!comment.empty()) H5Oset_comment(dataset.get(), comment.c_str());
-    H5O_info_t info;
-    ASSERT_GE(H5Oget_info2(dataset.get(), &info, H5O_INFO_ALL), 0);
-    address_ = info.addr;
-    messages_ = info.hdr.nmesgs;
-    chunks_ = info.hdr.nchunks;
+    hdf5::ObjectInfo info;
+    ASSERT_TRUE(hdf5::object_info(dataset.get(), info));
+    address_ = info.address;
+#if H5_VERSION_GE(1, 12, 0)
+    H5O_native_info_t native;
+    ASSERT_GE(H5Oget_native_info(dataset.get(), &native, H5O_NATIVE_INFO_HDR), 0);
+#else
+    H5O_info_t native;
+    ASSERT_GE(H5Oget_info2(dataset.get(), &native, H5O_INFO_HDR), 0);
+#endif
+    messages_ = native.hdr.nmesgs;
+    chunks_ = native.hdr.nchunks;
     format_.base = 512;
   }
   void load() {
