@@ -528,11 +528,15 @@ ChunkPtr Tree::fetch_decoded(const ChunkPlace& chunk) {
 
 Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-  if (info.stored) return decoded(chunk);
+  const uint64_t estimate = decoding_bytes(*chunk.variable->facts);
+  if (info.stored) {
+    Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&] { return decode(chunk); });
+    if (bytes || bytes.error().code != ENOENT) return bytes;
+    // Removed meanwhile.
+  }
   // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
   CODECFS_ASSIGN(const Place place, place_of(chunk.key));
-  return cache_.get(place.node->ino(), decoding_bytes(*chunk.variable->facts),
-                    [&] { return make_fill_chunk(*chunk.variable->facts); });
+  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
 std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,

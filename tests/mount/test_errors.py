@@ -212,3 +212,14 @@ def test_a_superblock_that_claims_a_huge_file(mount, tmp_path):
         assert error.errno == errno.EIO and xattr(m.path, "_Error")
     if not os.environ.get("CODECFS_SANITIZE"):
         assert m.resident_peak() < 256 << 20
+
+
+def test_an_external_file_that_is_missing_is_an_error(mount, tmp_path):
+    with h5py.File(tmp_path / "s.h5", "w") as f:
+        f.create_dataset("v", (100,), "i4", external=[("gone.raw", 0, 400)])
+        f["w"] = [1, 2, 3]
+    m = mount(tmp_path / "s.h5")
+    with pytest.raises(OSError) as error:
+        (m.path / "v/0").read_bytes()
+    assert error.value.errno == errno.EIO and "gone.raw" in m.messages()
+    assert (m.path / "w/0").read_bytes()

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 
 #include "backends/hdf5/library_lock.h"
@@ -17,7 +18,9 @@ namespace {
 Result<> read_file(const std::string& path, uint64_t offset, MutableBytes to) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (!fd || fstat(fd.get(), &status) != 0) return fail_errno(errno, "external file {}", path);
+  // ENOENT would say that the chunk is not stored.
+  if (!fd || fstat(fd.get(), &status) != 0)
+    return fail(errno == ENOENT ? EIO : errno, "external file {}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(EIO, "external file {} is no regular file", path);
   while (!to.empty()) {
     const ssize_t count = pread(fd.get(), to.data(), to.size(), static_cast<off_t>(offset));

@@ -16,8 +16,8 @@ class ExternalStorage {
   /// The list in a dataset's creation properties. Under a LibraryLock. Files are not opened yet. EIO.
   static Result<ExternalStorage> make(hid_t properties, const SourceFile& source);
 
-  /// Bytes from `begin` of the data on. As in libhdf5, what lies beyond the end of a file reads as zeros. ENOENT and
-  /// the like where a file cannot be opened, EIO beyond the last segment.
+  /// Bytes from `begin` of the data on. As in libhdf5, what lies beyond the end of a file reads as zeros. EIO,
+  /// EACCES and the like where a file cannot be opened, EIO beyond the last segment.
   Result<> read(uint64_t begin, MutableBytes to) const;
 
  private:

@@ -369,7 +369,8 @@ class Hdf5Source final : public Source {
         return search.found || --search.left == 0 ? 1 : 0;
       }
     } search;
-    iterate_links(root->get(), H5_INDEX_NAME, Search::visit, &search);
+    // Any first ones: to sort them, libhdf5 would read them all.
+    iterate_links(root->get(), H5_INDEX_NAME, H5_ITER_NATIVE, Search::visit, &search);
     return search.found;
   }
 

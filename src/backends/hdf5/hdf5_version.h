@@ -60,10 +60,10 @@ inline bool link_info(hid_t group, const char* name, LinkInfo& info) {
   info = link_info(group, raw);
   return true;
 }
-inline herr_t iterate_links(hid_t group, H5_index_t index,
+inline herr_t iterate_links(hid_t group, H5_index_t index, H5_iter_order_t order,
                             herr_t (*each)(hid_t, const char*, const RawLinkInfo*, void*), void* data) {
   hsize_t position = 0;
-  return H5Literate2(group, index, H5_ITER_INC, &position, each, data);
+  return H5Literate2(group, index, order, &position, each, data);
 }
 inline void reclaim(hid_t type, hid_t space, void* values) { H5Treclaim(type, space, H5P_DEFAULT, values); }
 inline unsigned header_version(hid_t object) {
@@ -95,10 +95,10 @@ inline bool link_info(hid_t group, const char* name, LinkInfo& info) {
   info = link_info(group, raw);
   return true;
 }
-inline herr_t iterate_links(hid_t group, H5_index_t index,
+inline herr_t iterate_links(hid_t group, H5_index_t index, H5_iter_order_t order,
                             herr_t (*each)(hid_t, const char*, const RawLinkInfo*, void*), void* data) {
   hsize_t position = 0;
-  return H5Literate(group, index, H5_ITER_INC, &position, each, data);
+  return H5Literate(group, index, order, &position, each, data);
 }
 inline void reclaim(hid_t type, hid_t space, void* values) { H5Dvlen_reclaim(type, space, H5P_DEFAULT, values); }
 inline unsigned header_version(hid_t object) {

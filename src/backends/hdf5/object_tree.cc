@@ -66,7 +66,7 @@ Result<std::vector<Link>> links_of(hid_t group) {
   const Handle plist(H5Gget_create_plist(group));
   unsigned flags = 0;
   const bool ordered = H5Pget_link_creation_order(plist.get(), &flags) >= 0 && (flags & H5P_CRT_ORDER_TRACKED) != 0;
-  if (iterate_links(group, ordered ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, collect_link, &links) < 0)
+  if (iterate_links(group, ordered ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, H5_ITER_INC, collect_link, &links) < 0)
     return fail_library(EIO, "the links of a group cannot be listed");
   return links;
 }
