@@ -13,7 +13,7 @@ import time
 
 MIB = 1 << 20
 GIVE_UP = 60  # seconds that a mount may take to appear, and its daemon to end
-LONG_ROW = 90  # seconds after which a measurement is content with FEWEST_ROUNDS
+LONG_ROW = 20  # seconds after which a measurement is content with FEWEST_ROUNDS
 FEWEST_ROUNDS = 3
 
 
