@@ -42,12 +42,13 @@ def remove(path):
         path.unlink(missing_ok=True)
 
 
-def settle(*sources):
-    """Nothing that was written before waits to be stored with what is measured, and the sources are in the page
-    cache (again: some machines take pages away that nobody looks at)."""
+def settle(*sources, memory=0):
+    """Nothing that was written before waits to be stored with what is measured, the sources are in the page cache
+    (again: some machines take pages away that nobody looks at), and so many bytes of memory are there."""
     os.sync()
     for source in sources:
         read_into_page_cache(source)
+    have_memory(memory)
 
 
 def read_into_page_cache(source):

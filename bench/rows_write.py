@@ -37,7 +37,7 @@ def write(bench):
             with h5py.File(path, "w") as f:
                 f.create_dataset("v", array.shape, "<f4", chunks=(1, 512, 512), compression="gzip", compression_opts=4,
                                  shuffle=True)
-            settle()
+            settle(memory=array.nbytes)
 
         def through_mount():
             make_empty(ours)
@@ -98,13 +98,13 @@ def encoded(bench):
 
     def cp_view():
         remove(ours)
-        settle(source)
+        settle(source, memory=array.nbytes)
         with bench.mount(source) as mount:
             return timed(lambda: run("cp", "-r", mount.path / ".codecfs/view/encoded", ours))
 
     def cp_file():
         remove(theirs)
-        settle(source)
+        settle(source, memory=array.nbytes)
         # Copied, as the chunks are: not shared with the source, where the filesystem could do that.
         return timed(lambda: run("cp", "--reflink=never", source, theirs))
 
