@@ -121,6 +121,11 @@ sigset_t block_endings() {
   sigemptyset(&endings);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&endings, signal);
   pthread_sigmask(SIG_BLOCK, &endings, nullptr);
+  // By this the thread that waits for them wakes the loop; it may be there before the loop is.
+  struct sigaction wake{};
+  wake.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &wake, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
   return endings;
 }
 
@@ -131,12 +136,7 @@ class EndingSignals {
   /// `mountpoint`: empty where nothing can be dirty.
   EndingSignals(const sigset_t& endings, fuse_session* session, Tree& tree, const std::string& mountpoint)
       : loop_(pthread_self()),
-        thread_([=, this, &tree](const std::stop_token& stop) { run(endings, session, tree, mountpoint, stop); }) {
-    struct sigaction wake{};
-    wake.sa_handler = [](int) {};
-    sigaction(SIGUSR1, &wake, nullptr);
-    std::signal(SIGPIPE, SIG_IGN);
-  }
+        thread_([=, this, &tree](const std::stop_token& stop) { run(endings, session, tree, mountpoint, stop); }) {}
   ~EndingSignals() {
     thread_.request_stop();
     thread_.join();
