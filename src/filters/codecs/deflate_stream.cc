@@ -22,7 +22,7 @@ namespace {
 constexpr std::array kLevels = {0, 2, 4, 4, 4, 5, 6, 7, 7, 10};  // libdeflate's, by zlib's
 constexpr int kGreedy = 4;
 constexpr int kForRepetitions = 5;
-constexpr size_t kRepetitive = 5;  // times smaller
+constexpr size_t kRepetitive = 30;  // times smaller; what is less so was never larger than zlib's
 constexpr size_t kMaxLevel = 12;
 constexpr int64_t kDefaultLevel = 6;
 
