@@ -12,7 +12,7 @@ constexpr size_t kMaxTasks = 256;         // chunks that wait to be fetched, for
 constexpr size_t kNoted = 24;             // chunks that somebody came to most recently
 constexpr uint64_t kMaxStep = 8;          // chunks from one to the next of who leaves others out
 constexpr size_t kMaxBetween = 6;         // chunks that others come to between two of these
-constexpr size_t kMaxChores = 4;          // each may hold a chunk
+constexpr size_t kMaxChores = 2;          // that wait or are being done: each may hold a chunk
 constexpr uint64_t kAheadOfEachCore = 4;  // chunks
 
 /// The next of the numbers below `count` in the order of their decimal strings.
@@ -141,8 +141,9 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
 
 void ReadAhead::soon(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
-  if (chores_.size() >= kMaxChores || !have_threads()) return;
+  if (chores_open_ >= kMaxChores || !have_threads()) return;
   chores_.push_back(std::move(work));
+  ++chores_open_;
   work_.notify_one();
 }
 
@@ -151,7 +152,8 @@ void ReadAhead::run(const std::stop_token& stop) {
   while (work_.wait(lock, stop, [&] { return !tasks_.empty() || !chores_.empty(); })) {
     if (stop.stop_requested()) return;
     std::function<void()> work;
-    if (!tasks_.empty()) {
+    const bool is_chore = tasks_.empty();
+    if (!is_chore) {
       work = [task = std::move(tasks_.front())] { task.fetch(task.number); };
       tasks_.pop_front();
     } else {
@@ -164,7 +166,9 @@ void ReadAhead::run(const std::stop_token& stop) {
     } catch (const std::exception&) {
       // Who asks for the chunk is told.
     }
+    work = {};  // with what it holds
     lock.lock();
+    if (is_chore) --chores_open_;
   }
 }
 

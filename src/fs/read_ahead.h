@@ -78,6 +78,7 @@ class ReadAhead {
   std::deque<std::pair<uint64_t, uint64_t>> noted_;
   std::deque<Task> tasks_;
   std::deque<std::function<void()>> chores_;  // after the tasks
+  size_t chores_open_ = 0;                    // that wait or are being done
   bool stopped_ = false;
   std::vector<std::jthread> threads_;
 };

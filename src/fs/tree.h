@@ -399,6 +399,7 @@ class Tree {
                                                  bool truncate);
   /// What the chunk's file holds.
   Result<ChunkPtr> encoded(const Node& node, const ChunkPlace& chunk);
+  Result<Buffer> convert(const ChunkPlace& chunk, const EncodedForm& form);
   Result<ChunkPtr> passed_on(const ChunkPlace& chunk);
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
   Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);

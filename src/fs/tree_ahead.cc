@@ -62,12 +62,7 @@ ChunkPtr Tree::fetch_encoded(const Node& node, const ChunkPlace& chunk) {
     if (!passed || *passed != nullptr) return passed.value_or(nullptr);
   }
   if ((*form)->unusable || facts.unreadable) return nullptr;
-  return conversions_.fetch(chunk.key, decoding_bytes(facts), [&]() -> Result<Buffer> {
-    // Nobody else wants it decoded: it does not take the place of others in the cache.
-    CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
-    CODECFS_ASSIGN(filters::EncodedChunk done, (*form)->pipeline->encode(bytes.bytes()));
-    return std::move(done.bytes);
-  });
+  return conversions_.fetch(chunk.key, decoding_bytes(facts), [&] { return convert(chunk, **form); });
 }
 
 void Tree::give_chunk(const OpenArray& array, uint64_t number, const ChunkPtr& chunk, uint64_t changes) {

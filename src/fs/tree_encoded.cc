@@ -148,14 +148,17 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
   // All absent chunks of a variable are one, known by the inode number of its directory.
   const ChunkKey key = info.stored ? chunk.key : node.ino();
   return conversions_.get(key, decoding_bytes(facts), [&]() -> Result<Buffer> {
-    // Nobody else wants it decoded: it does not take the place of others in the cache.
-    if (info.stored) {
-      CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
-      return encode(bytes.bytes());
-    }
+    if (info.stored) return convert(chunk, form);
     CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
     return encode(fill.bytes());
   });
+}
+
+/// Nobody else wants it decoded, so it does not take the place of others in the cache.
+Result<Buffer> Tree::convert(const ChunkPlace& chunk, const EncodedForm& form) {
+  CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
+  CODECFS_ASSIGN(filters::EncodedChunk done, form.pipeline->encode(bytes.bytes()));
+  return std::move(done.bytes);
 }
 
 /// The size of its file where that is what is stored, as it is.
