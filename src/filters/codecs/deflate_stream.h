@@ -1,5 +1,5 @@
 #pragma once
-// Deflate compression by libdeflate, for the zlib and the gzip wrapping.
+// Deflate compression, by libdeflate but for noise, for the zlib and the gzip wrapping.
 
 #include <cstdint>
 
