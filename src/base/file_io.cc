@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <limits>
+
+#include "base/file_owner.h"
 
 namespace codecfs {
 namespace {
@@ -19,12 +22,11 @@ class RealFileIo : public FileIo {
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
     File file{.fd = {}, .path = directory.path + "/" + name};
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    file.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), kFlags, mode));
+    file.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), kFlags, mode & 0700));
     if (!file.fd) return fail_errno(errno, "cannot create {}", file.path);
-    if (::fchmod(file.fd.get(), mode) != 0) {
-      const int code = errno;
+    if (const Result<> made = make_in_directory(file.fd.get(), directory.fd.get(), mode); !made) {
       ::unlinkat(directory.fd.get(), name.c_str(), 0);
-      return fail_errno(code, "cannot set the mode of {}", file.path);
+      return fail(made.error().code, "{}: {}", file.path, made.error().reason);
     }
     return file;
   }
@@ -67,13 +69,18 @@ class RealFileIo : public FileIo {
   }
 
   Result<> make_directory(const File& directory, const std::string& name, mode_t mode) override {
-    if (::mkdirat(directory.fd.get(), name.c_str(), mode) != 0) {
+    if (::mkdirat(directory.fd.get(), name.c_str(), 0700) != 0) {
       return fail_errno(errno, "cannot make the directory {}/{}", directory.path, name);
     }
-    if (::fchmodat(directory.fd.get(), name.c_str(), mode, 0) != 0) {
-      const int code = errno;
+    // By its descriptor: who can write to the directory could put a link, or something of ours, in its place by now.
+    CODECFS_ASSIGN(const File made, open_directory(directory, name));
+    struct stat status;
+    if (::fstat(made.fd.get(), &status) != 0) return fail_errno(errno, "{}", made.path);
+    if (status.st_uid != ::geteuid() || (status.st_mode & 0777 & ~mode_t{0700}) != 0)
+      return fail(EPERM, "{}: somebody has replaced it", made.path);
+    if (const Result<> given = make_in_directory(made.fd.get(), directory.fd.get(), mode); !given) {
       ::unlinkat(directory.fd.get(), name.c_str(), AT_REMOVEDIR);
-      return fail_errno(code, "cannot set the mode of {}/{}", directory.path, name);
+      return fail(given.error().code, "{}: {}", made.path, given.error().reason);
     }
     return {};
   }

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 
@@ -18,6 +20,9 @@ void print(std::string_view text) {
   [[maybe_unused]] const ssize_t count = ::write(terminal, text.data(), text.size());
 }
 
+std::mutex all_mutex;
+std::vector<const LongWork*> all;  // that go on; guarded by all_mutex
+
 }  // namespace
 
 thread_local LongWork* LongWork::current_ = nullptr;
@@ -26,9 +31,16 @@ LongWork::LongWork(std::string what, const Pace& pace)
     : what_(std::move(what)),
       pace_(terminal >= 0 ? pace.terminal : pace.log),
       outer_(std::exchange(current_, this)),
-      next_((Clock::now() + pace_).time_since_epoch().count()) {}
+      next_((Clock::now() + pace_).time_since_epoch().count()) {
+  const std::lock_guard lock(all_mutex);
+  all.push_back(this);
+}
 
 LongWork::~LongWork() {
+  {
+    const std::lock_guard lock(all_mutex);
+    std::erase(all, this);
+  }
   current_ = outer_;
   // A child process may have written the line (libhdf5 works in one), so it goes even where we wrote none.
   if (terminal >= 0)
@@ -38,21 +50,39 @@ LongWork::~LongWork() {
 }
 
 void LongWork::at(uint64_t done, uint64_t total) {
+  done_.store(done, std::memory_order_relaxed);
+  total_.store(total, std::memory_order_relaxed);
+  tell_now_and_then();
+}
+
+void LongWork::add(uint64_t more) {
+  done_.fetch_add(more, std::memory_order_relaxed);
+  tell_now_and_then();
+}
+
+void LongWork::tell_now_and_then() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep next = next_.load(std::memory_order_relaxed);
   if (now < next || !next_.compare_exchange_strong(next, now + pace_.count())) return;
-  tell(done, total);
+  told_ = true;
+  if (terminal < 0)
+    log::info("{}", line());
+  else
+    print("\r\x1b[K" + line());
 }
 
-void LongWork::tell(uint64_t done, uint64_t total) {
-  told_ = true;
-  const std::string how_far =
-      total == 0 ? std::string("begun")
-                 : fmt::format("{} %", static_cast<uint64_t>(100.0 * std::min(1.0, double(done) / double(total))));
-  if (terminal < 0)
-    log::info("{}: {}", what_, how_far);
-  else
-    print(fmt::format("\r\x1b[K{}: {}", what_, how_far));
+std::string LongWork::line() const {
+  const uint64_t done = done_;
+  const uint64_t total = total_;
+  if (total == 0) return what_ + ": begun";
+  return fmt::format("{}: {} %", what_, static_cast<uint64_t>(100.0 * std::min(1.0, double(done) / double(total))));
+}
+
+std::string LongWork::under_way() {
+  const std::lock_guard lock(all_mutex);
+  std::string lines;
+  for (const LongWork* work : all) lines += (lines.empty() ? "" : "\n") + work->line();
+  return lines;
 }
 
 void LongWork::add_to_current(uint64_t more) {

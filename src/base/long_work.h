@@ -1,6 +1,6 @@
 #pragma once
-// Work that may take minutes, told while it goes on: in the log, where it takes more than 10 s, and as a line that
-// changes on the terminal of a command that has one.
+// Work that may take minutes, told while it goes on: in the log, where it takes more than 10 s, as a line that changes
+// on the terminal of a command that has one, and to whoever asks (user._Progress of a mount's root).
 //
 //   LongWork work("compacting data.h5");
 //   for (...) work.at(done, total);
@@ -31,9 +31,13 @@ class LongWork {
   void at(uint64_t done, uint64_t total);
   /// The same for work that is done piece by piece, `total` known at its start.
   void expect(uint64_t total) { total_ = total; }
-  void add(uint64_t more) { at(done_ += more, total_); }
+  void add(uint64_t more);
   /// add() of the latest LongWork that this thread has made and that still goes on; nothing without one.
   static void add_to_current(uint64_t more);
+
+  /// All that goes on in this process, oldest first, a line for each ("writing the archive a.zip: 37 %"), without the
+  /// last newline; empty where there is none. From any thread.
+  static std::string under_way();
 
   /// From now on in this process: lines on this terminal (a file descriptor) instead of in the log.
   static void show_on_terminal(int fd);
@@ -41,14 +45,15 @@ class LongWork {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void tell(uint64_t done, uint64_t total);
+  void tell_now_and_then();
+  std::string line() const;
 
   const std::string what_;
   const Clock::duration pace_;
   LongWork* const outer_;
   std::atomic<uint64_t> done_ = 0;
-  std::atomic<uint64_t> total_ = 0;
-  std::atomic<Clock::rep> next_;  // when to tell next
+  std::atomic<uint64_t> total_ = 0;  // 0: not known
+  std::atomic<Clock::rep> next_;     // when to tell next
   std::atomic<bool> told_ = false;
 
   static thread_local LongWork* current_;

@@ -1,7 +1,10 @@
 #pragma once
-// A map of bounded size: what was used longest ago makes room. Safe from all threads; values are handed out as shared
-// pointers, so that one in use outlives its place here.
+// A map of bounded size: what was used longest ago makes room. What is in it may have weights, which are bounded too;
+// the latest stays whatever it weighs. Safe from all threads; values are handed out as shared pointers, so that one in
+// use outlives its place here.
 
+#include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -15,7 +18,8 @@ class LruMap {
  public:
   using Pointer = std::shared_ptr<const Value>;
 
-  explicit LruMap(size_t capacity) : capacity_(capacity) {}
+  explicit LruMap(size_t capacity, uint64_t most_weight = UINT64_MAX)
+      : capacity_(capacity), most_weight_(most_weight) {}
 
   /// Null where the key is not there.
   Pointer get(const Key& key) {
@@ -23,42 +27,51 @@ class LruMap {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
     items_.splice(items_.begin(), items_, found->second);
-    return found->second->second;
+    return found->second->value;
   }
 
-  void put(const Key& key, Pointer value) {
+  void put(const Key& key, Pointer value, uint64_t weight = 0) {
     const std::lock_guard lock(mutex_);
-    if (const auto found = places_.find(key); found != places_.end()) {
-      items_.erase(found->second);
-      places_.erase(found);
-    }
-    items_.emplace_front(key, std::move(value));
+    remove(key);
+    items_.push_front({key, std::move(value), weight});
     places_.emplace(key, items_.begin());
-    if (items_.size() <= capacity_) return;
-    places_.erase(items_.back().first);
-    items_.pop_back();
+    weight_ += weight;
+    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(Key(items_.back().key));
   }
 
   void erase(const Key& key) {
     const std::lock_guard lock(mutex_);
-    const auto found = places_.find(key);
-    if (found == places_.end()) return;
-    items_.erase(found->second);
-    places_.erase(found);
+    remove(key);
   }
 
   void clear() {
     const std::lock_guard lock(mutex_);
     items_.clear();
     places_.clear();
+    weight_ = 0;
   }
 
  private:
-  using Items = std::list<std::pair<Key, Pointer>>;  // most recently used first
+  struct Item {
+    Key key;
+    Pointer value;
+    uint64_t weight;
+  };
+  using Items = std::list<Item>;  // most recently used first
+
+  void remove(const Key& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return;
+    weight_ -= found->second->weight;
+    items_.erase(found->second);
+    places_.erase(found);
+  }
 
   const size_t capacity_;
+  const uint64_t most_weight_;
   std::mutex mutex_;  // guards what follows
   Items items_;
+  uint64_t weight_ = 0;
   std::unordered_map<Key, typename Items::iterator> places_;
 };
 

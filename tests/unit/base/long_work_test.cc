@@ -70,6 +70,26 @@ TEST(LongWork, PiecesCountForTheLatestOfTheThread) {
   EXPECT_NE(text.find("outer: 70 %"), std::string::npos) << text;
 }
 
+TEST(LongWork, WhoAsksIsToldOfAllThatGoesOn) {
+  EXPECT_EQ(LongWork::under_way(), "");
+  {
+    LongWork work("writing a.zip");
+    work.expect(200);
+    EXPECT_EQ(LongWork::under_way(), "writing a.zip: 0 %");
+    std::thread([] {
+      LongWork other("storing v anew");
+      EXPECT_EQ(LongWork::under_way(), "writing a.zip: 0 %\nstoring v anew: begun");
+      other.at(1, 3);
+      EXPECT_EQ(LongWork::under_way(), "writing a.zip: 0 %\nstoring v anew: 33 %");
+    }).join();
+    work.add(150);
+    EXPECT_EQ(LongWork::under_way(), "writing a.zip: 75 %");
+    work.add(100);  // more than was expected
+    EXPECT_EQ(LongWork::under_way(), "writing a.zip: 100 %");
+  }
+  EXPECT_EQ(LongWork::under_way(), "");
+}
+
 TEST(LongWork, ATerminalShowsOneLineThatGoesAgain) {
   const size_t before = log::recent().size();
   std::array<int, 2> ends{};

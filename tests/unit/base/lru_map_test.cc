@@ -1,0 +1,46 @@
+#include "base/lru_map.h"
+
+#include <gtest/gtest.h>
+
+namespace codecfs {
+namespace {
+
+std::shared_ptr<const int> value(int number) { return std::make_shared<const int>(number); }
+
+TEST(LruMap, WhatWasUsedLongestAgoMakesRoom) {
+  LruMap<int, int> map(2);
+  map.put(1, value(1));
+  map.put(2, value(2));
+  EXPECT_TRUE(map.get(1));
+  map.put(3, value(3));
+  EXPECT_TRUE(map.get(1));
+  EXPECT_FALSE(map.get(2));
+  EXPECT_EQ(*map.get(3), 3);
+}
+
+TEST(LruMap, WeightsAreBoundedButTheLatestStays) {
+  LruMap<int, int> map(100, 10);
+  map.put(1, value(1), 4);
+  map.put(2, value(2), 4);
+  map.put(3, value(3), 4);
+  EXPECT_FALSE(map.get(1));
+  EXPECT_TRUE(map.get(2));
+  map.put(2, value(5), 1);
+  map.put(4, value(4), 5);
+  EXPECT_TRUE(map.get(3) && map.get(2) && map.get(4)) << "a value that was replaced weighs nothing any more";
+  map.put(5, value(5), 1000);
+  EXPECT_TRUE(map.get(5));
+  EXPECT_FALSE(map.get(2) || map.get(3) || map.get(4));
+  map.put(6, value(6), 1);
+  EXPECT_FALSE(map.get(5));
+  map.erase(6);
+  map.put(7, value(7), 10);
+  EXPECT_TRUE(map.get(7));
+  map.clear();
+  map.put(8, value(8), 5);
+  map.put(9, value(9), 5);
+  EXPECT_TRUE(map.get(8) && map.get(9));
+}
+
+}  // namespace
+}  // namespace codecfs
