@@ -5,6 +5,8 @@
 
 #include "model/json.h"
 
+#include <malloc.h>
+
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -12,6 +14,7 @@
 #include <unordered_map>
 
 #include "base/utf8.h"
+#include "model/limits.h"
 
 namespace codecfs {
 namespace {
@@ -38,7 +41,7 @@ bool overflows(std::string_view number) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, uint64_t most_bytes) : text_(text), most_bytes_(most_bytes) {}
 
   Result<Json> parse() {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark, as some editors write
@@ -75,10 +78,20 @@ class Parser {
     return true;
   }
 
+  /// Counts what is about to be taken.
+  Result<> spend(uint64_t bytes) {
+    if (bytes > room_) return fail(EFBIG, "JSON: takes more than the limit of {} MiB of memory", most_bytes_ >> 20);
+    room_ -= bytes;
+    return {};
+  }
+
   Result<> read_value(Json& value, int depth) {
+    constexpr uint64_t kBlock = 32;  // what an allocation takes at least
     if (depth > kMaxJsonDepth) return error("nested too deep");
+    CODECFS_TRY(spend(sizeof(Json)));
     skip_space();
     if (at_ == text_.size()) return error("expected a value");
+    if (const char c = text_[at_]; c == '{' || c == '[' || c == '"') CODECFS_TRY(spend(kBlock));
     switch (text_[at_]) {
       case '{': return read_object(value, depth);
       case '[': return read_array(value, depth);
@@ -135,6 +148,7 @@ class Parser {
         if (at_ == text_.size() || text_[at_] != '"') return error("expected a key in quotes");
         std::string key;
         CODECFS_TRY(read_string(key));
+        CODECFS_TRY(spend(sizeof key));
         skip_space();
         if (!take(":")) return error("expected ':'");
         Json item;
@@ -171,6 +185,7 @@ class Parser {
       if (static_cast<unsigned char>(c) < 0x20) return error("a control character in a string (write it as \\u00XX)");
       const size_t length = utf8_length(text_.substr(at_));
       if (length == 0) return error("bytes that are not UTF-8");
+      CODECFS_TRY(spend(length));
       string.append(text_, at_, length);
       at_ += length;
     }
@@ -254,6 +269,8 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  const uint64_t most_bytes_;
+  uint64_t room_ = most_bytes_;
 };
 
 /// As Python's repr(): shortest digits that read back, exponents below 1e-4 and from 1e16 on, always a point or an
@@ -376,9 +393,13 @@ class Printer {
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text) {
+Result<Json> parse_json(std::string_view text, uint64_t most_bytes) {
+  constexpr size_t kLarge = size_t{1} << 20;
   try {
-    return Parser(text).parse();
+    Result<Json> value = Parser(text, most_bytes).parse();
+    // What was made of it until then was many small pieces, which each thread's part of the heap would keep.
+    if (!value && text.size() > kLarge) ::malloc_trim(0);
+    return value;
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "JSON: no memory for a text of {} bytes", text.size());
   }

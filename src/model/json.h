@@ -7,14 +7,15 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/limits.h"
 
 namespace codecfs {
 
 using Json = nlohmann::ordered_json;
 
 /// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also
-/// for nesting deeper than kMaxJsonDepth.
-Result<Json> parse_json(std::string_view text);
+/// for nesting deeper than kMaxJsonDepth. EFBIG where it would take more than so many bytes of memory.
+Result<Json> parse_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes);
 inline constexpr int kMaxJsonDepth = 64;
 
 /// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles in the

@@ -83,7 +83,18 @@ Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint6
 }
 
 Result<File> DirectoryStore::directory(const std::string& key) const {
-  File directory{.fd = UniqueFd(::openat(root_.get(), c_path(key), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+  // Part by part, as none may be a link: what is changed is never outside of the store, whoever puts a link there.
+  constexpr int kPart = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd holder;
+  std::string_view rest = key.empty() ? "." : std::string_view(key);
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    UniqueFd part(::openat(holder ? holder.get() : root_.get(), std::string(rest.substr(0, slash)).c_str(), kPart));
+    if (!part) return fail_errno(errno, "{}", key);
+    holder = std::move(part);
+    rest.remove_prefix(slash + 1);
+  }
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  File directory{.fd = UniqueFd(::openat(holder ? holder.get() : root_.get(), std::string(rest).c_str(), kFlags)),
                  .path = c_path(key)};
   if (!directory.fd) return fail_errno(errno, "{}", directory.path);
   return directory;

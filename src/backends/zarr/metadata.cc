@@ -9,9 +9,12 @@
 #include "backends/zarr/nczarr.h"
 #include "base/endian.h"
 #include "filters/codec_json.h"
+#include "model/limits.h"
 
 namespace codecfs::zarr {
 namespace {
+
+constexpr uint64_t kMaxTextFill = uint64_t{1} << 20;  // bytes
 
 template <class... Args>
 std::unexpected<Error> bad_array(fmt::format_string<Args...> format, Args&&... args) {
@@ -91,6 +94,8 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   if (is_nczarr) variable.fill_value = meant_fill(variable.type, variable.fill_value);
   const Json& given = variable.fill_value;
   if (variable.type.kind == TypeKind::object) {
+    if (given.is_string() && given.get_ref<const std::string&>().size() > kMaxTextFill)
+      return bad_array("\"fill_value\" is a text of more than {} MiB", kMaxTextFill >> 20);
     // Writers that mean "nothing" put null, "" or 0 here.
     variable.fill = text_item(given.is_string() ? std::string_view(given.get_ref<const std::string&>()) : "");
     return {};
@@ -154,11 +159,11 @@ Result<> measure_chunks(Variable& variable) {
   if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &bytes))
     return bad_array("chunks of {} elements of {} bytes", variable.grid.elements_per_chunk(), variable.type.size);
   variable.chunk_bytes = bytes;
-  if (bytes > kMaxChunkBytes)
+  if (bytes > max_chunk_bytes())
     variable.unreadable =
-        Error{EOPNOTSUPP, fmt::format("chunks of {} bytes are over the limit of {} bytes; rewrite the "
-                                      "array with smaller chunks",
-                                      bytes, kMaxChunkBytes)};
+        Error{EOPNOTSUPP, fmt::format("chunks of {} bytes are over {}; rewrite the array with smaller "
+                                      "chunks",
+                                      bytes, max_chunk_text())};
   if (variable.type.size == 0)
     variable.unreadable =
         Error{EOPNOTSUPP, fmt::format("elements of dtype {} have no bytes", print_json(print_dtype(variable.type)))};

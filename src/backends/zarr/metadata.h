@@ -13,12 +13,6 @@
 
 namespace codecfs::zarr {
 
-/// Chunks that decode to more are refused: no reader of ours gives them that much memory.
-inline constexpr uint64_t kMaxChunkBytes = uint64_t{1} << 30;
-
-/// Elements larger than this are refused: one of them is held as the fill, whatever the size of a chunk.
-inline constexpr uint64_t kMaxElementBytes = uint64_t{16} << 20;
-
 struct ArrayTexts {
   std::string zarray;
   std::optional<std::string> zattrs;

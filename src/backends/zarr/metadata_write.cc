@@ -20,8 +20,8 @@ constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
 std::string print(const Json& json) { return print_json(json, kIndent); }
 
-Result<Json> parse_object(const char* file, std::string_view text) {
-  auto json = parse_json(text);
+Result<Json> parse_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
+  auto json = parse_json(text, most_bytes);
   if (!json) return fail(json.error().code == ENOMEM ? ENOMEM : EIO, "{}: {}", file, json.error().reason);
   if (!json->is_object()) return fail(EIO, "{}: no JSON object", file);
   return json;
@@ -310,7 +310,7 @@ Result<std::string> with_lists(const std::optional<std::string>& text, const Ncz
 }
 
 Result<std::optional<std::string>> with_entries(std::string_view text, Json entries) try {
-  CODECFS_ASSIGN(Json zmetadata, parse_object(".zmetadata", text));
+  CODECFS_ASSIGN(Json zmetadata, parse_object(".zmetadata", text, kMaxConsolidatedBytes));
   const auto form = zmetadata.find("zarr_consolidated_format");
   if (form == zmetadata.end() || *form != 1) return std::nullopt;
   zmetadata["metadata"] = std::move(entries);

@@ -7,6 +7,7 @@
 #include "backends/zarr/nczarr_changes.h"
 #include "backends/zarr/transpose.h"
 #include "filters/filter.h"
+#include "model/limits.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -57,8 +58,8 @@ const char* called(const std::string& key) { return key.empty() ? "the array" : 
 uint64_t max_stored_bytes(const Variable& variable) {
   // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
   // length.
-  return variable.chunk_bytes ? std::min(*variable.chunk_bytes, kMaxChunkBytes / 8) * 16 + (uint64_t{64} << 10)
-                              : kMaxChunkBytes + (uint64_t{64} << 10);
+  return variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 + (uint64_t{64} << 10)
+                              : max_chunk_bytes() + (uint64_t{64} << 10);
 }
 
 Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write) {
@@ -152,8 +153,8 @@ Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key,
   const Variable& facts = array.array.variable;
   if (facts.chunk_bytes && chunk.size() != *facts.chunk_bytes)
     return fail(EINVAL, "{}: a chunk has {} bytes, not {}", key, *facts.chunk_bytes, chunk.size());
-  if (!facts.chunk_bytes && chunk.size() > kMaxChunkBytes)
-    return fail(EINVAL, "{}: a chunk of {} bytes is over the limit of {}", key, chunk.size(), kMaxChunkBytes);
+  if (!facts.chunk_bytes && chunk.size() > max_chunk_bytes())
+    return fail(EINVAL, "{}: a chunk of {} bytes is over {}", key, chunk.size(), max_chunk_text());
   if (array.array.has_items) {
     if (const auto valid = check_items(chunk, facts.grid.elements_per_chunk()); !valid)
       return in_file(key, valid.error());

@@ -33,6 +33,25 @@ Result<> remove_tree_within(FileIo& io, const File& parent, const std::string& n
   return io.remove_directory(parent, name);
 }
 
+/// "0/1/2" -> "0/1" and "2"; "0.1" -> "" and "0.1".
+std::pair<std::string, std::string> split(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  if (slash == std::string::npos) return {"", name};
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+/// Part by part, of which none may be a link: the owner of the store can put one there at any moment.
+Result<File> open_below(const File& directory, const std::string& name) {
+  if (name.empty()) {
+    CODECFS_ASSIGN(File same, open_directory(directory, "."));
+    same.path = directory.path;
+    return same;
+  }
+  const auto [holder, last] = split(name);
+  CODECFS_ASSIGN(const File parent, open_below(directory, holder));
+  return open_directory(parent, last);
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> names_in(const File& directory) try {
@@ -109,7 +128,9 @@ Result<> TemporaryDirectory::make_directory(const std::string& name, mode_t mode
     end = std::min(name.find('/', end), name.size());
     const std::string path = name.substr(0, end);
     if (directories_.contains(path)) continue;
-    CODECFS_TRY(io_->make_directory(directory_, path, mode));
+    const auto [holder, last] = split(path);
+    CODECFS_ASSIGN(const File parent, open_below(directory_, holder));
+    CODECFS_TRY(io_->make_directory(parent, last, mode));
     directories_.insert(path);
   }
   return {};
@@ -118,7 +139,9 @@ Result<> TemporaryDirectory::make_directory(const std::string& name, mode_t mode
 Result<> TemporaryDirectory::write(const std::string& name, Bytes bytes, mode_t mode) try {
   if (const size_t slash = name.rfind('/'); slash != std::string::npos)
     CODECFS_TRY(make_directory(name.substr(0, slash), mode_));
-  CODECFS_ASSIGN(const File file, io_->create(directory_, name, mode));
+  const auto [holder, last] = split(name);
+  CODECFS_ASSIGN(const File parent, open_below(directory_, holder));
+  CODECFS_ASSIGN(const File file, io_->create(parent, last, mode));
   CODECFS_TRY(io_->write(file, 0, bytes));
   return io_->sync(file);
 } catch (const std::bad_alloc&) {
@@ -133,7 +156,7 @@ Result<struct stat> TemporaryDirectory::parent_status() const {
 
 Result<> TemporaryDirectory::sync_all() {
   for (const std::string& name : directories_) {
-    CODECFS_ASSIGN(const File below, open_directory(directory_, name));
+    CODECFS_ASSIGN(const File below, open_below(directory_, name));
     CODECFS_TRY(sync_names(*io_, below));
   }
   return sync_names(*io_, directory_);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <unordered_map>
 
 #include "backends/names.h"
 #include "backends/zarr/chunk_listing.h"
@@ -35,6 +36,7 @@
 #include "backends/zarr/zip_writer.h"
 #include "base/log.h"
 #include "base/lru_map.h"
+#include "model/held_bytes.h"
 
 namespace codecfs {
 namespace {
@@ -92,6 +94,26 @@ class ZarrSource final : public Source {
   }
 
   [[nodiscard]] const struct stat& status() const override { return store_.status(); }
+  /// As it was when it was first asked for.
+  [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
+    struct stat status = store_.status();
+    std::optional<Access> known;
+    {
+      const std::lock_guard lock(accesses_mutex_);
+      if (const auto found = accesses_.find(id); found != accesses_.end()) known = found->second;
+    }
+    if (!known) {
+      const auto lock = reading();
+      CODECFS_ASSIGN(const Object object, objects_.get(id));
+      CODECFS_ASSIGN(known, access_of(object));
+      const std::lock_guard guard(accesses_mutex_);
+      accesses_[id] = *known;
+    }
+    status.st_uid = known->user;
+    status.st_gid = known->group;
+    status.st_mode = (status.st_mode & S_IFMT) | known->mode;
+    return status;
+  }
   [[nodiscard]] struct statvfs filesystem() const override {
     const auto lock = reading();
     return store_.filesystem();
@@ -136,7 +158,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const ArrayPtr array, zarr::load_array(store_, object.key, !unwritable_));
     // Chunks go by the numbers that facts() has given, until the array is forgotten.
     if (const ArrayPtr known = arrays_.get(variable); !known || (known->zarray == array->zarray && !known->is_changed))
-      arrays_.put(variable, array);
+      keep(variable, array);
     return VariablePtr(array, &array->array.variable);
   }
 
@@ -701,6 +723,29 @@ class ZarrSource final : public Source {
     return Modes{.directory = directory->st_mode & 07777, .file = (file ? file->st_mode : directory->st_mode) & 0666};
   }
 
+  /// Who may do what with an object.
+  struct Access {
+    uid_t user;
+    gid_t group;
+    mode_t mode;  // of rw bits
+  };
+  // Who reads chunks must be let into the directory, and be able to read files in it, of which the one with the
+  // metadata stands for all. Who writes replaces files: that takes the right to write to the directory.
+  Result<Access> access_of(const Object& object) const {
+    CODECFS_ASSIGN(const auto directory, store_.stat(object.key));
+    const bool is_variable = object.kind == EntryKind::variable;
+    CODECFS_ASSIGN(const auto file,
+                   store_.stat(join_key(object.key, is_variable ? zarr::kArrayFile : zarr::kGroupFile)));
+    if (!directory) return fail(ENOENT, "{}: is gone", object.key);
+    const mode_t entered = directory->st_mode & ((directory->st_mode & 0111) * 06);
+    Access access{directory->st_uid, directory->st_gid, entered & 0666};
+    if (!file) return access;
+    access.mode &= file->st_mode | 0222;
+    if (file->st_uid != directory->st_uid) access = {file->st_uid, file->st_gid, access.mode & file->st_mode};
+    if (file->st_gid != access.group) access.mode &= ~mode_t{060} | (file->st_mode & 06) << 3;
+    return access;
+  }
+
   Entry made(const std::string& group, const std::string& name, EntryKind kind) {
     writer_.note_change(group);
     changed_at(join_key(group, name));
@@ -841,8 +886,12 @@ class ZarrSource final : public Source {
 
   Result<ArrayPtr> load(const std::string& key, ObjectId id) {
     CODECFS_ASSIGN(ArrayPtr array, zarr::load_array(store_, key, !unwritable_));
-    arrays_.put(id, array);
+    keep(id, array);
     return array;
+  }
+
+  void keep(ObjectId id, const ArrayPtr& array) {
+    arrays_.put(id, array, array->zarray.size() + held_bytes(array->array.variable));
   }
 
   Result<ArrayPtr> writable_array(ObjectId variable) {
@@ -889,7 +938,7 @@ class ZarrSource final : public Source {
       return fail(ESTALE, "{}: another program has given it another type or shape, so chunk {} is not stored",
                   called(told->key), grid.name_of(number, told->array.separator));
     now->is_changed = true;
-    if (std::ranges::equal(facts.grid.shape(), grid.shape())) arrays_.put(variable, now);
+    if (std::ranges::equal(facts.grid.shape(), grid.shape())) keep(variable, now);
     return ToStore{now, grid.name_of(number, now->array.separator)};
   }
 
@@ -916,7 +965,9 @@ class ZarrSource final : public Source {
   mutable std::mutex turnstile_;          // before tree_mutex_
   mutable std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
   zarr::ObjectTable objects_;
-  LruMap<ObjectId, OpenArray> arrays_{kKeptArrays};
+  mutable std::mutex accesses_mutex_;  // guards what follows
+  mutable std::unordered_map<ObjectId, Access> accesses_;
+  LruMap<ObjectId, OpenArray> arrays_{kKeptArrays, kMostHeld};
   zarr::ChunkListings listings_;
   zarr::OutsideChanges outside_;
   std::atomic<bool> metadata_changed_ = false;

@@ -15,6 +15,7 @@ constexpr size_t kWriteBytes = size_t{1} << 20;  // at a time
 constexpr uint16_t kMadeBy = 3 << 8 | 45;        // Unix
 constexpr uint32_t kMsdosDirectory = 1 << 4;     // external attributes
 constexpr size_t kReadAhead = size_t{256} << 10;
+constexpr uint64_t kEntryWork = 256;  // an entry beside its bytes, counted as so many bytes
 
 /// Writes a file from its start on.
 class Output {
@@ -43,6 +44,7 @@ class Output {
       held_.resize(before + piece);
       CODECFS_TRY(read(done, std::as_writable_bytes(std::span(held_)).subspan(before)));
       CODECFS_TRY(write());
+      LongWork::add_to_current(piece);
       done += piece;
     }
     return {};
@@ -85,14 +87,13 @@ bool is_ascii(std::string_view name) {
 class Rewriter {
  public:
   Rewriter(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries)
-      : path_(to.path), output_(io, to), entries_(entries), now_(zip::dos_time(::time(nullptr))) {}
+      : output_(io, to), entries_(entries), now_(zip::dos_time(::time(nullptr))) {}
 
   Result<RewrittenZip> run(Bytes comment) {
     result_.entries.reserve(entries_.size());
-    LongWork work(fmt::format("writing the archive {}", path_));
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      CODECFS_TRY(add(entries_[i]));
-      work.at(i + 1, entries_.size());
+    for (const NewZipEntry& entry : entries_) {
+      CODECFS_TRY(add(entry));
+      LongWork::add_to_current(kEntryWork);
     }
     result_.end = {.entries = entries_.size(), .bytes = 0, .offset = output_.offset()};
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -194,7 +195,6 @@ class Rewriter {
     }
   }
 
-  const std::string path_;
   Output output_;
   const std::vector<NewZipEntry>& entries_;
   const uint32_t now_;
@@ -203,6 +203,17 @@ class Rewriter {
 };
 
 }  // namespace
+
+uint64_t work_of_writing(const std::vector<NewZipEntry>& entries) {
+  uint64_t work = kEntryWork * entries.size();
+  for (const NewZipEntry& entry : entries) {
+    if (const auto* archived = std::get_if<ArchivedBytes>(&entry.bytes))
+      work += archived->entry.stored;
+    else if (const auto* spilled = std::get_if<SpilledPtr>(&entry.bytes))
+      work += (*spilled)->size();
+  }
+  return work;
+}
 
 Result<RewrittenZip> write_zip(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries, Bytes comment) try {
   return Rewriter(io, to, entries).run(comment);

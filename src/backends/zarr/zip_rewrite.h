@@ -26,6 +26,9 @@ struct RewrittenZip {
   zip::End end;
 };
 
+/// How much write_zip() has to do, in the unit in which it tells the LongWork that goes on (add_to_current) of it.
+uint64_t work_of_writing(const std::vector<NewZipEntry>& entries);
+
 /// Writes an archive into an empty file, from its start to its end. Nothing is synced. EIO where an entry of the old
 /// archive is damaged so that it cannot be copied; ENOSPC and all else that the system says.
 Result<RewrittenZip> write_zip(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries, Bytes comment);

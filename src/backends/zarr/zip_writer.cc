@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "backends/zarr/directory_writer.h"
+#include "base/file_owner.h"
 #include "base/log.h"
+#include "base/long_work.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -430,10 +432,10 @@ Result<bool> ZipWriter::make_anew(bool only_smaller) try {
     is_dirty_ = false;
   }
   std::string temporary = temporary_name();
-  auto file = io_.create(directory, temporary, now.archive->status().st_mode & 07777);
+  auto file = io_.create(directory, temporary, S_IRUSR | S_IWUSR);
   while (!file && file.error().code == EEXIST) {
     temporary = temporary_name();
-    file = io_.create(directory, temporary, now.archive->status().st_mode & 07777);
+    file = io_.create(directory, temporary, S_IRUSR | S_IWUSR);
   }
   Result<bool> done = false;
   if (!file) {
@@ -460,11 +462,10 @@ Result<bool> ZipWriter::make_anew(bool only_smaller) try {
 Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
                                 bool only_smaller) {
   const struct stat& old = snapshot.archive->status();
-  if (::fchown(file.fd.get(), old.st_uid, old.st_gid) != 0 &&
-      ::fchown(file.fd.get(), static_cast<uid_t>(-1), old.st_gid) != 0 && errno != EPERM)
-    return fail_errno(errno, "{}: the owner of the new archive", file.path);
-  if (::fchmod(file.fd.get(), old.st_mode & 07777) != 0)
-    return fail_errno(errno, "{}: the mode of the new archive", file.path);
+  if (const Result<> given = make_like(file.fd.get(), old); !given)
+    return fail(given.error().code, "{}: {}", file.path, given.error().reason);
+  LongWork work(fmt::format("writing the archive {} anew", path_));
+  work.expect(work_of_writing(snapshot.entries));
   CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries, snapshot.archive->comment()));
   struct stat size;
   if (only_smaller && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old.st_size) return false;

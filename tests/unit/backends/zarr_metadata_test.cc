@@ -9,6 +9,8 @@
 #include <cstring>
 #include <random>
 
+#include "model/limits.h"
+
 namespace codecfs::zarr {
 namespace {
 
@@ -175,8 +177,8 @@ TEST(ZarrMetadata, ChunksBeyondTheLimitAreDescribedButNotRead) {
 }
 
 TEST(ZarrMetadata, ElementsBeyondTheLimitAreRefused) {
-  reason_for(zarray({{"dtype", "\"|S16777217\""}, {"chunks", "[1, 1]"}}));
-  EXPECT_EQ(parse(zarray({{"dtype", "\"|S16777216\""}, {"chunks", "[1, 1]"}})).variable.fill.size(), kMaxElementBytes);
+  reason_for(zarray({{"dtype", "\"|S8388609\""}, {"chunks", "[1, 1]"}}));
+  EXPECT_EQ(parse(zarray({{"dtype", "\"|S8388608\""}, {"chunks", "[1, 1]"}})).variable.fill.size(), kMaxElementBytes);
 }
 
 TEST(ZarrMetadata, AttributesThatAreNoObjectAreAnError) {

@@ -148,5 +148,21 @@ TEST(Json, StringsThatAreNotUtf8ArePrintedWithAMark) {
 
 TEST(Json, AByteOrderMarkIsSkipped) { EXPECT_EQ(through("\xEF\xBB\xBF{}"), "{}"); }
 
+TEST(Json, RefusesTextsThatGrowInMemory) {
+  const auto repeated = [](const char* item, size_t count) {
+    std::string text = "[";
+    for (size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", item);
+    return text + "]";
+  };
+  EXPECT_TRUE(parse_json(repeated("0", 900'000))) << "numbers take 16 bytes each";
+  for (const char* item : {"0", "[]", "{}", "\"\"", "{\"a\":0}"}) {
+    const auto refused = parse_json(repeated(item, 1'100'000));
+    ASSERT_FALSE(refused) << item;
+    EXPECT_EQ(refused.error().code, EFBIG) << item;
+  }
+  EXPECT_TRUE(parse_json("\"" + std::string(16'000'000, 'x') + "\""));
+  EXPECT_EQ(parse_json("\"" + std::string(17'000'000, 'x') + "\"").error().code, EFBIG);
+}
+
 }  // namespace
 }  // namespace codecfs
