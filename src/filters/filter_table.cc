@@ -63,7 +63,9 @@ std::string filter_table() {
   std::string text = print_rows(rows);
   const PluginSearch search = plugin_search();
   for (const auto& [path, what] : search.directories) text += fmt::format("# searched {}: {}\n", path, what);
-  if (search.directories.empty())
+  if (plugins_are_refused())
+    text += "# no plugins are loaded (-o plugins=off)\n";
+  else if (search.directories.empty())
     text += "# no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)\n";
   for (const auto& [path, why] : search.set_aside) text += fmt::format("# not used {}: {}\n", path, why);
   return text;

@@ -11,12 +11,12 @@
 #include "filters/filter.h"
 #include "filters/filter_sources.h"
 #include "filters/plugins/plugins.h"
+#include "model/limits.h"
 
 namespace codecfs::filters {
 namespace {
 
-constexpr size_t kMaxStages = 32;                        // bits of a filter mask; HDF5's own limit
-constexpr uint64_t kMaxUnknownSize = uint64_t{1} << 30;  // of a chunk whose size depends on its data
+constexpr size_t kMaxStages = 32;  // bits of a filter mask; HDF5's own limit
 
 /// How the stage is called in messages: "deflate (filter 1)", "codec 'delta'".
 std::string label_of(const FilterStage& stage, const Filter* filter) {
@@ -30,8 +30,13 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
 
 /// Where plugins were looked for, and where this one can be had, for the reason of an error.
 std::string searched(uint32_t id) {
+  if (plugins_are_refused()) return "no plugins are loaded (-o plugins=off)";
   const std::vector<std::string> directories = searched_directories();
-  const std::string advice = where_to_get(id);
+  std::string advice;
+  for (const auto& [path, why] : plugin_search().untrusted)
+    advice += fmt::format("{}not {}, as {}", advice.empty() ? "" : "; ", path, why);
+  if (const std::string where = where_to_get(id); !where.empty())
+    advice += fmt::format("{}{}", advice.empty() ? "" : "; ", where);
   const std::string_view comma = advice.empty() ? "" : "; ";
   if (directories.empty())
     return fmt::format("no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=){}{}", comma, advice);
@@ -120,7 +125,7 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
 
 Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   const auto applied = [&](size_t i) { return (filter_mask >> i & 1) == 0; };
-  const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{kMaxUnknownSize, std::nullopt};
+  const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{max_chunk_bytes(), std::nullopt};
 
   std::array<SizeBound, kMaxStages> decoded;  // what stage i has to give
   SizeBound bound = chunk;

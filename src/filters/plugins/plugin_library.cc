@@ -82,9 +82,9 @@ bool names_a_plugin_interface(const std::string& path) {
   return found;
 }
 
-Result<PluginLibrary> open_plugin(const std::string& path) {
+Result<PluginLibrary> open_plugin(const std::string& path, const std::string& shown) {
   PluginLibrary plugin;
-  plugin.path = path;
+  plugin.path = shown;
   dlerror();
   // Local, so that two plugins with functions of the same name do not meet.
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);

@@ -36,8 +36,9 @@ struct PluginLibrary {
 /// costs nothing but a look.
 bool names_a_plugin_interface(const std::string& path);
 
-/// Loads the library and asks it. ENOEXEC with the loader's reason where it cannot be loaded. May crash where the
-/// library is bad: see plugin_probe.h.
-Result<PluginLibrary> open_plugin(const std::string& path);
+/// Loads the library and asks it. `path`: absolute, without links (plugin_trust.h); `shown`: what it is called in
+/// messages. ENOEXEC with the loader's reason where it cannot be loaded. May crash where the library is bad: see
+/// plugin_probe.h.
+Result<PluginLibrary> open_plugin(const std::string& path, const std::string& shown);
 
 }  // namespace codecfs::filters

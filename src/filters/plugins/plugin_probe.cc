@@ -21,7 +21,7 @@ namespace codecfs::filters {
 namespace {
 
 void load_one(const std::string& path) {
-  const Result<PluginLibrary> plugin = open_plugin(path);
+  const Result<PluginLibrary> plugin = open_plugin(path, path);
   if (!plugin) return;
   for (const auto* codecs : {&plugin->codecs, &plugin->defaults})
     for (const NCZ_codec_t& codec : *codecs)

@@ -10,9 +10,11 @@
 #include "base/log.h"
 #include "filters/filter.h"
 #include "filters/plugins/foreign_filter.h"
+#include "filters/plugins/plugin_class.h"
 #include "filters/plugins/plugin_library.h"
 #include "filters/plugins/plugin_path.h"
 #include "filters/plugins/plugin_probe.h"
+#include "filters/plugins/plugin_trust.h"
 
 namespace codecfs::filters {
 namespace {
@@ -23,16 +25,16 @@ class Search {
  public:
   PluginSearch found;
   std::vector<Finalizer> finalizers;
+  std::map<uint32_t, H5Z_class2_t> classes;  // HDF5 halves in use
 
   void run(std::span<const std::string> directories) {
-    std::vector<std::string> paths;
-    for (const std::string& directory : directories) collect(directory, paths);
-    const std::vector<std::string> fates = probe_plugins(paths);
-    for (size_t i = 0; i < paths.size(); ++i) {
+    for (const std::string& directory : directories) collect(directory);
+    const std::vector<std::string> fates = probe_plugins(paths_);
+    for (size_t i = 0; i < paths_.size(); ++i) {
       if (fates[i].empty())
-        load(paths[i]);
+        load(paths_[i], shown_[i]);
       else
-        set_aside(paths[i], fates[i]);
+        set_aside(shown_[i], fates[i]);
     }
     for (const PluginLibrary& plugin : libraries_) take(plugin);
     for (const PluginLibrary& plugin : libraries_)
@@ -60,25 +62,42 @@ class Search {
   /// For what is no fault of the library.
   void not_needed(const std::string& path, std::string reason) { found.set_aside.push_back({path, std::move(reason)}); }
 
-  void collect(const std::string& directory, std::vector<std::string>& paths) {
+  void distrust(const std::string& path, const std::string& reason) {
+    log::warning("plugins of {} are not loaded: {}", path, reason);
+    found.untrusted.push_back({path, reason});
+  }
+
+  void collect(const std::string& directory) {
     const Result<std::vector<std::string>> files = plugin_files(directory);
     if (!files) {
       found.directories.push_back({directory, files.error().reason.substr(directory.size() + 2)});
       return;
     }
+    if (const Result<std::string> trusted = trusted_path(directory); !trusted) {
+      distrust(directory, trusted.error().reason);
+      found.directories.push_back({directory, "not trusted: " + trusted.error().reason});
+      return;
+    }
     size_t plugins = 0;
     for (const std::string& file : *files) {
-      if (!names_a_plugin_interface(file)) continue;
-      paths.push_back(file);
+      Result<std::string> real = trusted_path(file);  // before a look into it, too
+      if (!real) {
+        distrust(file, real.error().reason);
+        found.set_aside.push_back({file, real.error().reason});
+        continue;
+      }
+      if (!names_a_plugin_interface(*real)) continue;
+      paths_.push_back(*std::move(real));
+      shown_.push_back(file);
       ++plugins;
     }
     found.directories.push_back({directory, fmt::format("{} plugin{}", plugins, plugins == 1 ? "" : "s")});
   }
 
-  void load(const std::string& path) {
-    Result<PluginLibrary> plugin = open_plugin(path);
-    if (!plugin) return set_aside(path, plugin.error().reason);
-    for (const std::string& problem : plugin->problems) set_aside(path, problem);
+  void load(const std::string& path, const std::string& shown) {
+    Result<PluginLibrary> plugin = open_plugin(path, shown);
+    if (!plugin) return set_aside(shown, plugin.error().reason);
+    for (const std::string& problem : plugin->problems) set_aside(shown, problem);
     libraries_.push_back(*std::move(plugin));
   }
 
@@ -111,6 +130,7 @@ class Search {
         not_needed(halves.hdf5->path, fmt::format("filter {} is libhdf5's own", id));
       } else {
         add_hdf5_half(filter, *halves.hdf5);
+        classes.emplace(id, *halves.hdf5->hdf5);
         changed = true;
       }
     }
@@ -146,6 +166,8 @@ class Search {
     return name.empty() || is_registered_name(name) ? fmt::format("filter-{}", id) : name;
   }
 
+  std::vector<std::string> paths_;  // without links, as they are loaded
+  std::vector<std::string> shown_;  // the same as they were found
   std::vector<PluginLibrary> libraries_;
   std::map<uint32_t, Halves> halves_;  // into libraries_, which is complete by then
 };
@@ -153,8 +175,10 @@ class Search {
 struct State {
   std::mutex mutex;  // guards what follows; held while plugins are loaded
   std::vector<std::string> directories;
+  bool refused = false;
   PluginSearch found;
   std::vector<Finalizer> finalizers;
+  std::map<uint32_t, H5Z_class2_t> classes;
   std::atomic<bool> loaded = false;
 };
 
@@ -175,14 +199,25 @@ std::vector<std::string> searched_directories() {
   return state().directories;
 }
 
+void refuse_plugins() {
+  const std::lock_guard lock(state().mutex);
+  state().refused = true;
+}
+
+bool plugins_are_refused() {
+  const std::lock_guard lock(state().mutex);
+  return state().refused;
+}
+
 bool plugins_are_loaded() { return state().loaded.load(std::memory_order_acquire); }
 
 void load_plugins() {
   const std::lock_guard lock(state().mutex);
   if (plugins_are_loaded()) return;
   Search search;
-  search.run(state().directories);
+  if (!state().refused) search.run(state().directories);
   state().found = std::move(search.found);
+  state().classes = std::move(search.classes);
   state().finalizers = std::move(search.finalizers);
   state().loaded.store(true, std::memory_order_release);
 }
@@ -190,6 +225,12 @@ void load_plugins() {
 void finalize_plugins() {
   const std::lock_guard lock(state().mutex);
   for (const Finalizer finalize : std::exchange(state().finalizers, {})) finalize();
+}
+
+std::optional<H5Z_class2_t> plugin_class(uint32_t id) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().classes.find(id);
+  return found == state().classes.end() ? std::nullopt : std::optional(found->second);
 }
 
 PluginSearch plugin_search() {

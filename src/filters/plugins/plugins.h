@@ -16,6 +16,9 @@ namespace codecfs::filters {
 /// is no directory.
 void set_plugin_directories(std::vector<std::string> directories);
 std::vector<std::string> searched_directories();
+/// Lets load_plugins() load none, whatever the directories (-o plugins=off). To be called as early.
+void refuse_plugins();
+bool plugins_are_refused();
 
 /// Searches and registers, at the first call; the others wait for it. Called by the lookups of filter.h.
 void load_plugins();
@@ -35,6 +38,7 @@ struct PluginSearch {
   };
   std::vector<Note> directories;  // "2 plugins", "No such file or directory"
   std::vector<Note> set_aside;    // libraries, or one half of them, that are not used, and why
+  std::vector<Note> untrusted;    // directories and libraries that are not touched: others can write to them
 };
 PluginSearch plugin_search();
 

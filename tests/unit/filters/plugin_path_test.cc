@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "filters/plugins/plugin_path.h"
+#include "filters/plugins/plugin_trust.h"
 
 namespace codecfs::filters {
 namespace {
@@ -55,6 +56,43 @@ TEST_F(PluginFiles, SaysWhatIsNoFolder) {
   EXPECT_EQ(plugin_files(folder_ + "/none").error().code, ENOENT);
   std::ofstream(folder_ + "/file") << "";
   EXPECT_EQ(plugin_files(folder_ + "/file").error().code, ENOTDIR);
+}
+
+TEST_F(PluginFiles, AreTrustedWhereNobodyElseCanWrite) {
+  namespace fs = std::filesystem;
+  const std::string inner = folder_ + "/inner";
+  const std::string file = inner + "/liba.so";
+  const std::string link = folder_ + "/libb.so";
+  fs::create_directory(inner);
+  std::ofstream(file) << "text";
+  fs::create_symlink(file, link);
+  const auto set = [](const std::string& path, mode_t mode) { ASSERT_EQ(chmod(path.c_str(), mode), 0); };
+  set(folder_, 0755);
+  set(inner, 0755);
+  set(file, 0644);
+  ASSERT_TRUE(trusted_path(file)) << trusted_path(file).error().reason;
+  EXPECT_EQ(*trusted_path(link), fs::canonical(file).string()) << "what is loaded is no link any more";
+  EXPECT_EQ(*trusted_path(inner), fs::canonical(inner).string());
+  EXPECT_EQ(trusted_path(folder_ + "/none").error().code, ENOENT);
+  for (const mode_t mode : {0646, 0664, 0666}) {
+    set(file, mode);
+    EXPECT_EQ(trusted_path(file).error().code, EPERM) << std::oct << mode;
+    EXPECT_EQ(trusted_path(link).error().code, EPERM) << std::oct << mode;
+    EXPECT_TRUE(trusted_path(inner));
+  }
+  set(file, 0644);
+  for (const mode_t mode : {0775, 0757, 01777}) {
+    set(inner, mode);
+    EXPECT_EQ(trusted_path(inner).error().code, EPERM) << std::oct << mode;
+    EXPECT_EQ(trusted_path(file).error().code, EPERM) << std::oct << mode;
+  }
+  set(inner, 0755);
+  set(folder_, 0777);
+  EXPECT_EQ(trusted_path(file).error().code, EPERM) << "others could put another directory in its place";
+  set(folder_, 01777);
+  EXPECT_TRUE(trusted_path(file)) << "there they cannot";
+  EXPECT_EQ(trusted_path(folder_).error().code, EPERM);
+  set(folder_, 0700);
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+#include "filters/plugins/plugin_trust.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+namespace codecfs::filters {
+namespace {
+
+/// Nothing, or who else can change what has this status, in words.
+std::string who_else(const struct stat& status, bool sticky_will_do) {
+  if (status.st_uid != 0 && status.st_uid != geteuid()) return fmt::format("belongs to user {}", status.st_uid);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  if (sticky_will_do && S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) return {};
+  return fmt::format("can be written to by {} (mode {:04o})",
+                     (status.st_mode & S_IWOTH) != 0 ? "everybody" : fmt::format("group {}", status.st_gid),
+                     status.st_mode & 07777);
+}
+
+}  // namespace
+
+Result<std::string> trusted_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
+  if (!real) return fail_errno(errno, "{}", path);
+  const std::string whole(real.get());
+  struct stat last{};
+  if (lstat(whole.c_str(), &last) != 0) return fail_errno(errno, "{}", path);
+  // The directory that plugins lie in: what is made there next, others must not have made.
+  const size_t holder = S_ISDIR(last.st_mode) ? whole.size() : std::max<size_t>(whole.rfind('/'), 1);
+  for (size_t end = 1; end <= whole.size();) {
+    const std::string part = whole.substr(0, end);
+    struct stat status{};
+    // Not of what a link leads to: there was none a moment ago.
+    if (lstat(part.c_str(), &status) != 0) return fail_errno(errno, "{}", part);
+    const std::string wrong = S_ISLNK(status.st_mode) ? "became a link just now" : who_else(status, end < holder);
+    if (!wrong.empty())
+      return fail(EPERM, "{} {}; plugins are loaded from where only root and user {} can write", part, wrong,
+                  geteuid());
+    if (end == whole.size()) break;
+    end = std::min(whole.find('/', end + 1), whole.size());
+  }
+  return whole;
+}
+
+}  // namespace codecfs::filters
