@@ -207,6 +207,10 @@ class Source {
 /// format but do not read it (netCDF-3, Zarr v3).
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
+/// To be called before there are threads: from then on there is a process of which helpers of sources are made. Without
+/// it there is one when the first of them is needed.
+void prepare_sources();
+
 /// Whether a file or directory is a dataset that open_source() opens, and what its root is: a look at its content, and
 /// none at all of it. `fd` may be an O_PATH one of a directory; `status` is its own.
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);

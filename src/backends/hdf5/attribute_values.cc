@@ -14,6 +14,7 @@
 #include "backends/hdf5/type_map.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "filters/number_types.h"
 #include "model/base64.h"
 
 namespace codecfs::hdf5 {
@@ -81,6 +82,8 @@ class ValueReader {
 
   static std::optional<Json> floating(hid_t type, const std::byte* value) {
     switch (H5Tget_size(type)) {
+      // Since 1.14.4, before it is a float in memory.
+      case sizeof(uint16_t): return Json(filters::half_to_double({load<uint16_t>(value)}));
       case sizeof(float): return Json(shortest_double(load<float>(value)));
       case sizeof(double): return Json(load<double>(value));
       case sizeof(long double): return Json(static_cast<double>(load<long double>(value)));
@@ -248,6 +251,12 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
   if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, collect_name, &names) < 0)
     return fail_library(EIO, "the attributes cannot be listed");
   return names;
+}
+
+bool has_many_attributes(hid_t holder) {
+  constexpr uint64_t kMany = 64;
+  ObjectInfo info;
+  return object_info(holder, info) && info.attributes > kMany;
 }
 
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {

@@ -24,6 +24,8 @@ struct AttributeRules {
 /// (references) or cannot be read are left out with a note in the log; `object` names their holder there.
 /// Under a LibraryLock.
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object);
+/// Whether reading them takes so long that it is to be done only for who wants them. Under a LibraryLock.
+bool has_many_attributes(hid_t holder);
 
 /// Whether an attribute of this name is bookkeeping that is not shown.
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);

@@ -15,6 +15,7 @@
 #include "backends/hdf5/library_lock.h"
 #include "backends/hdf5/type_make.h"
 #include "backends/hdf5/type_map.h"
+#include "filters/number_types.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -125,6 +126,11 @@ class Encoder {
   static bool floating(uint64_t size, const Json& value, std::byte* to) {
     const auto number = value.get<double>();
     if (!same_number(value, Json(number))) return false;
+    if (size == sizeof(uint16_t)) {  // since 1.14.4, before it is a float in memory
+      const filters::Half narrow = filters::double_to_half(number);
+      put(to, narrow.bits);
+      return std::isnan(number) || filters::half_to_double(narrow) == number;
+    }
     if (size == sizeof(float)) {
       const auto narrow = static_cast<float>(number);
       put(to, narrow);

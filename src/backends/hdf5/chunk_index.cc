@@ -29,13 +29,13 @@ Offset library_offset(std::span<const uint64_t> offset) {
   return converted;
 }
 
-// Stored bytes of a chunk; 0 where there is none. Before 1.12 absence is an error, raised by this very function; errors
-// on the way through the index come from deeper down.
+// Stored bytes of a chunk; 0 where there is none. Where absence is an error, errors on the way through the index come
+// from deeper down.
 Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) >= 0) return size;
   const LibraryFailure failure = latest_failure();
-  if (failure.function == "H5D__get_chunk_storage_size") return uint64_t{0};
+  if (tells_absence(failure.function)) return uint64_t{0};
   return fail(EIO, "the chunk cannot be looked up: {}", failure.reason);
 }
 
@@ -183,6 +183,8 @@ Result<> walk_index(hid_t dataset, Collector& collector) {
 #endif
 
 }  // namespace
+
+bool tells_absence(std::string_view function) { return function == "H5D__get_chunk_storage_size"; }
 
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset) {
   const Offset at = library_offset(offset);

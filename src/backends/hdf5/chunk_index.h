@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "backends/hdf5/handle.h"
@@ -18,6 +19,8 @@ struct StoredChunk {
   uint32_t filter_mask = 0;
 };
 
+/// Whether a failure of this function of libhdf5 says no more than that a chunk is not stored (before 1.12).
+bool tells_absence(std::string_view function);
 /// One lookup in the index, at an offset in elements. No raw data is read. EIO.
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset);
 /// Whether there is a chunk: half the work of locate_chunk(). EIO.

@@ -28,6 +28,7 @@
 #include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/write_log.h"
+#include "base/file_owner.h"
 #include "base/long_work.h"
 
 namespace codecfs::hdf5 {
@@ -290,14 +291,9 @@ Result<> copy_extended_attributes(const File& from, const File& to) {
   return {};
 }
 
-/// Only root can give files away; others own theirs already, or get a file of their own with the same permissions.
 Result<> copy_ownership(const Locked& locked, const File& to) {
-  const struct stat& status = locked.status;
-  if (::fchown(to.fd.get(), status.st_uid, status.st_gid) != 0 &&
-      ::fchown(to.fd.get(), static_cast<uid_t>(-1), status.st_gid) != 0 && errno != EPERM)
-    return fail_errno(errno, "{}: the owner of the copy", locked.file.path);
-  if (::fchmod(to.fd.get(), status.st_mode & 07777) != 0)
-    return fail_errno(errno, "{}: the mode of the copy", locked.file.path);
+  if (const Result<> given = make_like(to.fd.get(), locked.status); !given)
+    return fail(given.error().code, "{}: {}", to.path, given.error().reason);
   return copy_extended_attributes(locked.file, to);
 }
 

@@ -11,6 +11,7 @@
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
 #include "base/endian.h"
+#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -21,7 +22,8 @@ using Dims = std::array<hsize_t, H5S_MAX_RANK>;
 // slowest, cut in the one between.
 std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
   std::vector<uint64_t> piece(shape.size(), 1);
-  uint64_t room = std::max<uint64_t>(kPieceBytes / std::max<uint64_t>(element_bytes, 1), 1);  // in elements
+  const uint64_t bytes = std::min(kPieceBytes, max_chunk_bytes());
+  uint64_t room = std::max<uint64_t>(bytes / std::max<uint64_t>(element_bytes, 1), 1);  // in elements
   for (size_t d = shape.size(); d-- > 0;) {
     piece[d] = std::clamp<uint64_t>(shape[d], 1, room);
     if (piece[d] < shape[d]) break;
@@ -180,10 +182,9 @@ Result<> Dataset::read_grid(hid_t properties) {
       return fail(EOVERFLOW, "{}: its chunks are too large", name_);
     facts_.chunk_bytes = bytes;
   }
-  if (elements > kMaxChunk / element && !facts_.unreadable)
-    facts_.unreadable =
-        Error{EFBIG, fmt::format("{}: a chunk of {} elements of {} bytes is larger than the limit of 1 GiB", name_,
-                                 elements, element)};
+  if (elements > max_chunk_bytes() / element && !facts_.unreadable)
+    facts_.unreadable = Error{EFBIG, fmt::format("{}: a chunk of {} elements of {} bytes is larger than {}", name_,
+                                                 elements, element, max_chunk_text())};
   return {};
 }
 

@@ -31,8 +31,6 @@
 namespace codecfs::hdf5 {
 
 inline constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
-/// Decoded chunks larger than this are refused.
-inline constexpr uint64_t kMaxChunk = uint64_t{1} << 30;
 
 class Dataset {
  public:
@@ -114,6 +112,9 @@ class Dataset {
   [[nodiscard]] Region region_of(uint64_t number) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
   Result<> check_current() const;
+  Result<> look_at_index() const;
+  Result<> look_at_way_to(uint64_t number) const;
+  [[nodiscard]] Result<std::vector<uint64_t>> all_stored_chunks() const;
   Result<Buffer> read_encoded(const Region& region, uint64_t chunk_bytes, StoredChunk& chunk) const;
   Result<Buffer> read_stored(const Region& region) const;
   Result<Buffer> read_piece(const Region& region, uint64_t element, Bytes fill) const;
@@ -146,6 +147,8 @@ class Dataset {
   std::optional<filters::Pipeline> pipeline_;
   std::optional<Error> pipeline_error_;  // why there is none
   mutable std::atomic<bool> outdated_ = false;
+  mutable bool index_known_ = false;      // it may be walked; guarded by the LibraryLock
+  mutable unsigned ways_ = 0;             // in it that were looked at before; the same
   std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock
 };
 

@@ -6,10 +6,12 @@
 #include <optional>
 
 #include "backends/hdf5/dataset.h"
+#include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_read.h"
 #include "base/endian.h"
 #include "model/fill.h"
+#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -77,6 +79,7 @@ Result<> Dataset::check_current() const {
 
 Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
+  CODECFS_TRY(look_at_way_to(facts_.grid.number_of(region.coordinates)));
   auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
   if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
@@ -85,6 +88,21 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   }
   if (raw_partial_chunks_ && !region.whole(facts_.grid)) chunk->filter_mask = ~uint32_t{0};
   return chunk;
+}
+
+// Whoever wants one chunk does not wait for the whole of a large index.
+Result<> Dataset::look_at_way_to(uint64_t number) const {
+  constexpr unsigned kFew = 64;
+  constexpr uint64_t kLargeGrid = 1 << 16;
+  if (index_known_) return {};
+  if (facts_.grid.count() < kLargeGrid || ++ways_ > kFew) return look_at_index();
+  return file_.watch->way_to(address_, number);
+}
+
+Result<> Dataset::look_at_index() const {
+  if (!index_known_) CODECFS_TRY(file_.watch->index(address_));
+  index_known_ = true;
+  return {};
 }
 
 Result<ChunkInfo> Dataset::locate(uint64_t number) const {
@@ -122,12 +140,13 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
 
   if (grid.count() > kSmallGrid) {
     const LibraryLock lock;
+    CODECFS_TRY(look_at_index());
     if (!stored_count_) {
       CODECFS_ASSIGN(stored_count_, count_stored_chunks(id()));
     }
     if (*stored_count_ < grid.count() / kSparse) {
       if (file_.listing_owner != this) {
-        CODECFS_ASSIGN(auto all, list_stored_chunks(id(), grid, rank_));
+        CODECFS_ASSIGN(auto all, all_stored_chunks());
         file_.listing = std::make_shared<const std::vector<uint64_t>>(std::move(all));
         file_.listing_owner = this;
       }
@@ -145,6 +164,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
   std::vector<uint64_t> offset(grid.rank());
   for (uint64_t number = from; number < grid.count() && numbers.size() < limit;) {
     const LibraryLock lock;
+    CODECFS_TRY(look_at_index());
     const uint64_t until = std::min(grid.count(), number + kCellsAtOnce);
     for (; number < until && numbers.size() < limit; ++number) {
       grid.coordinates_of(number, offset);
@@ -153,6 +173,14 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
       if (stored) numbers.push_back(number);
     }
   }
+  return numbers;
+}
+
+Result<std::vector<uint64_t>> Dataset::all_stored_chunks() const {
+  CODECFS_ASSIGN(const std::optional<Buffer> found, file_.watch->stored_chunks(address_));
+  if (!found) return list_stored_chunks(id(), facts_.grid, rank_);
+  std::vector<uint64_t> numbers(found->size() / sizeof(uint64_t));
+  if (!numbers.empty()) std::memcpy(numbers.data(), found->data(), numbers.size() * sizeof(uint64_t));
   return numbers;
 }
 
@@ -169,6 +197,13 @@ Result<Buffer> Dataset::read_chunk(uint64_t number) const {
     return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
   }
   if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
+  {
+    const LibraryLock lock;
+    CODECFS_TRY(check_current());
+    CODECFS_ASSIGN(std::optional<Buffer> chunk,
+                   file_.watch->chunk(address_, number, name_, facts_.chunk_bytes.value_or(0)));
+    if (chunk) return *std::move(chunk);
+  }
   return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
 }
 
@@ -277,6 +312,7 @@ Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) 
 Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes fill) const {
   CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
   repeat_element(fill, chunk.mutable_bytes());
+  lend_filters(facts_);
   const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
@@ -289,6 +325,7 @@ Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes 
 Result<Buffer> Dataset::read_text(const Region& region) const {
   const uint64_t elements = facts_.grid.elements_per_chunk();
   std::vector<char*> texts(elements, nullptr);
+  lend_filters(facts_);
   const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
@@ -318,10 +355,12 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
   std::vector<uint32_t> sizes(elements);
   for (uint64_t i = 0; i < elements; ++i) {
     const size_t size = texts[i] == nullptr ? 0 : std::strlen(texts[i]);
-    if (size > kMaxChunk) return fail(EFBIG, "{}: a string of {} bytes is over the limit of 1 GiB", name_, size);
+    if (size > max_chunk_bytes())
+      return fail(EFBIG, "{}: a string of {} bytes is over {}", name_, size, max_chunk_text());
     sizes[i] = static_cast<uint32_t>(size);
     total += inside[i] ? sizeof(uint32_t) + size : facts_.fill.size();
-    if (total > kMaxChunk) return fail(EFBIG, "{}: the strings of a chunk are over the limit of 1 GiB", name_);
+    if (total > max_chunk_bytes())
+      return fail(EFBIG, "{}: the strings of a chunk are over {}", name_, max_chunk_text());
   }
   CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(total));
   std::byte* to = chunk.data();
@@ -354,9 +393,9 @@ Result<Dataset::FileForm> Dataset::file_form() const {
   const uint64_t size = size_in_file(form.type.get(), offset_size, heaps);
   form.element = size / mapped_.count();
   if (form.element == 0) return fail(EIO, "{}: its type has no size", name_);
-  if (facts_.grid.elements_per_chunk() > kMaxChunk / form.element)
-    return fail(EFBIG, "{}: a chunk of {} elements of {} bytes is larger than the limit of 1 GiB", name_,
-                facts_.grid.elements_per_chunk(), form.element);
+  if (facts_.grid.elements_per_chunk() > max_chunk_bytes() / form.element)
+    return fail(EFBIG, "{}: a chunk of {} elements of {} bytes is larger than {}", name_,
+                facts_.grid.elements_per_chunk(), form.element, max_chunk_text());
   form.shape = filters::shape_of_chunk(facts_);
   form.shape.bytes = facts_.grid.elements_per_chunk() * form.element;
   if (mapped_.text || facts_.unreadable) form.shape.type = {TypeKind::raw, ByteOrder::none, form.element, {}, {}};

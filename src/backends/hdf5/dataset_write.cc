@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/hdf5/dataset.h"
+#include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_read.h"
 #include "base/endian.h"
@@ -96,7 +97,9 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
 }
 
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
+  lend_filters(facts_);
   const LibraryRead library;
+  if (facts_.storage == Storage::chunked) CODECFS_TRY(look_at_index());
   CODECFS_TRY(file_.allow_change(chunk.size()));
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
@@ -113,6 +116,7 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
 // An empty text in the place of one that HDF5 has as a null pointer stays one: the codec cannot tell them apart.
 Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char*>& texts) const {
   std::vector<char*> old(texts.size(), nullptr);
+  lend_filters(facts_);
   const LibraryRead library;
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));

@@ -71,7 +71,7 @@ std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
 // One walk through the file in netCDF's order.
 class Dimensions::Walk {
  public:
-  explicit Walk(hid_t file) : file_(file), access_(H5Pcreate(H5P_LINK_ACCESS)) {
+  Walk(hid_t file, Watch& watch) : file_(file), watch_(watch), access_(H5Pcreate(H5P_LINK_ACCESS)) {
     H5Pset_elink_cb(access_.get(), refuse_external, nullptr);  // libhdf5 follows no external link
   }
 
@@ -109,6 +109,7 @@ class Dimensions::Walk {
     const size_t self = groups_.size();
     groups_.emplace_back();
     visited_.insert(address);
+    if (!watch_.header(address)) return;
     const Handle handle(open_object(file_, address));
     if (!handle || depth > kMaxDepth) return;
     auto links = links_of(handle.get());
@@ -116,12 +117,14 @@ class Dimensions::Walk {
     std::vector<uint64_t> children;
     for (const Link& link : *links) {
       if (link.info.type != H5L_TYPE_HARD && link.info.type != H5L_TYPE_SOFT) continue;
+      if (!watch_.header(link.info.type == H5L_TYPE_HARD ? link.info.address : address)) continue;
       ObjectInfo info;
       if (!object_info_by_name(handle.get(), link.name.c_str(), info, access_.get())) continue;
       if (info.type == H5O_TYPE_GROUP && link.info.type == H5L_TYPE_HARD && !visited_.contains(info.address)) {
         visited_.insert(info.address);
         children.push_back(info.address);
       } else if (info.type == H5O_TYPE_DATASET) {
+        if (!watch_.header(info.address)) continue;
         const Handle dataset(open_object(file_, info.address));
         if (dataset) read_dataset(groups_[self], dataset.get(), info.address, link.name);
       }
@@ -215,6 +218,7 @@ class Dimensions::Walk {
   }
 
   hid_t file_;
+  Watch& watch_;
   Handle access_;
   std::vector<Group> groups_;
   std::unordered_set<uint64_t> visited_;
@@ -223,7 +227,8 @@ class Dimensions::Walk {
 };
 
 const Dimensions::Numbering& Dimensions::numbering() {
-  if (!numbering_) numbering_ = Walk(file_).run(tree_.address(ObjectTree::kRoot));
+  if (!numbering_)
+    numbering_ = watch_.numbering() ? Walk(file_, watch_).run(tree_.address(ObjectTree::kRoot)) : Numbering();
   return *numbering_;
 }
 
@@ -233,7 +238,7 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
     auto members = members_.find(group);
     if (members == members_.end()) {
       members = members_.emplace(group, std::unordered_map<uint64_t, std::string>()).first;
-      auto handle = tree_.open(group);
+      auto handle = watch_.links(tree_.address(group)) ? tree_.open(group) : Result<Handle>(fail(EIO, "damaged"));
       auto links = handle ? links_of(handle->get()) : Result<std::vector<Link>>(pass_on(handle));
       if (links)
         for (Link& link : *links)
@@ -243,12 +248,9 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
       return as_utf8(netcdf_name(found->second));
     if (group == ObjectTree::kRoot) break;
   }
-  const Handle handle(open_object(file_, scale));
-  const ssize_t size = handle ? H5Iget_name(handle.get(), nullptr, 0) : 0;
-  if (size <= 0) return std::nullopt;
-  std::string path(static_cast<size_t>(size) + 1, '\0');
-  H5Iget_name(handle.get(), path.data(), path.size());
-  path.pop_back();
+  if (!watch_.name(scale)) return std::nullopt;
+  const std::string path = path_of(file_, scale);
+  if (path.empty()) return std::nullopt;
   std::string name = as_utf8(netcdf_name(std::string_view(path).substr(path.rfind('/') + 1)));
   members_[tree_.parent(object)].emplace(scale, name);
   return name;

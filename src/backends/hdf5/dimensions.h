@@ -34,7 +34,7 @@ std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
 
 class Dimensions {
  public:
-  Dimensions(hid_t file, const ObjectTree& tree) : file_(file), tree_(tree) {}
+  Dimensions(hid_t file, const ObjectTree& tree, Watch& watch) : file_(file), tree_(tree), watch_(watch) {}
 
   /// The file was opened again, as this.
   void use(hid_t file) { file_ = file; }
@@ -72,6 +72,7 @@ class Dimensions {
 
   hid_t file_;
   const ObjectTree& tree_;
+  Watch& watch_;
   std::optional<Numbering> numbering_;
   std::unordered_map<ObjectId, std::unordered_map<uint64_t, std::string>> members_;  // link names by group and address
 };

@@ -14,6 +14,9 @@
 #include "backends/hdf5/attribute_values.h"
 #include "backends/hdf5/library_lock.h"
 #include "base/buffer.h"
+#include "filters/plugins/plugin_class.h"
+#include "filters/plugins/plugins.h"
+#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -22,7 +25,6 @@ constexpr size_t kSlots = 64;
 constexpr uint32_t kOwnFilters = 6;  // libhdf5's: deflate, shuffle, fletcher32, szip, n-bit, scale-offset
 constexpr uint32_t kMostDeflate = 9;
 constexpr uint64_t kTrialBytes = uint64_t{16} << 20;
-constexpr size_t kChunkLimit = size_t{1} << 30;  // decoded bytes, where libhdf5 does not tell
 
 struct Slot {
   uint32_t id = 0;
@@ -44,7 +46,7 @@ Result<Buffer> run(const FilterStage& stage, bool decode, Bytes in) {
   CODECFS_ASSIGN(const filters::Coder coder, filter->make_coder({stage, chunk}));
   if (decode) {
     CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(in));
-    return coder.decode(std::move(copy), {kChunkLimit, std::nullopt});
+    return coder.decode(std::move(copy), {max_chunk_bytes(), std::nullopt});
   }
   if (!coder.encode) return fail(ENOTSUP, "it only decodes");
   CODECFS_ASSIGN(Buffer out, coder.encode(in));
@@ -95,6 +97,14 @@ Result<> register_with_library(const filters::Filter& filter) {
   registration.filter = kFunctions[static_cast<size_t>(slot - slots().begin())];
   if (H5Zregister(&registration) < 0) return fail_library(EIO, "filter {} ({})", filter.id, filter.name);
   slot->id = filter.id;
+  return {};
+}
+
+Result<> register_plugin(const filters::Filter& filter) {
+  if (H5Zfilter_avail(static_cast<H5Z_filter_t>(filter.id)) > 0) return {};
+  const std::optional<H5Z_class2_t> registration = filters::plugin_class(filter.id);
+  if (!registration) return fail(ENOENT, "{} does not bring filter {} any more", filter.hdf5_library, filter.id);
+  if (H5Zregister(&*registration) < 0) return fail_library(EIO, "filter {} ({})", filter.id, filter.name);
   return {};
 }
 
@@ -175,8 +185,17 @@ Result<> make_available(const FilterStage& stage) {
   const filters::FilterPtr filter = filters::find_by_id(stage.id);
   if (filter == nullptr || !filter->make_coder)
     return fail(ENOENT, "filter {} is neither built in nor a plugin's", stage.id);
-  if (!filter->hdf5_library.empty()) return {};
-  return register_with_library(*filter);
+  return filter->hdf5_library.empty() ? register_with_library(*filter) : register_plugin(*filter);
+}
+
+void lend_filters(const Variable& variable) {
+  const bool is_virtual = variable.storage == Storage::virtual_sources;
+  if (is_virtual) filters::load_plugins();
+  const LibraryLock lock;
+  for (const FilterStage& stage : variable.filters) (void)make_available(stage);
+  if (!is_virtual) return;
+  for (const filters::FilterPtr& filter : filters::list())
+    if (filter->id != 0 && filter->make_coder) (void)make_available({.id = filter->id});
 }
 
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain) {

@@ -1,9 +1,9 @@
 #pragma once
 // Chains of filters for datasets that libhdf5 makes: checked and completed by us, and put into its property lists.
 //
-// libhdf5 insists that a filter is there when it enters a property list. Those of ours that it does not have are
-// registered with it; they then also serve H5Dread and H5Dwrite. Filters of plugins it loads by itself, as only it
-// calls their set_local.
+// libhdf5 insists that a filter is there when it enters a property list. Those that it does not have are registered
+// with it, ours and those of plugins that we have loaded (whose set_local only libhdf5 calls); they then also serve
+// H5Dread and H5Dwrite. By itself it loads none.
 
 #include <hdf5.h>
 
@@ -24,6 +24,10 @@ Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> cha
 
 /// Sees to it that libhdf5 has the filter, under a LibraryLock. ENOENT.
 Result<> make_available(const FilterStage& stage);
+
+/// The same for all filters that H5Dread and H5Dwrite of this variable may need; those that nobody provides libhdf5
+/// will name. Of virtual datasets that is every known one: what the sources have is not told. Not under a LibraryRead.
+void lend_filters(const Variable& variable);
 
 /// Appends a completed chain to a dataset creation property list. Under a LibraryRead, as is the H5Dcreate that
 /// follows. ENOENT, EINVAL.

@@ -17,6 +17,7 @@
 #include <list>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/hdf5/attribute_values.h"
 #include "backends/hdf5/dataset.h"
@@ -26,9 +27,11 @@
 #include "backends/hdf5/library_read.h"
 #include "backends/hdf5/object_tree.h"
 #include "backends/hdf5/recode.h"
+#include "backends/hdf5/scout.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/tree_write.h"
 #include "base/log.h"
+#include "model/held_bytes.h"
 
 namespace codecfs {
 namespace hdf5 {
@@ -108,6 +111,7 @@ class Hdf5Source final : public Source {
       {
         CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
         Recoding recoding(file_, *dataset);
+        CODECFS_TRY(settle());
         CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
         if (!needed) return {};
         CODECFS_TRY(recoding.copy(progress));
@@ -187,6 +191,7 @@ class Hdf5Source final : public Source {
     return guarded([&]() -> Result<std::vector<Attribute>> {
       const LibraryLock lock;
       CODECFS_ASSIGN(const Handle handle, tree_->open(group));
+      if (has_many_attributes(handle.get())) CODECFS_TRY(file_.watch->attributes(tree_->address(group)));
       return read_attributes(handle.get(), {netcdf_, false}, tree_->path(group));
     });
   }
@@ -196,6 +201,7 @@ class Hdf5Source final : public Source {
       return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
         auto variable = std::make_shared<Variable>(dataset.facts());
         const LibraryLock lock;
+        if (has_many_attributes(dataset.id())) CODECFS_TRY(file_.watch->attributes(dataset.address()));
         const AttributeRules rules{netcdf_, is_dimension_scale(dataset.id())};
         CODECFS_ASSIGN(variable->attributes, read_attributes(dataset.id(), rules, dataset.name()));
         CODECFS_ASSIGN(variable->dimensions, dimensions_->names(id, dataset));
@@ -314,20 +320,17 @@ class Hdf5Source final : public Source {
     file_.not_writable = why_not_writable(may_write);
 
     const LibraryLock lock;
+    CODECFS_TRY(send_scout(io));
     // For libhdf5 a file that may be written is open for writing from the beginning, as it cannot change its mind
     // later. What it writes without being told to goes nowhere (LoggedFile).
-    if (!file_.not_writable) {
-      file_.file = file_.open_in_library(H5F_ACC_RDWR);
-      if (!file_.file) file_.not_writable = fail_library(EROFS, "{}: libhdf5 opens it for reading only", path).error();
-    }
-    if (!file_.file) file_.file = file_.open_in_library(H5F_ACC_RDONLY);
-    if (!file_.file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
+    CODECFS_TRY(file_.open_as_allowed());
     warn_of_damage(path);
 
-    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::make(file_.file.get(), file_.path, file_.status));
+    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::make(file_.file.get(), file_.path, file_.status, *file_.watch));
     tree_.emplace(std::move(tree));
-    dimensions_.emplace(file_.file.get(), *tree_);
-    netcdf_ = is_netcdf();
+    dimensions_.emplace(file_.file.get(), *tree_, *file_.watch);
+    netcdf_ = tree_->is_netcdf();
+    tell_scout();
     return {};
   }
 
@@ -355,23 +358,22 @@ class Hdf5Source final : public Source {
       log::warning("{} is truncated: {} bytes of {} are there", path, file_.bytes->size(), size);
   }
 
-  // A file that netCDF-4 wrote: by the marks of its root, or of one of its first datasets.
-  bool is_netcdf() const {
-    const auto root = tree_->open(ObjectTree::kRoot);
-    if (!root) return false;
-    if (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0) return true;
-    struct Search {
-      int left = 16;
-      bool found = false;
-      static herr_t visit(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
-        auto& search = *static_cast<Search*>(data);
-        search.found = info->type == H5L_TYPE_HARD && H5Aexists_by_name(group, name, "_Netcdf4Dimid", H5P_DEFAULT) > 0;
-        return search.found || --search.left == 0 ? 1 : 0;
-      }
-    } search;
-    // Any first ones: to sort them, libhdf5 would read them all.
-    iterate_links(root->get(), H5_INDEX_NAME, H5_ITER_NATIVE, Search::visit, &search);
-    return search.found;
+  // What libhdf5 does not survive another process is to meet first. The crash tests have a filesystem of their own.
+  Result<> send_scout(const FileIo& io) {
+    if (&io != &real_file_io()) return {};
+    CODECFS_ASSIGN(std::unique_ptr<Scout> scout, Scout::start(file_.path, !file_.not_writable));
+    scout_ = scout.get();
+    file_.watch = std::move(scout);
+    return {};
+  }
+
+  void tell_scout() {
+    if (scout_ == nullptr) return;
+    const auto name = [this](uint64_t address) {
+      const auto object = tree_->number_of(address);
+      return object ? tree_->path(*object) : std::string();
+    };
+    scout_->know({[this](uint64_t address, size_t count) { return tree_->following(address, count); }, name, netcdf_});
   }
 
   // One step that changes what there is. Datasets that are open know facts of before it, and libhdf5 keeps what is
@@ -382,6 +384,7 @@ class Hdf5Source final : public Source {
       const std::lock_guard guard(opened_mutex_);
       const Lock lock;
       CODECFS_TRY(writable());
+      CODECFS_TRY(file_.settle());
       close_datasets();
       struct AtTheEnd {
         Hdf5Source& source;
@@ -443,10 +446,14 @@ class Hdf5Source final : public Source {
   // The dataset from among those opened lately, or opened now. One that was dropped from these but is still in use is
   // taken up again.
   Result<std::shared_ptr<Dataset>> opened(ObjectId id) {
-    std::shared_ptr<Dataset> dropped;  // closed after the mutex is released
+    std::vector<std::shared_ptr<Dataset>> dropped;  // closed after the mutex is released
     const std::lock_guard guard(opened_mutex_);
-    if (recent_.size() >= kOpenDatasets && !by_id_.contains(id)) {
-      dropped = std::move(recent_.back().dataset);
+    if (by_id_.contains(id)) return opened_now(id);
+    uint64_t held = 0;
+    for (const Opened& opened : recent_) held += held_bytes(opened.dataset->facts());
+    while (!recent_.empty() && (recent_.size() >= kOpenDatasets || held > kMostHeld)) {
+      held -= held_bytes(recent_.back().dataset->facts());
+      dropped.push_back(std::move(recent_.back().dataset));
       by_id_.erase(recent_.back().id);
       recent_.pop_back();
     }
@@ -491,7 +498,13 @@ class Hdf5Source final : public Source {
     by_id_.erase(known);
   }
 
+  Result<> settle() {
+    const LibraryLock lock;
+    return file_.settle();
+  }
+
   SourceFile file_;
+  Scout* scout_ = nullptr;           // file_.watch where it is one
   std::atomic<bool> begun_ = false;  // begin_writing() has been successful
   bool netcdf_ = false;
   std::optional<ObjectTree> tree_;        // guarded by the LibraryLock
@@ -506,6 +519,8 @@ class Hdf5Source final : public Source {
 
 }  // namespace
 }  // namespace hdf5
+
+void prepare_sources() { hdf5::start_nursery(); }
 
 bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
 

@@ -20,6 +20,13 @@ struct ObjectInfo {
   uint64_t attributes = 0;
 };
 
+// What an error is of that is about a number (hid_t) which libhdf5 does not know.
+#ifdef H5E_BADID
+inline hid_t minor_of_bad_number() { return H5E_BADID; }
+#else
+inline hid_t minor_of_bad_number() { return H5E_BADATOM; }
+#endif
+
 struct LinkInfo {
   H5L_type_t type = H5L_TYPE_ERROR;
   uint64_t address = 0;    // of hard links: the object's

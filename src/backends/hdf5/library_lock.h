@@ -31,6 +31,9 @@ struct LibraryFailure {
 /// Ask before the next call, and once: the error stack is emptied.
 LibraryFailure latest_failure();
 
+/// Whether one of the failures that latest_failure() told was for want of memory.
+bool library_ran_out_of_memory();
+
 /// An error for a failed call of libhdf5: what we tried, then what the library said.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_library(int code, fmt::format_string<Args...> format, Args&&... args) {

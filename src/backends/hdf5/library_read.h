@@ -6,13 +6,13 @@
 #include <shared_mutex>
 
 #include "backends/hdf5/library_lock.h"
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::hdf5 {
 
 class LibraryRead {
  public:
-  /// Also lets libhdf5 know, once, the directories in which we look for plugins.
-  LibraryRead();
+  LibraryRead() : plugins_(filters::hold_plugins()) {}
 
  private:
   std::unique_lock<std::shared_mutex> plugins_;  // before the library's: who runs a plugin may wait for the library

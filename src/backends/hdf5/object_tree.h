@@ -24,6 +24,7 @@
 
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_version.h"
+#include "backends/hdf5/watch.h"
 #include "backends/source.h"
 
 namespace codecfs::hdf5 {
@@ -45,6 +46,9 @@ bool is_link_name(std::string_view name);
 /// The components of an HDF5 path, without the "." that mean nothing.
 std::vector<std::string_view> components_of(std::string_view path);
 
+/// A path that leads to the object at an address, where libhdf5 finds one; else empty.
+std::string path_of(hid_t file, uint64_t address);
+
 /// Whether the dataset is one of netCDF's dimensions that have no variable.
 bool is_dimension_without_variable(hid_t dataset);
 
@@ -53,10 +57,15 @@ class ObjectTree {
   static constexpr ObjectId kRoot = 0;
 
   /// `file` stays open as long as the tree; `path` and `status` are the file's own.
-  static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status);
+  static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status, Watch& watch);
+  /// One group as if it were the root of a file without objects of several links.
+  static Result<ObjectTree> below(hid_t file, uint64_t group, Watch& watch);
 
   /// The file was opened again, as this.
   void use(hid_t file) { file_ = file; }
+
+  /// Whether netCDF-4 wrote the file: by the marks of its root, or of one of its first datasets.
+  [[nodiscard]] bool is_netcdf() const;
 
   Result<std::vector<Entry>> list(ObjectId group);
   Result<Entry> find(ObjectId group, std::string_view file_name);
@@ -86,6 +95,8 @@ class ObjectTree {
   [[nodiscard]] ObjectId parent(ObjectId object) const { return nodes_[object].parent; }
   /// The number of the object at an address, where it was handed out.
   [[nodiscard]] std::optional<ObjectId> number_of(uint64_t address) const;
+  /// The addresses of `count` objects at most, in the order in which they were handed out, from the one at an address on.
+  [[nodiscard]] std::vector<uint64_t> following(uint64_t address, size_t count) const;
   /// All that were handed out and are `object` or below it.
   [[nodiscard]] std::vector<ObjectId> subtree(ObjectId object) const;
   /// Whether `object` is `group` or below it.
@@ -96,6 +107,8 @@ class ObjectTree {
   void removed(ObjectId object);
   void moved(ObjectId object, ObjectId group, std::string link_name);
   void links_changed();
+  /// Finds out where objects with several links stand.
+  void find_places();
 
  private:
   struct Node {
@@ -119,11 +132,11 @@ class ObjectTree {
   Result<std::string> external_target(ObjectId group, hid_t handle, const Link& link) const;
   [[nodiscard]] std::string relative_target(ObjectId group, std::string_view path) const;
   [[nodiscard]] bool is_this_file(std::string_view file_name) const;
-  void find_places();
   void settle(uint64_t address);
   [[nodiscard]] std::optional<std::string> place_path(uint64_t address) const;
 
   hid_t file_ = H5I_INVALID_HID;
+  Watch* watch_ = nullptr;
   std::string file_path_;
   struct stat status_{};
   std::vector<Node> nodes_;

@@ -69,6 +69,16 @@ Handle SourceFile::open_in_library(unsigned flags) const {
   return Handle(H5Fopen(path.c_str(), flags, access.get()));
 }
 
+Result<> SourceFile::open_as_allowed() {
+  if (!not_writable) {
+    file = open_in_library(H5F_ACC_RDWR);
+    if (!file) not_writable = fail_library(EROFS, "{}: libhdf5 opens it for reading only", path).error();
+  }
+  if (!file) file = open_in_library(H5F_ACC_RDONLY);
+  if (!file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
+  return {};
+}
+
 Result<> SourceFile::flush_in_library() {
   bytes->hold();
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) return fail_library(EIO, "{}: writing its metadata", path);
@@ -115,7 +125,9 @@ Result<> SourceFile::begin_writing() {
   if (failure)
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
-  return bytes->begin_writing();
+  CODECFS_TRY(bytes->begin_writing());
+  watch->writing();
+  return {};
 }
 
 Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
@@ -141,7 +153,10 @@ Result<> SourceFile::commit() {
   CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->commit());
   changed = false;
-  if (bytes->log_bytes() > kLongLog) CODECFS_TRY(bytes->checkpoint());
+  if (bytes->log_bytes() > kLongLog) {
+    CODECFS_TRY(settle());
+    CODECFS_TRY(bytes->checkpoint());
+  }
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/hdf5/handle.h"
+#include "backends/hdf5/watch.h"
 #include "backends/hdf5/write_log.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -30,9 +31,12 @@ struct SourceFile {
   std::optional<Error> not_writable;  // why it was opened for reading only
   struct stat status{};               // when it was opened
   Handle file;
+  std::unique_ptr<Watch> watch = std::make_unique<Watch>();  // asked before libhdf5 looks at something new
 
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. No handle: it cannot.
   [[nodiscard]] Handle open_in_library(unsigned flags) const;
+  /// The same for `file`: for writing unless it is `not_writable`, which it becomes where libhdf5 does not want that. EIO.
+  Result<> open_as_allowed();
   /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
   /// file's objects is void. Under the LibraryLock. EIO: it holds on to something; ENOSPC.
   Result<> close_in_library();
@@ -62,12 +66,15 @@ struct SourceFile {
     return generations[std::hash<uint64_t>{}(address / 8) % generations.size()];
   }
 
+  /// Looks at all that nobody has looked at, before objects or links change. See Watch::settle(). EIO: the file is too
+  /// damaged for that.
+  Result<> settle() { return watch->settle(); }
   /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
   /// To be called before each change, under the LibraryLock: the same, and sees to it that there is room for `bytes` that
   /// are written and for `growth` of the file (all of them where it is not told), as libhdf5 cannot take back what it has
   /// begun. Also ENOSPC.
-  Result<> allow_change(uint64_t bytes) { return allow_change(bytes, bytes); }
+  Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
   /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Passes the error on.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);

@@ -68,7 +68,7 @@ Result<> StandIns::provide_filters(hid_t properties) {
       if (H5Zunregister(id) < 0) return fail_library(EOPNOTSUPP, "filter {}", id);
       filters_.erase(id);
     }
-    if (!leaves_parameters(stage) && H5Zfilter_avail(id) <= 0)
+    if (!leaves_parameters(stage) && !make_available(stage))
       return fail(EOPNOTSUPP, "filter {} is needed to copy it, and is neither built in nor a plugin's", id);
   }
   return {};

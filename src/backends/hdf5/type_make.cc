@@ -12,7 +12,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxElement = uint64_t{1} << 30;  // bytes, as in type_map.cc
+constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes, as in type_map.cc
 
 std::unexpected<Error> no_type(const DataType& type, std::string_view why) {
   return fail(EOPNOTSUPP, "HDF5 has no type for dtype {}: {}", print_json(print_dtype(type)), why);
@@ -113,7 +113,7 @@ Result<Handle> make_structured(const DataType& type) {
 Result<Handle> make_any(const DataType& type) {
   if (type.kind == TypeKind::object) return no_type(type, "objects inside a structured type");
   if (type.size == 0) return no_type(type, "its elements have no bytes");
-  if (type.size > kMaxElement) return no_type(type, "its elements are larger than 1 GiB");
+  if (type.size > kMaxElement) return no_type(type, "its elements are larger than 16 MiB");
   switch (type.kind) {
     case TypeKind::boolean: return make_boolean();
     case TypeKind::signed_int:

@@ -13,7 +13,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxElement = uint64_t{1} << 30;  // bytes
+constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes; one is held as the fill
 constexpr int kMaxDepth = 32;
 
 ByteOrder order_of(hid_t type, uint64_t size) {
@@ -61,7 +61,9 @@ class Mapper {
   Result<MappedType> map(hid_t type, int depth) {
     const uint64_t size = H5Tget_size(type);
     if (size == 0) return fail_library(EIO, "the size of a datatype");
-    if (size > kMaxElement) return fail(EIO, "an element of {} bytes is larger than the limit of 1 GiB", size);
+    // Of an array the elements are what is held; how many they are is part of the shape.
+    if (size > kMaxElement && H5Tget_class(type) != H5T_ARRAY)
+      return fail(EFBIG, "an element of {} bytes is larger than the limit of {} MiB", size, kMaxElement >> 20);
     if (depth > kMaxDepth) return fail(EIO, "a datatype is nested more than {} deep", kMaxDepth);
     MappedType mapped;
     mapped.memory = Handle(H5Tcopy(type));

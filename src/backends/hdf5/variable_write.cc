@@ -12,6 +12,7 @@
 #include "backends/hdf5/tree_write.h"
 #include "backends/hdf5/type_make.h"
 #include "base/endian.h"
+#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -43,9 +44,9 @@ Result<> check_chunks(const Variable& variable, uint64_t element) {
   if (variable.grid.elements_per_chunk() > kMostChunkBytes / element)
     return fail(EINVAL, "a chunk of {} elements of {} bytes: HDF5 has chunks of at most 4 GiB - 1 byte",
                 variable.grid.elements_per_chunk(), element);
-  if (variable.grid.elements_per_chunk() > kMaxChunk / element)
-    return fail(EFBIG, "a chunk of {} elements of {} bytes is larger than the limit of 1 GiB",
-                variable.grid.elements_per_chunk(), element);
+  if (variable.grid.elements_per_chunk() > max_chunk_bytes() / element)
+    return fail(EFBIG, "a chunk of {} elements of {} bytes is larger than {}", variable.grid.elements_per_chunk(),
+                element, max_chunk_text());
   for (size_t d = 0; d < variable.max_shape.size(); ++d) {
     const auto most = variable.max_shape[d];
     if (!most) continue;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/file_owner.h"
 #include "base/long_work.h"
 
 namespace codecfs::hdf5 {
@@ -24,12 +25,18 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   if (::fstat(log.fd.get(), &own) != 0) return fail_errno(errno, "{}", log.path);
   if (::fstat(source.fd.get(), &theirs) != 0) return fail_errno(errno, "{}", source.path);
   if (!S_ISREG(own.st_mode)) return fail(EUCLEAN, "{}: is no file, so no log of codecfs; move it away", log.path);
-  if ((around.st_mode & S_ISVTX) == 0) return {};
-  for (const uid_t trusted : {uid_t{0}, ::geteuid(), theirs.st_uid, around.st_uid}) {
+  for (const uid_t trusted : {uid_t{0}, ::geteuid(), theirs.st_uid}) {
     if (own.st_uid == trusted) return {};
   }
-  return fail(EPERM, "{}: user {} laid this log into a directory that everybody can write to; it is not trusted",
-              log.path, own.st_uid);
+  // Who can write the source itself may also do it by way of a log. That is so for a member of its group, which the log
+  // has from its maker, unless everybody gets it from the directory.
+  const bool is_in_group = own.st_gid == theirs.st_gid && (around.st_mode & S_IWOTH) == 0;
+  if ((theirs.st_mode & S_IWOTH) != 0 || ((theirs.st_mode & S_IWGRP) != 0 && is_in_group)) return {};
+  return fail(
+      EPERM,
+      "{}: this log belongs to user {}, and the source to user {}, so it is not trusted: who wrote it can bring "
+      "it in (codecfs --recover), or, to give it up, remove it",
+      log.path, own.st_uid, theirs.st_uid);
 }
 
 Result<> check_belongs(const LogHeader& header, const SourceIdentity& source, const std::string& path) {
@@ -144,6 +151,9 @@ Result<std::optional<CommittedLog>> read_log(const File& directory, const std::s
   log.file.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), flags));
   if (!log.file.fd) {
     if (errno == ENOENT || errno == ENAMETOOLONG) return std::nullopt;
+    if (errno == ELOOP || errno == ENXIO)
+      return fail(EUCLEAN, "{}: is {}, so no log of codecfs; move it away", log.file.path,
+                  errno == ELOOP ? "a symbolic link" : "a pipe, a socket or a device");
     return fail_errno(errno, "cannot open the log {} of what was written last", log.file.path);
   }
   CODECFS_TRY(check_owner(directory, log.file, source));
@@ -190,9 +200,13 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
   struct stat status;
   if (::fstat(source.fd.get(), &status) != 0) return fail_errno(errno, "{}", source.path);
   CODECFS_ASSIGN(const uint64_t salt, new_salt());
-  CODECFS_ASSIGN(File file, io.create(directory, name, status.st_mode & 0777));
+  CODECFS_ASSIGN(File file, io.create(directory, name, S_IRUSR | S_IWUSR));
   // So that who owns the source can recover it after a crash of root's mount; others cannot give files away.
-  if (::fchown(file.fd.get(), status.st_uid, status.st_gid) != 0) errno = 0;
+  status.st_mode &= 0777;
+  if (const Result<> given = make_like(file.fd.get(), status); !given) {
+    (void)io.unlink(directory, name);
+    return fail(given.error().code, "{}: {}", file.path, given.error().reason);
+  }
 
   std::unique_ptr<LogFile> log(new LogFile(io, std::move(file), {.salt = salt, .source = identity}));
   Result<> done = io.write(log->file_, 0, encode_header(log->header_));

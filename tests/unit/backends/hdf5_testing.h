@@ -15,6 +15,7 @@
 
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_source.h"
+#include "backends/hdf5/library_lock.h"
 #include "backends/source.h"
 
 namespace codecfs::hdf5_testing {
@@ -36,7 +37,8 @@ class Hdf5Files : public testing::Test {
   Handle create(bool latest = false, hsize_t user_block = 0, const std::string& name = "t.h5") const {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     const Handle creation(H5Pcreate(H5P_FILE_CREATE));
-    if (latest) H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    // Without it, libhdf5 2.0 takes the format of 1.8.
+    H5Pset_libver_bounds(access.get(), latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
     H5Pset_userblock(creation.get(), user_block);
     Handle file(H5Fcreate(path(name).c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
     EXPECT_TRUE(file);
@@ -61,6 +63,29 @@ inline Handle make_dataset(const Handle& file, const std::string& name, hid_t ty
 template <class T>
 void write_all(const Handle& dataset, hid_t type, const std::vector<T>& values) {
   ASSERT_GE(H5Dwrite(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+}
+
+/// Whether this libhdf5 has filters that are not optional on text of variable length: 1.10 has not, 2.2 has.
+inline bool text_takes_checksums() {
+  const hdf5::LibraryLock lock;
+  H5E_auto2_t told = nullptr;
+  void* data = nullptr;
+  H5Eget_auto2(H5E_DEFAULT, &told, &data);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_fapl_core(access.get(), 4096, 0);
+  const Handle file(H5Fcreate("checksums.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
+  const Handle text(H5Tcopy(H5T_C_S1));
+  H5Tset_size(text.get(), H5T_VARIABLE);
+  const hsize_t one = 1;
+  const Handle space(H5Screate_simple(1, &one, nullptr));
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_chunk(properties.get(), 1, &one);
+  H5Pset_fletcher32(properties.get());
+  const Handle dataset(
+      H5Dcreate2(file.get(), "v", text.get(), space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+  H5Eset_auto2(H5E_DEFAULT, told, data);
+  return static_cast<bool>(dataset);
 }
 
 inline std::unique_ptr<Source> open_source_of(const std::string& path) {
