@@ -31,9 +31,11 @@ _codecfs_options() {
   case $last in
     builtin=off:*) _codecfs_part "$last" : "shuffle deflate fletcher32 szip zstd blosc lz4 bzip2 lzf bitshuffle" ;;
     builtin=*) _codecfs_part "$last" = "on off off:" ;;
+    plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
+    max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
     cache=* | dirty=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
     plugin_path=*)
       local at=${last##*[=:]}
@@ -47,7 +49,8 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= idle= log= loglevel= mkdir nofail plugin_path= ro rw threads= view= default_permissions noatime noexec"
+        filter= idle= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
+        ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done
@@ -82,7 +85,7 @@ _codecfs() {
       ;;
   esac
   if [[ $typed == -* ]]; then
-    _codecfs_part "$typed" ' ' "-o -F -f --foreground --check --recover --compact --help --version"
+    _codecfs_part "$typed" ' ' "-o -F -f --foreground -u --unmount --check --recover --compact --help --version"
     return
   fi
   compopt -o filenames 2>/dev/null

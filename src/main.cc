@@ -65,6 +65,10 @@ int main(int argc, char** argv) {
     std::fputs(command->text.c_str(), stdout);
     return 0;
   }
+  if (command->kind == Command::Kind::unmount) {
+    const Result<> unmounted = codecfs::fs::unmount(command->options.mountpoint);
+    return unmounted ? 0 : report(unmounted.error(), kMountFailed);
+  }
   if (!is_there(command->options)) return 0;
   Result<codecfs::filters::FilterRules> rules = codecfs::fs::set_up_filters(command->options);
   if (!rules) return report(rules.error(), kUsage);

@@ -5,6 +5,7 @@
 
 #include "filters/codec_json.h"
 #include "fs/metadata_files.h"
+#include "model/held_bytes.h"
 
 namespace codecfs::fs {
 namespace {
@@ -41,17 +42,28 @@ class Consolidation {
     append_member(metadata_, directory + ".zattrs", zattrs_json(std::span(attributes)));
     CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
     for (const Entry& entry : entries) {
-      const std::string inner = directory + entry.name + "/";
-      if (entry.kind == EntryKind::group) {
-        CODECFS_TRY(collect(entry.object, inner, depth + 1));
-      } else if (entry.kind == EntryKind::variable) {
-        CODECFS_ASSIGN(const VariablePtr facts, source_.variable(entry.object));
-        add_variable(directory + entry.name, *facts);
-      } else {
-        links_.push_back({directory, entry.name, entry.target});
-      }
+      const Result<> added = add(entry, directory, depth);
+      // What somebody moves or removes at this moment may be left out; what is there may not.
+      if (!added && is_there(group, entry)) return added;
     }
     return {};
+  }
+
+  Result<> add(const Entry& entry, const std::string& directory, int depth) {
+    if (entry.kind == EntryKind::group) return collect(entry.object, directory + entry.name + "/", depth + 1);
+    if (entry.kind == EntryKind::variable) {
+      CODECFS_ASSIGN(const VariablePtr facts, source_.variable(entry.object));
+      add_variable(directory + entry.name, *facts);
+    } else {
+      links_.push_back({directory, entry.name, entry.target});
+    }
+    return {};
+  }
+
+  bool is_there(ObjectId group, const Entry& entry) {
+    const Result<Entry> now = source_.find(group, entry.name);
+    if (!now) return now.error().code != ENOENT;
+    return now->object == entry.object && now->kind == entry.kind;
   }
 
   void add_variable(const std::string& path, const Variable& facts) {
@@ -95,7 +107,7 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
   view->facts = std::move(facts);
-  variables_.put(id, view);
+  variables_.put(id, view, held_bytes(*view->facts) + view->zarray->size() + view->codecs->size());
   if (changes_ != changes) variables_.erase(id);
   return view;
 }
@@ -104,7 +116,7 @@ Result<VariablePtr> Dataset::described(ObjectId id) {
   if (VariablePtr known = described_.get(id)) return known;
   const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr variable, source_->variable(id));
-  described_.put(id, variable);
+  described_.put(id, variable, held_bytes(*variable));
   if (changes_ != changes) described_.erase(id);
   return variable;
 }
@@ -125,7 +137,7 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
   CODECFS_ASSIGN(const Json json,
                  consolidate(group, [](const std::string&, const Variable& facts) { return zarray_json(facts); }));
   const Text text = make_text(file_text(json));
-  consolidated_.put(group, text);
+  consolidated_.put(group, text, text->size());
   if (changes_ != changes) consolidated_.erase(group);
   return text;
 }

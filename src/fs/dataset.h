@@ -13,6 +13,7 @@
 #include "backends/source.h"
 #include "base/lru_map.h"
 #include "base/result.h"
+#include "model/held_bytes.h"
 
 namespace codecfs::fs {
 
@@ -63,9 +64,9 @@ class Dataset {
  private:
   const std::unique_ptr<Source> source_;
   std::atomic<uint64_t> changes_ = 0;
-  LruMap<ObjectId, VariableView> variables_{512};
-  LruMap<ObjectId, Variable> described_{64};
-  LruMap<ObjectId, std::string> consolidated_{8};
+  LruMap<ObjectId, VariableView> variables_{512, kMostHeld};
+  LruMap<ObjectId, Variable> described_{64, kMostHeld};
+  LruMap<ObjectId, std::string> consolidated_{8, kMostHeld};
   std::mutex consolidating_;  // one .zmetadata is made at a time
 };
 

@@ -1,6 +1,7 @@
 #include "fs/farewell.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -9,17 +10,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "fs/mount_table.h"
 
 namespace codecfs::fs {
 namespace {
 
-constexpr std::string_view kWell = "stored\n";
 constexpr int kFailed = 32;  // umount(8)'s exit code
 
 /// The address of an abstract socket, which has no file: a zero byte before the name.
@@ -66,34 +76,94 @@ int run_umount(const std::string& directory, bool lazy) {
   return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
 }
 
+/// While it lives: how far the daemon is with long work, as a line on stderr where that is a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(int root) {
+    if (isatty(STDERR_FILENO) != 0) thread_ = std::jthread([=](const std::stop_token& stop) { show(root, stop); });
+  }
+
+ private:
+  static void show(int root, const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kPace{200};
+    std::mutex mutex;
+    std::condition_variable_any never;
+    bool shown = false;
+    for (std::unique_lock lock(mutex);
+         never.wait_for(lock, stop, kPace, [] { return false; }), !stop.stop_requested();) {
+      char text[4096];
+      const ssize_t size = fgetxattr(root, "user._Progress", text, sizeof text);
+      if (size <= 0 && !shown) continue;
+      const std::string_view lines(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+      fmt::print(stderr, "\r\x1b[K{}", lines.substr(0, lines.find('\n')));
+      shown = true;
+    }
+    if (shown) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  std::jthread thread_;
+};
+
 /// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
 /// mount, so that nothing is lost.
 Result<> store(const std::string& directory) {
   const UniqueFd root(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root) return fail_errno(errno, "{}", directory);
+  std::optional<ProgressLine> progress(root.get());
   if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) return {};
   const int code = errno;
+  progress.reset();
   char reason[4096];
   const ssize_t size = fgetxattr(root.get(), "user._Error", reason, sizeof reason);
   return fail(code, "{} stays mounted, as not all can be stored: {}", directory,
               size > 0 ? std::string_view(reason, static_cast<size_t>(size)) : std::strerror(code));
 }
 
-/// Waits for the daemon's word.
-Result<> wait_for(const UniqueFd& listening) {
-  const UniqueFd daemon(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!daemon) return fail_errno(errno, "the daemon does not answer");
-  std::string said;
-  char part[1024];
-  for (;;) {
-    const ssize_t count = read(daemon.get(), part, sizeof part);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    said.append(part, static_cast<size_t>(count));
+/// What hears the daemon's last word.
+class Listener {
+ public:
+  /// Tells the daemon. To be made before the unmount.
+  explicit Listener(const std::string& directory) : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    std::string name = fmt::format("codecfs-umount-{}-", getpid());
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) == sizeof random) name += fmt::format("{:016x}", random);
+    sockaddr_un address;
+    const Result<socklen_t> length = make_address(name, address);
+    is_known_ = length && socket_ && bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), *length) == 0 &&
+                listen(socket_.get(), 1) == 0 &&
+                getxattr(directory.c_str(), (std::string(kFarewellXattr) + name).c_str(), nullptr, 0) >= 0;
   }
-  if (said == kWell) return {};
-  while (said.ends_with('\n')) said.pop_back();
-  return fail(EIO, "{}", said.empty() ? "the daemon ended without a word: what was not stored is lost" : said);
+
+  /// Waits for it. Where the daemon is dead already, or knows nothing of this, it does not.
+  [[nodiscard]] Result<> wait() const {
+    if (!is_known_) return {};
+    const UniqueFd daemon(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!daemon) return fail_errno(errno, "the daemon does not answer");
+    std::string said;
+    char part[1024];
+    for (;;) {
+      const ssize_t count = read(daemon.get(), part, sizeof part);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      said.append(part, static_cast<size_t>(count));
+    }
+    if (said == Farewell::kWell) return {};
+    while (said.ends_with('\n')) said.pop_back();
+    return fail(EIO, "{}", said.empty() ? "the daemon ended without a word: what was not stored is lost" : said);
+  }
+
+ private:
+  UniqueFd socket_;
+  bool is_known_ = false;
+};
+
+/// The path under which the system knows it. EINVAL where what is mounted there last is not ours.
+Result<std::string> mountpoint_of_ours(const std::string& directory) {
+  const std::unique_ptr<char, decltype(&std::free)> path(realpath(directory.c_str(), nullptr), &std::free);
+  if (!path) return fail_errno(errno, "{}", directory);
+  const std::optional<MountEntry> mount = mount_at(path.get());
+  if (!mount || mount->type != "fuse.codecfs") return fail(EINVAL, "{}: codecfs has mounted nothing there", directory);
+  return std::string(path.get());
 }
 
 }  // namespace
@@ -118,22 +188,30 @@ Result<> Farewell::listen_to(std::string_view name) {
   if (!listener || connect(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
     return fail_errno(errno, "the socket of umount");
   const std::lock_guard lock(mutex_);
+  // An unmount that failed (the mount was in use) waits no more.
+  std::erase_if(listeners_, [](const UniqueFd& other) {
+    pollfd state{other.get(), POLLIN, 0};
+    return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
+  });
   constexpr size_t kMost = 16;
   if (listeners_.size() >= kMost) return fail(EBUSY, "{} programs wait for the end of this mount already", kMost);
   listeners_.push_back(std::move(listener));
   return {};
 }
 
-void Farewell::tell(const Result<>& ended) {
-  const std::string text = ended ? std::string(kWell) : ended.error().reason + "\n";
-  const std::lock_guard lock(mutex_);
-  for (const UniqueFd& listener : listeners_) (void)send(listener.get(), text.data(), text.size(), MSG_NOSIGNAL);
-  listeners_.clear();
+Farewell::~Farewell() {
+  for (const UniqueFd& listener : listeners_)
+    (void)send(listener.get(), last_word_.data(), last_word_.size(), MSG_NOSIGNAL);
 }
 
 bool unmount_unused(const std::string& directory) {
   if (geteuid() == 0) return run({"umount", "-i", "--", directory.c_str()}, true) == 0;
   return run({"fusermount3", "-u", "--", directory.c_str()}, true) == 0;
+}
+
+bool detach_mount(const std::string& directory) {
+  if (geteuid() == 0) return run({"umount", "-i", "-l", "--", directory.c_str()}, true) == 0;
+  return run({"fusermount3", "-uz", "--", directory.c_str()}, true) == 0;
 }
 
 int run_umount_helper(int argc, const char* const* argv) {
@@ -160,22 +238,22 @@ int run_umount_helper(int argc, const char* const* argv) {
   if (!lazy && !force) {
     if (const Result<> stored = store(directory); !stored) return complain(stored.error().reason);
   }
-
-  std::string name = fmt::format("codecfs-umount-{}-", getpid());
-  uint64_t random = 0;
-  if (getrandom(&random, sizeof random, 0) == sizeof random) name += fmt::format("{:016x}", random);
-  sockaddr_un address;
-  const Result<socklen_t> length = make_address(name, address);
-  const UniqueFd listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool heard = length && listening &&
-                     bind(listening.get(), reinterpret_cast<sockaddr*>(&address), *length) == 0 &&
-                     listen(listening.get(), 1) == 0 &&
-                     setxattr(directory.c_str(), kFarewellXattr.data(), name.data(), name.size(), 0) == 0;
+  const Listener listener(directory);
   if (const int code = run_umount(directory, lazy); code != 0) return code;
   // A mount that was detached lives until its files are closed: nobody waits for that.
-  if (!heard || lazy) return 0;
-  const Result<> ended = wait_for(listening);
+  if (lazy) return 0;
+  const Result<> ended = listener.wait();
   return ended ? 0 : complain(ended.error().reason);
+}
+
+Result<> unmount(const std::string& directory) {
+  CODECFS_ASSIGN(const std::string mountpoint, mountpoint_of_ours(directory));
+  const Result<> stored = store(mountpoint);
+  // A daemon that died has left nothing but the mount.
+  if (!stored && stored.error().code != ENOTCONN) return stored;
+  const Listener listener(mountpoint);
+  if (run_umount(mountpoint, false) != 0) return fail(EBUSY, "{} stays mounted", directory);
+  return listener.wait();
 }
 
 }  // namespace codecfs::fs

@@ -1,9 +1,11 @@
 #pragma once
-// How `umount` waits for a mount to end, as umount(2) does not: umount.fuse.codecfs, which umount(8) calls, gives the
-// daemon the name of a socket, unmounts, and listens until the daemon has stored everything and tells how it went.
+// How `umount` and `codecfs --unmount` wait for a mount to end, as umount(2) does not: the helper umount.fuse.codecfs,
+// which umount(8) calls, and the option give the daemon the name of a socket, unmount, and listen until the daemon has
+// stored everything and tells how it went.
 
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -11,20 +13,30 @@
 
 namespace codecfs::fs {
 
-/// The extended attribute of the root by which the name of an abstract Unix socket comes to the daemon.
-inline constexpr std::string_view kFarewellXattr = "user._Farewell";
+/// Who asks for this extended attribute of the root gives the daemon the name of an abstract Unix socket, the rest of
+/// the attribute's. (It is asked for, not set, as nothing is set on a read-only mount.)
+inline constexpr std::string_view kFarewellXattr = "user._Farewell.";
 
-/// The daemon's side.
+/// The daemon's side. It speaks when it is destroyed: make it before what holds the source, so that whoever hears it
+/// can have the source.
 class Farewell {
  public:
+  Farewell() = default;
+  ~Farewell();
+  Farewell(const Farewell&) = delete;
+  Farewell& operator=(const Farewell&) = delete;
+
   /// Connects to the socket, to speak at the end. ECONNREFUSED and the like.
   Result<> listen_to(std::string_view name);
-  /// Tells all how it went; that they hear nothing before the end of the daemon means that it died.
-  void tell(const Result<>& ended);
+  /// What all are told: how it went. Without that they hear nothing, which means that the daemon died.
+  void tell_at_the_end(const Result<>& ended) { last_word_ = ended ? std::string(kWell) : ended.error().reason + "\n"; }
+
+  static constexpr std::string_view kWell = "stored\n";
 
  private:
+  std::string last_word_;  // empty: not known yet
   std::mutex mutex_;
-  std::vector<UniqueFd> listeners_;  // guarded by mutex_
+  std::vector<UniqueFd> listeners_;  // guarded by mutex_; of those that have gone away too
 };
 
 /// umount(8) of a root finds the helper only where the mount table's own notes name it (it otherwise looks for
@@ -43,8 +55,15 @@ class NotedHelper {
 /// Unmounts what is mounted there last, unless somebody uses it. Whether it did. By a thread that serves no request.
 bool unmount_unused(const std::string& directory);
 
+/// Unmounts what is mounted there last, also while it is used: it ends when nobody uses it any more. Whether it did.
+bool detach_mount(const std::string& directory);
+
 /// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. The exit code of umount(8): 0, 1 for a wrong call,
 /// 32 for a failure, which is on stderr.
 int run_umount_helper(int argc, const char* const* argv);
+
+/// codecfs --unmount DIRECTORY: the same, of a mount of codecfs alone. EINVAL where there is none; EBUSY where it is in
+/// use (the system's own line is on stderr); EIO and the like where not all is stored.
+Result<> unmount(const std::string& directory);
 
 }  // namespace codecfs::fs

@@ -23,6 +23,15 @@ void KernelNotices::start(fuse_session* session, unsigned workers) {
 }
 
 void KernelNotices::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
+      lane->done += lane->notices.size();
+      lane->notices.clear();
+    }
+    changed_.notify_all();
+  }
   for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
     if (!lane->thread.joinable()) continue;
     lane->thread.request_stop();
@@ -32,6 +41,7 @@ void KernelNotices::stop() {
 
 void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
   std::unique_lock lock(mutex_);
+  if (stopped_) return;
   const Ino ino = notice.ino;
   lane.notices.push_back(std::move(notice));
   const uint64_t number = ++lane.last;

@@ -29,9 +29,10 @@ class KernelNotices {
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 
-  /// To be called before the session serves requests, and stop() before it is destroyed. `workers`: how many requests
-  /// are served at a time.
+  /// To be called before the session serves requests. `workers`: how many requests are served at a time.
   void start(fuse_session* session, unsigned workers);
+  /// Nothing more is told from now on; returns when nothing is. While requests are still answered, or none will come:
+  /// and before the session is destroyed.
   void stop();
 
   /// While it lives, this thread serves a request about this inode.
@@ -94,6 +95,7 @@ class KernelNotices {
   fuse_session* session_ = nullptr;
   unsigned workers_ = 0;
   unsigned waiting_ = 0;  // requests that wait for a notice
+  bool stopped_ = false;
   KnownInodes known_;
   Lane inodes_;
   Lane ranges_;  // nobody waits behind millions

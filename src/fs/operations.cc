@@ -5,7 +5,9 @@
 
 #include <fcntl.h>
 
+#include <climits>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -24,8 +26,16 @@ void op_init(void* userdata, fuse_conn_info* connection) {
   connection->max_background = 64;
 }
 
+/// What is made through another view is told to who knows of its absence, but that may have to wait for others.
+double absence_timeout(const Tree& tree, Ino parent, const char* name) {
+  if (!tree.remembers_absence(parent, name)) return 0;
+  return tree.read_only() ? kTimeout : kAbsenceTimeout;
+}
+
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
+    // The kernel lets names of up to 1024 bytes pass. It looks up each before it makes something of that name.
+    if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
     const Result<struct stat> status = tree_of(request).lookup(parent, name);
     if (status) {
       const fuse_entry_param entry = entry_of(request, *status);
@@ -33,7 +43,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
-      absent.entry_timeout = tree_of(request).remembers_absence(parent, name) ? kTimeout : 0;
+      absent.entry_timeout = absence_timeout(tree_of(request), parent, name);
       fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing
     } else {
       return std::unexpected(status.error());
@@ -42,9 +52,13 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   });
 }
 
-void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const struct stat status, tree_of(request).attributes(ino));
+    Result<struct stat> found = tree_of(request).attributes(ino);
+    // Removed since it was opened: the kernel asks before it reads.
+    if (!found && found.error().code == ENOENT && info != nullptr)
+      found = tree_of(request).attributes_of_removed(ino, *file_of(info));
+    CODECFS_ASSIGN(const struct stat status, std::move(found));
     fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};
   });
@@ -183,6 +197,11 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
   answer(request, ino, [&]() -> Result<> {
     const std::string_view wanted = name;
     if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
+    if (ino == kRootIno && wanted.starts_with(kFarewellXattr)) {
+      CODECFS_TRY(mount_of(request).farewell.listen_to(wanted.substr(kFarewellXattr.size())));
+      reply_sized(request, "", size);
+      return {};
+    }
     CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
     for (const std::vector<Xattr>* list : {&view.live, view.stored.get()}) {
       for (const Xattr& xattr : *list) {

@@ -53,10 +53,11 @@ class OpenHandles {
 struct Mount {
   Tree& tree;
   std::string mountpoint;  // absolute
+  Farewell& farewell;
   KernelNotices notices{};
-  Farewell farewell{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
+  std::atomic<bool> ending = false;           // the requests that are under way are the last
   alignas(64) std::atomic<bool> used = true;  // a request came since this was false; read by each
 };
 

@@ -12,14 +12,14 @@
 namespace codecfs::fs {
 namespace {
 
-/// Whether the user has given up what the request asks for. While it is not answered.
+/// Whether the user has given up what the request asks for, or the mount ends. While it is not answered.
 Cancelled given_up(fuse_req_t request) {
-  return [request] { return fuse_req_interrupted(request) != 0; };
+  return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
 }
 
 void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, given_up(request)));
+    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, info->flags, given_up(request)));
     fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
     mount.tree.looked_up(entry.ino);
@@ -35,9 +35,14 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 
 void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(
-        const size_t written,
-        tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size)), given_up(request)));
+    const bool is_mapped = info->writepage != 0;
+    const Result<size_t> taken = tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size)),
+                                                        is_mapped, given_up(request));
+    // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a mapping
+    // writes from now on: it is to drop them.
+    if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
+      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
+    CODECFS_ASSIGN(const size_t written, taken);
     // Through the number that it had before it became a chunk: the chunk's own has pages too.
     if (file_of(info)->scratch != 0)
       if (const auto chunk = tree_of(request).became(ino)) mount_of(request).notices.content_changed(*chunk, false);
@@ -52,7 +57,8 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
-    if (file_of(info)->direct) mount_of(request).notices.await_contents();
+    const OpenFile& file = *file_of(info);
+    if (file.direct || (file.array && file.array->truncated)) mount_of(request).notices.await_contents();
     fuse_reply_err(request, 0);
     return {};
   });
@@ -171,14 +177,10 @@ void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
 
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
   answer(request, ino, [&]() -> Result<> {
-    if (ino == kRootIno && name == kFarewellXattr) {
-      CODECFS_TRY(mount_of(request).farewell.listen_to({value, size}));
-    } else {
-      const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
-                                   : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
-                                                                  : Tree::XattrMode::any;
-      CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
-    }
+    const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
+                                 : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
+                                                                : Tree::XattrMode::any;
+    CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
     fuse_reply_err(request, 0);
     return {};
   });

@@ -37,6 +37,13 @@ Result<> set_size(uint64_t& field, std::string_view name, const std::string& val
   return {};
 }
 
+Result<> set_max_chunk(Options& options, const std::string& value) {
+  CODECFS_TRY(set_size(options.max_chunk_bytes, "max_chunk", value));
+  if (options.max_chunk_bytes > kLargestMaxChunk)
+    return fail(EINVAL, "-o max_chunk={}: at most {}M", value, kLargestMaxChunk >> 20);
+  return {};
+}
+
 Result<> set_number(unsigned& field, std::string_view name, const std::string& value, unsigned most) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
   if (error != std::errc{} || end != value.data() + value.size() || field < 1 || field > most)
@@ -49,6 +56,8 @@ const std::array kOwnOptions{
               [](Options& options, const std::string& value) { return set_size(options.cache_bytes, "cache", value); }},
     OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
               [](Options& options, const std::string& value) { return set_size(options.dirty_bytes, "dirty", value); }},
+    OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
+              set_max_chunk},
     OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
               [](Options& options, const std::string& value) {
                 return set_number(options.commit_seconds, "commit", value, 3600);
@@ -95,6 +104,12 @@ const std::array kOwnOptions{
     OwnOption{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
               [](Options& options, const std::string& value) -> Result<> {
                 options.plugin_path += ":" + value;
+                return {};
+              }},
+    OwnOption{"plugins=off", "load no plugins; what is built in stays",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value != "on" && value != "off") return fail(EINVAL, "-o plugins={}: on or off", value);
+                options.plugins = value == "on";
                 return {};
               }},
     OwnOption{"builtin=off[:NAME...]", "take plugins instead of all built-in filters, or of these (names or ids)",
@@ -197,8 +212,9 @@ std::string option_help() {
       "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
       "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"
       "one is stored anew with it when it is first written to.\n"
-      "\nUnmount with `umount MOUNTPOINT`, which waits until all is stored where umount.fuse.codecfs is installed,\n"
-      "or `fusermount3 -u MOUNTPOINT`, which does not.\n"
+      "\n`codecfs -u MOUNTPOINT` returns when everything is stored; so does umount, for root, where "
+      "umount.fuse.codecfs\n"
+      "is installed. `fusermount3 -u MOUNTPOINT` returns at once; what was written is stored a moment later.\n"
       "\nExit codes: 0, all went well (in the background: the mount is there); 1, the command line is wrong;\n"
       "32, it cannot be mounted or, with -f, not all that was written is stored. A line on stderr tells why.\n"
       "\nSee codecfs(8), and codecfs-filters(7) for filters, their plugins and what to install.\n";
@@ -288,6 +304,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   Options& options = command.options;
   std::vector<std::string> lists;
   std::vector<std::string> rules;
+  std::string unmounted;
   bool version = false;
 
   CLI::App app(
@@ -312,6 +329,9 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Mounting");
+  app.add_option("-u,--unmount", unmounted, "store everything and unmount; tells what could not be stored")
+      ->type_name("MOUNTPOINT")
       ->group("Mounting");
   std::string checked;
   std::string recovered;
@@ -347,6 +367,13 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     options.source = source;
     return command;
   }
+  if (!unmounted.empty()) {
+    if (!options.source.empty() || !lists.empty() || !rules.empty())
+      return fail(EINVAL, "usage: codecfs --unmount MOUNTPOINT");
+    command.kind = Command::Kind::unmount;
+    options.mountpoint = unmounted;
+    return command;
+  }
   if (options.source.empty() || options.mountpoint.empty())
     return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
   for (std::string& rule : rules) options.rules.push_back({"-F", std::move(rule)});
@@ -356,6 +383,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
 
 Result<filters::FilterRules> set_up_filters(const Options& options) {
   filters::set_plugin_directories(filters::plugin_directories(options.plugin_path, secure_getenv("HDF5_PLUGIN_PATH")));
+  if (!options.plugins) filters::refuse_plugins();
   if (!options.builtin) filters::unregister_built_in();
   for (const std::string& name : options.not_builtin) {
     const Result<> removed = filters::unregister_built_in(name);

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "filters/filter_rules.h"
 #include "fs/nodes.h"
+#include "model/limits.h"
 
 namespace codecfs::fs {
 
@@ -23,31 +24,35 @@ struct Options {
   std::string source;
   std::string mountpoint;
   bool foreground = false;
-  bool debug = false;                          // log every FUSE request
-  uint64_t cache_bytes = uint64_t{64} << 20;   // -o cache=SIZE
-  bool read_only = false;                      // -o ro
-  View view = View::decoded;                   // -o view=NAME: what the root of the mount shows
-  bool coherent = false;                       // -o coherent
-  bool may_be_missing = false;                 // -o nofail: no failure where there is no source
-  bool make_mountpoint = false;                // -o mkdir
-  unsigned idle_seconds = 0;                   // -o idle=SECONDS, 0: never
-  std::string log_file;                        // -o log=FILE; empty: stderr or syslog
-  log::Level log_level = log::Level::info;     // -o loglevel=LEVEL
-  std::string create;                          // -o create=FORMAT: make the source where there is none
-  uint64_t dirty_bytes = uint64_t{128} << 20;  // -o dirty=SIZE
-  unsigned commit_seconds = 5;                 // -o commit=SECONDS
-  unsigned threads = 0;                        // -o threads=N, 0: as many as cores, at least 8
-  std::vector<Rule> rules;                     // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
-  std::string plugin_path;                     // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
-  bool builtin = true;                         // false: -o builtin=off
-  std::vector<std::string> not_builtin;        // -o builtin=off:NAME:NAME, names or ids
-  std::vector<std::string> fuse;               // -o options that are handed to libfuse and the kernel
+  bool debug = false;                           // log every FUSE request
+  uint64_t cache_bytes = uint64_t{64} << 20;    // -o cache=SIZE
+  uint64_t max_chunk_bytes = kDefaultMaxChunk;  // -o max_chunk=SIZE
+  bool read_only = false;                       // -o ro
+  View view = View::decoded;                    // -o view=NAME: what the root of the mount shows
+  bool coherent = false;                        // -o coherent
+  bool may_be_missing = false;                  // -o nofail: no failure where there is no source
+  bool make_mountpoint = false;                 // -o mkdir
+  unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
+  std::string log_file;                         // -o log=FILE; empty: stderr or syslog
+  log::Level log_level = log::Level::info;      // -o loglevel=LEVEL
+  std::string create;                           // -o create=FORMAT: make the source where there is none
+  uint64_t dirty_bytes = uint64_t{128} << 20;   // -o dirty=SIZE
+  unsigned commit_seconds = 5;                  // -o commit=SECONDS
+  unsigned threads = 0;                         // -o threads=N, 0: as many as cores, at least 8
+  std::vector<Rule> rules;                      // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
+  std::string plugin_path;                      // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
+  bool plugins = true;                          // false: -o plugins=off
+  bool builtin = true;                          // false: -o builtin=off
+  std::vector<std::string> not_builtin;         // -o builtin=off:NAME:NAME, names or ids
+  std::vector<std::string> fuse;                // -o options that are handed to libfuse and the kernel
 };
 
 /// What a command line asks for.
 struct Command {
-  enum class Kind { mount, check, print, check_log, recover, compact } kind = Kind::mount;
-  Options options;   // of mount, and of check: all but the mount itself (mount -f); of the last three: the source
+  enum class Kind { mount, check, unmount, print, check_log, recover, compact } kind = Kind::mount;
+  // Of mount, and of check: all but the mount itself (mount -f); of unmount: the mount point; of the last three: the
+  // source.
+  Options options;
   std::string text;  // of print: --help, --version
 };
 

@@ -14,6 +14,8 @@ namespace codecfs::fs {
 inline constexpr double kTimeout = 86400;  // seconds
 // But for what other programs change too.
 inline constexpr double kOutsideTimeout = 0.9;
+// What is not there, where it may be made.
+inline constexpr double kAbsenceTimeout = 1;
 // And for symlinks: a removed object's other name becomes the object itself.
 inline constexpr double kLinkTimeout = 1;
 

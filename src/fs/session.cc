@@ -21,12 +21,15 @@
 #include "backends/source.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
+#include "fs/dead_mount.h"
 #include "fs/fuse_version.h"
+#include "fs/guardian.h"
 #include "fs/idle_end.h"
 #include "fs/mount_directory.h"
 #include "fs/operations.h"
 #include "fs/service_manager.h"
 #include "fs/tree.h"
+#include "model/limits.h"
 
 namespace codecfs::fs {
 namespace {
@@ -85,11 +88,7 @@ Result<MadeDirectories> make_mountpoint(const Options& options) {
 
 Result<std::string> check_mountpoint(const std::string& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) {
-    if (errno == ENOTCONN)
-      return fail(ENOTCONN, "{}: a dead mount is still there; unmount it first (fusermount3 -u {})", path, path);
-    return fail_errno(errno, "mount point {}", path);
-  }
+  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "mount point {}", path);
   if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
   std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
   if (!real) return fail_errno(errno, "mount point {}", path);
@@ -134,9 +133,9 @@ sigset_t block_endings() {
 class EndingSignals {
  public:
   /// `mountpoint`: empty where nothing can be dirty.
-  EndingSignals(const sigset_t& endings, fuse_session* session, Tree& tree, const std::string& mountpoint)
+  EndingSignals(const sigset_t& endings, fuse_session* session, Mount& mount, const std::string& mountpoint)
       : loop_(pthread_self()),
-        thread_([=, this, &tree](const std::stop_token& stop) { run(endings, session, tree, mountpoint, stop); }) {}
+        thread_([=, this, &mount](const std::stop_token& stop) { run(endings, session, mount, mountpoint, stop); }) {}
   ~EndingSignals() {
     thread_.request_stop();
     thread_.join();
@@ -145,7 +144,7 @@ class EndingSignals {
   EndingSignals& operator=(const EndingSignals&) = delete;
 
  private:
-  void run(const sigset_t& endings, fuse_session* session, Tree& tree, const std::string& mountpoint,
+  void run(const sigset_t& endings, fuse_session* session, Mount& mount, const std::string& mountpoint,
            const std::stop_token& stop) {
     int signal = -1;
     while (signal < 0) {
@@ -156,13 +155,16 @@ class EndingSignals {
     log::info("signal {}: unmounting", signal);
     // syncfs does not wait for the pages of a FUSE filesystem in all kernels; fsync does.
     if (!mountpoint.empty()) {
-      for (const std::string& path : tree.paths_open_for_writing()) {
+      for (const std::string& path : mount.tree.paths_open_for_writing()) {
         const UniqueFd file(open((mountpoint + path).c_str(), O_RDONLY | O_CLOEXEC));
         if (file) fsync(file.get());
       }
     }
-    // What the kernel is being given may wait for the answer to a request.
-    tree.stop_reading_ahead();
+    // What the kernel is being given or told may wait for the answer to a request, and so may a thread of ours for the
+    // kernel, which nothing could end any more.
+    mount.tree.stop_reading_ahead();
+    mount.notices.stop();
+    mount.ending = true;
     fuse_session_exit(session);
     // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
     while (!stop.stop_requested()) {
@@ -196,10 +198,14 @@ void rest_now_and_then(Source& source, const std::stop_token& stop) {
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const ServiceManager manager;
   CODECFS_TRY(set_up_log(options));
+  CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
   if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
     CODECFS_TRY(create_source(options.source, options.create));
+  set_max_chunk_bytes(options.max_chunk_bytes);
+  prepare_sources();  // its processes keep to the limit too
+  Farewell farewell;  // outlives the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->leave_out(mountpoint));
   const std::string format = source->format();
@@ -214,7 +220,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
              .view = options.view,
              .coherent = options.coherent});
   tree.check_rules();
-  Mount mount{tree, mountpoint};
+  Mount mount{tree, mountpoint, farewell};
   fuse_session* serving = nullptr;  // while there are requests
   tree.set_kernel(
       {.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
@@ -251,6 +257,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
 
+  const Guardian guardian(mountpoint);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
@@ -259,7 +266,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   serving = session.get();
   std::optional<IdleEnd> idle;
   {
-    const EndingSignals signals(endings, session.get(), tree, tree.read_only() ? "" : mountpoint);
+    const EndingSignals signals(endings, session.get(), mount, tree.read_only() ? "" : mountpoint);
     const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
     if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
     manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
@@ -275,7 +282,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
   noted.reset();
   made.remove();
-  mount.farewell.tell(finished);
+  farewell.tell_at_the_end(finished);
   return finished;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/names.h"
 #include "base/log.h"
+#include "base/long_work.h"
 #include "filters/codec_json.h"
 #include "filters/filter_table.h"
 #include "fs/metadata_files.h"
@@ -196,12 +197,14 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   }
   if (const std::optional<Ino> scratch = scratch_.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
-  if (shows_arrays(node.view)) {
-    CODECFS_ASSIGN(const Entry entry, array_entry(node, name));
-    return entry_attributes(node, entry);
+  const Node* child = nullptr;
+  {
+    const std::shared_lock names(names_);
+    CODECFS_ASSIGN(const Entry entry,
+                   shows_arrays(node.view) ? array_entry(node, name) : dataset_.source().find(node.object, name));
+    CODECFS_ASSIGN(child, nodes_.child(node, entry));
   }
-  CODECFS_ASSIGN(const Entry entry, dataset_.source().find(node.object, name));
-  return entry_attributes(node, entry);
+  return child_attributes(*child);
 }
 
 bool Tree::remembers_absence(Ino parent, std::string_view name) const {
@@ -226,10 +229,9 @@ std::optional<FileKind> Tree::metadata_named(const Node& node, std::string_view 
   return std::nullopt;
 }
 
-Result<struct stat> Tree::entry_attributes(const Node& parent, const Entry& entry) {
-  CODECFS_ASSIGN(const Node* child, nodes_.child(parent, entry));
-  if (child->kind == NodeKind::variable && shows_arrays(child->view)) return array_attributes(*child);
-  return attributes(child->ino());
+Result<struct stat> Tree::child_attributes(const Node& child) {
+  if (child.kind == NodeKind::variable && shows_arrays(child.view)) return array_attributes(child);
+  return attributes(child.ino());
 }
 
 Result<struct stat> Tree::attributes(Ino ino) {
@@ -254,6 +256,15 @@ Result<struct stat> Tree::attributes(Ino ino) {
     return make_attributes(node, ino, S_IFLNK, target.size());
   }
   return make_attributes(node, ino, S_IFDIR, 0);
+}
+
+Result<struct stat> Tree::attributes_of_removed(Ino ino, const OpenFile& file) {
+  CODECFS_ASSIGN(const Place place, place_of(ino));
+  if (place.file != FileKind::chunk || file.chunk.variable == nullptr) return not_there();
+  const Variable& variable = *file.chunk.variable->facts;
+  struct stat status = make_attributes(*place.node, ino, S_IFREG, variable.chunk_bytes.value_or(0));
+  status.st_nlink = 0;
+  return status;
 }
 
 Result<std::string> Tree::link_target(Ino ino) {
@@ -374,7 +385,16 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
   return file;
 }
 
+/// Whether a metadata file is open for writing, or what it tells has just changed.
+bool Tree::is_in_motion(Ino ino) {
+  constexpr std::chrono::seconds kMotion{2};
+  return drafts_.find(ino) != nullptr || std::chrono::steady_clock::now() - metadata_changed_at_.load() < kMotion;
+}
+
 Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, bool truncate) {
+  // Under the number that it had before it was renamed to a chunk, the kernel would keep pages that nobody tells it of.
+  // It looks the name up again then.
+  if (scratch_.became(ino)) return std::unexpected(Error{ESTALE, {}});
   CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::file) return open_plain(node, for_writing);
@@ -392,12 +412,15 @@ Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, boo
     if (for_writing && node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     if (for_writing) {
       const Result<Text> text = truncate ? Result<Text>(nullptr) : text_of(node, place.file);
-      file->draft = drafts_.open(ino, text && *text ? **text : "", false);
+      file->draft = drafts_.open(node.ino(place.file), text && *text ? **text : "", false);
       if (truncate) CODECFS_TRY(file->draft->resize(0));
       return file;
     }
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
-    file->live = node.kind == NodeKind::control || coherent_;
+    // Any change anywhere is one of .zmetadata, and may come between the kernel's asking for its length and for its
+    // text.
+    const bool tells_of_all = place.file == FileKind::zmetadata && !read_only_;
+    file->live = node.kind == NodeKind::control || coherent_ || tells_of_all || is_in_motion(node.ino(place.file));
     return file;
   }
   // The number that the kernel knows it by may be that of a scratch file, or of another view.
@@ -496,7 +519,10 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
   }
   if (const std::optional<WriteBack::Content> edited = write_back_.content(chunk.key))
     return part(edited->bytes->bytes().first(edited->size), edited->bytes);
-  CODECFS_ASSIGN(const ChunkPtr bytes, decoded(chunk));
+  Result<ChunkPtr> stored = decoded(chunk);
+  // Removed since it was opened: it reads as fill.
+  if (!stored && stored.error().code == ENOENT) stored = base_of(chunk);
+  CODECFS_ASSIGN(const ChunkPtr bytes, std::move(stored));
   Slice slice = part(bytes->bytes(), bytes);
   cache_.served(chunk.key, slice.bytes.size());
   return slice;
@@ -603,7 +629,9 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     Result<std::vector<Xattr>> made = make_xattrs(place);
     if (!made) note_error(ino, made.error());
     view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
-    if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored);
+    uint64_t bytes = 0;
+    for (const Xattr& xattr : *view.stored) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
+    if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored, bytes);
     if (dataset_.changes() != changes) xattrs_.erase(ino);
   }
   if (is_variable(place)) {
@@ -611,6 +639,12 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     if (const auto found = recoding_.find(place.node->object); found != recoding_.end())
       view.live.push_back(
           {"user._Progress", fmt::format("{}/{} chunks", found->second->done.load(), found->second->total.load())});
+  }
+  if (ino == kRootIno && view.live.empty()) {
+    // All that goes on, as it is no variable's alone: an archive that is written anew, a log that is brought into a
+    // file.
+    if (std::string lines = LongWork::under_way(); !lines.empty())
+      view.live.push_back({"user._Progress", std::move(lines)});
   }
   const std::lock_guard lock(errors_mutex_);
   if (const auto found = errors_.find(ino); found != errors_.end())

@@ -21,6 +21,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/fair_shared_mutex.h"
 #include "filters/filter_rules.h"
 #include "filters/pipeline.h"
 #include "fs/array_file.h"
@@ -69,7 +70,9 @@ struct Snapshot {
 struct OpenFile {
   std::shared_ptr<Snapshot> snapshot;  // of metadata files and chunks whose size only the work itself tells
   std::shared_ptr<Draft> draft;
-  bool live = false;  // made anew at each open, no size beforehand, no page cache: control files, and see -o coherent
+  // Made anew at each open, no size beforehand, no page cache: control files, metadata that is changing (the kernel
+  // would cut what it reads to the length that it had), and see -o coherent.
+  bool live = false;
   bool outside = false;  // other programs may have changed it: pages from before this open are not to be used
   UniqueFd plain;        // of a file of a folder
   ChunkPlace chunk;      // of the decoded view; its variable is null for what is no chunk
@@ -85,6 +88,7 @@ struct OpenDirectory {
   Place place;
   std::vector<Entry> entries;      // of a group or folder
   std::vector<std::string> names;  // under which a view shows them, where these are others
+  uint64_t changes = 0;            // of the dataset, when these were made
   VariableViewPtr variable;        // of a variable
 };
 
@@ -139,6 +143,8 @@ class Tree {
   /// Whether a name that is not there comes into being only by requests that the kernel sees.
   [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name) const;
   Result<struct stat> attributes(Ino ino);
+  /// The same of a chunk that is open, and has been removed since.
+  Result<struct stat> attributes_of_removed(Ino ino, const OpenFile& file);
   Result<std::string> link_target(Ino ino);
   /// Whether what is told of it may become wrong without the kernel's knowledge.
   [[nodiscard]] bool may_change_outside(Ino ino) const;
@@ -157,8 +163,12 @@ class Tree {
     struct stat status;
     std::unique_ptr<OpenFile> file;
   };
-  Result<Created> create(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled = {});
-  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes, const Cancelled& cancelled = {});
+  /// `flags`: of open(2), of which O_TRUNC and O_EXCL matter where the file came into being meanwhile.
+  Result<Created> create(Ino parent, std::string_view name, mode_t permissions, int flags,
+                         const Cancelled& cancelled = {});
+  /// `is_mapped`: it comes from pages that are mapped, and `file` is any of those that are open of this inode.
+  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes, bool is_mapped = false,
+                       const Cancelled& cancelled = {});
   /// close(2): a metadata file that was written is done as it says.
   Result<> flush(const OpenFile& file, const Cancelled& cancelled = {});
   /// True where the length of the file changes with it: what the kernel knows of the inode is to be forgotten.
@@ -252,7 +262,7 @@ class Tree {
     return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
   }
 
-  Result<struct stat> entry_attributes(const Node& parent, const Entry& entry);
+  Result<struct stat> child_attributes(const Node& child);
   Result<struct stat> metadata_attributes(const Node& node, FileKind file);
   Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
   /// Whether a chunk's file is there although neither is it stored nor was it written.
@@ -262,7 +272,9 @@ class Tree {
   Result<Text> text_of(const Node& node, FileKind file);
   [[nodiscard]] std::string stats_text();
   Result<std::unique_ptr<OpenFile>> open_file(Ino ino, bool for_writing, bool truncate);
-  Result<Created> create_file(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled);
+  Result<Created> create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
+                              const Cancelled& cancelled);
+  bool is_in_motion(Ino ino);
   Result<std::shared_ptr<Snapshot>> take_snapshot(Ino ino);
   Result<Slice> make_whole(Ino ino);
   Result<Slice> look_at(Snapshot& snapshot);
@@ -340,6 +352,7 @@ class Tree {
   bool chains_for_numcodecs(std::string_view path);
 
   // tree_change.cc:
+  Result<> remove_entry(const Node& directory, std::string_view name, const Node& entry);
   Result<> may_remove_variable(const Node& node);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
   /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
@@ -378,7 +391,7 @@ class Tree {
   Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> make_variable(Ino directory, Variable variable);
   void adopt_spooled(const Node& variable);
-  Result<> resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape);
+  Result<> resize(const Node& node, const std::vector<uint64_t>& shape);
   /// In a pause of the variable: its chunks get other inode numbers. `before` and `now`: how many there are.
   Result<> renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait);
 
@@ -439,7 +452,8 @@ class Tree {
   Result<ArrayFile::Part> read_blocks(const OpenArray& array, uint64_t offset, uint64_t size,
                                       const ArrayFile::ReadChunk& read_chunk);
   Result<ArrayFile::Part> block_of(const OpenArray& array, uint64_t index, const ArrayFile::ReadChunk& read_chunk);
-  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled);
+  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, bool is_mapped,
+                             const Cancelled& cancelled);
   enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
   Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
                            const Cancelled& cancelled);
@@ -463,11 +477,15 @@ class Tree {
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
   Result<> chunks_stored_anew(const Node& node);
-  Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled);
+  /// `made_of`: what the chain was made of; EAGAIN where the variable has another one now.
+  Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
+                     const VariableView* made_of = nullptr);
+  Result<> edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   /// Before a chunk is changed for the first time.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
 
   Result<std::vector<Xattr>> make_xattrs(const Place& place);
+  Result<struct stat> listed_attributes(const OpenDirectory& directory, const Entry& entry);
   Result<> read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_views(off_t from, const std::function<bool(const DirectoryItem&)>& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const std::function<bool(const DirectoryItem&)>& take);
@@ -489,6 +507,8 @@ class Tree {
 
   // Who removes or moves something has it alone; before all other locks.
   std::shared_mutex layout_;
+  // Shared from finding a name in the source to knowing its node; alone while both change.
+  FairSharedMutex names_;
 
   mutable std::mutex states_mutex_;
   // By the keys of nodes, chunks of directories:
@@ -499,9 +519,10 @@ class Tree {
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
   // chunks.
-  LruMap<Ino, std::vector<Xattr>> xattrs_{16};
-  LruMap<Ino, EncodedForm> encoded_forms_{256};    // by key
-  LruMap<Ino, std::string> encoded_zmetadata_{4};  // by key
+  LruMap<Ino, std::vector<Xattr>> xattrs_{16, kMostHeld};
+  LruMap<Ino, EncodedForm> encoded_forms_{256, kMostHeld};    // by key
+  LruMap<Ino, std::string> encoded_zmetadata_{4, kMostHeld};  // by key
+  std::atomic<std::chrono::steady_clock::time_point> metadata_changed_at_{};
 
   // -o coherent: keys of chunks that were removed and are not stored, as they are in HDF5; guarded by states_mutex_.
   std::unordered_set<Ino> gone_;

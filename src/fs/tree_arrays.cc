@@ -299,29 +299,34 @@ Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancel
   std::ranges::fill(zeros.mutable_bytes(), std::byte{0});
   // The header is what it is.
   array.end = std::max(array.end, array.file.header_size());
-  while (array.end < end) {
-    if (cancelled && cancelled()) return std::unexpected(Error{EINTR, {}});
-    const Bytes part = zeros.bytes().first(std::min(kZeros, end - array.end));
-    CODECFS_ASSIGN(const size_t written, put_array(array, array.end, part, Purpose::zeros, cancelled));
-    array.end += written;
-  }
-  return {};
+  const uint64_t begin = array.end;
+  const auto put = [&]() -> Result<> {
+    while (array.end < end) {
+      if (cancelled && cancelled()) return std::unexpected(Error{EINTR, {}});
+      const Bytes part = zeros.bytes().first(std::min(kZeros, end - array.end));
+      CODECFS_ASSIGN(const size_t written, put_array(array, array.end, part, Purpose::zeros, cancelled));
+      array.end += written;
+    }
+    return {};
+  };
+  const Result<> done = put();
+  // The kernel knows only of what was written, and may have pages of this.
+  if (array.end > begin) kernel_.part_changed(array.ino, begin, array.end - begin, false);
+  return done;
 }
 
-Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes, const Cancelled& cancelled) {
-  const auto take = [&]() -> Result<size_t> {
-    std::unique_lock lock(array.mutex, std::defer_lock);
-    if (array.truncated) {
-      lock.lock();
-      if (offset > array.end) CODECFS_TRY(put_zeros(array, std::min(offset, array.file.size()), cancelled));
-    }
-    CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
-    if (array.truncated) array.end = std::max<uint64_t>(array.end, offset + written);
-    return written;
-  };
-  const Result<size_t> written = take();
-  // Through a mapping it is in the page cache all the same, and nobody is to read there what is not stored.
-  if (!written && !bytes.empty()) kernel_.part_changed(array.ino, offset, bytes.size(), false);
+Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes, bool is_mapped,
+                                 const Cancelled& cancelled) {
+  std::unique_lock lock(array.mutex, std::defer_lock);
+  // What is mapped comes in any order, and through whatever opening of the file the kernel finds.
+  const bool after_truncation = array.truncated && !is_mapped;
+  if (after_truncation) {
+    lock.lock();
+    // Behind the end nothing is written, so nothing is left out before it.
+    if (offset > array.end && offset < array.file.size()) CODECFS_TRY(put_zeros(array, offset, cancelled));
+  }
+  CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
+  if (after_truncation) array.end = std::max<uint64_t>(array.end, offset + written);
   return written;
 }
 

@@ -123,13 +123,16 @@ Result<std::vector<FilterStage>> Tree::find_chain_for_new(const Node& node, cons
   return std::vector<FilterStage>();
 }
 
-Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled) {
+Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
+                         const VariableView* made_of) {
   CODECFS_TRY(check_known(node.path, chain));
   const std::shared_lock layout(layout_);
   Source& source = dataset_.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
   CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
+  if (made_of != nullptr && *before->codecs != *made_of->codecs)
+    return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
   LongWork work(fmt::format("storing {} anew", node.path));
   progress.cancelled = [&] {
@@ -242,6 +245,14 @@ Result<> Tree::set_special(const Node& node, std::string_view name, std::string_
                            const Cancelled& cancelled) {
   if (name == kFilter) return set_spec(node, value, cancelled);
   if (name == kCodecs) return set_codecs(node, value, cancelled);
+  for (;;) {
+    Result<> edited = edit_chain(node, name, value, cancelled);
+    if (edited || edited.error().code != EAGAIN) return edited;
+  }
+}
+
+/// A part of the chain that is there. EAGAIN where somebody else has changed it meanwhile.
+Result<> Tree::edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   std::vector<FilterStage> chain = view->facts->filters;
   if (name == "_DeflateLevel") {
@@ -258,7 +269,7 @@ Result<> Tree::set_special(const Node& node, std::string_view name, std::string_
   } else {
     return fail(EPERM, "{}: {} cannot be changed", node.path, name);
   }
-  return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled);
+  return set_chain(node, arranged(std::move(chain), *view->facts, node.path), cancelled, view.get());
 }
 
 Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value, XattrMode mode,
@@ -333,8 +344,12 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
   }
   if (plain == "_Shuffle" || plain == "_Fletcher32") return set_special(node, plain, "false", cancelled);
   if (plain == "_DeflateLevel") {
-    CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
-    return set_chain(node, with_filter(variable->facts->filters, kDeflate, false), cancelled);
+    for (;;) {
+      CODECFS_ASSIGN(const VariableViewPtr variable, dataset_.variable(node.object));
+      Result<> edited =
+          set_chain(node, with_filter(variable->facts->filters, kDeflate, false), cancelled, variable.get());
+      if (edited || edited.error().code != EAGAIN) return edited;
+    }
   }
   if (is_special_xattr(name))
     return fail(EPERM, "{}: {} cannot be removed; no filters are set with: setfattr -n user._Filter -v none", node.path,

@@ -19,6 +19,7 @@ std::string_view last_part(const std::string& path) { return std::string_view(pa
 }  // namespace
 
 void Tree::metadata_changed(const Node& node, bool wait) {
+  metadata_changed_at_ = std::chrono::steady_clock::now();
   dataset_.forget(node.object);
   forget_xattrs(node);
   encoded_forms_.erase(node.key());
@@ -93,6 +94,7 @@ std::string Tree::path_of_dataset(const Node& node) const {
 
 void Tree::layout_changed(const Node& node, bool wait) {
   if (!dataset_.source().shares_metadata()) return metadata_changed(node, wait);
+  metadata_changed_at_ = std::chrono::steady_clock::now();
   dataset_.forget_all();
   xattrs_.clear();
   encoded_forms_.clear();
@@ -118,8 +120,12 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if ((parent == kRootIno && name == ".codecfs") || scratch_.find(parent, name))
     return fail(EEXIST, "{}/{}: exists", node->path, name);
-  CODECFS_ASSIGN(const Entry entry, dataset_.source().make_group(node->object, name));
-  CODECFS_ASSIGN(const Node* group, nodes_.child(*node, entry));
+  const Node* group = nullptr;
+  {
+    const std::shared_lock naming(names_);
+    CODECFS_ASSIGN(const Entry entry, dataset_.source().make_group(node->object, name));
+    CODECFS_ASSIGN(group, nodes_.child(*node, entry));
+  }
   // cp makes files in a directory that it has made, and stops where they are there already.
   change_state(*group, [&](DirectoryState& state) {
     state = {};
@@ -158,6 +164,15 @@ Result<> Tree::may_remove_variable(const Node& node) {
   }
 }
 
+/// From the source, and from what is known of it.
+Result<> Tree::remove_entry(const Node& directory, std::string_view name, const Node& entry) {
+  const std::lock_guard naming(names_);
+  CODECFS_TRY(dataset_.source().remove(directory.object, name));
+  nodes_.remove(entry);
+  dataset_.forget(entry.object);
+  return {};
+}
+
 Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   NamesElsewhere names(*this);
   const std::lock_guard alone(layout_);
@@ -174,12 +189,11 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
     // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
     (void)write_back_.pause(child.object);
     const WriteBack::Pause pause = write_back_.pause_without_storing(child.object);
-    CODECFS_TRY(dataset_.source().remove(node->object, name));
+    CODECFS_TRY(remove_entry(*node, name, child));
     write_back_.forget(child.object);
   } else {
-    CODECFS_TRY(dataset_.source().remove(node->object, name));
+    CODECFS_TRY(remove_entry(*node, name, child));
   }
-  nodes_.remove(child);
   forget_state(child);
   touch(parent, {}, now());
   write_back_.note_change();
@@ -211,12 +225,15 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
       return fail(EEXIST, "{}/{}: exists; remove it first", to.path, to_name);
     if (other->st_ino == there.st_ino) return {};
     CODECFS_ASSIGN(const Place link, nodes_.at(other->st_ino));
-    CODECFS_TRY(dataset_.source().remove(to.object, to_name));
-    nodes_.remove(*link.node);
+    CODECFS_TRY(remove_entry(to, to_name, *link.node));
   }
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
-  CODECFS_TRY(dataset_.source().rename(from.object, name, to.object, to_name));
-  nodes_.move(*place.node, to, to_name);
+  {
+    const std::lock_guard naming(names_);
+    CODECFS_TRY(dataset_.source().rename(from.object, name, to.object, to_name));
+    nodes_.move(*place.node, to, to_name);
+    dataset_.forget(from.object);
+  }
   names.add(from, name);
   names.add(to, to_name);
   touch(from.ino(), {}, now());
@@ -237,12 +254,17 @@ Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::stri
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", node->path, name);
   if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if (scratch_.find(parent, name)) return fail(EEXIST, "{}/{}: exists", node->path, name);
-  CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target));
+  const Node* link = nullptr;
+  {
+    const std::shared_lock naming(names_);
+    CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target));
+    CODECFS_ASSIGN(link, nodes_.child(*node, entry));
+  }
   touch(parent, {}, now());
   write_back_.note_change();
   names.add(*node, name);
   metadata_changed(*node, false);
-  return entry_attributes(*node, entry);
+  return child_attributes(*link);
 }
 
 // --- metadata files
@@ -354,7 +376,7 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text, const Cancelle
   if (!same_fill) return unchangeable("fill_value", stands["fill_value"], asked["fill_value"]);
   if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
     return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);
-  CODECFS_TRY(resize(node, now, wanted->grid.shape()));
+  CODECFS_TRY(resize(node, wanted->grid.shape()));
   // Its .zarray had been removed, and chunks after it: now they are removed indeed.
   std::unordered_set<uint64_t> unlinked;
   {
@@ -373,13 +395,21 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text, const Cancelle
   return {};
 }
 
-Result<> Tree::resize(const Node& node, const Variable& now, const std::vector<uint64_t>& shape) {
-  const std::vector<uint64_t>& old_shape = now.grid.shape();
-  if (shape == old_shape) return {};
-  if (shape.size() != old_shape.size())
-    return fail(EINVAL, "{}: has {} dimensions, and this shape {}", node.path, old_shape.size(), shape.size());
+Result<> Tree::resize(const Node& node, const std::vector<uint64_t>& shape) {
+  {
+    CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
+    const std::vector<uint64_t>& now = view->facts->grid.shape();
+    if (shape == now) return {};
+    if (shape.size() != now.size())
+      return fail(EINVAL, "{}: has {} dimensions, and this shape {}", node.path, now.size(), shape.size());
+  }
   CODECFS_TRY(dataset_.source().begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
+  // Only from here on does nobody else give it another one.
+  CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
+  const Variable& now = *before->facts;
+  const std::vector<uint64_t>& old_shape = now.grid.shape();
+  if (shape == old_shape) return {};
   CODECFS_TRY(dataset_.source().resize(node.object, shape));
   write_back_.note_change();
   dataset_.forget_all();
@@ -433,9 +463,12 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
     const DirectoryState before = state_of(group);
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
     CODECFS_TRY(source.begin_writing_to(group.object));
-    CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
-    dataset_.forget(group.object);
-    nodes_.become_variable(group, made.object);
+    {
+      const std::lock_guard naming(names_);
+      CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
+      dataset_.forget(group.object);
+      nodes_.become_variable(group, made.object);
+    }
     change_state(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};

@@ -14,6 +14,7 @@
 #include "fs/clock.h"
 #include "fs/metadata_files.h"
 #include "fs/tree.h"
+#include "model/limits.h"
 
 namespace codecfs::fs {
 namespace {
@@ -24,7 +25,7 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
 
 /// Bytes that nobody encodes a chunk to: writing more is refused.
 uint64_t max_encoded(const Variable& variable) {
-  const uint64_t bytes = variable.chunk_bytes.value_or(uint64_t{1} << 30);
+  const uint64_t bytes = variable.chunk_bytes.value_or(max_chunk_bytes());
   return bytes + bytes / 2 + (uint64_t{1} << 20);
 }
 
@@ -61,7 +62,7 @@ Result<Tree::EncodedFormPtr> Tree::encoded_form(const Node& node) {
   const uint64_t changes = dataset_.changes();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   const auto form = std::make_shared<const EncodedForm>(make_encoded_form(node.path, *view->facts));
-  encoded_forms_.put(node.key(), form);
+  encoded_forms_.put(node.key(), form, form->zarray->size());
   if (dataset_.changes() != changes) encoded_forms_.erase(node.key());
   return form;
 }
@@ -75,7 +76,7 @@ Result<Text> Tree::zmetadata_of(const Node& node) {
                    return zarray_json(facts, make_encoded_form(node.path + "/" + path, facts).chain);
                  }));
   const Text text = std::make_shared<const std::string>(file_text(json));
-  encoded_zmetadata_.put(node.key(), text);
+  encoded_zmetadata_.put(node.key(), text, text->size());
   if (dataset_.changes() != changes) encoded_zmetadata_.erase(node.key());
   return text;
 }

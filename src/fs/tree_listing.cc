@@ -43,6 +43,7 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
+    directory->changes = dataset_.changes();
     CODECFS_ASSIGN(directory->entries, dataset_.source().list(node.object));
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
@@ -99,6 +100,22 @@ Result<> Tree::read_views(off_t from, const std::function<bool(const DirectoryIt
   return {};
 }
 
+/// The kernel keeps the names that it is told with attributes: none that went after the directory was opened.
+Result<struct stat> Tree::listed_attributes(const OpenDirectory& directory, const Entry& entry) {
+  const Node& node = *directory.place.node;
+  const Node* child = nullptr;
+  {
+    const std::shared_lock names(names_);
+    if (dataset_.changes() == directory.changes) {
+      CODECFS_ASSIGN(child, nodes_.child(node, entry));
+    } else {
+      CODECFS_ASSIGN(const Entry now, dataset_.source().find(node.object, entry.name));
+      CODECFS_ASSIGN(child, nodes_.child(node, now));
+    }
+  }
+  return child_attributes(*child);
+}
+
 Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::function<bool(const DirectoryItem&)>& take) {
   const Node& node = *directory.place.node;
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
@@ -106,7 +123,7 @@ Result<> Tree::read_group(OpenDirectory& directory, off_t from, const std::funct
     const std::string& name = directory.names.empty() ? entry.name : directory.names[index];
     const bool file = entry.kind == EntryKind::variable && shows_arrays(node.view);
     const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(index) + 1, file ? S_IFREG : mode_of(entry.kind), 0,
-                             [&] { return entry_attributes(node, entry); }};
+                             [&] { return listed_attributes(directory, entry); }};
     if (!take(item)) return {};
   }
   return read_scratch(directory, std::max(static_cast<uint64_t>(from - kFirstEntry), kFirstScratch), take);
@@ -119,8 +136,12 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const ChunkGrid& grid = view.facts->grid;
   const DirectoryState state = state_of(node);
   const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
+  // With another shape its numbers mean other chunks.
+  const Result<VariableViewPtr> now = dataset_.variable(node.object);
+  const bool is_same = now && (*now)->facts->grid.shape() == grid.shape();
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
   const auto is_size_known = [&](uint64_t number) {
+    if (!is_same) return false;
     if (node.view != View::encoded) return view.facts->chunk_bytes.has_value();
     const Result<ChunkPlace> chunk = chunk_place(node, number);
     return chunk && passed_bytes(node, *chunk).has_value();

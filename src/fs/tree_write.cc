@@ -1,6 +1,8 @@
 // Writing files: chunks are written, created, removed, renamed over; metadata files are drafts until they are closed
 // (tree_change.cc does what they say); all other files are scratch files.
 
+#include <fcntl.h>
+
 #include "base/log.h"
 #include "fs/clock.h"
 #include "fs/tree.h"
@@ -62,14 +64,15 @@ Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
   return created;
 }
 
-Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t permissions, const Cancelled& cancelled) {
+Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t permissions, int flags,
+                                   const Cancelled& cancelled) {
   ++stats_.opens;
-  CODECFS_ASSIGN(Created created, create_file(parent, name, permissions, cancelled));
+  CODECFS_ASSIGN(Created created, create_file(parent, name, permissions, flags, cancelled));
   created.file->pages = KernelPages::Writer(kernel_pages_, created.status.st_ino);
   return created;
 }
 
-Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_t permissions,
+Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
                                         const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
@@ -87,7 +90,13 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   }
   if (node->view == View::encoded) return create_encoded(*node, *chunk);
   CODECFS_TRY(apply_rules(*chunk, cancelled));
-  CODECFS_TRY(write_back_.resize(*chunk, 0));
+  // Who wants no new file (dd conv=notrunc) changes a part of the chunk, which was fill.
+  const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
+  // The kernel took it for absent, but it may have been written through another view meanwhile.
+  CODECFS_ASSIGN(const bool is_new, write_back_.create(*chunk, is_part));
+  const bool is_there = !is_new && !is_unlinked(*node, chunk->number);
+  if (is_there && (flags & O_EXCL) != 0) return fail(EEXIST, "{}/{}: exists", node->path, name);
+  if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(write_back_.resize(*chunk, 0, is_part));
   forget_unlinked(*node, chunk->number);
   chunk_changed(*node, chunk->number);
   write_back_.open_writer(chunk->key);
@@ -116,7 +125,8 @@ Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
   return chunk_place(*place.node, place.chunk);
 }
 
-Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, const Cancelled& cancelled) {
+Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, bool is_mapped,
+                           const Cancelled& cancelled) {
   if (file.draft) {
     CODECFS_TRY(file.draft->write(static_cast<uint64_t>(offset), bytes));
     return bytes.size();
@@ -125,7 +135,7 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
     CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
     if (still) return bytes.size();
   }
-  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, cancelled);
+  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, is_mapped, cancelled);
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_TRY(apply_rules(chunk, cancelled));
@@ -219,7 +229,8 @@ Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
 
 Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled, const OpenFile* file) {
-  CODECFS_ASSIGN(struct stat status, attributes(ino));
+  // Its number is the file's own: `ino` may be that of one that was renamed to it.
+  CODECFS_ASSIGN(const struct stat status, attributes(ino));
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
@@ -234,7 +245,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     return fail(EPERM, "{}: the owner is that of the source", node.path);
   if (change.size && scratch) {
     CODECFS_TRY(scratch_.resize(ino, *change.size));
-  } else if (const std::shared_ptr<Draft> draft = drafts_.find(ino); change.size && draft) {
+  } else if (const auto draft = drafts_.find(status.st_ino); change.size && draft) {
     CODECFS_TRY(draft->resize(*change.size));
   } else if (change.size && place.file == FileKind::array) {
     CODECFS_TRY(resize_array(node, *change.size, file, cancelled));
@@ -254,7 +265,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     CODECFS_TRY(resized);
     CODECFS_TRY(write_back_.flush(chunk));
   }
-  if (change.accessed || change.modified) touch(ino, change.accessed, change.modified);
+  if (change.accessed || change.modified) touch(status.st_ino, change.accessed, change.modified);
   return attributes(ino);
 }
 
@@ -279,8 +290,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
     const std::lock_guard alone(layout_);
     CODECFS_ASSIGN(const Place link, nodes_.at(there.st_ino));
-    CODECFS_TRY(dataset_.source().remove(node->object, name));
-    nodes_.remove(*link.node);
+    CODECFS_TRY(remove_entry(*node, name, *link.node));
     write_back_.note_change();
     names.add(*node, name);
     metadata_changed(*node, false);

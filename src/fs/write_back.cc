@@ -6,17 +6,16 @@
 
 #include "base/log.h"
 #include "model/fill.h"
+#include "model/limits.h"
 
 namespace codecfs::fs {
 namespace {
 
-// Of chunks whose size depends on their data.
-constexpr uint64_t kMaxObjectChunk = uint64_t{1} << 30;
 // From this part of the limit on closed chunks are encoded at once, so that the encoders work while the writer writes.
 // What is smaller waits for the interval: it may be written again.
 constexpr uint64_t kPressure = 8;
 
-uint64_t capacity_of(const Variable& variable) { return variable.chunk_bytes.value_or(kMaxObjectChunk); }
+uint64_t capacity_of(const Variable& variable) { return variable.chunk_bytes.value_or(max_chunk_bytes()); }
 
 void put_fill(const Variable& variable, MutableBytes chunk, uint64_t from) {
   if (!variable.chunk_bytes || from >= chunk.size()) return;
@@ -171,6 +170,12 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   return result;
 }
 
+/// What is left out between the end of a short file and what is written there is zeros, as in any file: programs leave
+/// out the zeros of sparse files, and so the kernel has it in its pages.
+void WriteBack::put_zeros(Edit& edit, uint64_t end) {
+  if (end > edit.size && !edit.gaps_are_fill) std::memset(edit.bytes->data() + edit.size, 0, end - edit.size);
+}
+
 Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes bytes) {
   const Variable& variable = *place.variable->facts;
   const uint64_t capacity = capacity_of(variable);
@@ -181,6 +186,7 @@ Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes 
   const Result<> written = edit(place, [&](Edit& edit) -> Result<> {
     CODECFS_TRY(load(edit, offset == 0 && end == capacity));
     CODECFS_TRY(make_private(edit, variable.chunk_bytes ? 0 : end));
+    put_zeros(edit, offset);
     std::memcpy(edit.bytes->data() + offset, bytes.data(), bytes.size());
     edit.size = std::max(edit.size, end);
     return {};
@@ -201,20 +207,44 @@ Result<> WriteBack::change(const ChunkPlace& place, bool whole, bool done,
   return edit(place, change_all, done ? After::be_done : After::carry_on);
 }
 
-Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size) {
+Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill) {
   const Variable& variable = *place.variable->facts;
   if (size > capacity_of(variable))
     return fail(EFBIG, "a chunk has {} bytes; it cannot have {}", capacity_of(variable), size);
   return edit(place, [&](Edit& edit) -> Result<> {
     CODECFS_TRY(load(edit, size == 0));
     CODECFS_TRY(make_private(edit, variable.chunk_bytes ? 0 : size));
+    edit.gaps_are_fill = false;
+    put_zeros(edit, size);
+    edit.gaps_are_fill = gaps_are_fill && variable.chunk_bytes;
     if (variable.chunk_bytes)
-      put_fill(variable, edit.bytes->mutable_bytes(), std::min(size, edit.size));
+      put_fill(variable, edit.bytes->mutable_bytes(), size);
     else
       edit.bytes->truncate(size);
     edit.size = size;
     return {};
   });
+}
+
+Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
+  bool is_new = false;
+  CODECFS_TRY(edit(place, [&](Edit& edit) -> Result<> {
+    if (edit.bytes != nullptr) return {};
+    // While it is pinned nobody removes it, and what is stored of it comes from here.
+    CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
+    is_new = !info.stored || removed(place.key);
+    CODECFS_TRY(load(edit, is_new));
+    if (!is_new) return {};
+    const Variable& variable = *place.variable->facts;
+    if (variable.chunk_bytes)
+      put_fill(variable, edit.bytes->mutable_bytes(), 0);
+    else
+      edit.bytes->truncate(0);
+    edit.size = 0;
+    edit.gaps_are_fill = gaps_are_fill && variable.chunk_bytes;
+    return {};
+  }));
+  return is_new;
 }
 
 Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded) {

@@ -87,8 +87,11 @@ class WriteBack {
   /// them all, so what they were is not asked for. `done`: nobody will go on with it soon, so it may be stored as if it
   /// had been closed. Errors as of write().
   Result<> change(const ChunkPlace& place, bool whole, bool done, const std::function<void(MutableBytes)>& change);
-  /// Cuts the file or lets it grow with fill up to the chunk's size. EFBIG.
-  Result<> resize(const ChunkPlace& place, uint64_t size);
+  /// Cuts the file, or lets it grow with zeros, up to the chunk's size. EFBIG. `gaps_are_fill`: what is left out then
+  /// before what is written is fill; else zeros.
+  Result<> resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill = false);
+  /// Makes an empty file where there is none. Whether it did: what is there stays as it is.
+  Result<bool> create(const ChunkPlace& place, bool gaps_are_fill);
   /// Takes whole new content (what a rename over the chunk brings), padded with fill. `encoded`: the same as the
   /// stored chain of `place.variable` encodes it, to be stored as it is; or null.
   Result<> replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded = nullptr);
@@ -151,10 +154,11 @@ class WriteBack {
  private:
   struct Edit {
     ChunkPlace place;
-    std::mutex content_mutex;               // guards what follows to `size`
+    std::mutex content_mutex;               // guards what follows to `gaps_are_fill`
     std::shared_ptr<Buffer> bytes;          // all of the chunk, fill past `size`; null until loaded
     std::shared_ptr<const Buffer> encoded;  // the same, to be stored as it is; or null
     uint64_t size = 0;                      // of the file
+    bool gaps_are_fill = false;             // see resize()
     uint64_t version = 0;                   // counts changes; guarded by mutex_, as all below
     uint64_t stored_version = 0;
     uint64_t tried_version = 0;    // the latest that an encoder has done with, well or not
@@ -179,6 +183,7 @@ class WriteBack {
   EditPtr pin(const ChunkPlace& place);
   Result<> load(Edit& edit, bool whole);
   Result<> make_private(Edit& edit, uint64_t bytes);
+  static void put_zeros(Edit& edit, uint64_t end);
   Result<> wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit);
   void start_threads();
   void encode_until_stopped(const std::stop_token& stop);

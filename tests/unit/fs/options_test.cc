@@ -113,6 +113,11 @@ TEST(Options, PluginsAndBuiltInFilters) {
   EXPECT_EQ(options.not_builtin, (std::vector<std::string>{"zstd", "307"}));
   EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "builtin=off"})->options.builtin);
   EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "builtin=on"})->options.builtin);
+  EXPECT_TRUE(parse({"codecfs", "a", "b"})->options.plugins);
+  EXPECT_EQ(parse({"codecfs", "a", "b"})->options.max_chunk_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "max_chunk=24M"})->options.max_chunk_bytes, uint64_t{24} << 20);
+  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "plugins=off"})->options.plugins);
+  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "plugins=on"})->options.plugins);
 }
 
 TEST(Options, NamesWhatIsWrong) {
@@ -131,6 +136,10 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},
       {{"codecfs", "-o", "builtin=no", "a", "b"}, "builtin=no"},
+      {{"codecfs", "-o", "plugins=none", "a", "b"}, "plugins=none: on or off"},
+      {{"codecfs", "-o", "max_chunk=0", "a", "b"}, "max_chunk=0: at least 1M"},
+      {{"codecfs", "-o", "max_chunk=2G", "a", "b"}, "max_chunk=2G: at most 2047M"},
+      {{"codecfs", "-o", "max_chunk=big", "a", "b"}, "max_chunk=big: not a size"},
       {{"codecfs", "-o", "builtin=off:", "a", "b"}, "off:NAME"},
       {{"mount.codecfs", "a"}, "usage"},
       {{"mount.codecfs", "-x", "a", "b"}, "-x"},
