@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "filters/codec_json.h"
 #include "filters/filter_spec.h"
 #include "filters/pipeline.h"
+#include "require.h"
 
 namespace {
 
@@ -21,12 +20,6 @@ using codecfs::Json;
 using codecfs::Result;
 namespace filters = codecfs::filters;
 using Chain = std::vector<FilterStage>;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "violated: %s\n", what);
-  std::abort();
-}
 
 bool same(const Chain& a, const Chain& b) {
   return std::ranges::equal(a, b, [](const FilterStage& left, const FilterStage& right) {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,18 +11,13 @@
 #include "filters/codec_json.h"
 #include "filters/filter_rules.h"
 #include "filters/filter_spec.h"
+#include "require.h"
 
 namespace {
 
 using codecfs::FilterStage;
 using codecfs::Result;
 namespace filters = codecfs::filters;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "violated: %s\n", what);
-  std::abort();
-}
 
 bool same(const std::vector<FilterStage>& a, const std::vector<FilterStage>& b) {
   return std::ranges::equal(a, b, [](const FilterStage& left, const FilterStage& right) {

@@ -1,18 +1,17 @@
-// Any bytes as a zip archive: it is refused with a reason, or every entry of it is read, at most as large as it says, or
-// says why not; and what is made anew of it is an archive with the same in it.
+// Any bytes as a zip archive: it is refused with a reason, or every entry of it is read, at most as large as it says,
+// or says why not; and what is made anew of it is an archive with the same in it.
 
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "backends/zarr/zip_rewrite.h"
 #include "backends/zarr/zip_tree.h"
 #include "base/log.h"
+#include "require.h"
 
 namespace {
 
@@ -20,12 +19,6 @@ using namespace codecfs;
 using namespace codecfs::zarr;
 
 constexpr uint64_t kLimit = uint64_t{1} << 20;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "violated: %s\n", what);
-  std::abort();
-}
 
 File file_of(const uint8_t* data, size_t size) {
   File file{.fd = UniqueFd(::memfd_create("archive", MFD_CLOEXEC)), .path = "archive"};

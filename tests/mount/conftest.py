@@ -3,18 +3,36 @@
 The programs come from the environment, which CTest sets: CODECFS (the codecfs binary), CODECFS_TEST_DATA (a folder with
 hdf5/ and zarr/, made by tests/data/*). A failing test shows the daemon's log.
 """
+import atexit
 import contextlib
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 
+os.umask(0o022)  # plugins that tests make are not loaded where a group could write to them
+
 CODECFS = os.environ["CODECFS"]
 DATA = pathlib.Path(os.environ["CODECFS_TEST_DATA"])
+
+
+def own_copy(directory):
+    """A copy that is loaded whoever else can write to the build's directory."""
+    made = tempfile.mkdtemp(prefix="codecfs-plugins-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    os.chmod(made, 0o755)
+    for library in pathlib.Path(directory).glob("lib*.so*"):
+        shutil.copyfile(library, pathlib.Path(made, library.name))
+    return made
+
+
+if "CODECFS_PLUGINS" in os.environ:
+    os.environ["CODECFS_PLUGINS"] = own_copy(os.environ["CODECFS_PLUGINS"])
 
 
 def is_mounted(path):

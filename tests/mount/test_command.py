@@ -131,15 +131,6 @@ def test_unmounting_ends_the_daemon(directory):
         assert process.wait(20) == 0
 
 
-def test_a_dead_mount_is_named(directory):
-    process = subprocess.Popen([CODECFS, "-f", str(any_source()), str(directory)], stderr=subprocess.DEVNULL)
-    wait_until(lambda: is_mounted(directory))
-    process.kill()
-    process.wait()
-    result = run(CODECFS, str(any_source()), str(directory))
-    assert result.returncode == 32 and "dead mount" in result.stderr and result.stderr.count("\n") == 1
-
-
 def test_mounting_over_the_source_directory_itself(tmp_path):
     store = tmp_path / "store"
     shutil.copytree(sorted(p for p in (DATA / "zarr").iterdir() if (p / ".zgroup").exists())[0], store)

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import time
 
 import pytest
 from conftest import CODECFS
-from test_manual import mount_options
+from test_manual import mount_options, options_of_help
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -68,8 +69,12 @@ def test_bash_knows_every_mount_option():
     assert names_of_help() <= offered
     # And nothing that the program refuses.
     for name in offered - names_of_help():
-        result = subprocess.run([CODECFS, "-o", name, "/nonexistent", "/nonexistent"], capture_output=True, text=True)
-        assert "unknown mount option" not in result.stderr, name
+        refuses_not(name)
+
+
+def refuses_not(name):
+    result = subprocess.run([CODECFS, "-o", name, "/nonexistent", "/nonexistent"], capture_output=True, text=True)
+    assert "unknown mount option" not in result.stderr, name
 
 
 def test_bash_offers_filters_that_there_are():
@@ -85,6 +90,16 @@ def test_zsh_knows_every_mount_option():
     assert text.startswith("#compdef codecfs\n")
     missing = [name for name in names_of_help() if f"'{name}[" not in text]
     assert not missing
+    described = re.findall(r"^    '(\w+)\[", text, re.M)
+    assert len(described) >= 20
+    for name in described:
+        refuses_not(name)
+
+
+def test_both_know_every_option_and_no_other():
+    assert {*bash("codecfs -"), "-h", "-V"} == options_of_help()  # bash offers these by their long names
+    text = (TOP / "completions/_codecfs").read_text().split("_arguments")[1]
+    assert set(re.findall(r"(?<![\w-])--?[A-Za-z]\w*(?=[\[},])", text)) == options_of_help()
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh")

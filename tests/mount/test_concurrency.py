@@ -1,4 +1,5 @@
-"""Many readers at once: one decode a chunk, different chunks in parallel, and always the right bytes."""
+"""Many readers at once: one decode a chunk, different chunks in parallel, and always the right bytes. Then many who do
+everything at once, against a model: scripts/concurrency-test does more of it."""
 import concurrent.futures
 import os
 import random
@@ -7,6 +8,9 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
+
+import concurrency
+from conftest import CODECFS
 
 
 @pytest.fixture
@@ -88,3 +92,10 @@ def test_unmounting_in_the_middle_of_reads(mount, source):
     assert m.process.wait(30) == 0
     for reader in readers:
         reader.wait(30)
+
+
+@pytest.mark.parametrize("kind, options, ending", [("hdf5", ["threads=1"], "SIGTERM"), ("zarr", ["threads=64"], "busy"),
+                                                   ("hdf5", ["threads=64", "dirty=1M"], "detach, SIGTERM"),
+                                                   ("zarr", ["threads=1", "commit=1"], "detach")], ids=str)
+def test_all_at_once(tmp_path, kind, options, ending):
+    concurrency.run_round(CODECFS, tmp_path, kind, "short", 2.5, 5, options, ending)

@@ -1,7 +1,7 @@
 """Every generated HDF5 and netCDF-4 file: each chunk file holds the bytes that h5py reads, and zarr-python and xarray see on
 the mount what h5py and xarray see in the file."""
+import contextlib
 import json
-import os
 import shutil
 
 import h5py
@@ -114,8 +114,8 @@ def check_file(m, path, tmp_path):
             check_attributes(json.loads((directory / ".zattrs").read_text()), dataset.attrs, name, netcdf)
             if not has_zarr_form(dataset) or "unknown" in name:
                 continue
-            os.chdir(path.parent)
-            values = values_of(dataset, tmp_path)
+            with contextlib.chdir(path.parent):
+                values = values_of(dataset, tmp_path)
             read_variable(directory, values)
             if is_vlen_string(dataset):
                 array = np.asarray(group[shown_name(name)][...])

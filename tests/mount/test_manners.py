@@ -3,14 +3,11 @@ import errno
 import fcntl
 import os
 import pathlib
-import pty
 import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
-import termios
 import time
 
 import h5py
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 from conftest import CODECFS, is_mounted, unmount, xattr
 from test_command import any_source, run, wait_until
+from test_progress import on_a_terminal
 
 
 @pytest.fixture
@@ -141,20 +139,21 @@ def stays_mounted(path, seconds):
 
 
 def test_use_keeps_it(place, written):
+    """Each use begins before the one before it ends: a machine that is busy for a second must not end the mount."""
     place.mkdir()
     assert run(CODECFS, "-o", "idle=1", str(written), str(place)).returncode == 0
     with open(place / "v/0.0", "rb"):
         stays_mounted(place, 3)
-    directory = os.open(place / "v", os.O_RDONLY)
+        directory = os.open(place / "v", os.O_RDONLY)
     stays_mounted(place, 3)
-    os.close(directory)
-    stander = subprocess.Popen(["sleep", "30"], cwd=place / "v")  # the kernel's use, which no request tells of
+    stander = subprocess.Popen(["sleep", "60"], cwd=place / "v")  # the kernel's use, which no request tells of
     try:
+        os.close(directory)
         stays_mounted(place, 4)
+        mapped = np.memmap(place / "v/3.0", "u1", "r+")
     finally:
         stander.kill()
         stander.wait()
-    mapped = np.memmap(place / "v/3.0", "u1", "r+")
     mapped[5] = 9
     stays_mounted(place, 3)
     del mapped
@@ -224,22 +223,6 @@ def test_a_service_manager_that_is_gone_does_not_matter(tmp_path, place):
 
 
 # --- progress, exit codes, missing filters
-
-def on_a_terminal(*words):
-    """What a command writes to stderr where that is a terminal, and its exit code."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=slave)
-    os.close(slave)
-    text = b""
-    try:
-        while part := os.read(master, 4096):
-            text += part
-    except OSError:  # EIO: the other end is closed
-        pass
-    os.close(master)
-    return text.decode(), process.wait(60)
-
 
 def test_compacting_tells_how_far_it_is_on_a_terminal(tmp_path):
     path = tmp_path / "big.h5"

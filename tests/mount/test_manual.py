@@ -53,6 +53,21 @@ def test_every_option_is_in_the_manual():
             assert re.search(rf"(?<![\w-]){name}(?![\w-])", page), name
 
 
+def options_of_help():
+    return {name for names in re.findall(r"^  (-\w|--[a-z]+)(?:,(--[a-z]+))?", help_text(), re.M) for name in names if name}
+
+
+def test_the_manual_has_no_option_that_there_is_not():
+    page = shown("codecfs.8")
+    described = set(re.findall(r"^     (--?[a-z]\S*)", page.split("DESCRIPTION")[1].split("MOUNT OPTIONS")[0], re.M | re.I))
+    described = {name.rstrip(",") for name in described}
+    assert len(described) >= 8 and described <= options_of_help()
+    entries = re.findall(r"^     ([a-z].*?)(?:  .*)?$", page.split("MOUNT OPTIONS")[1].split("FILTER RULES")[0], re.M)
+    names = {re.split(r"[=\[]", word)[0] for entry in entries for word in entry.split(", ")} - {"..."}
+    offered = {re.split("=", name)[0] for name, _ in mount_options()}
+    assert len(names) >= 20 and names <= offered, names - offered
+
+
 def mount_options():
     block = help_text().split("Options of -o")[1].split("\n\n")[0]
     lines = re.findall(r"^  (\S.*?)  +(\S.*)$", block, re.M)

@@ -1,5 +1,6 @@
 """The npy and raw views: each variable is one file. numpy loads, maps and writes it, and what h5py, netCDF4 and zarr-python
 read of the source is the same, before and after."""
+import contextlib
 import errno
 import mmap
 import os
@@ -79,8 +80,8 @@ def test_every_array_is_what_h5py_reads(mount, path, tmp_path):
             if "unknown" in name:
                 assert error_of(np.load, npy) == errno.EIO
                 continue
-            os.chdir(path.parent)  # external and virtual sources are named relative to the file
-            values = values_of(dataset, tmp_path)
+            with contextlib.chdir(path.parent):  # external and virtual sources are named relative to the file
+                values = values_of(dataset, tmp_path)
             mapped = np.load(npy, mmap_mode="r")
             same_array(mapped, values, name)
             same_array(np.load(npy), values, name)
@@ -466,6 +467,31 @@ def test_what_a_truncating_writer_leaves_out(tmp_path):
     with h5py.File(tmp_path / "a.h5") as file:
         assert (file["gap"][...] == data).all() and (file["kept"][...] == kept).all()
         assert file["sparse"].id.get_num_chunks() == 1 and file["sparse"][-1, -1] == 1
+
+
+def test_after_truncation(tmp_path):
+    """What is left out is zeros, which who has read it before sees too; a mapping leaves out nothing; and behind the end
+    nothing is written, so nothing is left out."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", data=np.ones((4, 4096), "<i4"), chunks=(1, 4096))
+    with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
+        raw = m.path / RAW / "v"
+        with open(raw, "rb", buffering=0) as reader:
+            assert reader.read() == np.ones(4 * 4096, "<i4").tobytes()
+            with open(raw, "w+b", buffering=0) as file:
+                with mmap.mmap(file.fileno(), 65536) as mapped:
+                    mapped[60_000:60_004] = b"\2\0\0\0"
+                    mapped.flush()
+                assert error_of(os.pwrite, file.fileno(), b"x", 65536) == errno.EFBIG
+                assert np.frombuffer(raw.read_bytes(), "<i4").sum() == 4 * 4096 + 1
+                os.pwrite(file.fileno(), b"\3\0\0\0", 32768)
+            reader.seek(0)
+            found = np.frombuffer(reader.read(), "<i4")
+            assert (found[:8192] == 0).all() and found[8192] == 3 and found[15_000] == 2 and (found[8193:15_000] == 1).all()
+        with open(raw, "w+b", buffering=0) as file:
+            assert np.load(m.path / NPY / "v.npy").sum() == found.sum()
+            file.truncate(65536)
+        assert raw.read_bytes() == bytes(65536)
 
 
 def test_what_is_refused(tmp_path):

@@ -522,3 +522,108 @@ def test_virtual_dataset_over_a_plugin(mount, libraries, tmp_path):
 def test_wrong_options(tmp_path, option, says):
     result = subprocess.run([CODECFS, "-o", option, str(tmp_path), str(tmp_path)], capture_output=True, text=True)
     assert result.returncode == 1 and says in result.stderr and result.stderr.count("\n") == 1
+
+
+# --- who could have put them there
+
+
+def chmod(path, mode):
+    os.chmod(path, mode)
+    return path
+
+
+def by_a_link(folder, elsewhere):
+    """The library is in a folder that everybody can write to; the one that is searched has a link to it."""
+    shutil.move(folder / "libmask.so", elsewhere / "libmask.so")
+    chmod(elsewhere, 0o777)
+    (folder / "libmask.so").symlink_to(elsewhere / "libmask.so")
+
+
+WRITABLE = {
+    "folder": (lambda folder, _: chmod(folder, 0o777), "plugins can be written to by everybody (mode 0777)"),
+    "sticky folder": (lambda folder, _: chmod(folder, 0o1777), "plugins can be written to by everybody (mode 1777)"),
+    "group's folder": (lambda folder, _: chmod(folder, 0o775), "plugins can be written to by group"),
+    "folder above": (lambda folder, _: chmod(folder.parent, 0o777), "can be written to by everybody (mode 0777)"),
+    "file": (lambda folder, _: chmod(folder / "libmask.so", 0o666), "libmask.so can be written to by everybody"),
+    "group's file": (lambda folder, _: chmod(folder / "libmask.so", 0o664), "libmask.so can be written to by group"),
+    "link": (by_a_link, "elsewhere can be written to by everybody (mode 0777)"),
+    "other's folder": (lambda folder, _: os.chown(folder, 65534, -1), "plugins belongs to user 65534"),
+    "other's file": (lambda folder, _: os.chown(folder / "libmask.so", 65534, -1), "libmask.so belongs to user 65534"),
+}
+
+
+@pytest.mark.parametrize("what", WRITABLE)
+def test_what_others_can_write_to_is_not_loaded(mount, libraries, folder, tmp_path, what):
+    """Neither by us nor by libhdf5, which decodes texts of variable length and virtual datasets; the reason is told, and
+    the files go on being read."""
+    if what.startswith("other's") and os.geteuid() != 0:
+        pytest.skip("needs root, to give files away")
+    change, says = WRITABLE[what]
+    shutil.copy(libraries / "libmask.so", folder)
+    source = tmp_path / "files" / "a.h5"
+    source.parent.mkdir()
+    write_hdf5(source, folder, {"v": own_filter(7), "plain": {}})
+    write_texts(source, folder, own_filter(7))
+    (tmp_path / "elsewhere").mkdir()
+    change(folder, tmp_path / "elsewhere")
+    mounted = mount(source, env={"HDF5_PLUGIN_PATH": str(folder)})
+    for chunk in ("v/1.1", "texts/0", "virtual/0.0"):
+        reason = fails(mounted, chunk)
+        assert "32900" in reason or chunk != "v/1.1", reason
+        assert says in reason or chunk != "v/1.1", reason
+    assert read(mounted, "plain/1.1") == CHUNK
+    rows, comments = table(mounted)
+    assert "32900" not in rows and [line for line in comments if says in line], comments
+    assert "libmask" not in open(f"/proc/{mounted.process.pid}/maps").read()
+    assert says in mounted.messages()
+
+
+def write_texts(path, plugins, options):
+    """Adds what only libhdf5 decodes: texts of variable length, and a virtual dataset of v in a file beside it."""
+    program = f"""
+import h5py, numpy, shutil
+with h5py.File({str(path)!r}, "a") as f:
+    f.create_dataset("texts", data=["one", "two", ""], dtype=h5py.string_dtype(), chunks=(3,), **{options!r})
+shutil.copy({str(path)!r}, {str(path.with_name("beside.h5"))!r})
+with h5py.File({str(path)!r}, "a") as f:
+    layout = h5py.VirtualLayout(shape=(40, 100), dtype="<i4")
+    layout[:] = h5py.VirtualSource("beside.h5", "v", shape=(40, 100))
+    f.create_virtual_dataset("virtual", layout)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
+
+
+TEXTS = b"\x03\0\0\0\x03\0\0\0one\x03\0\0\0two\0\0\0\0"
+
+
+def test_libhdf5_is_lent_the_plugins(mount, libraries, tmp_path):
+    write_hdf5(tmp_path / "a.h5", libraries, {"v": own_filter(7)})
+    write_texts(tmp_path / "a.h5", libraries, own_filter(7))
+    mounted = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": str(libraries)})
+    assert read(mounted, "texts/0") == TEXTS
+    assert read(mounted, "virtual/0.0") == DATA.tobytes()
+    assert read(mounted, "v/1.1") == CHUNK
+    first = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": str(libraries)})
+    assert read(first, "virtual/0.0") == DATA.tobytes()  # the sources' filters are those of a variable nobody looked at
+
+
+def test_libhdf5_is_lent_what_is_built_in(mount, tmp_path):
+    """Where there is no plugin at all."""
+    write_hdf5(tmp_path / "a.h5", OURS, {"v": own_filter(3, identifier=32015)})
+    write_texts(tmp_path / "a.h5", OURS, own_filter(3, identifier=32015))
+    mounted = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": ""})
+    assert read(mounted, "texts/0") == TEXTS
+    assert read(mounted, "virtual/0.0") == DATA.tobytes()
+
+
+def test_plugins_off(mount, libraries, tmp_path):
+    write_hdf5(tmp_path / "a.h5", libraries, {"v": own_filter(7), "deflated": {"compression": "gzip"}})
+    write_texts(tmp_path / "a.h5", libraries, own_filter(7))
+    mounted = mount(tmp_path / "a.h5", f"plugins=off,plugin_path={libraries}", env={"HDF5_PLUGIN_PATH": str(libraries)})
+    assert "no plugins are loaded (-o plugins=off)" in fails(mounted, "v/1.1")
+    fails(mounted, "texts/0")
+    fails(mounted, "virtual/0.0")
+    assert read(mounted, "deflated/1.1") == CHUNK
+    rows, comments = table(mounted)
+    assert "32900" not in rows and comments[1:] == ["# no plugins are loaded (-o plugins=off)"]
+    assert "libmask" not in open(f"/proc/{mounted.process.pid}/maps").read()

@@ -256,6 +256,65 @@ def test_shortened_chunks_are_filled(mount, source):
     assert (part(result, 2, 0) == 7).all() and (part(result, 3, 1) == 7).all()
 
 
+def test_what_is_left_out_is_zeros(mount, source, tmp_path):
+    """As in any file, also where the fill value is another: cp and tar leave out the zeros of sparse files."""
+    m = mount(source)
+    chunk = m.path / "absent/0.0"
+    wanted = bytearray(2000)
+    wanted[900:904] = b"data"
+    fd = os.open(chunk, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.pwrite(fd, b"data", 900)
+    assert os.pread(fd, 2000, 0) == wanted[:904]
+    os.ftruncate(fd, 1000)
+    assert os.pread(fd, 2000, 0) == wanted[:1000]
+    os.close(fd)
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(2000)
+    subprocess.run(["cp", "--sparse=always", tmp_path / "sparse", m.path / "absent/2.1"], check=True)
+    mapped = np.memmap(m.path / "absent/1.1", "<i4", "w+", shape=CHUNKS)
+    mapped[0, 0] = 5
+    del mapped
+    m.close()
+    result = values(source, "absent")
+    assert part(result, 0, 0).tobytes() == wanted[:1000] + np.full(250, 7, "<i4").tobytes()
+    assert (part(result, 2, 1) == 0).all()
+    assert part(result, 1, 1).ravel().tolist() == [5] + [0] * 499
+
+
+def test_a_part_of_an_absent_chunk_leaves_the_rest_as_it_is(mount, source):
+    """Which is fill: nobody wanted a new file."""
+    m = mount(source)
+    for name in ("0.0", "1.0"):
+        if name == "1.0":
+            (m.path / "absent/1.0").write_bytes(b"x" * 2000)
+            (m.path / "absent/1.0").unlink()
+        subprocess.run(["dd", f"of={m.path / 'absent' / name}", "conv=notrunc", "bs=4", "seek=7", "count=1", "status=none"],
+                       input=b"dddd", check=True)
+    m.close()
+    wanted = np.full(500, 7, "<i4")
+    wanted[7] = int.from_bytes(b"dddd", "little")
+    result = values(source, "absent")
+    assert (part(result, 0, 0).ravel() == wanted).all() and (part(result, 1, 0).ravel() == wanted).all()
+
+
+def test_a_mapping_keeps_what_it_writes_after_a_write_was_cut_short(mount, tmp_path):
+    """The kernel takes the page in which a write was cut short for one that it has to read again, although it is mapped."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=np.zeros((2, 12_000), "u1"), chunks=(1, 12_000))
+    m = mount(tmp_path / "a.h5")
+    fd = os.open(m.path / "v/0.0", os.O_RDWR)
+    with mmap.mmap(fd, 12_000) as map_:
+        map_[:] = b"a" * 12_000
+        map_.flush()
+        assert os.pwrite(fd, b"b" * 5000, 11_000) == 1000
+        os.close(os.open(m.path / "v/0.0", os.O_WRONLY))  # the kernel has heard of it
+        map_[11_500:] = b"c" * 500
+        assert os.pread(fd, 12_000, 0) == map_[:] == b"a" * 11_000 + b"b" * 500 + b"c" * 500
+    os.close(fd)
+    m.close()
+    assert values(tmp_path / "a.h5")[0].tobytes() == b"a" * 11_000 + b"b" * 500 + b"c" * 500
+
+
 def test_absent_edge_and_removed_chunks(mount, source):
     m = mount(source)
     directory = m.path / "absent"

@@ -1,0 +1,12 @@
+#pragma once
+// What must hold for whatever input.
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+inline void require(bool condition, const std::string& what) {
+  if (condition) return;
+  std::fprintf(stderr, "violated: %s\n", what.c_str());
+  std::abort();
+}

@@ -1,0 +1,114 @@
+// Any bytes as the write-ahead log of a small file. Its header is made right for that file where the first byte says
+// so, so that the frames are reached. The log is refused with a reason, or the file is read, recovered, and is then
+// what was read.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "backends/hdf5/write_log.h"
+#include "backends/hdf5/write_log_format.h"
+#include "base/log.h"
+#include "require.h"
+
+namespace {
+
+using namespace codecfs;
+using namespace codecfs::hdf5;
+
+constexpr uint64_t kLargest = uint64_t{8} << 20;  // of the file that a log may tell of, here
+
+void check_error(const Error& error) { require(error.code != 0 && !error.reason.empty(), "an error has a reason"); }
+
+const std::string& directory() {
+  static const std::string path = [] {
+    std::string name = std::filesystem::temp_directory_path() / "codecfs-fuzz-XXXXXX";
+    require(::mkdtemp(name.data()) != nullptr, "a directory");
+    return name;
+  }();
+  return path;
+}
+
+void write_file(const std::string& path, Bytes bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  require(fd && ::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "a file");
+}
+
+/// Frames of the log get the salt, numbers and checksums that they must have; the rest is the input's.
+void make_right(std::vector<std::byte>& log, const File& source) {
+  const auto identity = identify(source);
+  require(identity.has_value(), "an identity");
+  constexpr uint64_t kSalt = 0x1122334455667788;
+  const HeaderBytes header = encode_header({kSalt, *identity, 0});
+  log.resize(std::max(log.size(), header.size()));
+  std::ranges::copy(header, log.begin());
+  uint64_t checksum = first_checksum(kSalt);
+  uint64_t sequence = 1;
+  for (size_t at = kLogHeaderBytes; at + kFrameHeaderBytes <= log.size(); ++sequence) {
+    const auto byte = [&](size_t i) { return std::to_integer<uint64_t>(log[at + i]); };
+    Frame frame{static_cast<FrameKind>(byte(0) % 4), sequence, 0, 0};
+    if (frame.kind != FrameKind::commit) std::memcpy(&frame.offset, log.data() + at + 24, sizeof frame.offset);
+    if (byte(1) % 8 != 0) frame.offset %= 16384;
+    const size_t room = log.size() - at - kFrameHeaderBytes;
+    if (frame.kind == FrameKind::data) frame.length = std::min<uint64_t>(1 + byte(2) % 64, room);
+    const Bytes payload(log.data() + at + kFrameHeaderBytes, frame.length);
+    const FrameBytes bytes = encode_frame(frame, kSalt, payload, checksum);
+    std::ranges::copy(bytes, log.begin() + static_cast<ptrdiff_t>(at));
+    at += kFrameHeaderBytes + frame.length;
+  }
+}
+
+std::vector<std::byte> contents(const LoggedFile& file) {
+  std::vector<std::byte> bytes(std::min(file.size(), kLargest));
+  const auto count = file.read(0, bytes);
+  if (!count) {
+    check_error(count.error());
+    return {};
+  }
+  require(*count == bytes.size(), "a file has the size that it tells");
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  log::set_level(log::Level::error);
+  if (size == 0) return 0;
+  const std::string source = directory() + "/source";
+  const std::string log_path = directory() + "/" + log_name_for("source");
+  const std::vector<std::byte> original(5000, std::byte{0x5a});
+  write_file(source, original);
+  const auto input = std::as_bytes(std::span(data, size));
+  std::vector<std::byte> bytes(input.begin() + 1, input.end());
+  if (data[0] % 4 != 0)
+    make_right(bytes, File{.fd = UniqueFd(::open(source.c_str(), O_RDONLY | O_CLOEXEC)), .path = source});
+  write_file(log_path, bytes);
+
+  std::vector<std::byte> shown;
+  uint64_t shown_size = 0;
+  {
+    const auto file = LoggedFile::open(source);
+    if (!file) {
+      check_error(file.error());
+      return 0;
+    }
+    shown = contents(**file);
+    shown_size = (*file)->size();
+  }
+  if (shown_size > kLargest) return 0;  // recovering it would fill the disk with a hole
+  if (const auto recovered = recover_log(source); !recovered) {
+    check_error(recovered.error());
+    return 0;
+  }
+  const auto again = LoggedFile::open(source);
+  require(again.has_value(), "what was recovered can be opened");
+  require(contents(**again) == shown, "recovery brings what was shown before");
+  return 0;
+}

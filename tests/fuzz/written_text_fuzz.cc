@@ -1,0 +1,173 @@
+// Any text where a mount takes text: the value of an extended attribute, a metadata file that is written. First byte:
+// which of them, and whether in an HDF5 file or in a Zarr store. It is taken, or refused with a reason; the variable
+// is described afterwards, and its values are what they were where nothing but filters or attributes could change.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backends/source.h"
+#include "base/log.h"
+#include "fs/tree.h"
+#include "require.h"
+
+namespace {
+
+using namespace codecfs;
+using fs::Ino;
+
+constexpr std::array<float, 4> kValues{1, 2, 3, 4};  // in two chunks
+constexpr size_t kLongest = 65536;                   // bytes of an extended attribute
+constexpr int kChangesOfATree = 300;                 // then it is made anew
+
+template <class T>
+T need(Result<T> result, const char* what) {
+  require(result.has_value(), result ? "" : fmt::format("{}: {}", what, result.error().reason));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+/// A new source with one variable, and the tree that is mounted of it.
+class Subject {
+ public:
+  explicit Subject(bool is_zarr) : format_(is_zarr ? "zarr" : "hdf5") { make(); }
+
+  /// False where it was refused.
+  bool set_attribute(Ino ino, std::string_view name, std::string_view value) {
+    return judge(tree_->set_xattr(ino, name, value, fs::Tree::XattrMode::any));
+  }
+
+  /// As `>` of a shell.
+  bool write(Ino directory, const char* name, std::string_view text) {
+    std::unique_ptr<fs::OpenFile> file;
+    if (const auto there = tree_->lookup(directory, name)) {
+      auto opened = tree_->open(there->st_ino, true, true);
+      if (!opened) return judge(pass(opened));
+      file = *std::move(opened);
+    } else {
+      auto created = tree_->create(directory, name, 0644, O_TRUNC);
+      if (!created) return judge(pass(created));
+      file = std::move(created->file);
+    }
+    const auto written = tree_->write(*file, 0, std::as_bytes(std::span(text)));
+    const bool taken = written.has_value() && judge(tree_->flush(*file));
+    tree_->close(*file);
+    return taken;
+  }
+
+  void check_values() {
+    for (int number = 0; number < 2; ++number) {
+      const Ino chunk = need(tree_->lookup(variable_, std::to_string(number)), "a chunk").st_ino;
+      const auto file = need(tree_->open(chunk, false, false), "a chunk opens");
+      const fs::Slice slice = need(tree_->read(*file, 0, 8), "a chunk is read");
+      require(slice.bytes.size() == 8 && std::memcmp(slice.bytes.data(), kValues.data() + 2 * number, 8) == 0,
+              "the values are what they were");
+      tree_->close(*file);
+    }
+  }
+  void check_description() {
+    require(tree_->xattrs(variable_).has_value(), "a variable has attributes");
+    const Ino zarray = need(tree_->lookup(variable_, ".zarray"), "there is a .zarray").st_ino;
+    const auto file = need(tree_->open(zarray, false, false), ".zarray opens");
+    tree_->close(*file);
+  }
+
+  void again_after_a_while() {
+    if (++changes_ % kChangesOfATree == 0) make();
+  }
+  void make() {
+    if (tree_) need(tree_->finish(), "all is stored");
+    tree_.reset();
+    std::filesystem::remove_all(path());
+    need(create_source(path(), format_), "a source is made");
+    tree_.emplace(need(open_source(path(), true), "it opens"),
+                  fs::Tree::Options{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
+    variable_ = need(tree_->make_directory(fs::kRootIno, "v"), "a directory is made").st_ino;
+    require(write(variable_, ".zarray", kArray), "a variable is made");
+    variable_ = need(tree_->lookup(fs::kRootIno, "v"), "the variable is there").st_ino;
+    for (int number = 0; number < 2; ++number)
+      require(write(variable_, number == 0 ? "0" : "1",
+                    {reinterpret_cast<const char*>(kValues.data() + 2 * number), 2 * sizeof(float)}),
+              "a chunk is written");
+  }
+  [[nodiscard]] Ino variable() const { return variable_; }
+  Ino make_directory() {
+    const std::string name = fmt::format("d{}", changes_);
+    return need(tree_->make_directory(fs::kRootIno, name), "a directory is made").st_ino;
+  }
+
+ private:
+  static constexpr std::string_view kArray =
+      R"({"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"<f4","compressor":null,"fill_value":0,"filters":null,)"
+      R"("order":"C"})";
+
+  template <class T>
+  static Result<> pass(const Result<T>& failed) {
+    return std::unexpected(failed.error());
+  }
+  static bool judge(const Result<>& result) {
+    if (result) return true;
+    const int code = result.error().code;
+    require(code != 0, "an error has a number");
+    require(!result.error().reason.empty() || code == EEXIST || code == ENODATA || code == EOPNOTSUPP,
+            "an error has a reason");
+    return false;
+  }
+  std::string path() {
+    static const std::string folder = [] {
+      const bool has_memory = std::filesystem::is_directory("/dev/shm");
+      std::string name = std::string(has_memory ? "/dev/shm" : "/tmp") + "/codecfs-fuzz-XXXXXX";
+      require(::mkdtemp(name.data()) != nullptr, "a folder");
+      static std::string to_remove = name;
+      std::atexit([] { std::filesystem::remove_all(to_remove); });
+      return name;
+    }();
+    return folder + "/s." + format_;
+  }
+
+  const std::string format_;
+  std::optional<fs::Tree> tree_;
+  Ino variable_ = 0;
+  int changes_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || size > kLongest) return 0;
+  [[maybe_unused]] static const bool ready = [] {
+    log::set_level(log::Level::error);
+    prepare_sources();
+    return true;
+  }();
+  static std::array<Subject, 2> subjects{Subject(false), Subject(true)};
+  Subject& subject = subjects[data[0] & 1];
+  const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+  switch (const Ino variable = subject.variable(); (data[0] >> 1) % 10) {
+    case 0: subject.set_attribute(variable, "user.units", text); break;
+    case 1: subject.set_attribute(variable, "user._Filter", text); break;
+    case 2: subject.set_attribute(variable, "user._Codecs", text); break;
+    case 3: subject.set_attribute(variable, "user._DeflateLevel", text); break;
+    case 4: subject.set_attribute(fs::kRootIno, "user.title", text); break;
+    case 5: subject.set_attribute(fs::kRootIno, "user._Filter", text); break;
+    case 6: subject.write(variable, ".zattrs", text); break;
+    case 7: subject.write(variable, "_Codecs", text); break;
+    case 8: subject.write(subject.make_directory(), ".zarray", text); break;
+    default:
+      if (subject.write(variable, ".zarray", text)) {  // it may have another shape now
+        subject.check_description();
+        subject.make();
+        return 0;
+      }
+  }
+  subject.check_description();
+  subject.check_values();
+  subject.again_after_a_while();
+  return 0;
+}
