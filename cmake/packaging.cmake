@@ -1,7 +1,8 @@
 # What is installed beside the programs, and Debian packages of it all (scripts/make-packages): codecfs, and
 # codecfs-plugins, whose plugins are where Debian's libhdf5 looks.
 find_program(GZIP gzip REQUIRED)
-set(CODECFS_MAINTAINER "codecfs authors <codecfs@users.noreply.codecfs.org>" CACHE STRING "maintainer of the Debian packages")
+# Whoever makes packages for others is their maintainer (scripts/make-packages); this is no address.
+set(CODECFS_MAINTAINER "codecfs authors <nobody@codecfs.invalid>" CACHE STRING "maintainer of the Debian packages")
 
 # Compressed as in every distribution; the time of the file is not in it.
 set(compressed ${CMAKE_CURRENT_BINARY_DIR}/compressed)
@@ -9,9 +10,10 @@ file(MAKE_DIRECTORY ${compressed})
 set(all_compressed)
 function(codecfs_compress source destination)
   get_filename_component(name ${source} NAME)
+  get_filename_component(source ${source} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
   add_custom_command(OUTPUT ${compressed}/${name}.gz
-    COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/${source} > ${compressed}/${name}.gz
-    DEPENDS ${PROJECT_SOURCE_DIR}/${source} VERBATIM)
+    COMMAND ${GZIP} -9nc ${source} > ${compressed}/${name}.gz
+    DEPENDS ${source} VERBATIM)
   install(FILES ${compressed}/${name}.gz DESTINATION ${destination} ${ARGN})
   set(all_compressed ${all_compressed} ${compressed}/${name}.gz PARENT_SCOPE)
 endfunction()
@@ -34,7 +36,8 @@ install(FILES docs/examples/mnt-era5.mount docs/examples/codecfs@.service docs/e
         DESTINATION ${doc}/codecfs/examples COMPONENT codecfs)
 
 # What only a Debian package has.
-codecfs_compress(packaging/changelog ${doc}/codecfs COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
+configure_file(packaging/changelog ${CMAKE_CURRENT_BINARY_DIR}/changelog @ONLY)
+codecfs_compress(${CMAKE_CURRENT_BINARY_DIR}/changelog ${doc}/codecfs COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 install(FILES packaging/copyright DESTINATION ${doc}/codecfs COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 install(FILES packaging/copyright ${compressed}/changelog.gz DESTINATION ${doc}/codecfs-plugins
         COMPONENT plugins_debian EXCLUDE_FROM_ALL)
