@@ -8,6 +8,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
+import zarr
 
 from conftest import CODECFS, xattr
 
@@ -189,6 +190,20 @@ def test_large_elements_of_many_arrays_are_not_all_held(mount, tmp_path):
     walk(m.path)
     assert json.loads((m.path / "v7/.zarray").read_text())["dtype"] == "|S8388608"
     is_within(m, CACHE, DIRTY)
+
+
+def test_consolidated_metadata_of_many_is_renewed(mount, tmp_path):
+    """What is made of a .zmetadata is larger than any one file may become, and yet it follows a change."""
+    root = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    for name in "abcd":
+        root.create_group(name).attrs["list"] = list(range(300_000))
+    zarr.consolidate_metadata(str(tmp_path / "a.zarr"))
+    m = mount(tmp_path / "a.zarr")
+    subprocess.run(["setfattr", "-n", "user.units", "-v", "K", m.path / "a"], check=True)
+    m.close()
+    entries = json.loads((tmp_path / "a.zarr/.zmetadata").read_text())["metadata"]
+    assert entries["a/.zattrs"] == {"list": list(range(300_000)), "units": "K"}
+    assert entries["b/.zattrs"] == {"list": list(range(300_000))}
 
 
 # --- what an HDF5 file claims
