@@ -3,7 +3,9 @@
 #include <map>
 #include <new>
 
+#include "backends/zarr/metadata_write.h"
 #include "base/log.h"
+#include "model/json.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -36,12 +38,15 @@ Result<> collect(const Hierarchy& hierarchy, const std::string& key, EntryKind k
 
 }  // namespace
 
-Result<Json> collect_metadata(const Hierarchy& hierarchy) try {
+Result<std::optional<std::string>> renewed_consolidated(const Hierarchy& hierarchy, std::string_view text) try {
   Entries entries;
   CODECFS_TRY(collect(hierarchy, "", EntryKind::group, entries));
   Json sorted = Json::object();
   for (auto& [key, json] : entries) append_member(sorted, key, std::move(json));
-  return sorted;
+  auto renewed = with_entries(text, std::move(sorted));
+  if (renewed && !*renewed)
+    log::warning(".zmetadata: is of a form that is not known here, and may tell what was before the latest changes");
+  return renewed;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, ".zmetadata: no memory to make it anew");
 }

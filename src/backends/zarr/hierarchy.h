@@ -28,6 +28,17 @@ class Hierarchy {
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
   /// Calls visit(name, kind) for every group and array in a group, in no order, until it returns false.
   Result<> for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit) const;
+  struct Member {
+    std::string name;  // of its directory
+    EntryKind kind;
+  };
+  /// What an entry of that name (names.h) stands for; none where there is nothing.
+  Result<std::optional<Member>> find(const std::string& group, std::string_view entry) const;
+  /// The name of the directory for a new member of a group that is to have that entry. EINVAL.
+  static Result<std::string> new_name(const std::string& group, std::string_view entry);
+  /// The same for one that must not be there. EEXIST.
+  Result<std::string> free_name(const std::string& group, std::string_view entry) const;
+
   /// Whether the directory of a key in `group` is the group itself or one above it, so that a walk would never end.
   Result<bool> leads_back(const std::string& group, const std::string& key) const;
 
@@ -37,6 +48,9 @@ class Hierarchy {
   /// Nothing, or ENOTEMPTY with what is in a group that must not go with it: a group, an array, or a file that is not
   /// Zarr's.
   Result<> check_empty(const std::string& group) const;
+  /// Nothing, or EOPNOTSUPP where something at a key or below it is a symbolic link, which would lead elsewhere from
+  /// another directory: a chunk whose file is not found reads as fill.
+  Result<> check_no_links(const std::string& key) const;
 
  private:
   const Store& store_;

@@ -15,9 +15,9 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
 
 #include "backends/names.h"
+#include "backends/zarr/access.h"
 #include "backends/zarr/chunk_listing.h"
 #include "backends/zarr/consolidated.h"
 #include "backends/zarr/directory_store.h"
@@ -97,21 +97,14 @@ class ZarrSource final : public Source {
   /// As it was when it was first asked for.
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     struct stat status = store_.status();
-    std::optional<Access> known;
-    {
-      const std::lock_guard lock(accesses_mutex_);
-      if (const auto found = accesses_.find(id); found != accesses_.end()) known = found->second;
-    }
-    if (!known) {
+    CODECFS_ASSIGN(const zarr::Access access, accesses_.get(id, [&]() -> Result<zarr::Access> {
       const auto lock = reading();
       CODECFS_ASSIGN(const Object object, objects_.get(id));
-      CODECFS_ASSIGN(known, access_of(object));
-      const std::lock_guard guard(accesses_mutex_);
-      accesses_[id] = *known;
-    }
-    status.st_uid = known->user;
-    status.st_gid = known->group;
-    status.st_mode = (status.st_mode & S_IFMT) | known->mode;
+      return zarr::access_of(store_, object);
+    }));
+    status.st_uid = access.user;
+    status.st_gid = access.group;
+    status.st_mode = (status.st_mode & S_IFMT) | access.mode;
     return status;
   }
   [[nodiscard]] struct statvfs filesystem() const override {
@@ -283,8 +276,8 @@ class ZarrSource final : public Source {
   Result<Entry> make_group(ObjectId parent, std::string_view name) override {
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
-    CODECFS_ASSIGN(const std::string file_name, free_name(group.key, name));
-    CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
+    CODECFS_ASSIGN(const std::string file_name, hierarchy_.free_name(group.key, name));
+    CODECFS_ASSIGN(const zarr::Modes modes, zarr::modes_for_members(store_, group.key));
     CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
     CODECFS_ASSIGN(const auto nczarr, zarr::nczarr_new_group(hierarchy_, group.key, file_name));
     for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
@@ -299,14 +292,15 @@ class ZarrSource final : public Source {
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
     CODECFS_ASSIGN(const bool takes_place, is_empty_group(group, name));
-    CODECFS_ASSIGN(const std::string file_name, takes_place ? new_name(group.key, name) : free_name(group.key, name));
+    CODECFS_ASSIGN(const std::string file_name,
+                   takes_place ? zarr::Hierarchy::new_name(group.key, name) : hierarchy_.free_name(group.key, name));
     const std::string key = join_key(group.key, file_name);
     auto plain = zarr::print_array(variable);
     if (!plain) return in_file(key, plain.error());
     const auto nczarr = zarr::nczarr_new_array(hierarchy_, group.key, file_name, variable, std::move(*plain));
     if (!nczarr) return in_file(key, nczarr.error());
     const zarr::NewArray& files = nczarr->files;
-    CODECFS_ASSIGN(const Modes modes, modes_for_members(group.key));
+    CODECFS_ASSIGN(const zarr::Modes modes, zarr::modes_for_members(store_, group.key));
     CODECFS_ASSIGN(fresh, writer_.new_directory(group.key, file_name, modes.directory));
     CODECFS_TRY(fresh->write(zarr::kArrayFile, bytes_of(files.zarray), modes.file));
     if (files.zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files.zattrs), modes.file));
@@ -349,8 +343,8 @@ class ZarrSource final : public Source {
     if (source.key == target.key && name == to_name) return {};
     if (zarr::is_at_or_below(target.key, member.key))
       return fail(EINVAL, "{}: cannot be moved into itself", member.key);
-    CODECFS_ASSIGN(const std::string file_name, free_name(target.key, to_name));
-    if (source.key != target.key) CODECFS_TRY(check_links(member.key));
+    CODECFS_ASSIGN(const std::string file_name, hierarchy_.free_name(target.key, to_name));
+    if (source.key != target.key) CODECFS_TRY(hierarchy_.check_no_links(member.key));
     const std::string key = join_key(target.key, file_name);
     CODECFS_ASSIGN(const auto lists, zarr::nczarr_move(hierarchy_, member.key, member.kind, key));
     CODECFS_TRY(with_lists(
@@ -465,12 +459,6 @@ class ZarrSource final : public Source {
     std::unique_ptr<NewDirectory> target;
   };
 
-  /// Permissions of what is made in a group.
-  struct Modes {
-    mode_t directory;
-    mode_t file;
-  };
-
   ZarrSource(const char* format, std::unique_ptr<Store> store, std::unique_ptr<StoreWriter> writer)
       : format_(format),
         own_store_(std::move(store)),
@@ -496,28 +484,9 @@ class ZarrSource final : public Source {
   }
 
   Result<Entry> find_in(const Object& object, std::string_view name) {
-    const auto not_there = [&] {
-      return fail(ENOENT, "{}: no group or array of that name", join_key(object.key, name));
-    };
-    if (is_cut_name(name)) {
-      std::optional<Entry> found;
-      CODECFS_TRY(hierarchy_.for_each(object.key, [&](std::string_view file_name, EntryKind kind) {
-        if (escape_name(file_name) == name) found = entry_of(object.key, file_name, kind);
-        return !found;
-      }));
-      if (!found) return not_there();
-      return std::move(*found);
-    }
-    const auto file_name = unescape_name(name);
-    // A name that no directory entry can have must not lead out of the group ("%2E." is "..").
-    if (!file_name || file_name->empty() || *file_name == "." || *file_name == ".." ||
-        file_name->find_first_of(std::string_view("/\0", 2)) != std::string::npos)
-      return not_there();
-    CODECFS_ASSIGN(const auto kind, hierarchy_.kind_of(join_key(object.key, *file_name)));
-    if (!kind) return not_there();
-    CODECFS_ASSIGN(const bool is_loop, hierarchy_.leads_back(object.key, join_key(object.key, *file_name)));
-    if (is_loop) return not_there();
-    return entry_of(object.key, *file_name, *kind);
+    CODECFS_ASSIGN(const auto member, hierarchy_.find(object.key, name));
+    if (!member) return fail(ENOENT, "{}: no group or array of that name", join_key(object.key, name));
+    return entry_of(object.key, member->name, member->kind);
   }
 
   Result<> begin() {
@@ -558,19 +527,6 @@ class ZarrSource final : public Source {
     arrays_.erase(id);
     return fail(ESTALE, "{}: another program has changed its .zarray: look at it again, then repeat this",
                 called(object.key));
-  }
-
-  /// Nothing, or EOPNOTSUPP where something at a key or below it is a symbolic link, which would lead elsewhere from
-  /// another directory: a chunk whose file is not found reads as fill.
-  Result<> check_links(const std::string& key) const {
-    return store_.for_each(key, [&](const char* name, Store::EntryType type) -> Result<> {
-      const std::string member = join_key(key, name);
-      if (type == Store::EntryType::unknown && store_.passes_link(member))
-        return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
-      if (type == Store::EntryType::other) return {};
-      CODECFS_ASSIGN(const auto status, store_.stat(member));
-      return status && S_ISDIR(status->st_mode) ? check_links(member) : Result<>();
-    });
   }
 
   /// A group whose members are to be others.
@@ -677,33 +633,6 @@ class ZarrSource final : public Source {
     return writer_.order(object.key);
   }
 
-  /// The name of a directory for a new member of a group.
-  static Result<std::string> new_name(const std::string& group, std::string_view name) {
-    const auto refuse = [&](const char* why) {
-      return fail(EINVAL, "{}: cannot be made in Zarr: {}", join_key(group, name), why);
-    };
-    auto file_name = unescape_name(name);
-    if (!file_name) return refuse("the name is no escaped one");
-    if (file_name->empty()) return refuse("it has no name");
-    if (*file_name == "." || *file_name == "..") return refuse("the name means another directory");
-    if (file_name->find_first_of(std::string_view("/\0", 2)) != std::string::npos)
-      return refuse("no name of a directory can be this");
-    if (file_name->starts_with(".z") || file_name->starts_with(".ncz"))
-      return refuse("such names are for files of metadata");
-    if (zarr::is_temporary_name(*file_name)) return refuse("such names are for what is being written");
-    return std::move(*file_name);
-  }
-
-  /// The same for one that must not be there.
-  Result<std::string> free_name(const std::string& group, std::string_view name) const {
-    CODECFS_ASSIGN(std::string file_name, new_name(group, name));
-    CODECFS_ASSIGN(const auto status, store_.stat(join_key(group, file_name)));
-    if (!status) return file_name;
-    CODECFS_ASSIGN(const auto kind, hierarchy_.kind_of(join_key(group, file_name)));
-    return fail(EEXIST, "{}: {}", join_key(group, file_name),
-                kind ? "exists" : "a file or directory that is not Zarr's has this name in the store");
-  }
-
   /// Whether a name is that of a group that a variable may take the place of. ENOTEMPTY.
   Result<bool> is_empty_group(const Object& parent, std::string_view name) {
     const auto entry = find_in(parent, name);
@@ -713,37 +642,6 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const Object group, object_to_change(entry->object));
     CODECFS_TRY(hierarchy_.check_empty(group.key));
     return true;
-  }
-
-  /// As those of the group itself.
-  Result<Modes> modes_for_members(const std::string& group) const {
-    CODECFS_ASSIGN(const auto directory, store_.stat(group));
-    if (!directory) return fail(ENOENT, "{}: is gone", group_called(group));
-    CODECFS_ASSIGN(const auto file, store_.stat(join_key(group, zarr::kGroupFile)));
-    return Modes{.directory = directory->st_mode & 07777, .file = (file ? file->st_mode : directory->st_mode) & 0666};
-  }
-
-  /// Who may do what with an object.
-  struct Access {
-    uid_t user;
-    gid_t group;
-    mode_t mode;  // of rw bits
-  };
-  // Who reads chunks must be let into the directory, and be able to read files in it, of which the one with the
-  // metadata stands for all. Who writes replaces files: that takes the right to write to the directory.
-  Result<Access> access_of(const Object& object) const {
-    CODECFS_ASSIGN(const auto directory, store_.stat(object.key));
-    const bool is_variable = object.kind == EntryKind::variable;
-    CODECFS_ASSIGN(const auto file,
-                   store_.stat(join_key(object.key, is_variable ? zarr::kArrayFile : zarr::kGroupFile)));
-    if (!directory) return fail(ENOENT, "{}: is gone", object.key);
-    const mode_t entered = directory->st_mode & ((directory->st_mode & 0111) * 06);
-    Access access{directory->st_uid, directory->st_gid, entered & 0666};
-    if (!file) return access;
-    access.mode &= file->st_mode | 0222;
-    if (file->st_uid != directory->st_uid) access = {file->st_uid, file->st_gid, access.mode & file->st_mode};
-    if (file->st_gid != access.group) access.mode &= ~mode_t{060} | (file->st_mode & 06) << 3;
-    return access;
   }
 
   Entry made(const std::string& group, const std::string& name, EntryKind kind) {
@@ -862,13 +760,8 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const auto status, store_.stat(zarr::kConsolidatedFile));
     CODECFS_ASSIGN(const auto text, hierarchy_.read_text(zarr::kConsolidatedFile));
     if (!status || !text || root_.kind != EntryKind::group) return {};
-    CODECFS_ASSIGN(Json entries, zarr::collect_metadata(hierarchy_));
-    CODECFS_ASSIGN(const auto renewed, zarr::with_entries(*text, std::move(entries)));
-    if (!renewed) {
-      log::warning(".zmetadata: is of a form that is not known here, and may tell what was before the latest changes");
-      return {};
-    }
-    if (*renewed == *text) return {};
+    CODECFS_ASSIGN(const auto renewed, zarr::renewed_consolidated(hierarchy_, *text));
+    if (!renewed || *renewed == *text) return {};
     return writer_.write("", zarr::kConsolidatedFile, bytes_of(*renewed), status->st_mode & 0666);
   }
 
@@ -965,8 +858,7 @@ class ZarrSource final : public Source {
   mutable std::mutex turnstile_;          // before tree_mutex_
   mutable std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
   zarr::ObjectTable objects_;
-  mutable std::mutex accesses_mutex_;  // guards what follows
-  mutable std::unordered_map<ObjectId, Access> accesses_;
+  mutable zarr::KnownAccesses accesses_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays, kMostHeld};
   zarr::ChunkListings listings_;
   zarr::OutsideChanges outside_;
