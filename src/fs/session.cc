@@ -227,7 +227,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
              .write_back = {.dirty_bytes = options.dirty_bytes, .commit = std::chrono::seconds(options.commit_seconds)},
              .read_only = options.read_only,
              .view = options.view,
-             .coherent = options.coherent});
+             .coherent = options.coherent,
+             .mountpoint = mountpoint});
   tree.check_rules();
   Mount mount{tree, mountpoint, farewell};
   fuse_session* serving = nullptr;  // while there are requests

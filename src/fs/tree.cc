@@ -41,6 +41,7 @@ Tree::Tree(std::unique_ptr<Source> source, const Options& options)
       rules_(options.rules),
       read_only_(options.read_only || !dataset_.source().writable()),
       coherent_(options.coherent),
+      mountpoint_(options.mountpoint),
       block_size_(std::max<uint64_t>(options.cache_bytes / 4, 1)),
       write_back_(
           dataset_, cache_, conversions_, stats_, options.write_back,

@@ -129,9 +129,10 @@ class Tree {
     uint64_t cache_bytes = uint64_t{64} << 20;
     filters::FilterRules rules = {};
     WriteBack::Options write_back = {};
-    bool read_only = true;      // -o ro; a source that cannot be written is read-only too
-    View view = View::decoded;  // what the root of the mount is
-    bool coherent = false;      // other programs change the source, and that is to be seen
+    bool read_only = true;        // -o ro; a source that cannot be written is read-only too
+    View view = View::decoded;    // what the root of the mount is
+    bool coherent = false;        // other programs change the source, and that is to be seen
+    std::string mountpoint = {};  // absolute; where links with absolute targets below it lead
   };
 
   Tree(std::unique_ptr<Source> source, const Options& options);
@@ -358,15 +359,15 @@ class Tree {
   /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
   /// too.
   void chunk_changed(const Node& node, uint64_t number);
-  /// Names in a directory that the other views are told of, when the call returns, at the end of this: to be made
-  /// before a lock is taken, so that nobody waits for the kernel with it.
-  class NamesElsewhere {
+  /// Names in a directory that are others now, and so its times. The other views are told of them when the call
+  /// returns, at the end of this: to be made before a lock is taken, so that nobody waits for the kernel with it.
+  class ChangedNames {
    public:
-    explicit NamesElsewhere(Tree& tree) : tree_(tree) {}
-    NamesElsewhere(const NamesElsewhere&) = delete;
-    NamesElsewhere& operator=(const NamesElsewhere&) = delete;
-    ~NamesElsewhere();
-    void add(const Node& directory, std::string_view name) { names_.emplace_back(&directory, name); }
+    explicit ChangedNames(Tree& tree) : tree_(tree) {}
+    ChangedNames(const ChangedNames&) = delete;
+    ChangedNames& operator=(const ChangedNames&) = delete;
+    ~ChangedNames();
+    void add(const Node& directory, std::string_view name);
 
    private:
     Tree& tree_;
@@ -380,6 +381,7 @@ class Tree {
   void kernel_name_changed(Ino ino, bool wait);
   /// Where a view's root is in the mount, "" or "/.codecfs/view/NAME".
   [[nodiscard]] std::string path_of(View view) const;
+  [[nodiscard]] std::string target_from(const Node& directory, std::string_view target) const;
   /// Everybody is to see the new metadata of an object.
   void metadata_changed(const Node& node, bool wait = true);
   /// The path that those of all objects in the same dataset of a folder begin with; empty where no folder is mounted.
@@ -501,6 +503,7 @@ class Tree {
   const filters::FilterRules rules_;
   const bool read_only_;
   const bool coherent_;
+  const std::string mountpoint_;  // see Options
   mutable ScratchFiles scratch_;
   Drafts drafts_;
   KernelView kernel_;

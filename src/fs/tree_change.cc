@@ -4,6 +4,7 @@
 // pause in WriteBack.
 
 #include <algorithm>
+#include <filesystem>
 #include <ranges>
 
 #include "base/log.h"
@@ -50,7 +51,12 @@ std::string Tree::path_of(View view) const {
   return view == nodes_.shown() ? "" : fmt::format("{}/{}", nodes_.views().path, name_of(view));
 }
 
-Tree::NamesElsewhere::~NamesElsewhere() {
+void Tree::ChangedNames::add(const Node& directory, std::string_view name) {
+  tree_.touch(directory.ino(), {}, now());
+  names_.emplace_back(&directory, name);
+}
+
+Tree::ChangedNames::~ChangedNames() {
   for (const auto& [directory, name] : names_)
     for (const Node* shown : tree_.nodes_.in_all_views(*directory))
       if (shown->view != directory->view) tree_.member_changed(*shown, name, true);
@@ -112,7 +118,7 @@ void Tree::layout_changed(const Node& node, bool wait) {
 // --- directories and links
 
 Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
-  NamesElsewhere names(*this);
+  ChangedNames names(*this);
   const std::shared_lock layout(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (node->kind == NodeKind::variable)
@@ -134,9 +140,9 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
     state.latest = std::chrono::steady_clock::now();
     for (const NamedFile& file : files_of(NodeKind::group)) state.hidden.insert(file.kind);
   });
-  touch(parent, {}, now());
   write_back_.note_change();
   names.add(*node, name);
+  touch(group->ino(), now(), now());
   metadata_changed(*node, false);
   return attributes(group->ino());
 }
@@ -174,7 +180,7 @@ Result<> Tree::remove_entry(const Node& directory, std::string_view name, const 
 }
 
 Result<> Tree::remove_directory(Ino parent, std::string_view name) {
-  NamesElsewhere names(*this);
+  ChangedNames names(*this);
   const std::lock_guard alone(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
@@ -195,7 +201,6 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
     CODECFS_TRY(remove_entry(*node, name, child));
   }
   forget_state(child);
-  touch(parent, {}, now());
   write_back_.note_change();
   names.add(*node, name);
   if (child.kind == NodeKind::variable)
@@ -206,7 +211,7 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
 }
 
 Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name) {
-  NamesElsewhere names(*this);
+  ChangedNames names(*this);
   const std::lock_guard alone(layout_);
   CODECFS_ASSIGN(const Place from_place, nodes_.at(parent));
   CODECFS_ASSIGN(const Place to_place, nodes_.at(to_parent));
@@ -236,8 +241,6 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   }
   names.add(from, name);
   names.add(to, to_name);
-  touch(from.ino(), {}, now());
-  touch(to.ino(), {}, now());
   write_back_.note_change();
   // Dimension names may have changed with the place.
   if (const Result<Place> moved = nodes_.at(there.st_ino)) metadata_changed(*moved->node, false);
@@ -246,8 +249,18 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   return {};
 }
 
+/// What a link in a directory is to lead to: absolute paths below the mount point, as programs know them, mean nothing
+/// to others who open the source.
+std::string Tree::target_from(const Node& directory, std::string_view target) const {
+  const std::string top = mountpoint_ + path_of(directory.view);
+  const bool is_below = target.starts_with(top) && (target.size() == top.size() || target[top.size()] == '/');
+  if (!is_below || mountpoint_.empty()) return std::string(target);
+  const std::filesystem::path path = "/" + std::string(target.substr(top.size()));
+  return path.lexically_normal().lexically_relative(directory.path.empty() ? "/" : directory.path);
+}
+
 Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::string_view target) {
-  NamesElsewhere names(*this);
+  ChangedNames names(*this);
   const std::shared_lock layout(layout_);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   if (node->kind == NodeKind::variable)
@@ -257,10 +270,9 @@ Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::stri
   const Node* link = nullptr;
   {
     const std::shared_lock naming(names_);
-    CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target));
+    CODECFS_ASSIGN(const Entry entry, dataset_.source().make_link(node->object, name, target_from(*node, target)));
     CODECFS_ASSIGN(link, nodes_.child(*node, entry));
   }
-  touch(parent, {}, now());
   write_back_.note_change();
   names.add(*node, name);
   metadata_changed(*node, false);

@@ -84,6 +84,7 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   if (!chunk) {
     if (node->kind == NodeKind::variable) CODECFS_TRY(dataset_.source().variable_writable(node->object));
     CODECFS_ASSIGN(const Ino ino, scratch_.create(node->ino(), name, permissions));
+    touch(parent, {}, now());
     created.file->scratch = ino;
     CODECFS_ASSIGN(created.status, attributes(ino));
     return created;
@@ -101,6 +102,7 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   chunk_changed(*node, chunk->number);
   write_back_.open_writer(chunk->key);
   touch(chunk->key, {}, now());
+  touch(parent, {}, now());
   created.file->chunk = *chunk;
   Result<struct stat> status = attributes(chunk->key);
   if (!status) {
@@ -277,7 +279,7 @@ void Tree::touch(Ino ino, std::optional<timespec> accessed, std::optional<timesp
 }
 
 Result<> Tree::unlink(Ino parent, std::string_view name) {
-  NamesElsewhere names(*this);
+  ChangedNames names(*this);
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) {
@@ -285,7 +287,11 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
     names.add(*node, name);
     return {};
   }
-  if (scratch_.find(node->ino(), name)) return scratch_.unlink(node->ino(), name);
+  if (scratch_.find(node->ino(), name)) {
+    CODECFS_TRY(scratch_.unlink(node->ino(), name));
+    touch(parent, {}, now());
+    return {};
+  }
   if (node->kind == NodeKind::group) {
     if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
     const std::lock_guard alone(layout_);
@@ -331,6 +337,8 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   }
   if (!metadata && !target) {
     CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
+    touch(parent, {}, now());
+    touch(to_parent, {}, now());
     kernel_.name_changed(to_parent, std::string(to_name), false);
     return {};
   }

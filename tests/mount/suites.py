@@ -1,11 +1,14 @@
 """Other people's suites on a writable mount; see scripts/fs-suites.
 
-    suites.py CODECFS fio|stress hdf5|zarr|zip [AMOUNT]
+    suites.py CODECFS fio|stress|fsx|pjdfstest hdf5|zarr|zip [AMOUNT]
 
 fio writes chunk files and the files of the npy and raw views with each of its engines and verifies what it reads, in this mount and in
-the next one. stress-ng gets a group of its own to work in; the variables beside it must be unchanged afterwards.
+the next one. stress-ng gets a group of its own to work in; the variables beside it must be unchanged afterwards. fsx does random
+operations on a chunk file and on the file of the raw view, and compares. pjdfstest (as root) asks for the errors and effects of each
+call, in a group; what fails must be in the table of what does not apply.
 """
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,12 +35,45 @@ STRESSORS = """access chdir chmod chown copy-file dentry dir dirdeep dirmany dno
     flock fpunch fsize fstat getdent hdd inode-flags inotify io iomix lease locka lockf lockofd mknod open rename
     sync-file touch utime""".split()
 
+# Tests of pjdfstest, and why they do not apply.
+INAPPLICABLE = {
+    "special files": r"::(fifo|block|char|socket)$|open::(fifo_nonblock_wronly|socket_error)$|mk(fifo|nod)::"
+                     r"(changed_times?_|(privileged::)?eexist_file_exists|device_files|eloop_comp|permission_bits|uid_gid_eq)",
+    "hard links": r"link::(changed_ctime_success|eexist_dest_exists|eloop_comp|remove_link|share_metadata)|"
+                  r"unlink::(unchanged_ctime_failed|update_ctime_success)::regular$|rename::(to_multiply_linked|updates_link_parent)",
+    "owner and mode are the source's": r"chmod::(change_perm|clear_isgid_bit|update_ctime)|::affected_(only_)?create_flags|"
+                                       r"::uid_gid_eq_euid_egid$|mkdir::permission_bits_from_mode$|rename::preserve_metadata::regular$",
+    "renaming over a group": r"rename::write_access_required_subdir$",
+    "files that are no chunks are in memory": r"open::interact_2gb$",
+}
+SYMLINKS = r"::symlink$|^symlink::|::eloop_|::enoent_symlink$|::open_nofollow$|::preserve_metadata_symlink$"  # Zarr has none
+PJDFSTEST = """[features]
+posix_fallocate = {}
+[settings]
+naptime = 0.02
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"""
+FSX = """flen = 1048576
+blockmode = %s
+[opsize]
+max = 200000
+[weights]
+truncate = %d
+invalidate = 3
+fsync = 1
+fdatasync = 1
+sendfile = 3
+posix_fadvise = 3
+copy_file_range = 3
+"""
+
 
 class Daemon:
     """A mount, as a context; it must end well."""
 
-    def __init__(self, codecfs, source, place):
-        self.place, self.command = place, [codecfs, "-f", str(source), str(place)]
+    def __init__(self, codecfs, source, place, *options):
+        self.place, self.command = place, [codecfs, "-f", *options, str(source), str(place)]
 
     def __enter__(self):
         self.place.mkdir(exist_ok=True)
@@ -133,14 +169,52 @@ def stress(codecfs, source, directory, seconds):
             raise SystemExit(f"FAILED: {name} of the source has changed")
 
 
+def fsx(codecfs, source, directory, operations):
+    (directory / "cut.toml").write_text(FSX % ("false", 5))
+    (directory / "whole.toml").write_text(FSX % ("true", 0))  # an array has its size
+    for config, name, seed in (("cut", "v/0.0", 1), ("whole", "v/1.0", 2), ("whole", f"{VIEW}/raw/w", 3)):
+        with Daemon(codecfs, source, directory / "mnt") as mount:
+            run(["fsx", "-f", directory / f"{config}.toml", "-N", operations, "-S", seed, "-P", directory, mount / name], 3600)
+            expected = (mount / name).read_bytes()
+        with Daemon(codecfs, source, directory / "mnt") as mount:
+            if (mount / name).read_bytes() != expected:
+                raise SystemExit(f"FAILED: {name} has other bytes in the next mount")
+        print(f"fsx {name}: {operations} operations, mounted again the same", flush=True)
+    if not np.array_equal(read(source, "v")[2:], values()[2:]):
+        raise SystemExit("FAILED: chunks that fsx did not write have changed")
+
+
+def pjdfstest(codecfs, source, directory, _):
+    (directory / "pjdfstest.toml").write_text(PJDFSTEST)
+    directory.chmod(0o755)  # other users are to reach the mount
+    with Daemon(codecfs, source, directory / "mnt", "-o", "allow_other,default_permissions") as mount:
+        (mount / "work").mkdir()
+        done = subprocess.run(["pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work"], capture_output=True, text=True,
+                              timeout=600)
+    results = dict(re.findall(r"^(\w+::\S+)\s+(ok|FAILED|skipped)$", done.stdout, re.MULTILINE))
+    reasons = INAPPLICABLE if source.suffix == ".h5" else {**INAPPLICABLE, "symbolic links": SYMLINKS}
+    failed = [name for name, result in results.items() if result == "FAILED"]
+    wrong = [name for name in failed if not any(re.search(pattern, name) for pattern in reasons.values())]
+    well = list(results.values()).count("ok")
+    if wrong or well < 130:
+        raise SystemExit(f"FAILED: {wrong}, {well} well\n{done.stdout[-20000:]}{done.stderr[-3000:]}")
+    print(f"pjdfstest: {well} well, {len(failed)} do not apply ({', '.join(reasons)}), {len(results) - well - len(failed)} skipped",
+          flush=True)
+
+
+SUITES = {"fio": (fio, 4, "passes"), "stress": (stress, 10, "seconds each"), "fsx": (fsx, 20000, "operations each"),
+          "pjdfstest": (pjdfstest, 1, "pass")}
+
+
 def main():
-    if len(sys.argv) < 4 or sys.argv[2] not in ("fio", "stress") or sys.argv[3] not in ("hdf5", "zarr", "zip"):
+    if len(sys.argv) < 4 or sys.argv[2] not in SUITES or sys.argv[3] not in ("hdf5", "zarr", "zip"):
         sys.exit(__doc__)
     codecfs, suite, kind = sys.argv[1:4]
     directory = pathlib.Path(tempfile.mkdtemp(prefix=f"codecfs-{suite}-")).resolve()
-    amount = int(sys.argv[4]) if len(sys.argv) > 4 else {"fio": 4, "stress": 10}[suite]
-    print(f"{suite}, {kind}, {amount} {'passes' if suite == 'fio' else 'seconds each'}, in {directory}", flush=True)
-    {"fio": fio, "stress": stress}[suite](codecfs, make(kind, directory), directory, amount)
+    call, amount, unit = SUITES[suite]
+    amount = int(sys.argv[4]) if len(sys.argv) > 4 else amount
+    print(f"{suite}, {kind}, {amount} {unit}, in {directory}", flush=True)
+    call(codecfs, make(kind, directory), directory, amount)
     shutil.rmtree(directory)  # stays where something failed
 
 

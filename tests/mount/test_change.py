@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
@@ -435,7 +436,6 @@ def test_links(mount, tmp_path):
     # An object with two names lives on at the other one.
     shown = os.path.realpath(m.path / "hard")
     shutil.rmtree(shown)
-    import time
     time.sleep(1.1)  # a symlink is remembered for a second
     other = m.path / ("g/h/v" if shown.endswith("hard") else "hard")
     assert not other.is_symlink() and (other / ".zarray").exists()
@@ -443,6 +443,55 @@ def test_links(mount, tmp_path):
     with h5py.File(path, "r") as f:
         assert np.array_equal(f[str(other.relative_to(m.path))][:], ARRAY)
         assert f["g"].get("up", getlink=True).path in ("/g/h", "h") and "dangling" not in f and "down" not in f
+
+
+def test_links_to_absolute_paths(mount, tmp_path):
+    """Below the mount point they are what programs mean by them; else they are paths of the file."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f.create_dataset("g/h/v", data=ARRAY)
+        f["elsewhere"] = h5py.SoftLink("/g")
+    m = mount(path)
+    os.symlink(m.path / "g/h/v", m.path / "g/to_v")
+    os.symlink(f"{m.path}/g/../g/h/", m.path / "g/h/to_itself")
+    os.symlink(m.path, m.path / "g/h/to_root")
+    os.symlink("/g/h", m.path / "of_the_file")
+    os.symlink(f"{m.path}2/g", m.path / "g/not_here")
+    assert os.path.samefile(m.path / "g/to_v", m.path / "g/h/v")
+    assert os.path.samefile(m.path / "g/h/to_itself", m.path / "g/h")
+    assert os.path.samefile(m.path / "g/h/to_root", m.path)
+    assert os.path.samefile(m.path / "of_the_file", m.path / "g/h")
+    assert not (m.path / "g/not_here").exists()
+    os.symlink(m.path / "g/loop", m.path / "g/loop")
+    refused(errno.ELOOP, lambda: os.stat(m.path / "g/loop/x"))
+    m.close()
+    with h5py.File(path, "r") as f:
+        assert np.array_equal(f["g/to_v"][:], ARRAY) and f["g/h/to_root"].id == f["/"].id and f["of_the_file"].name == "/of_the_file"
+
+
+def test_times_follow_the_names_in_a_directory(mount, tmp_path):
+    """For make, rsync and whoever else asks a directory whether there is something new in it."""
+    m = mount(tmp_path / "a.h5", "create=hdf5")
+    (m.path / "g").mkdir()
+    (m.path / "other").mkdir()
+
+    def changes(work, *directories):
+        before = [os.stat(m.path / name) for name in directories]
+        time.sleep(0.02)
+        work()
+        for name, old in zip(directories, before):
+            new = os.stat(m.path / name)
+            assert new.st_mtime_ns > old.st_mtime_ns and new.st_ctime_ns > old.st_ctime_ns, name
+
+    changes(lambda: (m.path / "g/x").mkdir(), "g")
+    assert os.stat(m.path / "g/x").st_mtime_ns == pytest.approx(time.time_ns(), abs=10e9)
+    changes(lambda: os.rename(m.path / "g/x", m.path / "other/x"), "g", "other")
+    changes(lambda: os.rmdir(m.path / "other/x"), "other")
+    changes(lambda: (m.path / "g/notes").write_text("x"), "g")
+    changes(lambda: os.rename(m.path / "g/notes", m.path / "other/notes"), "g", "other")
+    changes(lambda: os.unlink(m.path / "other/notes"), "other")
+    changes(lambda: os.symlink("../other", m.path / "g/link"), "g")
+    changes(lambda: os.unlink(m.path / "g/link"), "g")
 
 
 def test_links_in_zarr(mount, tmp_path):
