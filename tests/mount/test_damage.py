@@ -2,6 +2,7 @@
 import errno
 import os
 import pathlib
+import random
 import shutil
 import signal
 import struct
@@ -20,6 +21,14 @@ SEED = "short"
 def test_a_damaged_file_is_contained(number, tmp_path):
     name, trial = damage.try_one(CODECFS, DATA, tmp_path, SEED, number * 7 + 3)
     assert not trial.complaints, f"{name}: {trial.complaints}\n{trial.log.read_text()[-2000:]}"
+
+
+def test_what_lies_outside_of_the_file_is_damage(tmp_path):
+    """Found by damage-test: libhdf5 calls it a wrong argument, and crashed a few calls later."""
+    source = DATA / "hdf5/netcdf_groups.nc"
+    (tmp_path / "a.nc").write_bytes(damage.damaged(source.read_bytes(), random.Random("21/33"))[1])
+    trial = damage.Trial(CODECFS, tmp_path / "a.nc", tmp_path / "mnt")
+    assert not trial.complaints and not trial.refused, trial.log.read_text()[-2000:]
 
 
 def test_the_generator_gives_the_same_files_again():

@@ -34,7 +34,9 @@ namespace {
 bool is_of_sound_files(const H5E_error2_t& error) {
   for (const hid_t minor : {H5E_NOTFOUND, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
     if (error.min_num == minor) return true;
-  return error.maj_num == H5E_ARGS || (error.func_name != nullptr && tells_absence(error.func_name));
+  // Bytes outside of the file are no matter of arguments: libhdf5 has crashed soon after it was refused some.
+  const bool is_outside = error.min_num == H5E_OVERFLOW;
+  return (error.maj_num == H5E_ARGS && !is_outside) || (error.func_name != nullptr && tells_absence(error.func_name));
 }
 
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
