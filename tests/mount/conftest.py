@@ -138,6 +138,15 @@ def mount(tmp_path):
 
 
 @pytest.fixture
+def place(tmp_path):
+    """Where a test mounts by itself."""
+    path = tmp_path / "mnt"
+    yield path
+    while is_mounted(path):
+        unmount(path)
+
+
+@pytest.fixture
 def copy(tmp_path):
     """A function copy(name) that copies one of the generated sources, so that the test may damage it."""
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, Mount, is_mounted, unmount
+from conftest import CODECFS, Mount, unmount
 
 CELLS, LENGTH = 16, 50_000  # each chunk 200 kB
 NPY = ".codecfs/view/npy/v.npy"
@@ -39,14 +39,6 @@ def stored(source):
         return zarr.open_group(str(source), "r")["v"][...]
     with h5py.File(source, "r") as file:
         return file["v"][...]
-
-
-@pytest.fixture
-def place(tmp_path):
-    path = tmp_path / "mnt"
-    yield path
-    while is_mounted(path):
-        unmount(path)
 
 
 def mount_dead(source, place, *options):

@@ -19,12 +19,6 @@ from test_progress import on_a_terminal
 
 
 @pytest.fixture
-def place(tmp_path):
-    yield tmp_path / "mnt"
-    unmount(tmp_path / "mnt")
-
-
-@pytest.fixture
 def written(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as f:

@@ -8,16 +8,10 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS, is_mounted, unmount
+from conftest import CODECFS, is_mounted
 from test_command import any_source
 
 DATA = np.random.default_rng(1).integers(0, 50, (64, 1 << 14), "u1")
-
-
-@pytest.fixture
-def place(tmp_path):
-    yield tmp_path / "mnt"
-    unmount(tmp_path / "mnt")
 
 
 @pytest.fixture
