@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (end != std::string::npos) texts.zattrs = text.substr(end + 1);
   if (auto array = zarr::parse_array(texts)) {
     check(array->variable);
-    zarr::narrow_text(*array);
+    if (array->may_be_narrow_text) zarr::narrow_text(*array);
   } else {
     check_error(array.error());
   }
