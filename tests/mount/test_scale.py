@@ -77,7 +77,7 @@ def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
     result = subprocess.run("cat v/[0-9]* | sha256sum", shell=True, cwd=m.path, capture_output=True, text=True,
                             env={**os.environ, "LC_ALL": "C"}, check=True)
     assert result.stdout.split()[0] == expected.hexdigest()
-    assert count <= m.stats()["chunks_decoded"] <= count + count // 10  # some may be dropped before a reader who has to wait comes to them
+    assert count <= m.stats()["chunks_decoded"] <= count + 2  # one may be dropped while it is read ahead of
     if not SANITIZED:
         assert m.resident_peak() < 256 << 20
 
