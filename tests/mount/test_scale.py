@@ -58,12 +58,6 @@ def test_a_sparse_grid_lists_what_is_stored(mount, tmp_path):
     assert (m.path / f"v/{i}.{j}").read_bytes() == b"\1" + bytes(15)
 
 
-def pages_taken_back():
-    """Pages of files that the kernel dropped and had to read again since the machine started."""
-    counters = dict(line.split() for line in open("/proc/vmstat"))
-    return int(counters["workingset_refault_file"])
-
-
 def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
     count, size = 256, 16 << 20
     path = tmp_path / "big.h5"
@@ -80,12 +74,14 @@ def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
     for name in sorted(f"{i}.0" for i in range(count)):
         expected.update(patterns[int(name.split(".")[0]) % 4])
     m = mount(path)
-    before = pages_taken_back()
     result = subprocess.run("cat v/[0-9]* | sha256sum", shell=True, cwd=m.path, capture_output=True, text=True,
                             env={**os.environ, "LC_ALL": "C"}, check=True)
     assert result.stdout.split()[0] == expected.hexdigest()
-    # One may be dropped while it is read ahead of; what the kernel takes back before it is read must be decoded again.
-    assert count <= m.stats()["chunks_decoded"] <= count + 2 + pages_taken_back() - before
+    # One may be dropped while it is read ahead of. What the kernel was given and asks for again, as it took the pages back,
+    # is decoded again (a machine whose host reclaims memory does so at any time).
+    stats = m.stats()
+    again = stats["bytes_pushed"] + stats["bytes_read"] - count * size
+    assert count <= stats["chunks_decoded"] <= count + 2 + min(again // (128 << 10), count // 10)
     if not SANITIZED:
         assert m.resident_peak() < 256 << 20
 
