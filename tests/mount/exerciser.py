@@ -247,8 +247,9 @@ class Exerciser:
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         (self.directory / "pid").write_text(str(self.process.pid))
         deadline = time.monotonic() + 60
-        # A dead mount may still be there.
-        while not is_mounted(self.root) or not self.is_answering():
+        # A dead mount may be there until the daemon takes it away. Whether a mount is there is asked last: after an answer
+        # of the directory below, it can only be the new one.
+        while not self.is_answering() or not is_mounted(self.root):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
                 raise Fault(f"not mounted: {(self.directory / 'daemon.log').read_text()[-1000:]}")
