@@ -269,7 +269,12 @@ static void fill_and_allocation(void) {
   H5Fclose(file);
 }
 
-/* Links of every kind: one that dangles, one that closes a cycle, one to the root. */
+static hid_t lead_nowhere(const char* name, hid_t group, const void* value, size_t size, hid_t access, hid_t transfer) {
+  (void)name, (void)group, (void)value, (void)size, (void)access, (void)transfer;
+  return -1;
+}
+
+/* Links of every kind: one that dangles, one that closes a cycle, one to the root, one of a kind of its own. */
 static void odd_links(void) {
   hid_t file = create("c_odd_links.h5", 0);
   const hsize_t dims[1] = {4};
@@ -286,6 +291,13 @@ static void odd_links(void) {
   CHECK(H5Lcreate_soft("/", below, "soft_root", H5P_DEFAULT, H5P_DEFAULT));
   CHECK(H5Lcreate_external("c_implicit_index.h5", "/v", file, "elsewhere", H5P_DEFAULT, H5P_DEFAULT));
   CHECK(H5Lcreate_external("c_odd_links.h5", "/a/b/data", file, "external_but_here", H5P_DEFAULT, H5P_DEFAULT));
+  CHECK(H5Lcreate_soft("/a/circle2", group, "circle1", H5P_DEFAULT, H5P_DEFAULT));
+  CHECK(H5Lcreate_soft("circle1", group, "circle2", H5P_DEFAULT, H5P_DEFAULT));
+  const H5L_class_t own = {
+      .version = H5L_LINK_CLASS_T_VERS, .id = (H5L_type_t)187, .comment = "own", .trav_func = lead_nowhere};
+  CHECK(H5Lregister(&own));
+  CHECK(H5Lcreate_ud(file, "user_defined", own.id, "text", 5, H5P_DEFAULT, H5P_DEFAULT));
+  CHECK(H5Lcreate_soft("/user_defined", group, "to_user_defined", H5P_DEFAULT, H5P_DEFAULT));
   H5Dclose(data);
   H5Gclose(below);
   H5Gclose(group);

@@ -1,7 +1,9 @@
 """Every generated HDF5 and netCDF-4 file: each chunk file holds the bytes that h5py reads, and zarr-python and xarray see on
 the mount what h5py and xarray see in the file."""
 import contextlib
+import errno
 import json
+import os
 import shutil
 
 import h5py
@@ -29,11 +31,10 @@ def variables(file):
 
     def visit(group, prefix):
         for name in group:
-            link = group.get(name, getlink=True)
-            if isinstance(link, h5py.ExternalLink):
+            if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
                 continue
-            item = group.get(name)
-            if item is None or isinstance(item, h5py.Datatype) or isinstance(link, h5py.SoftLink):
+            item = group[name]
+            if isinstance(item, h5py.Datatype):
                 continue
             address = h5py.h5o.get_info(item.id).addr
             if address in seen:
@@ -128,7 +129,22 @@ def check_file(m, path, tmp_path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_every_chunk_is_what_h5py_reads(mount, path, tmp_path):
-    check_file(mount(path), path, tmp_path)
+    m = mount(path)
+    check_file(m, path, tmp_path)
+    assert "damage" not in m.messages()
+
+
+def test_links_that_libhdf5_cannot_follow(mount):
+    """In a circle, or of a kind that only its program knows: no damage to it (netCDF's dimensions are looked for there)."""
+    m = mount(DATA / "hdf5/c_odd_links.h5")
+    assert {"circle1", "circle2", "to_user_defined", "b"} < set(os.listdir(m.path / "a"))
+    assert os.readlink(m.path / "user_defined") == "user-defined-link:187"
+    assert os.readlink(m.path / "a/to_user_defined") == "../user_defined"
+    with pytest.raises(OSError) as failure:
+        (m.path / "a/circle1/.zarray").read_text()
+    assert failure.value.errno == errno.ELOOP
+    assert "a/b/data/.zarray" in json.loads((m.path / ".zmetadata").read_text())["metadata"]
+    assert "damage" not in m.messages()
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.suffix == ".nc"], ids=lambda p: p.name)

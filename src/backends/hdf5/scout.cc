@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <ranges>
 
+#include "backends/source.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
@@ -57,6 +58,13 @@ std::string manner_of(const ScoutTrace& trace) {
   }
 }
 
+// Most of libhdf5's errors of versions that it does not know have no number of their own.
+std::string verdict_of(const ScoutTrace& trace) {
+  const bool may_be_newer =
+      trace.end == ScoutTrace::kDamage && std::string_view(trace.reason.data()).contains("version");
+  return may_be_newer ? fmt::format("the file is damaged, or newer than {}", format_versions()) : "the file is damaged";
+}
+
 }  // namespace
 
 Scout::Scout(std::string path, bool for_writing)
@@ -86,6 +94,7 @@ Scout::Death Scout::bury() {
   const bool was_killed = process_.trace->end == 0;
   death.is_told = process_.trace->end == ScoutTrace::kDamage;
   death.manner = manner_of(*process_.trace);
+  death.verdict = verdict_of(*process_.trace);
   death.address = process_.trace->address;
   process_.kill();
   process_ = {};
@@ -150,8 +159,8 @@ Result<> Scout::refuse(const Question& question, const Death& death) {
   const bool met = death.address != 0 && death.address != question.address;
   const bool whole = question.task == ScoutTask::objects || met;
   const uint64_t address = whole && death.address != 0 ? death.address : question.address;
-  Error error{EIO, fmt::format("{} {} {}; the file is damaged", death.manner,
-                               deed(met ? ScoutTask::objects : question.task), name_of(address))};
+  Error error{EIO, fmt::format("{} {} {}; {}", death.manner, deed(met ? ScoutTask::objects : question.task),
+                               name_of(address), death.verdict)};
   log::warning("{}", error.reason);
   const bool is_new = whole ? damaged_.emplace(address, error).second : refused_.emplace(question, error).second;
   if (met && is_new) return {};

@@ -65,6 +65,7 @@ class Scout final : public Watch {
   };
   struct Death {
     std::string manner;    // "libhdf5 crashes (Segmentation fault)"
+    std::string verdict;   // "the file is damaged"
     uint64_t address = 0;  // of what it looked at; 0: nothing that has one
     /// Somebody else has ended it (out of memory, an administrator): it is asked once more.
     bool is_violent = false;

@@ -29,10 +29,12 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// What also fails in sound files: names that lead nowhere, or out of the file; types that libhdf5 does not know; what
-// it is asked of things that have no such property, or by a number that it has taken back; chunks that are not stored.
+// What also fails in sound files: names that lead nowhere, in a circle, or out of the file; types, and kinds of links,
+// that libhdf5 does not know; what it is asked of things that have no such property, or by a number that it has taken
+// back; chunks that are not stored.
 bool is_of_sound_files(const H5E_error2_t& error) {
-  for (const hid_t minor : {H5E_NOTFOUND, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
+  for (const hid_t minor :
+       {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
     if (error.min_num == minor) return true;
   // Bytes outside of the file are no matter of arguments: libhdf5 has crashed soon after it was refused some.
   const bool is_outside = error.min_num == H5E_OVERFLOW;

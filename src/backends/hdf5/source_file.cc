@@ -59,23 +59,31 @@ bool close_objects_of(hid_t file) {
 
 }  // namespace
 
-Handle SourceFile::open_in_library(unsigned flags) const {
+Result<Handle> SourceFile::open_in_library(unsigned flags) const {
   const hid_t driver = file_driver();
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
-  if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return {};
+  if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail(EIO, "{}", latest_failure().reason);
   keep_index_in_memory(access.get());
   if (flags == H5F_ACC_RDONLY) allow_truncated(access.get());
   const OpenScope scope(*bytes);
-  return Handle(H5Fopen(path.c_str(), flags, access.get()));
+  Handle opened(H5Fopen(path.c_str(), flags, access.get()));
+  // Asked before `access` is closed: libhdf5 forgets it at the next call.
+  if (!opened) return fail(EIO, "{}", latest_failure().reason);
+  return opened;
 }
 
 Result<> SourceFile::open_as_allowed() {
   if (!not_writable) {
-    file = open_in_library(H5F_ACC_RDWR);
-    if (!file) not_writable = fail_library(EROFS, "{}: libhdf5 opens it for reading only", path).error();
+    auto opened = open_in_library(H5F_ACC_RDWR);
+    if (opened) {
+      file = std::move(*opened);
+      return {};
+    }
+    not_writable = Error{EROFS, fmt::format("{}: libhdf5 opens it for reading only: {}", path, opened.error().reason)};
   }
-  if (!file) file = open_in_library(H5F_ACC_RDONLY);
-  if (!file) return fail_library(EIO, "{} cannot be opened as HDF5", path);
+  auto opened = open_in_library(H5F_ACC_RDONLY);
+  if (!opened) return fail(EIO, "{} cannot be opened as HDF5: {}", path, opened.error().reason);
+  file = std::move(*opened);
   return {};
 }
 
@@ -106,9 +114,10 @@ Result<> SourceFile::close_in_library() {
 }
 
 Result<> SourceFile::reopen_in_library() {
-  file = open_in_library(H5F_ACC_RDWR);
+  auto opened = open_in_library(H5F_ACC_RDWR);
   ++epoch;
-  if (!file) return change_failed(fail_library(EIO, "{} cannot be opened again", path));
+  if (!opened) return change_failed(fail(EIO, "{} cannot be opened again: {}", path, opened.error().reason));
+  file = std::move(*opened);
   return {};
 }
 

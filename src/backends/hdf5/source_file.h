@@ -33,8 +33,8 @@ struct SourceFile {
   Handle file;
   std::unique_ptr<Watch> watch = std::make_unique<Watch>();  // asked before libhdf5 looks at something new
 
-  /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. No handle: it cannot.
-  [[nodiscard]] Handle open_in_library(unsigned flags) const;
+  /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO: it cannot, and says why.
+  Result<Handle> open_in_library(unsigned flags) const;
   /// The same for `file`: for writing unless it is `not_writable`, which it becomes where libhdf5 does not want that. EIO.
   Result<> open_as_allowed();
   /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
