@@ -150,6 +150,11 @@ static void bitfields_and_opaque(void) {
   for (int i = 0; i < 4; ++i) {
     hid_t data = dataset(file, cases[i].name, cases[i].type, 1, dims, NULL, H5P_DEFAULT);
     CHECK(H5Dwrite(data, H5T_NATIVE_B32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    hid_t space = H5Dget_space(data);
+    hid_t attribute = H5Acreate2(data, "bits", cases[i].type, space, H5P_DEFAULT, H5P_DEFAULT);
+    CHECK(H5Awrite(attribute, H5T_NATIVE_B32, values));
+    H5Aclose(attribute);
+    H5Sclose(space);
     H5Dclose(data);
   }
   hid_t type = H5Tcreate(H5T_OPAQUE, 5);

@@ -48,6 +48,9 @@ class ValueReader {
       case H5T_VLEN: return sequence(type, value);
       case H5T_COMPOUND: return compound(type, value);
       case H5T_REFERENCE: return std::nullopt;
+      case H5T_BITFIELD:
+        if (auto number = integer(type, value)) return number;
+        [[fallthrough]];
       default: return Json(encode_base64({value, H5Tget_size(type)}));
     }
   }
@@ -156,7 +159,7 @@ Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   if (rank < 0 || count < 0) return fail_library(EIO, "its shape");
 
-  // Bitfields, opaque bytes and the like have no native type of another form.
+  // Opaque bytes, long bitfields and the like have no native type of another form.
   Handle type(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND));
   if (!type) type = Handle(H5Tcopy(stored.get()));
   const uint64_t size = H5Tget_size(type.get());
