@@ -13,7 +13,7 @@ import pytest
 import xarray
 import zarr
 from compare import read_variable, same_values
-from conftest import DATA
+from conftest import DATA, mounted
 
 # Sources whose damage is the point have tests of their own (test_errors.py).
 FILES = sorted(p for p in (DATA / "hdf5").iterdir() if p.suffix in (".h5", ".nc") and not p.name.startswith("damaged"))
@@ -186,3 +186,24 @@ def test_xarray_opens_any_hdf5_file(mount, path):
             continue
         dimensions = metadata[key.replace(".zarray", ".zattrs")]["_ARRAY_DIMENSIONS"]
         assert len(dimensions) == len(metadata[key]["shape"]), key
+
+
+def test_types_of_time(tmp_path):
+    """PyTables once made them; h5py has no numpy type for them, and libhdf5 no native one."""
+    numbers, path = np.arange(1000, dtype=">i4"), tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        space, kind = h5py.h5s.create_simple((1000,)), h5py.h5t.UNIX_D32BE
+        data = h5py.h5d.create(file.id, b"t", kind, space)
+        data.write(h5py.h5s.ALL, h5py.h5s.ALL, numbers, mtype=kind)
+        h5py.h5a.create(data, b"when", kind, h5py.h5s.create(h5py.h5s.SCALAR)).write(numbers[7:8], mtype=kind)
+    with mounted(path, tmp_path / "mnt") as m:
+        assert np.fromfile(m.path / "t/0", ">i4").tolist() == numbers.tolist()
+        os.setxattr(m.path / "t", "user._Filter", b"2|1,4")
+        assert "when" in json.loads((m.path / "t/.zattrs").read_text())
+        assert "damage" not in m.messages()
+    with h5py.File(path) as file:
+        data, kind = h5py.h5d.open(file.id, b"t"), h5py.h5t.UNIX_D32BE
+        assert data.get_type().equal(kind) and data.get_create_plist().get_nfilters() == 2
+        read = np.empty_like(numbers)
+        data.read(h5py.h5s.ALL, h5py.h5s.ALL, read, mtype=kind)
+        assert read.tolist() == numbers.tolist()

@@ -31,8 +31,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// H5Dget_type, and not H5D_open or H5D__open, which libhdf5 calls itself: it calls what it read outside of the file a
-// wrong argument of these, and has crashed soon after it was refused some.
+// H5Dget_type, and not H5D_open or H5D__open, which libhdf5 calls itself.
 bool is_called_by_programs(std::string_view function) {
   return std::ranges::any_of(function.substr(0, function.find('_')), [](char c) { return c >= 'a' && c <= 'z'; });
 }
@@ -45,7 +44,10 @@ bool is_of_sound_files(const H5E_error2_t& error) {
        {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
     if (error.min_num == minor) return true;
   if (error.func_name == nullptr) return false;
-  return (error.maj_num == H5E_ARGS && is_called_by_programs(error.func_name)) || tells_absence(error.func_name);
+  if (tells_absence(error.func_name)) return true;
+  // What it read from a file is a wrong argument too, of its own functions: a place outside of the file. It has crashed
+  // soon after it refused some.
+  return error.maj_num == H5E_ARGS && (error.min_num == H5E_BADTYPE || is_called_by_programs(error.func_name));
 }
 
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
