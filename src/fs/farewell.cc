@@ -107,7 +107,10 @@ class ProgressLine {
 /// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
 /// mount, so that nothing is lost.
 Result<> store(const std::string& directory) {
-  const UniqueFd root(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  UniqueFd root(open(directory.c_str(), kFlags));
+  // The root of a damaged file may not be readable: what is beside it syncs everything too.
+  if (!root && errno == EIO) root = UniqueFd(open((directory + "/.codecfs").c_str(), kFlags));
   if (!root) return fail_errno(errno, "{}", directory);
   std::optional<ProgressLine> progress(root.get());
   if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) return {};

@@ -6,12 +6,13 @@ import random
 import shutil
 import signal
 import struct
+import subprocess
 import time
 
 import pytest
 
 import damage
-from conftest import CODECFS, DATA, is_mounted, xattr
+from conftest import CODECFS, DATA, is_mounted, mounted, xattr
 from damage import checked_length, lookup3
 
 SEED = "short"
@@ -79,6 +80,18 @@ def test_without_helpers_nothing_new_is_looked_at(mount):
         os.listdir(mounted.path)
     assert failure.value.errno == errno.EIO and mounted.process.poll() is None
     assert "mount again" in xattr(mounted.path, "_Error")
+
+
+def test_a_mount_without_a_readable_root_is_unmounted(tmp_path, place):
+    """codecfs -u stores everything first, with the root as its handle."""
+    shutil.copy(DATA / "hdf5/netcdf_groups.nc", tmp_path / "a.nc")
+    with mounted(tmp_path / "a.nc", place) as m:
+        for pid in helpers_of(m):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(OSError):
+            os.listdir(place)
+        done = subprocess.run([CODECFS, "-u", place], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and not is_mounted(place), done.stderr
 
 
 def test_helpers_end_with_the_daemon(mount):
