@@ -58,7 +58,7 @@ def test_who_reads_every_second_chunk_is_followed(mount, source):
         time.sleep(0.005)
     stats = m.stats()
     assert stats["stores"] > COUNT // 4, stats
-    assert stats["chunks_decoded"] <= COUNT // 2 + 2, stats  # two, before it is known that there are steps
+    assert stats["chunks_decoded"] <= COUNT // 2 + 6, stats  # some, before it is known that there are steps
 
 
 @pytest.mark.parametrize("view", ["npy/v.npy", "raw/v"])

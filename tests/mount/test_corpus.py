@@ -2,10 +2,15 @@
 sub-folders). Says that it was skipped where there is none."""
 import os
 import pathlib
+import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 import zarr
 from compare import same_values
+from conftest import CODECFS, DATA
 from test_hdf5 import check_file
 
 CORPUS = pathlib.Path(os.environ.get("CODECFS_CORPUS") or "/nonexistent")
@@ -31,3 +36,15 @@ def test_store(mount, path):
     source, shown = zarr.open_group(str(path), mode="r"), zarr.open_group(str(m.path), mode="r")
     for name, array in source.arrays():
         assert same_values(shown[name][...], array[...]), name
+
+
+def test_the_script_for_foreign_files(tmp_path):
+    """The short form of scripts/foreign-test, with files that we know."""
+    names = ["layouts.h5", "types_compound.h5", "filters_szip.h5", "netcdf_groups.nc", "c_odd_links.h5", "damaged_truncated_file.h5"]
+    for name in names:
+        shutil.copy(DATA / "hdf5" / name, tmp_path)
+    script = pathlib.Path(__file__).with_name("foreign.py")
+    done = subprocess.run([sys.executable, "-B", script, CODECFS, tmp_path, "-v"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert f"{len(names)} files, 0 faults" in done.stdout and "h5py cannot open" in done.stdout, done.stdout
+    assert int(re.search(r"(\d+) written", done.stdout)[1]) == len(names) - 1, done.stdout
