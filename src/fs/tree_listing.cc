@@ -15,6 +15,7 @@ namespace {
 constexpr off_t kFirstFile = 2;
 constexpr off_t kFirstEntry = 16;
 constexpr uint64_t kFirstScratch = uint64_t{1} << 61;  // above all chunk numbers
+constexpr uint64_t kMostListed = uint64_t{1} << 32;    // chunks that no index names
 constexpr size_t kBatch = 128;  // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
 
 mode_t mode_of(EntryKind kind) {
@@ -153,6 +154,11 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     return take(item);
   };
   if (from >= kFirstScratch) return read_scratch(directory, from, take);
+  // Each of these is there without an index of chunks that would have to name it: a few bytes of a file can claim any
+  // number.
+  if ((all || view.facts->storage != Storage::chunked) && grid.count() > kMostListed)
+    return fail(EFBIG, "{}: its {} chunks are too many to be listed (each can be opened by its name)", node.path,
+                grid.count());
   const WriteBack::Changes changes = changes_of(node);
   if (all) {
     for (; from < grid.count(); ++from)

@@ -286,3 +286,24 @@ def test_many_readers_of_large_chunks(mount, tmp_path, view):
     for reader in readers:
         reader.join()
     is_within(m, 32 * MIB, chunk, chunk)  # kept, on its way, and at a reader that is being served
+
+
+def test_more_chunks_than_anybody_lists(mount, tmp_path):
+    """Where absent chunks are shown, a few bytes claim any number of names (found in HDF5's own tlayouto.h5)."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("contiguous", (1 << 33, (1 << 28) + 1), "<i4")
+        file.create_dataset("chunked", (1 << 40,), "<i4", chunks=(1,))
+        filled = file.create_dataset("filled", (1 << 40,), "<i4", chunks=(1,), fillvalue=7)
+        filled.attrs["_FillValue"] = np.int32(7)
+        filled[1 << 39] = 8
+    zarr_array(zarr_group(tmp_path / "z") / "v", shape=[1 << 40], chunks=[1], fill_value=None)
+    m, z = mount(tmp_path / "a.h5"), mount(tmp_path / "z")
+    for path, chunk in ((m.path / "contiguous", "5.3"), (m.path / "chunked", str(1 << 39)), (z.path / "v", "77")):
+        with os.scandir(path) as entries, pytest.raises(OSError) as failure:
+            seen = [next(entries).name for _ in range(3)]
+            assert ".zarray" in seen
+            list(entries)
+        assert failure.value.errno == errno.EFBIG
+        assert "too many to be listed" in xattr(path, "_Error")
+        assert not any((path / chunk).read_bytes())
+    assert str(1 << 39) in os.listdir(m.path / "filled")
