@@ -10,6 +10,7 @@ constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::milliseconds kPatienceOfLast{20};
 // With a notice of the inode that the request is about. One that waits for nothing takes microseconds.
 constexpr std::chrono::milliseconds kPatienceWithOwn{1};
+constexpr Ino kOften = 64;  // inodes, between two looks at the clock
 
 }  // namespace
 
@@ -54,9 +55,10 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
 
 void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock) {
   const Clock::time_point begun = Clock::now();
-  const Clock::time_point end = waiting_ < workers_ ? begun + kPatience : begun + kPatienceOfLast;
+  const Clock::duration patience = waiting_ < workers_ ? Clock::duration(kPatience) : kPatienceOfLast;
   while (lane.done < number) {
-    Clock::time_point until = end;
+    // Of millions, as long as it gets on.
+    Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + patience;
     for (const Lane* awaited : {&inodes_, &awaited_names_})
       if (held != 0 && awaited->told == held) until = std::min(until, awaited->since + kPatienceWithOwn);
     if (Clock::now() >= until) return;
@@ -79,11 +81,11 @@ void KernelNotices::await_contents() {
 }
 
 void KernelNotices::contents_changed(Ino first, uint64_t count) {
-  add(ranges_, {.ino = first, .name = {}, .count = count}, false);
+  add(ranges_, {.ino = first, .name = {}, .count = count}, true);
 }
 
-void KernelNotices::attributes_changed(Ino first, uint64_t count) {
-  add(ranges_, {.ino = first, .name = {}, .count = count, .attributes = true}, false);
+void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {
+  add(ranges_, {.ino = first, .name = {}, .count = count, .attributes = true}, wait);
 }
 
 void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
@@ -105,8 +107,12 @@ void KernelNotices::tell(const Notice& notice, const std::stop_token& stop) {
 void KernelNotices::tell_range(const Notice& notice, const std::stop_token& stop) {
   const off_t from = notice.attributes ? -1 : 0;
   for (const KnownInodes::Range& range : known_.within({notice.ino, notice.count}))
-    for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i)
+    for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i) {
       fuse_lowlevel_notify_inval_inode(session_, range.first + i, from, 0);
+      if (i % kOften != 0) continue;
+      const std::lock_guard lock(mutex_);
+      ranges_.since = Clock::now();
+    }
 }
 
 void KernelNotices::run(Lane& lane, const std::stop_token& stop) {

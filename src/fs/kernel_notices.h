@@ -56,10 +56,10 @@ class KernelNotices {
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
   /// Waits until the kernel has been told all that came by these two, at most a second.
   void await_contents();
-  /// As content_changed(), of `count` inodes in a row, some time later, which others do not wait for.
+  /// As content_changed(), of `count` inodes in a row, and waits: as long as there is an inode told each second.
   void contents_changed(Ino first, uint64_t count);
-  /// The attributes alone, likewise.
-  void attributes_changed(Ino first, uint64_t count);
+  /// The attributes alone, of as many.
+  void attributes_changed(Ino first, uint64_t count, bool wait);
   /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
   void name_changed(Ino parent, std::string name, bool wait = false);
 
@@ -78,7 +78,7 @@ class KernelNotices {
     uint64_t last = 0;  // notices that ever came
     uint64_t done = 0;
     Ino told = 0;             // what the kernel is being told of; 0: nothing
-    Clock::time_point since;  // the same
+    Clock::time_point since;  // the same; of many inodes, since it has got on
     std::jthread thread;
   };
   void add(Lane& lane, Notice notice, bool wait);
@@ -98,7 +98,7 @@ class KernelNotices {
   bool stopped_ = false;
   KnownInodes known_;
   Lane inodes_;
-  Lane ranges_;  // nobody waits behind millions
+  Lane ranges_;  // those who changed one inode do not wait behind millions
   Lane names_;
   Lane awaited_names_;  // not behind those that wait for a directory
 };

@@ -237,7 +237,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
        .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
                            bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
        .contents_changed = [&](Ino first, uint64_t n) { mount.notices.contents_changed(first, n); },
-       .attributes_changed = [&](Ino first, uint64_t n) { mount.notices.attributes_changed(first, n); },
+       .attributes_changed = [&](Ino first, uint64_t n,
+                                 bool wait) { mount.notices.attributes_changed(first, n, wait); },
        .name_changed = [&](Ino parent, std::string name,
                            bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
        .store = [&](Ino ino, uint64_t offset, Bytes content) { return store(serving, ino, offset, content); }});

@@ -115,9 +115,9 @@ struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
   std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
                                                                                             bool) {};
-  // Of many in a row, and nobody waits for it.
+  // Of many in a row; of contents it waits.
   std::function<void(Ino first, uint64_t count)> contents_changed = [](Ino, uint64_t) {};
-  std::function<void(Ino first, uint64_t count)> attributes_changed = [](Ino, uint64_t) {};
+  std::function<void(Ino first, uint64_t count, bool wait)> attributes_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
   /// Not what is to be forgotten but content that is to be known: false where the kernel does not take it.
   std::function<bool(Ino ino, uint64_t offset, Bytes content)> store = [](Ino, uint64_t, Bytes) { return false; };

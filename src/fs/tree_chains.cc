@@ -176,7 +176,7 @@ Result<> Tree::chunks_stored_anew(const Node& node) {
     if (shows_arrays(shown->view)) continue;
     CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
     if (shown->view == View::decoded)
-      kernel_.attributes_changed(first, count);
+      kernel_.attributes_changed(first, count, true);
     else
       contents_changed(*shown, first, count);
   }

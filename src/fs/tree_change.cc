@@ -447,7 +447,7 @@ Result<> Tree::renumber_chunks(const Node& node, uint64_t before, uint64_t now, 
   CODECFS_TRY(nodes_.renumber_chunks(node, now));
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
-    kernel_.attributes_changed(first[i], before);
+    kernel_.attributes_changed(first[i], before, false);
     if (!views[i]->is_root())
       kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), wait && views[i]->view == node.view);
   }

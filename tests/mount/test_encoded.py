@@ -468,6 +468,25 @@ def test_views_follow_each_other(mount, tmp_path, kind, root):
     assert not (plain / "v").exists()
 
 
+@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+def test_nobody_sees_the_sizes_of_before(mount, tmp_path, kind):
+    """The kernel keeps the size of each encoded chunk: who has given the variable another chain must not read the new bytes
+    up to the old size, however many they are."""
+    numbers = np.arange(4000 * 500, dtype="<i4").reshape(40_000, 50)
+    if kind == "hdf5":
+        source = make(tmp_path / "s.h5", {"compression": "gzip"}, numbers)
+    else:
+        source = tmp_path / "s.zarr"
+        zarr.open(source, "w").create_dataset("v", data=numbers, chunks=CHUNKS, compressor=numcodecs.Zlib(4))
+    m = mount(source)
+    encoded = m.path / VIEW / "v"
+    assert all(os.stat(encoded / f"{i}.0").st_size < 2000 for i in range(4000))
+    os.setxattr(m.path / "v", "user._Filter", b"none")
+    for i in reversed(range(4000)):
+        assert (encoded / f"{i}.0").read_bytes() == numbers[10 * i:10 * i + 10].tobytes(), i
+
+
+
 def chunk(array, y, x):
     padded = np.zeros(CHUNKS, array.dtype)
     part = array[y * 10:y * 10 + 10, x * 50:x * 50 + 50]
