@@ -9,6 +9,8 @@ import struct
 import subprocess
 import time
 
+import h5py
+import numpy as np
 import pytest
 
 import damage
@@ -30,6 +32,29 @@ def test_what_lies_outside_of_the_file_is_damage(tmp_path):
     (tmp_path / "a.nc").write_bytes(damage.damaged(source.read_bytes(), random.Random("21/33"))[1])
     trial = damage.Trial(CODECFS, tmp_path / "a.nc", tmp_path / "mnt")
     assert not trial.complaints and not trial.refused, trial.log.read_text()[-2000:]
+
+
+def test_what_may_be_newer_is_not_called_damaged_only(mount, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["good"], file["new"] = np.arange(5, dtype="<f8"), np.arange(5, dtype="<i4")
+    data = path.read_bytes()
+    kind = b"\x10\x08\0\0\x04\0\0\0\0\0\x20\0"  # the datatype message of an integer: version 1, class 0
+    assert data.count(kind) == 1
+    path.write_bytes(data.replace(kind, b"\x90" + kind[1:]))
+    m = mount(path)
+    with pytest.raises(OSError) as failure:
+        os.listdir(m.path / "new")
+    assert failure.value.errno == errno.EIO
+    assert "version number" in m.messages() and "the file is damaged, or newer than libhdf5 " in m.messages()
+    assert np.fromfile(m.path / "good/0").tolist() == [0, 1, 2, 3, 4]
+
+
+def test_why_a_file_cannot_be_opened_is_said(tmp_path):
+    h5py.File(tmp_path / "a", "w", driver="split").close()
+    done = subprocess.run([CODECFS, "-o", "mkdir", tmp_path / "a-m.h5", tmp_path / "mnt"], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 32 and "cannot be opened as HDF5: multi driver should be used" in done.stderr, done.stderr
 
 
 def test_the_generator_gives_the_same_files_again():
