@@ -14,6 +14,7 @@ import pytest
 
 CHUNK = 1 << 16  # elements of 4 bytes
 COUNT = 48
+PAUSE = 0.04 if os.environ.get("CODECFS_SANITIZE") else 0.005  # seconds; longer than a chunk takes
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_sequential_reader_finds_chunks_in_the_page_cache(mount, source, view)
     os.listdir(m.path / view / "v")
     for i in range(COUNT):
         assert (m.path / view / f"v/{i}.0").read_bytes() == stored[i]
-        time.sleep(0.005)  # longer than a chunk takes
+        time.sleep(PAUSE)
     stats = m.stats()
     assert stats["stores"] > COUNT // 2, stats
     assert stats["reads"] < COUNT // 2, stats  # for the rest the kernel did not ask
@@ -55,10 +56,10 @@ def test_who_reads_every_second_chunk_is_followed(mount, source):
     os.listdir(m.path / "v")
     for i in range(0, COUNT, 2):
         assert (m.path / f"v/{i}.0").read_bytes() == values[i].tobytes()
-        time.sleep(0.005)
+        time.sleep(PAUSE)
     stats = m.stats()
     assert stats["stores"] > COUNT // 4, stats
-    assert stats["chunks_decoded"] <= COUNT // 2 + 6, stats  # some, before it is known that there are steps
+    assert stats["chunks_decoded"] <= COUNT // 2 + 2, stats  # two, before it is known that there are steps
 
 
 @pytest.mark.parametrize("view", ["npy/v.npy", "raw/v"])
@@ -77,7 +78,7 @@ def test_a_random_reader_decodes_a_chunk_once(mount, source, view):
             for chunk in chunks:
                 at = chunk * CHUNK * 4 + rng.randrange(2, 60) * 4096  # not in the pages at the ends, which it shares
                 assert os.pread(file.fileno(), 4096, header + at) == flat[at:at + 4096]
-                time.sleep(0.005)
+                time.sleep(PAUSE)
     stats = m.stats()
     # Some are given too late or not at all; in the cache there is room for four.
     assert stats["chunks_decoded"] < 1.5 * COUNT, stats

@@ -486,7 +486,6 @@ def test_nobody_sees_the_sizes_of_before(mount, tmp_path, kind):
         assert (encoded / f"{i}.0").read_bytes() == numbers[10 * i:10 * i + 10].tobytes(), i
 
 
-
 def chunk(array, y, x):
     padded = np.zeros(CHUNKS, array.dtype)
     part = array[y * 10:y * 10 + 10, x * 50:x * 50 + 50]
