@@ -167,6 +167,8 @@ class Variable:
         self.maxshape = self.shape
         self.can_write = self.can_unlink = self.can_recode = True
         self.lossy = False
+        self.has_known_padding = True
+        self.is_masked = self.is_grown = False
         self.can_compact = True
         self.attributes = {}
 
@@ -192,6 +194,8 @@ class Variable:
             array[...] = self.fill
             defined[...] = True
         kept = tuple(slice(min(a, b)) for a, b in zip(array.shape, self.array.shape))
+        if not self.has_known_padding:  # the elements of edge chunks that were outside of the shape have any value
+            defined[tuple(slice(-(-n // c) * c) for n, c in zip(self.array.shape, self.full_chunks))] = False
         array[kept], defined[kept] = self.array[kept], self.defined[kept]
         self.shape, self.array, self.defined = tuple(shape), array, defined
 
@@ -386,9 +390,9 @@ def add_hdf5_variable(rng, file, name, library, libver):
     if can_be_direct:
         ways += ["direct"] * 3
     way = rng.choice(ways)
-    if fill_time == "never" and filters:
+    if is_unsure and filters:
         way = "whole"  # libhdf5 leaves garbage in chunks that it allocates, which no filter decodes
-    elif way == "empty" and is_unsure:
+    elif is_unsure and (way == "empty" or not rank):
         way = "whole"  # libhdf5 refuses to read what has neither data nor a fill value
     if 0 in shape:
         way = "empty"
@@ -404,20 +408,23 @@ def add_hdf5_variable(rng, file, name, library, libver):
             dataset[place] = type_.values([s.stop - s.start for s in place])
             variable.defined[place] = True
     elif way == "direct":
+        variable.has_known_padding = False
         for cell in variable.cells():
             if rng.random() < 0.7:
                 mask = rng.randrange(1 << len(filters))
+                variable.is_masked |= mask != 0
                 part = type_.values(chunks)
                 dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(cell, chunks)),
                                               encode(part.tobytes(), type_.dtype.itemsize, filters, mask), mask)
                 variable.defined[variable.inside(cell)] = True
     variable.is_stored = way != "empty"
     add_attributes(rng, dataset, variable, dataset.attrs.__setitem__)
-    if fill_kind == "undefined" or (fill_time == "never" and fill_kind == "default"):
+    if fill_kind == "undefined" or fill_time == "never":
         variable.fill = None
     else:
         variable.fill = fill if fill is not None else ("" if type_.kind == "vlen" else np.zeros((), type_.dtype))
-    variable.can_unlink = fill_kind == "netcdf"
+    variable.can_unlink = fill_kind == "netcdf" and variable.fill is not None
+    variable.has_known_padding &= variable.fill is not None
     variable.allocation, variable.layout = allocation, layout
     variable.text = (f"{name}: {type_.kind} {type_.dtype if not type_.dtype.names else type_.dtype.descr} {type_.inner or ''} "
                      f"{f'bits {type_.bits}' if type_.bits else ''} shape {shape} max {maxshape} {layout} "
@@ -441,7 +448,10 @@ def make_hdf5(rng, path, library):
             variables.append(add_hdf5_variable(rng, file, name, library, libver))
     with h5py.File(path, "r") as file:
         for variable in variables:
-            variable.array = np.asarray(read_hdf5_variable(file, variable)).reshape(variable.full_shape)
+            array = read_hdf5_variable(file, variable)
+            if variable.type.dtype.kind == "S":
+                array = np.asarray(array, variable.type.dtype)
+            variable.array = np.asarray(array).reshape(variable.full_shape)
             variable.attributes = attributes_of(file[variable.name])
     return f"hdf5 {libver[0]}", variables
 
@@ -504,7 +514,7 @@ def make_zarr(rng, path, is_archive=False):
         separator = rng.choice("../")
         array = group.create_dataset(name, shape=tuple(shape), chunks=tuple(chunks) or True, dtype=type_.dtype, compressor=compressor,
                                      filters=filters or None, order=order, fill_value=fill, dimension_separator=separator,
-                                     write_empty_chunks=rng.random() < 0.7, **options)
+                                     write_empty_chunks=rng.random() < 0.7 or is_archive, **options)
         variable.chunks = tuple(array.chunks)
         way = rng.choice(["whole", "whole", "whole", "partial", "empty"])
         if 0 in shape:
@@ -519,11 +529,12 @@ def make_zarr(rng, path, is_archive=False):
                 place = random_slices(rng, shape)
                 array[place] = type_.values([s.stop - s.start for s in place])
                 variable.defined[place] = True
-        variable.array = np.asarray(array[...]).reshape(variable.full_shape)
+        variable.array = np.asarray(array[...], array.dtype).reshape(variable.full_shape)
         variable.fill = None if fill is None else np.asarray(fill, type_.dtype)
         if type_.kind == "vlen" and fill is not None:
             variable.fill = fill
         variable.can_unlink = fill is not None
+        variable.has_known_padding = False
         told = [("units", "m"), ("n", 3), ("list", [1, 2.5]), ("nested", {"a": [None, True]})]
         if told := {key: value for key, value in told if rng.random() < 0.25}:
             array.attrs.put(told)
