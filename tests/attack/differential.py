@@ -384,13 +384,13 @@ class Trial:
         self.assign(variable, variable.inside(cell), variable.fill)
 
     def resize(self, variable):
-        if "masked" in self.told.left_out and variable.is_masked:
-            return
         if "unwritten" in self.told.left_out and variable.allocation in ("early", "late") and variable.fill is None:
             return
         shape = []
         for n, most in zip(variable.shape, variable.maxshape):
             size = n + self.rng.randrange(-min(n, 4), 5) if self.rng.random() < 0.6 else n
+            if "masked" in self.told.left_out and variable.is_filtered:
+                size = max(size, n)
             shape.append(max(size if most is None else min(size, most), 0))
         path = self.root / variable.name / ".zarray"
         told = json.loads(path.read_text())
@@ -420,8 +420,8 @@ class Trial:
             self.trace[-1] += f" refused: {errno.errorcode[error.errno]}"
             self.counts[f"recode refused: {errno.errorcode[error.errno]}"] += 1
             return
-        if spec != "32000":
-            variable.can_write = variable.can_write or not variable.lossy
+        variable.is_filtered = self.kind == "hdf5"
+        variable.can_write = variable.can_write or not variable.lossy
         self.counts["recode done"] += 1
 
     def set_attribute(self, variable):
@@ -511,6 +511,9 @@ def run_batch(told, directory, numbers, counts):
                 trial.guarded(trial.read_all, place.path)
                 trial.guarded(trial.change)
                 trial.guarded(trial.read_all, place.path, "after the changes")
+            if trial.fault:
+                lines = [line for line in mount.log.read_text().splitlines() if trial.path.name in line or "error" in line]
+                trial.fault += "\n  log of the daemon: " + "\n    ".join(lines[-4:])
             if mount.process.poll() is not None:
                 trial.fault = f"the daemon ended with {mount.process.poll()}; {trial.fault}"
                 break

@@ -11,7 +11,7 @@ KNOWN = {
     "11": "variable-length strings behind shuffle in the encoded view",
     "13": "space that changes of a filter chain leave unused",
     "grown": "--compact after the growth of a variable whose allocation is not incremental: the copy has more chunks",
-    "masked": "a new shape for a variable with filter masks: libhdf5 encodes edge chunks without correcting their masks",
+    "masked": "a smaller shape for a variable with filters: libhdf5 encodes edge chunks anew without correcting their filter masks",
     "unwritten": "growth of a variable that allocates early and never fills: EIO for chunks beyond the end of the file",
 }
 
