@@ -90,6 +90,15 @@ Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset,
   return opened;
 }
 
+Result<> Dataset::show_shape(const std::vector<uint64_t>& shape) {
+  std::vector<uint64_t> shown = facts_.grid.shape();
+  stored_shape_ = shown;
+  std::ranges::copy(shape, shown.begin());
+  CODECFS_ASSIGN(facts_.grid, ChunkGrid::make(std::move(shown), facts_.grid.chunks()));
+  longer_ = true;
+  return {};
+}
+
 hid_t Dataset::id() const {
   if (epoch_ == file_.epoch) return dataset_.get();
   if (const auto since = file_.outdated.find(address_); since != file_.outdated.end() && since->second > epoch_) {

@@ -9,6 +9,8 @@
 // Contiguous and other unchunked storage is cut along the slowest dimensions into pieces of about kPieceBytes, each of
 // them contiguous in C order.
 //
+// The shape that is shown may be larger than the stored one (Dimensions::record_shape()): what lies beyond that is fill.
+//
 // A Dataset is immutable but for what the LibraryLock guards; its functions may be called from many threads and take
 // that lock themselves.
 
@@ -36,6 +38,8 @@ class Dataset {
  public:
   /// `dataset` as opened with default access; `name` for messages; `file` outlives the Dataset.
   static Result<std::shared_ptr<Dataset>> open(SourceFile& file, Handle dataset, std::string name);
+  /// Before others have it: shows this shape, of the same rank and nowhere smaller. Only of chunked storage. EOVERFLOW.
+  Result<> show_shape(const std::vector<uint64_t>& shape);
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
@@ -70,8 +74,8 @@ class Dataset {
   Result<Buffer> read_file_form(uint64_t number, const FileForm& form) const;
   /// The bytes of a chunk as they are stored, with their filter mask.
   Result<filters::EncodedChunk> read_as_stored(uint64_t number, const FileForm& form) const;
-  /// Whether the chunk reaches over the edge of the array.
-  [[nodiscard]] bool is_partial_chunk(uint64_t number) const { return !region_of(number).whole(facts_.grid); }
+  /// Whether the chunk reaches over the edge of the stored array.
+  [[nodiscard]] bool is_partial_chunk(uint64_t number) const { return is_partial(region_of(number)); }
   /// Of unchunked data: whether its space has been allocated.
   [[nodiscard]] bool has_storage() const { return has_storage_; }
 
@@ -84,6 +88,8 @@ class Dataset {
   [[nodiscard]] Result<> writable() const;
   /// Encodes without the LibraryLock, stores with it. See Source::write_chunk().
   Result<> write_chunk(uint64_t number, Bytes chunk);
+  /// Gives the stored array the shape that is shown.
+  Result<> store_shape();
   /// Writes fill where a chunk is stored.
   Result<> remove_chunk(uint64_t number);
   /// Whether facts that were read at open have changed, so that the dataset must be opened anew, and what failed must
@@ -100,6 +106,11 @@ class Dataset {
     uint64_t first = 0;                 // C-order index of the first element
     [[nodiscard]] bool whole(const ChunkGrid& grid) const { return elements == grid.elements_per_chunk(); }
   };
+  struct Encoded {
+    Buffer bytes;
+    StoredChunk chunk;
+    Region held;  // see held_part()
+  };
 
   Dataset(SourceFile& file, Handle dataset, std::string name)
       : file_(file), dataset_(std::move(dataset)), epoch_(file.epoch), name_(std::move(name)) {}
@@ -110,16 +121,24 @@ class Dataset {
   Result<> choose_road(hid_t properties);
 
   [[nodiscard]] Region region_of(uint64_t number) const;
+  [[nodiscard]] const std::vector<uint64_t>& stored_shape() const;
+  [[nodiscard]] Region held_part(Region region) const;
+  [[nodiscard]] bool is_partial(const Region& region) const;
+  [[nodiscard]] uint64_t number_in_file(const Region& region) const;
+  void fill_beyond(const Region& held, MutableBytes chunk) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
   Result<> check_current() const;
   Result<> look_at_index() const;
   Result<> look_at_way_to(uint64_t number) const;
   [[nodiscard]] Result<std::vector<uint64_t>> all_stored_chunks() const;
-  Result<Buffer> read_encoded(const Region& region, uint64_t chunk_bytes, StoredChunk& chunk) const;
+  Result<Encoded> read_encoded(const Region& region, uint64_t chunk_bytes) const;
   Result<Buffer> read_stored(const Region& region) const;
   Result<Buffer> read_piece(const Region& region, uint64_t element, Bytes fill) const;
   Result<Buffer> read_by_library(const Region& region, hid_t type, Bytes fill) const;
   Result<Buffer> read_text(const Region& region) const;
+  Result<> store_shape_for(const Region& region);
+  Result<> clear_beyond(size_t dimension);
+  Result<> clear_chunk(uint64_t number);
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
   [[nodiscard]] bool is_stored_as_told(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
@@ -138,6 +157,7 @@ class Dataset {
   Variable facts_;
   MappedType mapped_;
   size_t rank_ = 0;
+  bool longer_ = false;         // the shape that is shown was not the stored one at open
   bool direct_ = false;         // which road
   bool has_storage_ = true;     // of unchunked data: whether its space has been allocated
   uint64_t offset_ = 0;         // of contiguous data: bytes from the start of the file
@@ -147,6 +167,9 @@ class Dataset {
   std::optional<filters::Pipeline> pipeline_;
   std::optional<Error> pipeline_error_;  // why there is none
   mutable std::atomic<bool> outdated_ = false;
+  mutable std::vector<uint64_t> stored_shape_;  // where it is longer_; this and the next two guarded by the LibraryLock
+  mutable uint64_t stored_epoch_ = UINT64_MAX;  // in which it was so
+  mutable uint64_t stored_generation_ = 0;
   mutable bool index_known_ = false;      // it may be walked; guarded by the LibraryLock
   mutable unsigned ways_ = 0;             // in it that were looked at before; the same
   std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock

@@ -70,6 +70,56 @@ Dataset::Region Dataset::region_of(uint64_t number) const {
   return region;
 }
 
+// Under the LibraryLock. libhdf5 is asked again after each change, also one that was rolled back.
+const std::vector<uint64_t>& Dataset::stored_shape() const {
+  if (!longer_) return facts_.grid.shape();
+  const uint64_t generation = file_.generation_of(address_);
+  if (stored_epoch_ == file_.epoch && stored_generation_ == generation) return stored_shape_;
+  const Handle space(H5Dget_space(id()));
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  if (space && H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr) == static_cast<int>(rank_)) {
+    std::copy_n(dims.begin(), rank_, stored_shape_.begin());
+    stored_epoch_ = file_.epoch;
+    stored_generation_ = generation;
+  }
+  return stored_shape_;
+}
+
+// The part of a chunk that the stored array has: what is beyond it in storage means nothing.
+Dataset::Region Dataset::held_part(Region region) const {
+  if (!longer_) return region;
+  const LibraryLock lock;
+  const std::vector<uint64_t>& shape = stored_shape();
+  region.elements = 1;
+  for (size_t d = 0; d < region.count.size(); ++d) {
+    region.count[d] = std::min(region.count[d], shape[d] - std::min(shape[d], region.start[d]));
+    region.elements *= region.count[d];
+  }
+  return region;
+}
+
+bool Dataset::is_partial(const Region& region) const { return !held_part(region).whole(facts_.grid); }
+
+// Its number in the grid of the stored array, as others know it. Under the LibraryLock.
+uint64_t Dataset::number_in_file(const Region& region) const {
+  if (!longer_) return facts_.grid.number_of(region.coordinates);
+  const auto grid = ChunkGrid::make(stored_shape(), facts_.grid.chunks());
+  return grid ? grid->number_of(region.coordinates) : 0;
+}
+
+// Row by row, a row being what is contiguous.
+void Dataset::fill_beyond(const Region& held, MutableBytes chunk) const {
+  const std::vector<uint64_t>& chunks = facts_.grid.chunks();
+  const uint64_t row = chunks.back() * facts_.type.size;
+  for (uint64_t number = 0; number * row < chunk.size(); ++number) {
+    uint64_t rest = number;
+    bool inside = true;
+    for (size_t d = chunks.size() - 1; d-- > 0; rest /= chunks[d]) inside &= rest % chunks[d] < held.count[d];
+    const uint64_t kept = inside ? held.count.back() * facts_.type.size : 0;
+    repeat_element(facts_.fill, chunk.subspan(number * row, row).subspan(kept));
+  }
+}
+
 // For what is known without asking libhdf5.
 Result<> Dataset::check_current() const {
   const LibraryLock lock;
@@ -79,14 +129,18 @@ Result<> Dataset::check_current() const {
 
 Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
-  CODECFS_TRY(look_at_way_to(facts_.grid.number_of(region.coordinates)));
+  if (longer_ && held_part(region).elements == 0) {
+    CODECFS_TRY(check_current());
+    return StoredChunk{};
+  }
+  CODECFS_TRY(look_at_way_to(number_in_file(region)));
   auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
   if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
     const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
     if (mask != masks->second.end()) chunk->filter_mask = mask->second;
   }
-  if (raw_partial_chunks_ && !region.whole(facts_.grid)) chunk->filter_mask = ~uint32_t{0};
+  if (raw_partial_chunks_ && is_partial(region)) chunk->filter_mask = ~uint32_t{0};
   return chunk;
 }
 
@@ -169,6 +223,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
     for (; number < until && numbers.size() < limit; ++number) {
       grid.coordinates_of(number, offset);
       for (size_t d = 0; d < rank_; ++d) offset[d] *= grid.chunks()[d];
+      if (longer_ && !std::ranges::equal(offset, stored_shape(), std::less())) continue;
       CODECFS_ASSIGN(const bool stored, is_chunk_stored(id(), {offset.data(), rank_}));
       if (stored) numbers.push_back(number);
     }
@@ -181,6 +236,14 @@ Result<std::vector<uint64_t>> Dataset::all_stored_chunks() const {
   if (!found) return list_stored_chunks(id(), facts_.grid, rank_);
   std::vector<uint64_t> numbers(found->size() / sizeof(uint64_t));
   if (!numbers.empty()) std::memcpy(numbers.data(), found->data(), numbers.size() * sizeof(uint64_t));
+  if (!longer_) return numbers;
+  // Their order stays as it is: in both grids it is that of the coordinates.
+  CODECFS_ASSIGN(const ChunkGrid stored, ChunkGrid::make(stored_shape(), facts_.grid.chunks()));
+  std::vector<uint64_t> at(stored.rank());
+  for (uint64_t& number : numbers) {
+    stored.coordinates_of(number, at);
+    number = facts_.grid.number_of(at);
+  }
   return numbers;
 }
 
@@ -201,7 +264,7 @@ Result<Buffer> Dataset::read_chunk(uint64_t number) const {
     const LibraryLock lock;
     CODECFS_TRY(check_current());
     CODECFS_ASSIGN(std::optional<Buffer> chunk,
-                   file_.watch->chunk(address_, number, name_, facts_.chunk_bytes.value_or(0)));
+                   file_.watch->chunk(address_, number_in_file(region), name_, facts_.chunk_bytes.value_or(0)));
     if (chunk) return *std::move(chunk);
   }
   return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
@@ -217,16 +280,17 @@ Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
 
 // The place of the chunk may be given to another one while its bytes are read, so the generation is looked at before
 // and after. A writer that is always faster is shut out in the end.
-Result<Buffer> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes, StoredChunk& chunk) const {
+Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes) const {
   constexpr int kTries = 8;
   const std::atomic<uint64_t>& generation = file_.generation_of(address_);
   for (int round = 1;; ++round) {
     std::optional<LibraryLock> lock(std::in_place);
     const uint64_t before = generation.load();
-    CODECFS_ASSIGN(chunk, stored_chunk(region));
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
     if (!chunk.stored)
       return fail(ENOENT, "{}: chunk {} is not stored", name_,
                   facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+    Region held = held_part(region);
     // No filter that is known makes data much larger; a damaged index may say anything.
     const uint64_t most = 2 * chunk_bytes + (uint64_t{64} << 10);
     if (chunk.size > most)
@@ -236,17 +300,17 @@ Result<Buffer> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes,
     const Result<> read = read_at(chunk.address, stored.mutable_bytes());
     if (generation.load() != before) continue;
     CODECFS_TRY(read);
-    return stored;
+    return Encoded{std::move(stored), chunk, std::move(held)};
   }
 }
 
 Result<Buffer> Dataset::read_stored(const Region& region) const {
-  StoredChunk chunk;
-  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *facts_.chunk_bytes, chunk));
-  auto decoded = decode(std::move(stored), chunk.filter_mask);
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
+  auto decoded = decode(std::move(stored.bytes), stored.chunk.filter_mask);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
                 facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
+  if (stored.held.elements != region.elements) fill_beyond(stored.held, decoded->mutable_bytes());
   return decoded;
 }
 
@@ -315,7 +379,7 @@ Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes 
   lend_filters(facts_);
   const LibraryRead library;
   Handle memory;
-  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  CODECFS_ASSIGN(const Handle space, library_selection(held_part(region), memory));
   if (H5Dread(id(), type, memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
   return chunk;
@@ -327,8 +391,9 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
   std::vector<char*> texts(elements, nullptr);
   lend_filters(facts_);
   const LibraryRead library;
+  const Region held = held_part(region);
   Handle memory;
-  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  CODECFS_ASSIGN(const Handle space, library_selection(held, memory));
   struct Reclaim {
     hid_t type, space;
     void* values;
@@ -338,14 +403,14 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
 
   // Elements beyond the array's edge are fill; unwritten ones within it libhdf5 has filled itself.
-  std::vector<bool> inside(elements, region.whole(facts_.grid));
-  if (!region.whole(facts_.grid)) {
+  std::vector<bool> inside(elements, held.whole(facts_.grid));
+  if (!held.whole(facts_.grid)) {
     std::vector<uint64_t> at(facts_.grid.rank());
     for (uint64_t i = 0; i < elements; ++i) {
       uint64_t rest = i;
       bool in = true;
       for (size_t d = at.size(); d-- > 0;) {
-        in &= rest % facts_.grid.chunks()[d] < region.count[d];
+        in &= rest % facts_.grid.chunks()[d] < held.count[d];
         rest /= facts_.grid.chunks()[d];
       }
       inside[i] = in;
@@ -420,18 +485,16 @@ Result<Dataset::FileForm> Dataset::file_form() const {
 }
 
 Result<filters::EncodedChunk> Dataset::read_as_stored(uint64_t number, const FileForm& form) const {
-  StoredChunk chunk;
-  CODECFS_ASSIGN(Buffer stored, read_encoded(region_of(number), *form.shape.bytes, chunk));
-  return filters::EncodedChunk{std::move(stored), chunk.filter_mask};
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region_of(number), *form.shape.bytes));
+  return filters::EncodedChunk{std::move(stored.bytes), stored.chunk.filter_mask};
 }
 
 Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) const {
   const Region region = region_of(number);
   if (!form.pipeline) return read_by_library(region, form.type.get(), form.fill);
   if (facts_.storage != Storage::chunked) return read_piece(region, form.element, form.fill);
-  StoredChunk chunk;
-  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *form.shape.bytes, chunk));
-  auto decoded = form.pipeline->decode(std::move(stored), chunk.filter_mask);
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *form.shape.bytes));
+  auto decoded = form.pipeline->decode(std::move(stored.bytes), stored.chunk.filter_mask);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), decoded.error().reason);
   return decoded;
@@ -440,7 +503,8 @@ Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) co
 /// Whether undoing the filters of exactly what is stored gives the presented chunk, but for filter masks.
 bool Dataset::is_stored_as_told(const Region& region) const {
   if (facts_.storage != Storage::chunked || !direct_ || mapped_.text || facts_.unreadable) return false;
-  return facts_.chunk_bytes && !(raw_partial_chunks_ && !region.whole(facts_.grid));
+  if (longer_ && held_part(region).elements != region.elements) return false;
+  return facts_.chunk_bytes && !(raw_partial_chunks_ && is_partial(region));
 }
 
 Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
@@ -455,10 +519,9 @@ Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
   if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
   const Region region = region_of(number);
   if (!is_stored_as_told(region)) return std::nullopt;
-  StoredChunk chunk;
-  CODECFS_ASSIGN(Buffer stored, read_encoded(region, *facts_.chunk_bytes, chunk));
-  if (chunk.filter_mask != 0) return std::nullopt;
-  return stored;
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
+  if (stored.chunk.filter_mask != 0 || stored.held.elements != region.elements) return std::nullopt;
+  return std::move(stored.bytes);
 }
 
 }  // namespace codecfs::hdf5

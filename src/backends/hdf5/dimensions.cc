@@ -83,6 +83,7 @@ class Dimensions::Walk {
     for (Group& group : groups_)
       for (const Variable& variable : group.variables)
         if (variable.late) number(group, variable);
+    find_record_shapes();
     return std::move(numbering_);
   }
 
@@ -98,6 +99,14 @@ class Dimensions::Walk {
     std::vector<bool> unlimited;
     bool late;   // netCDF does not number it
     bool named;  // scales and hidden attributes tell all names
+  };
+  // A variable on dimensions that may be without limit.
+  struct Records {
+    uint64_t address;
+    std::vector<uint64_t> shape;  // as stored
+    std::vector<bool> unlimited;
+    std::vector<std::optional<uint64_t>> scales;  // by address
+    std::vector<int> ids;                         // of the dimensions; empty where the file does not tell
   };
   struct Group {
     std::vector<Dim> dims;
@@ -153,6 +162,10 @@ class Dimensions::Walk {
     }
     const auto scales = naming_scales(dataset, rank);
     const std::vector<int> told = integer_attribute(dataset, "_Netcdf4Coordinates");
+    if (scale && rank == 1)
+      note_records(variable, {address}, {});
+    else
+      note_records(variable, scales, told);
     numbering_.numbers.used |= !told.empty();
     if (scale && rank > 1) numbering_.numbers.by_number.insert(told.begin(), told.end());
     variable.named = (scale && rank == 1) || told.size() == rank ||
@@ -187,9 +200,43 @@ class Dimensions::Walk {
       numbering_.numbers.untold.emplace_back(address, id);
     }
     const bool alone = is_dimension_without_variable(dataset);
+    if (unlimited) {
+      lengths_.emplace(address, 0);
+      by_number_.emplace(id, address);
+    }
     group.dims.push_back({alone && unlimited ? 0 : length, unlimited, id});
     numbering_.by_id.emplace(id, as_utf8(name));
     return alone;
+  }
+
+  void note_records(const Variable& variable, const std::vector<std::optional<uint64_t>>& scales,
+                    const std::vector<int>& told) {
+    const size_t rank = variable.shape.size();
+    if (rank == 0 || (scales.size() != rank && told.size() != rank)) return;
+    records_.push_back({variable.address, variable.shape, variable.unlimited, scales, told});
+  }
+
+  // The entry of lengths_ for a dimension without limit.
+  std::pair<const uint64_t, uint64_t>* length_of(const Records& records, size_t d) {
+    std::optional<uint64_t> scale;
+    if (d < records.scales.size()) scale = records.scales[d];
+    if (!scale && records.ids.size() == records.shape.size())
+      if (const auto known = by_number_.find(records.ids[d]); known != by_number_.end()) scale = known->second;
+    const auto found = scale ? lengths_.find(*scale) : lengths_.end();
+    return found == lengths_.end() ? nullptr : &*found;
+  }
+
+  void find_record_shapes() {
+    for (const Records& records : records_)
+      for (size_t d = 0; d < records.shape.size(); ++d)
+        if (auto* length = length_of(records, d)) length->second = std::max(length->second, records.shape[d]);
+    for (const Records& records : records_) {
+      std::vector<uint64_t> shape = records.shape;
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (const auto* length = length_of(records, d); length != nullptr && records.unlimited[d])
+          shape[d] = length->second;
+      if (shape != records.shape) numbering_.record_shapes.emplace(records.address, std::move(shape));
+    }
   }
 
   void match(size_t index) {
@@ -222,6 +269,9 @@ class Dimensions::Walk {
   Handle access_;
   std::vector<Group> groups_;
   std::unordered_set<uint64_t> visited_;
+  std::vector<Records> records_;
+  std::unordered_map<uint64_t, uint64_t> lengths_;  // of dimensions without limit, by the address of the scale
+  std::unordered_map<int, uint64_t> by_number_;     // the addresses of those scales
   int next_ = 0;
   Numbering numbering_;
 };
@@ -230,6 +280,12 @@ const Dimensions::Numbering& Dimensions::numbering() {
   if (!numbering_)
     numbering_ = watch_.numbering() ? Walk(file_, watch_).run(tree_.address(ObjectTree::kRoot)) : Numbering();
   return *numbering_;
+}
+
+const std::vector<uint64_t>* Dimensions::record_shape(uint64_t address) {
+  if (!record_shapes_) record_shapes_ = numbering().record_shapes;
+  const auto found = record_shapes_->find(address);
+  return found == record_shapes_->end() ? nullptr : &found->second;
 }
 
 // The scale's link name in the dataset's group or one above it; else wherever libhdf5 finds it.

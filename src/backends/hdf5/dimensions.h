@@ -51,6 +51,16 @@ class Dimensions {
   };
   const Numbers& numbers() { return numbering().numbers; }
 
+  /// The shape that netCDF gives a dataset, where that is not the stored one: a dimension without limit is as long as
+  /// the longest variable that has it, and shorter ones are fill beyond what they store. None for all others. Source:
+  /// netcdf-c, nc4_find_dim_len. As of the first call, until settle_shape(): a program that writes Zarr resizes one
+  /// array after another, each from the shape that it finds, so that one that grows must not change another's.
+  const std::vector<uint64_t>* record_shape(uint64_t address);
+  /// The dataset's own shape is the one to be shown from now on, or the dataset is gone.
+  void settle_shape(uint64_t address) {
+    if (record_shapes_) record_shapes_->erase(address);
+  }
+
   /// Groups, links, shapes or scales have changed.
   void forget() {
     numbering_.reset();
@@ -64,6 +74,7 @@ class Dimensions {
     std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // numbers by address, for those without scales
     std::unordered_map<int, std::string> phony;
     Numbers numbers;
+    std::unordered_map<uint64_t, std::vector<uint64_t>> record_shapes;  // by address; see record_shape()
   };
   class Walk;
 
@@ -74,6 +85,7 @@ class Dimensions {
   const ObjectTree& tree_;
   Watch& watch_;
   std::optional<Numbering> numbering_;
+  std::optional<std::unordered_map<uint64_t, std::vector<uint64_t>>> record_shapes_;
   std::unordered_map<ObjectId, std::unordered_map<uint64_t, std::string>> members_;  // link names by group and address
 };
 

@@ -265,6 +265,8 @@ class Hdf5Source final : public Source {
   }
 
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+    // Dimensions of another group may be shorter than what it shows.
+    if (from != to) CODECFS_TRY(store_shape_of_member(from, name));
     return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
       CODECFS_ASSIGN(const Entry entry, tree_->find(from, name));
       if (entry.kind != EntryKind::variable) return writer.rename(from, name, to, new_name, nullptr);
@@ -282,6 +284,9 @@ class Hdf5Source final : public Source {
   }
 
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
+    // The new dimensions may be shorter than what it shows.
+    CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
+    if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
     return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(id));
       return writer.set_dimensions(id, *dataset, names);
@@ -289,6 +294,8 @@ class Hdf5Source final : public Source {
   }
 
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
+    CODECFS_ASSIGN(const VariablePtr before, facts(id));
+    if (!std::ranges::equal(before->grid.shape(), shape)) CODECFS_TRY(store_shape(id));
     return change<LibraryRead>([&](TreeWriter& writer) -> Result<> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(id));
       return writer.resize(*dataset, shape);
@@ -385,6 +392,7 @@ class Hdf5Source final : public Source {
       const Lock lock;
       CODECFS_TRY(writable());
       CODECFS_TRY(file_.settle());
+      if (netcdf_) (void)dimensions_->record_shape(0);  // as they are before the first change
       close_datasets();
       struct AtTheEnd {
         Hdf5Source& source;
@@ -470,9 +478,41 @@ class Hdf5Source final : public Source {
     CODECFS_ASSIGN(Handle handle, tree_->open(id));
     if (H5Iget_type(handle.get()) != H5I_DATASET) return fail(EISDIR, "{} is a group", tree_->path(id));
     CODECFS_ASSIGN(std::shared_ptr<Dataset> dataset, Dataset::open(file_, std::move(handle), tree_->path(id)));
+    show_record_shape(*dataset);
     recent_.push_front({id, dataset});
     by_id_[id] = recent_.begin();
     return dataset;
+  }
+
+  Result<std::vector<std::string>> dimension_names(ObjectId id) {
+    return guarded([&]() -> Result<std::vector<std::string>> {
+      return with_dataset(id, [&](const Dataset& dataset) -> Result<std::vector<std::string>> {
+        const LibraryLock lock;
+        return dimensions_->names(id, dataset);
+      });
+    });
+  }
+  Result<> store_shape(ObjectId id) {
+    return guarded([&]() -> Result<> {
+      CODECFS_TRY(writable());
+      return with_dataset(id, [](Dataset& dataset) { return dataset.store_shape(); });
+    });
+  }
+  Result<> store_shape_of_member(ObjectId group, std::string_view name) {
+    CODECFS_ASSIGN(const Entry entry, find(group, name));
+    return entry.kind == EntryKind::variable ? store_shape(entry.object) : Result<>();
+  }
+
+  void show_record_shape(Dataset& dataset) {
+    const Variable& facts = dataset.facts();
+    const auto limits = std::span(facts.max_shape).first(std::min(dataset.rank(), facts.max_shape.size()));
+    const auto is_unlimited = [](const auto& limit) { return !limit; };
+    if (!netcdf_ || facts.storage != Storage::chunked || std::ranges::none_of(limits, is_unlimited)) return;
+    const std::vector<uint64_t>* shape = dimensions_->record_shape(dataset.address());
+    if (shape == nullptr || shape->size() != dataset.rank()) return;
+    if (const Result<> shown = dataset.show_shape(*shape); !shown)
+      log::warning("{} is shown as it is stored: the lengths of its dimensions: {}", dataset.name(),
+                   shown.error().reason);
   }
 
   // One that is not outdated now, for what must not be begun with one that is.

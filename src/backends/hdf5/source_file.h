@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -92,6 +93,9 @@ struct SourceFile {
   /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 goes on
   /// telling the mask from before for the chunk that it looked up last. Guarded by the LibraryLock.
   std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint32_t>> written_masks;
+
+  /// One at a time gives a dataset the shape that is shown. Before any other lock of the backend.
+  std::mutex shape_mutex;
 
   /// Free space that libhdf5 has forgotten with closing the file, in bytes. Guarded by the LibraryLock.
   uint64_t forgotten_space = 0;

@@ -130,6 +130,7 @@ Result<> TreeWriter::carry_out_removal(hid_t group, const ObjectTree::Member& me
       CODECFS_ASSIGN(link, scales_.leave(group, std::move(link), object.get()));
       ++file_.generation_of(info.address);
       file_.written_masks.erase(info.address);
+      dimensions_.settle_shape(info.address);
     }
   }
   if (H5Ldelete(group, link.c_str(), H5P_DEFAULT) < 0) return fail_library(EIO, "removing \"{}\"", as_utf8(link));

@@ -297,6 +297,7 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
   CODECFS_TRY(file_.allow_change(std::min(bytes, 2 * stored)));
 
+  dimensions_.settle_shape(dataset.address());
   ++file_.generation_of(dataset.address());
   file_.listing.reset();
   file_.listing_owner = nullptr;
