@@ -1,10 +1,11 @@
 #include "filters/zarr_chain.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "filters/codec_json.h"
-#include "filters/filter.h"
 #include "filters/filter_rules.h"
 
 namespace codecfs::filters {
@@ -15,6 +16,10 @@ constexpr uint32_t kSzip = 4;
 constexpr uint32_t kLz4 = 32004;
 constexpr const char* kNumcodecsLz4 = "lz4";
 
+/// What a filter of HDF5 may be shown as: codecs of numcodecs, of which every reader of Zarr v2 knows most.
+constexpr std::array<std::string_view, 11> kNumcodecs = {"adler32", "blosc", "bz2",     "crc32", "crc32c", "fletcher32",
+                                                         "gzip",    "lzma",  "shuffle", "zlib",  "zstd"};
+
 /// Null where Zarr has no codec that numcodecs knows (netCDF-C alone has one for szip).
 Json codec_for(const FilterStage& stage, bool& same_bytes) {
   if (stage.codec.is_object()) return print_codecs(std::span(&stage, 1)).front();
@@ -24,7 +29,20 @@ Json codec_for(const FilterStage& stage, bool& same_bytes) {
     return {{"id", kNumcodecsLz4}, {"acceleration", 1}};
   }
   const FilterPtr filter = find_for(stage);
-  return filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
+  Json codec = filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
+  const auto id = codec.is_object() ? codec.find("id") : codec.end();
+  if (id == codec.end() || !id->is_string()) return {};
+  const bool known = std::ranges::find(kNumcodecs, std::string_view(id->get_ref<const std::string&>())) != kNumcodecs.end();
+  return known ? codec : Json();
+}
+
+/// Bytes that a stage makes of so many; none where that depends on the data.
+std::optional<uint64_t> encoded_size(const FilterStage& stage, const ChunkShape& chunk, uint64_t size) {
+  const FilterPtr filter = find_for(stage);
+  if (filter == nullptr || !filter->make_coder) return std::nullopt;
+  const Result<Coder> coder = filter->make_coder({stage, chunk});
+  if (!coder) return std::nullopt;
+  return coder->encoded ? coder->encoded(SizeBound::exactly(size)).exact : size;
 }
 
 bool are_alike(const FilterStage& one, const FilterStage& other) {
@@ -33,7 +51,22 @@ bool are_alike(const FilterStage& one, const FilterStage& other) {
 
 }  // namespace
 
-ZarrChain zarr_chain(std::span<const FilterStage> chain, uint64_t item_size) {
+std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  std::optional<uint64_t> size = chunk.bytes;
+  for (size_t i = 0; i < chain.size(); ++i) {
+    if (chain[i].id == kShuffle) {
+      const uint64_t given = chain[i].parameters.empty() ? 0 : chain[i].parameters[0];
+      const uint64_t element = given == 0 ? chunk.type.size : given;
+      if (element > 1 && (!size || *size % element != 0)) return i;
+    } else if (size) {
+      size = encoded_size(chain[i], chunk, *size);
+    }
+  }
+  return std::nullopt;
+}
+
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  const uint64_t item_size = chunk.type.size;
   ZarrChain result;
   Json codecs = Json::array();
   for (const FilterStage& stage : chain) {
@@ -48,10 +81,17 @@ ZarrChain zarr_chain(std::span<const FilterStage> chain, uint64_t item_size) {
     std::swap(result.stages[0], result.stages[1]);
     result.same_bytes = false;
   }
+  while (for_hdf5) {
+    const auto useless = shuffle_of_parts(result.stages, chunk);
+    if (!useless) break;
+    result.stages.erase(result.stages.begin() + static_cast<ptrdiff_t>(*useless));
+    result.same_bytes = false;
+  }
   return result;
 }
 
-Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, uint64_t item_size) {
+Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
+  const uint64_t item_size = chunk.type.size;
   std::vector<FilterStage> chain;
   for (const FilterStage& codec : codecs) {
     FilterStage stage;
@@ -65,7 +105,7 @@ Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs,
                   item_size);
     chain.push_back(std::move(stage));
   }
-  const ZarrChain shown = zarr_chain(chain, item_size);
+  const ZarrChain shown = zarr_chain(chain, chunk);
   if (!std::ranges::equal(shown.stages, codecs, are_alike)) {
     Json asked = Json::array();
     for (const FilterStage& codec : codecs) asked.push_back(codec.codec);

@@ -3,10 +3,12 @@
 // HDF5 filters by their ids; most have a codec whose bytes are the same, some have one whose bytes differ, some none.
 // Source: design, filters.md, "JSON codecs".
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "filters/filter.h"
 #include "model/variable.h"
 
 namespace codecfs::filters {
@@ -17,11 +19,16 @@ struct ZarrChain {
 };
 
 /// `chain` with codecs in the place of HDF5's filters. lz4 becomes numcodecs' lz4, whose frame is another; where a
-/// filter has no codec, there are no filters at all. `item_size`: bytes of an element, 0 if not fixed.
-ZarrChain zarr_chain(std::span<const FilterStage> chain, uint64_t item_size);
+/// filter has no codec that numcodecs knows, there are no filters at all; a shuffle that numcodecs cannot undo is left
+/// out. Codecs of a Zarr store stay as they are.
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
+
+/// The first shuffle of a chain (by its place) that numcodecs cannot undo: it takes nothing but whole elements, and text
+/// and what a compressor or a checksum has made are none. HDF5 leaves the rest of such data as it is.
+std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The HDF5 filters for a chain of codecs, so that zarr_chain() of them decodes what these codecs encode. EINVAL with
 /// the codec that HDF5 has no filter for, or that no filter of HDF5 decodes in this place.
-Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, uint64_t item_size);
+Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk);
 
 }  // namespace codecfs::filters

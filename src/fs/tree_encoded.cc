@@ -35,12 +35,12 @@ std::string string_of(const Buffer& buffer) { return {reinterpret_cast<const cha
 
 Tree::EncodedForm Tree::make_encoded_form(const std::string& path, const Variable& facts) {
   EncodedForm form;
-  filters::ZarrChain shown = filters::zarr_chain(facts.filters, facts.type.size);
+  filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
   form.as_stored = shown.same_bytes;
   const Node* node = nodes_.find(path);
   if (node == nullptr || !state_of(*node).rule_applied) {
     if (const auto wanted = chain_of_rules(path, facts)) {
-      filters::ZarrChain ruled = filters::zarr_chain(*wanted, facts.type.size);
+      filters::ZarrChain ruled = filters::zarr_chain(*wanted, filters::shape_of_chunk(facts));
       if (!are_equal(ruled.stages, shown.stages)) {
         form.as_stored = false;
         shown = std::move(ruled);
@@ -254,7 +254,7 @@ Result<std::vector<FilterStage>> Tree::chain_for_codecs(const Node& node, const 
     if (filters::find_for(stage) == nullptr)
       return fail(ENOENT, "{}: no filter or plugin provides {}", node.path, print_json(stage.codec));
   if (chains_for_numcodecs(node.path)) return wanted.filters;
-  auto chain = filters::hdf5_chain(wanted.filters, wanted.type.size);
+  auto chain = filters::hdf5_chain(wanted.filters, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);
   return chain;
 }

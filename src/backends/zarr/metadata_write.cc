@@ -9,6 +9,7 @@
 #include "filters/codec_json.h"
 #include "filters/filter.h"
 #include "filters/filter_rules.h"
+#include "filters/zarr_chain.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -160,6 +161,9 @@ Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable&
   }
   if (filters::shuffle_goes_first(complete.stages, variable.type.size))
     std::swap(complete.stages[0], complete.stages[1]);
+  if (const auto place = filters::shuffle_of_parts(complete.stages, filters::shape_of_chunk(variable)))
+    return fail(EINVAL, "{}: numcodecs undoes it on whole elements alone, and what it would get here are none",
+                print_json(filters::print_codecs(complete.stages)[*place]));
   auto pipeline = filters::Pipeline::make(complete.stages, filters::shape_of_chunk(variable));
   if (!pipeline) return fail(pipeline.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", pipeline.error().reason);
   complete.pipeline = std::move(*pipeline);

@@ -10,13 +10,17 @@ namespace {
 
 std::string shown(const ZarrChain& chain) { return print_json(print_codecs(chain.stages)); }
 
+ChunkShape chunk_of(uint64_t item_size) {
+  return {.bytes = 1000 * item_size, .type = {TypeKind::raw, ByteOrder::none, item_size, {}, {}}};
+}
+
 ZarrChain zarr(std::string_view spec, uint64_t item_size = 4) {
-  return zarr_chain(*parse_filter_spec(spec), item_size);
+  return zarr_chain(*parse_filter_spec(spec), chunk_of(item_size));
 }
 
 Result<std::string> hdf5(std::string_view codecs, uint64_t item_size = 4) {
   CODECFS_ASSIGN(const auto stages, parse_zarr_codecs(Json(), *parse_json(codecs), item_size));
-  CODECFS_ASSIGN(const auto chain, hdf5_chain(stages, item_size));
+  CODECFS_ASSIGN(const auto chain, hdf5_chain(stages, chunk_of(item_size)));
   return print_filter_spec(chain);
 }
 
@@ -47,10 +51,25 @@ TEST(ZarrChain, WhatNumcodecsCannotUndoIsPutInAnotherOrder) {
   EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 8}, {"id": "fletcher32"}, {"id": "zlib", "level": 4}])");
 }
 
+TEST(ZarrChain, AShuffleThatNumcodecsCannotUndoIsLeftOut) {
+  const ChunkShape text{.bytes = {}, .type = {TypeKind::object, ByteOrder::none, 16, {}, {}}};
+  const auto chain = zarr_chain(*parse_filter_spec("2,16|1,3"), text);
+  EXPECT_FALSE(chain.same_bytes);
+  EXPECT_EQ(shown(chain), R"([{"id": "zlib", "level": 3}])");
+  EXPECT_TRUE(zarr_chain(*parse_filter_spec("2,1|1,3"), text).same_bytes) << "shuffling bytes does nothing";
+  EXPECT_EQ(shown(zarr("32015,3|2,4")), R"([{"id": "zstd", "level": 3}])");
+  EXPECT_EQ(shown(zarr("32004|2,4|1,1")), R"([{"id": "lz4", "acceleration": 1}, {"id": "zlib", "level": 1}])");
+  EXPECT_EQ(shown(zarr("2,7|1,1", 4)), R"([{"id": "zlib", "level": 1}])");
+  EXPECT_EQ(shown(zarr("3|1,1|2,4", 4)), R"([{"id": "fletcher32"}, {"id": "zlib", "level": 1}])");
+  EXPECT_TRUE(zarr("2,5|1,1", 5).same_bytes) << "elements of an odd size are whole all the same";
+  EXPECT_EQ(shuffle_of_parts(*parse_filter_spec("2,4|32015|2,4"), chunk_of(4)), 2U);
+  EXPECT_EQ(shuffle_of_parts(*parse_filter_spec("3|2,4"), chunk_of(4)), std::nullopt);
+}
+
 TEST(ZarrChain, CodecsOfAStoreStayAsTheyAre) {
   const auto stages = parse_zarr_codecs(*parse_json(R"({"id": "nobodys", "x": 1})"),
                                         *parse_json(R"([{"id": "shuffle", "elementsize": 0}])"), 4);
-  const ZarrChain chain = zarr_chain(*stages, 4);
+  const ZarrChain chain = zarr_chain(*stages, chunk_of(4));
   EXPECT_TRUE(chain.same_bytes);
   EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 4}, {"id": "nobodys", "x": 1}])");
 }
