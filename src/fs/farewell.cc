@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <stop_token>
 #include <string_view>
 #include <thread>
@@ -104,6 +105,24 @@ class ProgressLine {
   std::jthread thread_;
 };
 
+/// EBUSY while there are files that are neither chunk nor metadata, which the mount holds in memory only.
+Result<> nothing_is_lost(const std::string& directory) {
+  std::string paths(size_t{64} << 10, '\0');
+  const ssize_t size = getxattr(directory.c_str(), kNotStoredXattr, paths.data(), paths.size());
+  if (size <= 0) return {};  // none, or a daemon that died
+  paths.resize(static_cast<size_t>(size));
+  constexpr size_t kMaxNamed = 10;
+  std::string named;
+  size_t count = 0;
+  for (const auto line : paths | std::views::split('\n'))
+    if (++count <= kMaxNamed)
+      named += fmt::format("{}'{}'", count == 1 ? "" : ", ", std::string_view(line.begin(), line.end()));
+  return fail(EBUSY,
+              "{} stays mounted, as these files are neither chunks nor metadata and would be lost: {}{}; copy them to "
+              "another place or remove them, then unmount again",
+              directory, named, count > kMaxNamed ? " and more (user._NotStored of the mount point names them)" : "");
+}
+
 /// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
 /// mount, so that nothing is lost.
 Result<> store(const std::string& directory) {
@@ -113,7 +132,10 @@ Result<> store(const std::string& directory) {
   if (!root && errno == EIO) root = UniqueFd(open((directory + "/.codecfs").c_str(), kFlags));
   if (!root) return fail_errno(errno, "{}", directory);
   std::optional<ProgressLine> progress(root.get());
-  if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) return {};
+  if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) {
+    progress.reset();
+    return nothing_is_lost(directory);
+  }
   const int code = errno;
   progress.reset();
   char reason[4096];

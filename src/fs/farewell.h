@@ -17,6 +17,9 @@ namespace codecfs::fs {
 /// the attribute's. (It is asked for, not set, as nothing is set on a read-only mount.)
 inline constexpr std::string_view kFarewellXattr = "user._Farewell.";
 
+/// Of the root: the paths of files that would be lost at the unmount, one a line. ENODATA where there are none.
+inline constexpr const char* kNotStoredXattr = "user._NotStored";
+
 /// The daemon's side. It speaks when it is destroyed: make it before what holds the source, so that whoever hears it
 /// can have the source.
 class Farewell {

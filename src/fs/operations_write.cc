@@ -117,8 +117,10 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
                unsigned flags) {
   answer(request, parent, [&]() -> Result<> {
     if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
-    CODECFS_TRY(
-        tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request)));
+    const Result<> renamed =
+        tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request));
+    if (!renamed && !renamed.error().reason.empty()) tree_of(request).remember_error(to_parent, renamed.error());
+    CODECFS_TRY(renamed);
     fuse_reply_err(request, 0);
     return {};
   });
@@ -132,10 +134,6 @@ void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
 void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
   for (size_t i = 0; i < count; ++i) tree_of(request).forgotten(forgets[i].ino, forgets[i].nlookup);
   fuse_reply_none(request);
-}
-
-void refuse(fuse_req_t request, fuse_ino_t ino, const char* what) {
-  answer(request, ino, [&]() -> Result<> { return fail(EPERM, "{} is not possible here", what); });
 }
 
 void reply_made(fuse_req_t request, const struct stat& status) {
@@ -169,10 +167,11 @@ void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t) {
-  refuse(request, parent, "making special files");
+  answer(request, parent, [&]() -> Result<> { return fail(EPERM, "making special files is not possible here"); });
 }
-void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char*) {
-  refuse(request, parent, "making hard links");
+
+void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&] { return tree_of(request).make_hard_link(parent, name); });
 }
 
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {

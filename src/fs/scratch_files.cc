@@ -181,10 +181,10 @@ void ScratchFiles::forgotten(Ino ino, uint64_t count) {
   drop_if_unused(ino);
 }
 
-std::vector<std::string> ScratchFiles::names() {
+std::vector<std::pair<Ino, std::string>> ScratchFiles::names() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> names;
-  for (const auto& [key, ino] : names_) names.push_back(key.second);
+  std::vector<std::pair<Ino, std::string>> names;
+  for (const auto& [key, ino] : names_) names.push_back(key);
   return names;
 }
 

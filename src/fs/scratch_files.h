@@ -57,8 +57,8 @@ class ScratchFiles {
   /// Counts what the kernel knows, so that files without a name can go when it has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
-  /// Names that are still there, for a last word at unmount.
-  std::vector<std::string> names();
+  /// What is still there, as directory and name: it is lost at the unmount.
+  std::vector<std::pair<Ino, std::string>> names();
 
  private:
   struct File {

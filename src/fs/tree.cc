@@ -362,6 +362,22 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
   return std::vector<Xattr>();
 }
 
+namespace {
+
+/// One path a line; the last line says how many more there are.
+std::string not_stored_text(const std::vector<std::string>& paths) {
+  std::string text;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (text.size() + paths[i].size() > kMaxXattrValue / 2)
+      return text + fmt::format("and {} more", paths.size() - i);
+    text += paths[i] + "\n";
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
 Result<XattrView> Tree::xattrs(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const uint64_t changes = dataset_.changes();
@@ -387,6 +403,9 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     if (std::string lines = LongWork::under_way(); !lines.empty())
       view.live.push_back({"user._Progress", std::move(lines)});
   }
+  if (ino == kRootIno)
+    if (std::string paths = not_stored_text(files_not_stored()); !paths.empty())
+      view.live.push_back({"user._NotStored", std::move(paths)});
   const std::lock_guard lock(errors_mutex_);
   if (const auto found = errors_.find(ino); found != errors_.end())
     view.live.push_back({"user._Error", found->second.substr(0, kMaxXattrValue)});

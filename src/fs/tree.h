@@ -193,6 +193,11 @@ class Tree {
   Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
                   const Cancelled& cancelled = {});
 
+  /// link(2): EPERM, and EINVAL for names that are never stored.
+  Result<> make_hard_link(Ino parent, std::string_view name);
+  /// For user._Error of a directory that is not the one the request names.
+  void remember_error(Ino ino, const Error& error);
+
   /// Changing the tree: tree_change.cc.
   Result<struct stat> make_directory(Ino parent, std::string_view name);
   Result<> remove_directory(Ino parent, std::string_view name);
@@ -209,7 +214,7 @@ class Tree {
   [[nodiscard]] bool read_only() const { return read_only_; }
   /// The paths, from the root, of the chunks that are open for writing (a mapped file is).
   std::vector<std::string> paths_open_for_writing();
-  /// The names of files that live in memory alone, and would be lost with the mount.
+  /// The paths, from the root of the mount, of files that live in memory alone and would be lost with the mount.
   std::vector<std::string> files_not_stored();
   /// The end of the mount: stores what is not stored yet.
   Result<> finish();
@@ -239,6 +244,7 @@ class Tree {
     View made_in = View::decoded;                  // the view where it is so; the others show all
     std::chrono::steady_clock::time_point latest;  // of what was made in a fresh one
     std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
+    bool refused_v3 = false;                       // of a group: zarr.json was refused, and no v2 metadata was written since
     bool rule_applied = false;                     // the mount's filter rules have had their say
     std::optional<std::string> filter;             // of a group: the spec of new variables, as it was given
     std::vector<FilterStage> chain;                // the same
@@ -309,7 +315,15 @@ class Tree {
   /// A name in a variable's directory that is that of a chunk: none for other names. EINVAL for one outside of the
   /// grid.
   Result<std::optional<ChunkPlace>> chunk_named(const Node& node, std::string_view name);
-  Result<const Node*> changeable_directory(Ino ino);
+  /// `new_name`: of what is about to be made in it. EINVAL with the reason for names that are never stored.
+  Result<const Node*> changeable_directory(Ino ino, std::string_view new_name = {});
+  /// Nothing for a file that is neither chunk nor metadata but may become one. EINVAL with the reason for all others,
+  /// which would be lost at the unmount.
+  Result<> may_stage(const Node& node, std::string_view name);
+  /// The root of the source, or of a dataset of a folder: a group that cannot become a variable.
+  [[nodiscard]] bool is_dataset_root(const Node& node) const;
+  /// In the directory `c` of a group where zarr.json was refused.
+  [[nodiscard]] bool is_below_v3_array(const Node& node) const;
   /// A metadata file in the directory, whether it is shown or not; also one that would make it a variable.
   static std::optional<FileKind> metadata_named(const Node& node, std::string_view name);
   Result<Created> create_metadata(const Node& node, FileKind file);
@@ -325,8 +339,6 @@ class Tree {
   /// netCDF's order for a chain that a user wrote, or numcodecs' where that differs.
   [[nodiscard]] std::vector<FilterStage> arranged(std::vector<FilterStage> chain, const Variable& variable,
                                                   std::string_view path);
-
-  void remember_error(Ino ino, const Error& error);
 
   // tree_outside.cc, what other programs change:
   /// Of a folder, or of a file in it.

@@ -120,9 +120,12 @@ void Tree::layout_changed(const Node& node, bool wait) {
 Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   ChangedNames names(*this);
   const std::shared_lock layout(layout_);
-  CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent, name));
   if (node->kind == NodeKind::variable)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", node->path, name);
+  if (name == "c" && state_of(*node).refused_v3)
+    return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, which this mount does not store", node->path,
+                name);
   if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if ((parent == kRootIno && name == ".codecfs") || scratch_.find(parent, name))
     return fail(EEXIST, "{}/{}: exists", node->path, name);
@@ -262,7 +265,7 @@ std::string Tree::target_from(const Node& directory, std::string_view target) co
 Result<struct stat> Tree::make_link(Ino parent, std::string_view name, std::string_view target) {
   ChangedNames names(*this);
   const std::shared_lock layout(layout_);
-  CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent, name));
   if (node->kind == NodeKind::variable)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", node->path, name);
   if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
@@ -308,7 +311,10 @@ Result<> Tree::apply(Ino ino, std::string_view text, const Cancelled& cancelled)
     default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
   }
   if (applied)
-    change_state(node, [&](DirectoryState& state) { state.hidden.erase(place.file); });
+    change_state(node, [&](DirectoryState& state) {
+      state.hidden.erase(place.file);
+      state.refused_v3 = false;
+    });
   else
     remember_error(node.ino(), applied.error());  // the file may not even be there afterwards
   return applied;

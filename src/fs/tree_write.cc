@@ -5,27 +5,20 @@
 
 #include "base/log.h"
 #include "fs/clock.h"
+#include "fs/staged_names.h"
 #include "fs/tree.h"
 
 namespace codecfs::fs {
-namespace {
 
-/// A name that looks like that of a chunk: what is outside of the grid must not become a file that is lost at unmount.
-bool looks_like_chunk(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("0123456789.") == name.npos && name[0] != '.' && name.back() != '.';
-}
-
-/// Files of netCDF-C's own that say nothing new.
-bool is_nczarr_file(std::string_view name) {
-  return name == ".nczarr" || name == ".nczgroup" || name == ".nczarray" || name == ".nczvar" || name == ".nczattr";
-}
-
-}  // namespace
-
-Result<const Node*> Tree::changeable_directory(Ino ino) {
+Result<const Node*> Tree::changeable_directory(Ino ino, std::string_view new_name) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", place.node->path);
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
+  if (const Result<> named = check_name(path_of(place.node->view) + place.node->path, new_name); !named) {
+    if (place.node->kind == NodeKind::group)
+      change_state(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
+    return std::unexpected(named.error());
+  }
   if (place.node->kind == NodeKind::folder || place.node->kind == NodeKind::file)
     return fail(EPERM, "{}: a folder is only read, but for what is in its datasets; change it where it lies",
                 place.node->is_root() ? "/" : place.node->path);
@@ -52,6 +45,48 @@ Result<std::optional<ChunkPlace>> Tree::chunk_named(const Node& node, std::strin
   return std::optional<ChunkPlace>();
 }
 
+Result<> Tree::may_stage(const Node& node, std::string_view name) {
+  if (is_nczarr_file(name)) return {};
+  const bool before_array = looks_like_chunk(name) || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
+  if (node.kind == NodeKind::group && before_array) {
+    // It waits for the .zarray that makes this group a variable.
+    const auto never = [&](std::string_view why) {
+      return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
+    };
+    if (is_dataset_root(node)) return never("the root of the dataset is a group");
+    if (is_below_v3_array(node)) return never("this is a chunk directory of Zarr format 3, which this mount does not store");
+    CODECFS_ASSIGN(const std::vector<Entry> members, dataset_.source().list(node.object));
+    if (!members.empty()) return never("this group has members and cannot become one");
+    return {};
+  }
+  if (is_temporary_name(name) || is_temporary_path(node.path)) return {};
+  return fail(EINVAL,
+              "{}/{}: is neither a chunk nor metadata, so it cannot be stored; only names of temporary files (\".NAME\", "
+              "\"NAME~\", \"NAME.tmp\", \"NAME.partial\") are accepted, until they are renamed",
+              node.path, name);
+}
+
+bool Tree::is_dataset_root(const Node& node) const {
+  if (node.is_root()) return true;
+  const Result<Place> parent = nodes_.at(node.parent);
+  return parent && parent->node->kind == NodeKind::folder;
+}
+
+bool Tree::is_below_v3_array(const Node& node) const {
+  for (const Node* at = &node; !at->is_root();) {
+    const Result<Place> parent = nodes_.at(at->parent);
+    if (!parent) return false;
+    if (at->path.ends_with("/c") && state_of(*parent->node).refused_v3) return true;
+    at = parent->node;
+  }
+  return false;
+}
+
+Result<> Tree::make_hard_link(Ino parent, std::string_view name) {
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent, name));
+  return fail(EPERM, "{}/{}: hard links are not possible here", node->path, name);
+}
+
 Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
   if (!state_of(node).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
@@ -74,9 +109,10 @@ Result<Tree::Created> Tree::create(Ino parent, std::string_view name, mode_t per
 
 Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
                                         const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
+  CODECFS_ASSIGN(const Node* node, changeable_directory(parent, name));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
+  if (!chunk) CODECFS_TRY(may_stage(*node, name));
   note_made(*node);
   Created created;
   created.file = std::make_unique<OpenFile>();
@@ -320,7 +356,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
 Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
                       const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Node* from, changeable_directory(parent));
-  CODECFS_ASSIGN(const Node* to, changeable_directory(to_parent));
+  CODECFS_ASSIGN(const Node* to, changeable_directory(to_parent, to_name));
   const std::optional<Ino> scratch = scratch_.find(from->ino(), name);
   if (!scratch) {
     CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
@@ -336,6 +372,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
     if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", to->path, to_name);
   }
   if (!metadata && !target) {
+    CODECFS_TRY(may_stage(*to, to_name));
     CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
     touch(parent, {}, now());
     touch(to_parent, {}, now());
@@ -383,9 +420,13 @@ std::vector<std::string> Tree::paths_open_for_writing() {
 }
 
 std::vector<std::string> Tree::files_not_stored() {
-  std::vector<std::string> names = scratch_.names();
-  std::erase_if(names, [](const std::string& name) { return is_nczarr_file(name); });
-  return names;
+  std::vector<std::string> paths;
+  for (const auto& [directory, name] : scratch_.names()) {
+    if (is_nczarr_file(name)) continue;
+    const Result<Place> place = nodes_.at(directory);
+    paths.push_back(fmt::format("{}/{}", place ? path_of(place->node->view) + place->node->path : "", name));
+  }
+  return paths;
 }
 
 Result<> Tree::finish() {

@@ -81,7 +81,8 @@ std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes, const 
 bool is_special_xattr(std::string_view name) {
   static constexpr std::string_view kSpecial[] = {
       "_Filter",     "_Codecs",    "_Storage", "_ChunkSizes", "_Endianness", "_DeflateLevel", "_Shuffle",
-      "_Fletcher32", "_FilterOut", "_Type",    "_MaxShape",   "_Error",      "_Progress"};
+      "_Fletcher32", "_FilterOut", "_Type",    "_MaxShape",   "_Error",      "_Progress",
+      "_NotStored"};
   constexpr std::string_view kPrefix = "user.";
   return name.starts_with(kPrefix) && std::ranges::find(kSpecial, name.substr(kPrefix.size())) != std::end(kSpecial);
 }

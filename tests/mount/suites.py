@@ -153,7 +153,7 @@ def fio(codecfs, source, directory, passes):
 
 def stress(codecfs, source, directory, seconds):
     with Daemon(codecfs, source, directory / "mnt") as mount:
-        work = mount / "work"
+        work = mount / "work.tmp"  # there any file is accepted
         work.mkdir()
         for stressor in STRESSORS:
             run(["stress-ng", f"--{stressor}", "2", "--timeout", seconds, "--temp-path", work, "--verify"], 60 + 10 * seconds)
@@ -188,8 +188,8 @@ def pjdfstest(codecfs, source, directory, _):
     (directory / "pjdfstest.toml").write_text(PJDFSTEST)
     directory.chmod(0o755)  # other users are to reach the mount
     with Daemon(codecfs, source, directory / "mnt", "-o", "allow_other,default_permissions") as mount:
-        (mount / "work").mkdir()
-        done = subprocess.run(["pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work"], capture_output=True, text=True,
+        (mount / "work.tmp").mkdir()  # there any file is accepted
+        done = subprocess.run(["pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work.tmp"], capture_output=True, text=True,
                               timeout=600)
     results = dict(re.findall(r"^(\w+::\S+)\s+(ok|FAILED|skipped)$", done.stdout, re.MULTILINE))
     reasons = INAPPLICABLE if source.suffix == ".h5" else {**INAPPLICABLE, "symbolic links": SYMLINKS}

@@ -487,9 +487,9 @@ def test_times_follow_the_names_in_a_directory(mount, tmp_path):
     assert os.stat(m.path / "g/x").st_mtime_ns == pytest.approx(time.time_ns(), abs=10e9)
     changes(lambda: os.rename(m.path / "g/x", m.path / "other/x"), "g", "other")
     changes(lambda: os.rmdir(m.path / "other/x"), "other")
-    changes(lambda: (m.path / "g/notes").write_text("x"), "g")
-    changes(lambda: os.rename(m.path / "g/notes", m.path / "other/notes"), "g", "other")
-    changes(lambda: os.unlink(m.path / "other/notes"), "other")
+    changes(lambda: (m.path / "g/notes~").write_text("x"), "g")
+    changes(lambda: os.rename(m.path / "g/notes~", m.path / "other/notes~"), "g", "other")
+    changes(lambda: os.unlink(m.path / "other/notes~"), "other")
     changes(lambda: os.symlink("../other", m.path / "g/link"), "g")
     changes(lambda: os.unlink(m.path / "g/link"), "g")
 

@@ -160,10 +160,10 @@ def test_idle_loses_no_file(tmp_path, place, written):
     place.mkdir()
     log = tmp_path / "log"
     assert run(CODECFS, "-o", f"idle=1,log={log}", str(written), str(place)).returncode == 0
-    (place / "v/notes.txt").write_text("nowhere else")
+    (place / "v/notes.txt~").write_text("nowhere else")
     stays_mounted(place, 4)
-    assert "notes.txt" in log.read_text() and (place / "v/notes.txt").read_text() == "nowhere else"
-    (place / "v/notes.txt").unlink()
+    assert "notes.txt~" in log.read_text() and (place / "v/notes.txt~").read_text() == "nowhere else"
+    (place / "v/notes.txt~").unlink()
     gone(place)
 
 
@@ -238,10 +238,10 @@ def test_what_could_not_be_stored_is_in_the_exit_code(place, written):
     place.mkdir()
     with subprocess.Popen([CODECFS, "-f", str(written), str(place)], stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: is_mounted(place))
-        (place / "v/notes.txt").write_text("nowhere else")
+        (place / "v/notes.txt~").write_text("nowhere else")
         unmount(place)
         assert process.wait(20) == 32
-        assert "notes.txt" in process.stderr.read()
+        assert "notes.txt~" in process.stderr.read()
 
 
 def test_a_missing_filter_says_what_to_install(tmp_path, mount):

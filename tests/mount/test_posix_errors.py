@@ -133,23 +133,23 @@ def test_a_directory_that_is_removed_while_it_is_open(root):
 
 
 def test_rename(root):
-    (root / "e/note").write_text("x")
+    (root / "e/note~").write_text("x")
     for old, new, code in [
-        ("e", "e/inside", "EINVAL"), ("g", "g/w/inside", "EINVAL"), ("e/note", "g", ("EISDIR", "EEXIST")),
-        ("e", "v/0.0", ("ENOTDIR", "EPERM", "EEXIST")), ("nothing", "other", "ENOENT"), ("e/note", TOO_LONG, "ENAMETOOLONG"),
-        ("e/note", "v/0.0/x", "ENOTDIR"), ("e/note", "nothing/x", "ENOENT"), ("v/0.0", "v/0.1", "EXDEV"),
-        (".zgroup", "e/.zgroup", "EXDEV"), ("e", "g", ("ENOTEMPTY", "EEXIST")), ("e/note", ".codecfs/x", "EPERM"),
+        ("e", "e/inside", "EINVAL"), ("g", "g/w/inside", "EINVAL"), ("e/note~", "g", ("EISDIR", "EEXIST")),
+        ("e", "v/0.0", ("ENOTDIR", "EPERM", "EEXIST")), ("nothing", "other", "ENOENT"), ("e/note~", TOO_LONG, "ENAMETOOLONG"),
+        ("e/note~", "v/0.0/x", "ENOTDIR"), ("e/note~", "nothing/x", "ENOENT"), ("v/0.0", "v/0.1", "EXDEV"),
+        (".zgroup", "e/.zgroup", "EXDEV"), ("e", "g", ("ENOTEMPTY", "EEXIST")), ("e/note~", ".codecfs/x", "EPERM"),
         (".codecfs/log", "e/log", "EPERM"),
     ]:
         assert code_of(os.rename, root / old, root / new) in ([code] if isinstance(code, str) else code), (old, new)
     # Nothing of that had an effect.
-    assert (root / "e/note").read_text() == "x" and (root / "g/w/0.0").stat().st_size == 60
+    assert (root / "e/note~").read_text() == "x" and (root / "g/w/0.0").stat().st_size == 60
     before = (root / "v/0.0").read_bytes()
-    os.rename(root / "e/note", root / "e/other")
-    assert os.listdir(root / "e").count("other") == 1 and not (root / "e/note").exists()
-    os.rename(root / "e/other", root / "e/other")  # onto itself
-    assert (root / "e/other").read_text() == "x" and (root / "v/0.0").read_bytes() == before
-    os.unlink(root / "e/other")
+    os.rename(root / "e/note~", root / "e/other~")
+    assert os.listdir(root / "e").count("other~") == 1 and not (root / "e/note~").exists()
+    os.rename(root / "e/other~", root / "e/other~")  # onto itself
+    assert (root / "e/other~").read_text() == "x" and (root / "v/0.0").read_bytes() == before
+    os.unlink(root / "e/other~")
     os.rename(root / "e", root / "f")
     assert (root / "f/.zgroup").exists() and not (root / "e").exists()
 
@@ -157,9 +157,9 @@ def test_rename(root):
 def test_unlink(root):
     os.unlink(root / "v/0.0")
     assert code_of(os.unlink, root / "v/0.0") == "ENOENT" and code_of(os.stat, root / "v/0.0") == "ENOENT"
-    (root / "e/note").write_text("hello")
-    fd = os.open(root / "e/note", os.O_RDWR)
-    os.unlink(root / "e/note")
+    (root / "e/note~").write_text("hello")
+    fd = os.open(root / "e/note~", os.O_RDWR)
+    os.unlink(root / "e/note~")
     assert os.pread(fd, 10, 0) == b"hello" and os.pwrite(fd, b"J", 0) == 1 and os.pread(fd, 10, 0) == b"Jello"
     os.close(fd)
     for name in (".codecfs/log", ".codecfs/view/npy/v.npy"):

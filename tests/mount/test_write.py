@@ -371,14 +371,14 @@ def test_what_is_no_chunk(mount, v):
     os.chmod(m.path / "v/0.0", os.stat(m.path / "v/0.0").st_mode & 0o7777)
     os.utime(m.path / "v/0.0", ns=(10**18, 10**18 + 5))
     assert os.stat(m.path / "v/0.0").st_mtime_ns == 10**18 + 5
-    scratch = m.path / "v/notes"
+    scratch = m.path / "v/notes~"
     scratch.write_text("hello")
     os.chmod(scratch, 0o640)
     assert scratch.read_text() == "hello" and os.stat(scratch).st_mode & 0o7777 == 0o640
-    os.rename(scratch, m.path / "v/more notes")
-    assert sorted(n for n in os.listdir(m.path / "v") if "notes" in n) == ["more notes"]
-    os.unlink(m.path / "v/more notes")
-    (m.path / "v/forgotten").write_text("x")
+    os.rename(scratch, m.path / "v/more notes~")
+    assert sorted(n for n in os.listdir(m.path / "v") if "notes" in n) == ["more notes~"]
+    os.unlink(m.path / "v/more notes~")
+    (m.path / "v/forgotten.tmp").write_text("x")
     for name in ("0.0~", "0.1"):  # a chunk itself is copied, not renamed
         with pytest.raises(OSError) as failure:
             os.rename(m.path / "v/0.0", m.path / "v" / name)
@@ -389,7 +389,7 @@ def test_what_is_no_chunk(mount, v):
     assert (m.path / "v/0.0").read_bytes() == part(ARRAY, 0, 0).tobytes()
     with pytest.raises(RuntimeError, match="neither chunk nor metadata"):
         m.close()
-    assert "forgotten: this file" in m.log.read_text()
+    assert "/v/forgotten.tmp: this file" in m.log.read_text()
     assert np.array_equal(values(v), ARRAY)
 
 
