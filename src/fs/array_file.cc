@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "fs/page_copies.h"
 #include "model/fill.h"
 #include "model/npy_header.h"
 
@@ -321,7 +322,7 @@ Result<> ArrayFile::check_header(uint64_t offset, Bytes bytes) const {
               text.substr(text.find('{'), text.rfind('}') + 1 - text.find('{')));
 }
 
-Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChunk& change_chunk) const {
+Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChunk& change_chunk, Bytes mask) const {
   if (bytes.empty()) return uint64_t{0};
   if (offset >= size()) return fail(EFBIG, "the array ends at byte {} of its file", size());
   bytes = bytes.first(std::min<uint64_t>(bytes.size(), size() - offset));
@@ -330,15 +331,32 @@ Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChun
     const uint64_t of_header = std::min<uint64_t>(taken, header_.size() - offset);
     CODECFS_TRY(check_header(offset, bytes.first(of_header)));
     bytes = bytes.subspan(of_header);
+    if (!mask.empty()) mask = mask.subspan(of_header);
     offset += of_header;
     if (bytes.empty()) return taken;
   }
   const uint64_t begin = offset - header_.size();
+  const auto is_written = [&](const Share& share) {
+    bool any = mask.empty();
+    for (const Piece& piece : share.pieces)
+      if (!any)
+        for_each_run(piece, [&](uint64_t file_at, uint64_t, uint64_t run) {
+          any = any || !is_zeros(mask.subspan(file_at - begin, run));
+        });
+    return any;
+  };
   const auto visit = [&](const Share& share) -> Result<> {
-    return change_chunk({share.number, share.size == chunk_size_, share.has_last, [&](MutableBytes chunk) {
+    if (!is_written(share)) return {};
+    const bool whole = mask.empty() && share.size == chunk_size_;
+    return change_chunk({share.number, whole, share.has_last, [&](MutableBytes chunk) {
                            for (const Piece& piece : share.pieces)
                              for_each_run(piece, [&](uint64_t file_at, uint64_t chunk_at, uint64_t run) {
-                               std::memcpy(chunk.data() + chunk_at, bytes.data() + (file_at - begin), run);
+                               std::byte* const to = chunk.data() + chunk_at;
+                               const uint64_t from = file_at - begin;
+                               if (mask.empty())
+                                 std::memcpy(to, bytes.data() + from, run);
+                               else
+                                 copy_masked(to, bytes.data() + from, mask.data() + from, run);
                              });
                          }});
   };

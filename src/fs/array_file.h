@@ -72,7 +72,9 @@ class ArrayFile {
   using ChangeChunk = std::function<Result<>(const ChunkChange& change)>;
   /// How much was taken: less than given where the file ends. EFBIG at its end; EINVAL for a header that is not this
   /// array's; the errors of `change_chunk`, where chunks before the one that failed are changed already.
-  Result<uint64_t> write(uint64_t offset, Bytes bytes, const ChangeChunk& change_chunk) const;
+  /// `mask`: of the bytes, those that are written (copy_masked()); empty: all. Chunks of which none is written are not
+  /// changed.
+  Result<uint64_t> write(uint64_t offset, Bytes bytes, const ChangeChunk& change_chunk, Bytes mask = {}) const;
 
  private:
   struct Dimension {

@@ -84,6 +84,9 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     info->keep_cache = !file->live && !file->outside;
     file->direct = writes_past_pages(*file, *info);
     info->direct_io = file->live || file->direct;
+    keep_copies(request, ino, *file, *info);
+    // The kernel's pages are to be those of which there are copies.
+    if (file->copies.is_first()) info->keep_cache = 0;
     info->noflush = !for_writing;
     Mount& mount = mount_of(request);
     info->fh = mount.files.add(std::move(file));
@@ -101,6 +104,8 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
+    if (!is_past_pages(*info))
+      tree_of(request).page_copies().given(ino, static_cast<uint64_t>(offset), slice.bytes);
     fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
     return {};
   });

@@ -25,6 +25,7 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     mount.tree.looked_up(entry.ino);
     created.file->direct = writes_past_pages(*created.file, *info);
     info->direct_io = created.file->direct;
+    keep_copies(request, entry.ino, *created.file, *info);
     info->fh = mount.files.add(std::move(created.file));
     mount.tree.kernel_pages().when_quiet(entry.ino, [request, &mount, entry, opened = *info] {
       if (fuse_reply_create(request, &entry, &opened) != 0) close_unknown(mount, opened.fh);
@@ -36,13 +37,22 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     const bool is_mapped = info->writepage != 0;
-    const Result<size_t> taken = tree_of(request).write(*file_of(info), offset, std::as_bytes(std::span(bytes, size)),
-                                                        is_mapped, given_up(request));
+    const Bytes all = std::as_bytes(std::span(bytes, size));
+    const auto begin = static_cast<uint64_t>(offset);
+    PageCopies& copies = tree_of(request).page_copies();
+    PageCopies::WrittenBack compared;
+    if (is_mapped) compared = copies.compare(ino, begin, all);
+    const Result<size_t> taken =
+        tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
     // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a mapping
     // writes from now on: it is to drop them.
     if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
       mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
     CODECFS_ASSIGN(const size_t written, taken);
+    if (is_mapped)
+      copies.stored(ino, begin, all.first(written), compared);
+    else if (!file_of(info)->direct && !is_past_pages(*info))
+      copies.written(ino, begin, all.first(written));
     // Through the number that it had before it became a chunk: the chunk's own has pages too.
     if (file_of(info)->scratch != 0)
       if (const auto chunk = tree_of(request).became(ino)) mount_of(request).notices.content_changed(*chunk, false);
@@ -91,6 +101,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
       change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
       change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
+    if (change.size) tree_of(request).page_copies().give_up(ino);
     CODECFS_ASSIGN(const struct stat status,
                    tree_of(request).change(ino, change, given_up(request), info != nullptr ? file_of(info) : nullptr));
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.

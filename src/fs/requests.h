@@ -71,6 +71,15 @@ inline bool writes_past_pages(const OpenFile& file, const fuse_file_info& info) 
   return (info.flags & O_ACCMODE) == O_WRONLY && file.draft == nullptr;
 }
 
+/// Whether a READ or WRITE is one that goes past the page cache (O_DIRECT): only these tell the owner of locks.
+inline bool is_past_pages(const fuse_file_info& info) { return info.lock_owner != 0; }
+
+/// Of a file that may be mapped for writing; before the open is answered.
+inline void keep_copies(fuse_req_t request, Ino ino, OpenFile& file, const fuse_file_info& info) {
+  if ((info.flags & O_ACCMODE) != O_RDWR || info.direct_io != 0) return;
+  if (file.array || file.chunk.variable != nullptr) file.copies = PageCopies::Writer(tree_of(request).page_copies(), ino);
+}
+
 /// operations_write.cc
 void add_writing_operations(fuse_lowlevel_ops& ops);
 

@@ -241,6 +241,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                  bool wait) { mount.notices.attributes_changed(first, n, wait); },
        .name_changed = [&](Ino parent, std::string name,
                            bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
+       .drop =
+           [&](Ino ino, uint64_t offset, uint64_t size) {
+             fuse_lowlevel_notify_inval_inode(serving, ino, static_cast<off_t>(offset), static_cast<off_t>(size));
+           },
        .store = [&](Ino ino, uint64_t offset, Bytes content) { return store(serving, ino, offset, content); }});
 
   fuse_set_log_func(collect_message);

@@ -30,6 +30,7 @@
 #include "fs/drafts.h"
 #include "fs/kernel_pages.h"
 #include "fs/nodes.h"
+#include "fs/page_copies.h"
 #include "fs/read_ahead.h"
 #include "fs/scratch_files.h"
 #include "fs/stats.h"
@@ -80,6 +81,7 @@ struct OpenFile {
   Ino scratch = 0;  // of a scratch file, which may become a chunk while it is open
   bool writer = false;
   KernelPages::Writer pages;  // of one that is open for writing
+  PageCopies::Writer copies;  // of a chunk or an array that may be mapped for writing
   bool direct = false;        // what is written goes past the page cache
 };
 
@@ -119,6 +121,8 @@ struct KernelView {
   std::function<void(Ino first, uint64_t count)> contents_changed = [](Ino, uint64_t) {};
   std::function<void(Ino first, uint64_t count, bool wait)> attributes_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
+  /// Has the kernel write back and forget a part of a file, and waits for it. By a thread that serves no request.
+  PageCopies::Drop drop = [](Ino, uint64_t, uint64_t) {};
   /// Not what is to be forgotten but content that is to be known: false where the kernel does not take it.
   std::function<bool(Ino ino, uint64_t offset, Bytes content)> store = [](Ino, uint64_t, Bytes) { return false; };
 };
@@ -137,7 +141,10 @@ class Tree {
 
   Tree(std::unique_ptr<Source> source, const Options& options);
   /// Before the first request.
-  void set_kernel(KernelView kernel) { kernel_ = std::move(kernel); }
+  void set_kernel(KernelView kernel) {
+    kernel_ = std::move(kernel);
+    page_copies_.set_drop(kernel_.drop);
+  }
 
   /// ENOENT for a name that is not there, which is no failure; and the backend's errors.
   Result<struct stat> lookup(Ino parent, std::string_view name);
@@ -167,9 +174,10 @@ class Tree {
   /// `flags`: of open(2), of which O_TRUNC and O_EXCL matter where the file came into being meanwhile.
   Result<Created> create(Ino parent, std::string_view name, mode_t permissions, int flags,
                          const Cancelled& cancelled = {});
-  /// `is_mapped`: it comes from pages that are mapped, and `file` is any of those that are open of this inode.
-  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes, bool is_mapped = false,
-                       const Cancelled& cancelled = {});
+  /// `written_back`: it comes from pages that are mapped, and `file` is any of those that are open of this inode. Only
+  /// what changed in them is stored.
+  Result<size_t> write(const OpenFile& file, off_t offset, Bytes bytes,
+                       const PageCopies::WrittenBack* written_back = nullptr, const Cancelled& cancelled = {});
   /// close(2): a metadata file that was written is done as it says.
   Result<> flush(const OpenFile& file, const Cancelled& cancelled = {});
   /// True where the length of the file changes with it: what the kernel knows of the inode is to be forgotten.
@@ -227,10 +235,12 @@ class Tree {
 
   Stats& stats() { return stats_; }
   KernelPages& kernel_pages() { return kernel_pages_; }
+  PageCopies& page_copies() { return page_copies_; }
   /// Nothing more is decoded ahead or given to the kernel. Before requests are not answered any more.
   void stop_reading_ahead() {
     kernel_pages_.stop();
     read_ahead_.stop();
+    page_copies_.stop();
   }
   Dataset& dataset() { return dataset_; }
   /// Remembers why a request failed, for user._Error of that inode and the log.
@@ -466,10 +476,10 @@ class Tree {
   Result<ArrayFile::Part> read_blocks(const OpenArray& array, uint64_t offset, uint64_t size,
                                       const ArrayFile::ReadChunk& read_chunk);
   Result<ArrayFile::Part> block_of(const OpenArray& array, uint64_t index, const ArrayFile::ReadChunk& read_chunk);
-  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes, bool is_mapped,
-                             const Cancelled& cancelled);
+  Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes,
+                             const PageCopies::WrittenBack* written_back, const Cancelled& cancelled);
   enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
-  Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
+  Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Bytes mask, Purpose purpose,
                            const Cancelled& cancelled);
   /// Up to `end`, from where the last write has ended.
   Result<> put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancelled);
@@ -568,6 +578,7 @@ class Tree {
   std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
 
   KernelPages kernel_pages_;
+  PageCopies page_copies_;
   WriteBack write_back_;  // its threads end before the rest goes
   ReadAhead read_ahead_;  // last: the same
 };

@@ -258,7 +258,7 @@ Result<ArrayFile::Part> Tree::block_of(const OpenArray& array, uint64_t index, c
 
 // --- writing
 
-Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Purpose purpose,
+Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Bytes mask, Purpose purpose,
                                const Cancelled& cancelled) {
   CODECFS_ASSIGN(ArrayNow now, array_now(array));
   CODECFS_TRY(dataset_.source().variable_writable(now.node->object));
@@ -282,7 +282,7 @@ Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes by
     changed.push_back(change.number);
     return {};
   };
-  Result<uint64_t> taken = array.file.write(offset, bytes, change_chunk);
+  Result<uint64_t> taken = array.file.write(offset, bytes, change_chunk, mask);
   if (!taken && taken.error().code == EINVAL)
     taken.error().reason = fmt::format("{}: {}", now.node->path, taken.error().reason);
   if (!changed.empty()) {
@@ -304,7 +304,7 @@ Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancel
     while (array.end < end) {
       if (cancelled && cancelled()) return std::unexpected(Error{EINTR, {}});
       const Bytes part = zeros.bytes().first(std::min(kZeros, end - array.end));
-      CODECFS_ASSIGN(const size_t written, put_array(array, array.end, part, Purpose::zeros, cancelled));
+      CODECFS_ASSIGN(const size_t written, put_array(array, array.end, part, {}, Purpose::zeros, cancelled));
       array.end += written;
     }
     return {};
@@ -315,17 +315,18 @@ Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancel
   return done;
 }
 
-Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes, bool is_mapped,
-                                 const Cancelled& cancelled) {
+Result<size_t> Tree::write_array(OpenArray& array, uint64_t offset, Bytes bytes,
+                                 const PageCopies::WrittenBack* written_back, const Cancelled& cancelled) {
   std::unique_lock lock(array.mutex, std::defer_lock);
   // What is mapped comes in any order, and through whatever opening of the file the kernel finds.
-  const bool after_truncation = array.truncated && !is_mapped;
+  const bool after_truncation = array.truncated && written_back == nullptr;
   if (after_truncation) {
     lock.lock();
     // Behind the end nothing is written, so nothing is left out before it.
     if (offset > array.end && offset < array.file.size()) CODECFS_TRY(put_zeros(array, offset, cancelled));
   }
-  CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, Purpose::data, cancelled));
+  const Bytes mask = written_back != nullptr ? Bytes(written_back->changed) : Bytes();
+  CODECFS_ASSIGN(const size_t written, put_array(array, offset, bytes, mask, Purpose::data, cancelled));
   if (after_truncation) array.end = std::max<uint64_t>(array.end, offset + written);
   return written;
 }

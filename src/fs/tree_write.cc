@@ -163,8 +163,10 @@ Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
   return chunk_place(*place.node, place.chunk);
 }
 
-Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, bool is_mapped,
-                           const Cancelled& cancelled) {
+Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes,
+                           const PageCopies::WrittenBack* written_back, const Cancelled& cancelled) {
+  if (written_back != nullptr && !written_back->any) return bytes.size();
+  const Bytes mask = written_back != nullptr ? Bytes(written_back->changed) : Bytes();
   if (file.draft) {
     CODECFS_TRY(file.draft->write(static_cast<uint64_t>(offset), bytes));
     return bytes.size();
@@ -173,11 +175,11 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, bool
     CODECFS_ASSIGN(const bool still, scratch_.write(file.scratch, static_cast<uint64_t>(offset), bytes));
     if (still) return bytes.size();
   }
-  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, is_mapped, cancelled);
+  if (file.array) return write_array(*file.array, static_cast<uint64_t>(offset), bytes, written_back, cancelled);
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_TRY(apply_rules(chunk, cancelled));
-  CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes));
+  CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes, mask));
   touch(chunk.key, {}, now());
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
   chunk_changed(*place.node, chunk.number);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "fs/page_copies.h"
 #include "model/fill.h"
 #include "model/limits.h"
 
@@ -176,7 +177,7 @@ void WriteBack::put_zeros(Edit& edit, uint64_t end) {
   if (end > edit.size && !edit.gaps_are_fill) std::memset(edit.bytes->data() + edit.size, 0, end - edit.size);
 }
 
-Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes bytes) {
+Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes bytes, Bytes mask) {
   const Variable& variable = *place.variable->facts;
   const uint64_t capacity = capacity_of(variable);
   if (bytes.empty()) return size_t{0};
@@ -184,10 +185,13 @@ Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes 
   bytes = bytes.first(std::min<uint64_t>(bytes.size(), capacity - offset));
   const uint64_t end = offset + bytes.size();
   const Result<> written = edit(place, [&](Edit& edit) -> Result<> {
-    CODECFS_TRY(load(edit, offset == 0 && end == capacity));
+    CODECFS_TRY(load(edit, mask.empty() && offset == 0 && end == capacity));
     CODECFS_TRY(make_private(edit, variable.chunk_bytes ? 0 : end));
     put_zeros(edit, offset);
-    std::memcpy(edit.bytes->data() + offset, bytes.data(), bytes.size());
+    if (mask.empty())
+      std::memcpy(edit.bytes->data() + offset, bytes.data(), bytes.size());
+    else
+      copy_masked(edit.bytes->data() + offset, bytes.data(), mask.data(), bytes.size());
     edit.size = std::max(edit.size, end);
     return {};
   });

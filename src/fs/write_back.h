@@ -82,7 +82,8 @@ class WriteBack {
   Changes changes(ObjectId variable);
 
   /// Bytes taken: less than given where the chunk ends. EFBIG at its end, EROFS, EOPNOTSUPP, EIO, ENOSPC, ENOMEM.
-  Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes);
+  /// `mask`: of the bytes, those that are written (copy_masked()); empty: all.
+  Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes, Bytes mask = {});
   /// Changes a chunk of known size: `change` gets all of its bytes, fill where it is not stored. `whole`: it writes
   /// them all, so what they were is not asked for. `done`: nobody will go on with it soon, so it may be stored as if it
   /// had been closed. Errors as of write().

@@ -1,0 +1,189 @@
+"""Mappings that share pages with what is written through other files: each byte is that of the writer that changed it last."""
+import contextlib
+import mmap
+import os
+import threading
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+VIEW = ".codecfs/view"
+SHAPE, CHUNKS = (40, 50), (1, 50)  # 20 chunks of 200 bytes share a page of the npy and raw views
+ARRAY = np.arange(2000, dtype="<i4").reshape(SHAPE)
+
+
+@pytest.fixture(params=["hdf5", "zarr", "zip"])
+def m(request, mount, tmp_path):
+    source = tmp_path / {"hdf5": "a.h5", "zarr": "a.zarr", "zip": "a.zip"}[request.param]
+    if request.param == "hdf5":
+        with h5py.File(source, "w") as file:
+            file.create_dataset("v", data=ARRAY, chunks=CHUNKS, compression="gzip")
+    else:
+        store = zarr.ZipStore(str(source), mode="w") if request.param == "zip" else zarr.DirectoryStore(str(source))
+        zarr.open_group(store, "w").create_dataset("v", data=ARRAY, chunks=CHUNKS)
+        store.close()
+    made = mount(source, "commit=3600")
+    made.source = source
+    return made
+
+
+def stored(m):
+    m.close()
+    if m.source.suffix == ".h5":
+        with h5py.File(m.source, "r") as file:
+            return file["v"][...]
+    return zarr.open_group(str(m.source), "r")["v"][...]
+
+
+@contextlib.contextmanager
+def mapped(path):
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        yield mapping
+
+
+def write_synced(path, offset, data, flags=os.O_WRONLY):
+    fd = os.open(path, flags)
+    try:
+        os.pwrite(fd, data, offset)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def header(m, view):
+    return os.stat(m.path / VIEW / "npy/v.npy").st_size - ARRAY.nbytes if view == "npy" else 0
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR])
+@pytest.mark.parametrize("by", ["chunk", "other view", "encoded"])
+@pytest.mark.parametrize("view", ["npy", "raw"])
+def test_a_mapped_page_keeps_what_another_file_changed(m, view, by, flags):
+    file = m.path / VIEW / view / ("v.npy" if view == "npy" else "v")
+    first = header(m, view)
+    sevens = np.full(50, 7, "<i4")
+    with mapped(file) as a:
+        a[first:first + 4] = b"\1\0\0\0"  # row 0
+        if by == "chunk":
+            write_synced(m.path / "v/1.0", 0, sevens.tobytes(), flags)
+        elif by == "other view":
+            other = "raw" if view == "npy" else "npy"
+            write_synced(m.path / VIEW / other / ("v" if other == "raw" else "v.npy"), header(m, other) + 200, sevens.tobytes(), flags)
+        else:
+            (m.path / VIEW / "encoded/v/5.0").read_bytes()
+            data = (m.path / VIEW / "encoded/v/5.0").read_bytes()
+            write_synced(m.path / VIEW / "encoded/v/1.0", 0, data, os.O_WRONLY | os.O_TRUNC)
+            sevens = ARRAY[5]
+        a[first + 800:first + 804] = b"\2\0\0\0"  # row 4
+        a.flush()
+        assert bytes(a[first + 200:first + 400]) == sevens.tobytes()
+    expected = ARRAY.copy()
+    expected[0, 0], expected[1], expected[4, 0] = 1, sevens, 2
+    assert (m.path / "v/1.0").read_bytes() == sevens.tobytes()
+    assert np.array_equal(np.load(m.path / VIEW / "npy/v.npy"), expected)
+    assert np.array_equal(stored(m), expected)
+
+
+@pytest.mark.parametrize("by", ["npy", "raw", "itself"])
+def test_a_mapped_chunk_keeps_what_another_file_changed(m, by):
+    with mapped(m.path / "v/3.0") as a:
+        a[0:4] = b"\1\0\0\0"
+        if by == "itself":
+            write_synced(m.path / "v/3.0", 8, b"\7\0\0\0")
+        else:
+            write_synced(m.path / VIEW / by / ("v.npy" if by == "npy" else "v"), header(m, by) + 600 + 8, b"\7\0\0\0")
+        a[16:20] = b"\2\0\0\0"
+        a.flush()
+        assert bytes(a[8:12]) == b"\7\0\0\0"
+    expected = ARRAY.copy()
+    expected[3, 0], expected[3, 2], expected[3, 4] = 1, 7, 2
+    assert np.array_equal(stored(m), expected)
+
+
+def test_a_value_that_was_there_before_is_stored_too(m):
+    """What a mapping changes back is a change against what was stored meanwhile."""
+    file = m.path / VIEW / "raw/v"
+    with mapped(file) as a:
+        for value in (9, 0, 9, 0, 5):
+            a[0:4] = value.to_bytes(4, "little")
+            a.flush()
+            assert (m.path / "v/0.0").read_bytes()[:4] == value.to_bytes(4, "little")
+        with open(file, "r+b", buffering=0) as other:  # into the same pages
+            other.write(b"\3")
+            a[0:1] = b"\5"
+            a.flush()
+            assert (m.path / "v/0.0").read_bytes()[:1] == b"\5"
+            os.pwrite(other.fileno(), b"\6" * 8192, 0)
+            a[0:1] = b"\6"
+            a[1:2] = b"\0"
+            a.flush()
+        assert (m.path / "v/0.0").read_bytes()[:4] == b"\6\0\6\6"
+        write_synced(m.path / "v/0.0", 0, b"\4\4")
+        assert a[0:4] == b"\4\4\6\6"
+        a[0:2] = b"\6\0"
+        a.flush()
+        assert (m.path / "v/0.0").read_bytes()[:4] == b"\6\0\6\6"
+
+
+def test_a_chunk_that_is_cut_while_it_is_mapped(m):
+    path = m.path / "v/2.0"
+    with mapped(path) as a:
+        a[0:4] = b"\1\1\1\1"
+        os.truncate(path, 100)
+        os.truncate(path, 200)
+        a[120:124] = ARRAY[2].tobytes()[120:124]  # what it had before
+        a.flush()
+    chunk = path.read_bytes()
+    assert chunk[:4] == b"\1\1\1\1" and chunk[4:100] == ARRAY[2].tobytes()[4:100] and chunk[120:124] == ARRAY[2].tobytes()[120:124]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_writers_of_one_page(m, seed):
+    """Each byte has one writer: the last that it wrote is what is there."""
+    size = ARRAY.nbytes
+    random = np.random.default_rng(seed)
+    owner = random.integers(0, 5, size)
+    model = np.frombuffer(ARRAY.tobytes(), "u1").copy()
+    files = [m.path / VIEW / "npy/v.npy", m.path / VIEW / "raw/v"]
+    shift = header(m, "npy")
+    failures = []
+
+    def work(number):
+        try:
+            mine = np.flatnonzero(owner == number)
+            random = np.random.default_rng([seed, number])
+            with contextlib.ExitStack() as stack:
+                if number < 2:
+                    mapping = stack.enter_context(mapped(files[number]))
+                for step in range(60):
+                    at = random.choice(mine, 20, replace=False)
+                    values = random.integers(0, 256, len(at), "u1")
+                    model[at] = values
+                    for place, value in zip(at.tolist(), values.tolist()):
+                        if number < 2:
+                            mapping[place + (shift if number == 0 else 0)] = value
+                        elif number == 2:
+                            fd = os.open(m.path / f"v/{place // 200}.0", os.O_WRONLY)
+                            os.pwrite(fd, bytes([value]), place % 200)
+                            os.close(fd)
+                        elif number == 3:
+                            with mapped(m.path / f"v/{place // 200}.0") as chunk:
+                                chunk[place % 200] = value
+                        else:
+                            with open(files[1], "r+b", buffering=0) as file:
+                                os.pwrite(file.fileno(), bytes([value]), place)
+                    if number < 2 and step % 7 == 0:
+                        mapping.flush()
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    got = np.frombuffer(stored(m).tobytes(), "u1")
+    wrong = np.flatnonzero(got != model)
+    assert len(wrong) == 0, [(i, owner[i], got[i], model[i]) for i in wrong[:20]]
