@@ -4,6 +4,11 @@
 // does walk it once, but prints what it finds to `stdout`. That is a variable which a program may assign (glibc manual,
 // "Standard Streams"), so for the time of the call it is a stream of ours that reads the lines as they come. The
 // LibraryLock is held meanwhile; what another thread prints to stdout then is lost (we log to stderr).
+//
+// Only B-trees keep the coordinates of their chunks. For the other indexes libhdf5 counts coordinates up while it walks,
+// and for an extensible array whose unlimited dimension is not the first it counts in the wrong order (1.10 at least;
+// H5Dget_chunk_info, H5Dchunk_iter and H5Ocopy do the same). So the coordinates of a walk are a guess there, which is
+// taken only when a lookup of each chunk confirms it.
 
 #include "backends/hdf5/chunk_index.h"
 
@@ -39,17 +44,42 @@ Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   return fail(EIO, "the chunk cannot be looked up: {}", failure.reason);
 }
 
+// How the index numbers chunks, where that differs from the order of coordinates.
+struct ArrayOrder {
+  size_t unlimited = 0;            // the dimension that varies slowest in the index
+  std::vector<uint64_t> limits;    // chunks in each dimension at most
+
+  // `walked`: what libhdf5 counted up, which keeps dimensions before the unlimited one at 0.
+  [[nodiscard]] bool correct(std::span<uint64_t> walked) const {
+    uint64_t position = 0;
+    for (size_t d = 0; d < walked.size(); ++d) {
+      if (d < unlimited && walked[d] != 0) return false;
+      const uint64_t factor = d > unlimited ? limits[d] : 1;
+      if (__builtin_mul_overflow(position, factor, &position) || __builtin_add_overflow(position, walked[d], &position))
+        return false;
+    }
+    for (size_t d = walked.size(); d-- > 0;) {
+      if (d == unlimited) continue;
+      walked[d] = position % limits[d];
+      position /= limits[d];
+    }
+    walked[unlimited] = position;
+    return true;
+  }
+};
+
 // Collects chunk numbers from offsets in elements.
 class Collector {
  public:
-  Collector(const ChunkGrid& grid, size_t rank) : grid_(grid), rank_(rank), coordinates_(grid.rank()) {}
+  Collector(const ChunkGrid& grid, size_t rank, const ArrayOrder* order)
+      : grid_(grid), rank_(rank), order_(order), coordinates_(grid.rank()) {}
 
   void add(std::span<const uint64_t> offset) {
     ++seen_;
-    for (size_t d = 0; d < rank_; ++d) {
-      coordinates_[d] = offset[d] / grid_.chunks()[d];
+    for (size_t d = 0; d < rank_; ++d) coordinates_[d] = offset[d] / grid_.chunks()[d];
+    if (order_ != nullptr && !order_->correct(std::span(coordinates_).first(rank_))) return;
+    for (size_t d = 0; d < rank_; ++d)
       if (coordinates_[d] >= grid_.cells()[d]) return;  // outside of the present extent
-    }
     numbers_.push_back(grid_.number_of(coordinates_));
   }
 
@@ -65,6 +95,7 @@ class Collector {
  private:
   const ChunkGrid& grid_;
   size_t rank_;
+  const ArrayOrder* order_;
   std::vector<uint64_t> coordinates_;
   std::vector<uint64_t> numbers_;
   uint64_t seen_ = 0;
@@ -182,6 +213,62 @@ Result<> walk_index(hid_t dataset, Collector& collector) {
 
 #endif
 
+Result<std::vector<uint64_t>> walked_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank, uint64_t count,
+                                            const ArrayOrder* order) {
+  Collector collector(grid, rank, order);
+  CODECFS_TRY(walk_index(dataset, collector));
+  if (collector.seen() != count)
+    return fail(EIO, "the chunk index holds {} chunks but lists {}", count, collector.seen());
+  return collector.take();
+}
+
+Result<ArrayOrder> order_of(hid_t dataset, const ChunkGrid& grid, size_t rank) {
+  std::array<hsize_t, H5S_MAX_RANK> limits{};
+  const Handle space(H5Dget_space(dataset));
+  if (H5Sget_simple_extent_dims(space.get(), nullptr, limits.data()) != static_cast<int>(rank))
+    return fail_library(EIO, "the shape");
+  ArrayOrder order;
+  for (size_t d = 0; d < rank; ++d) {
+    if (limits[d] == H5S_UNLIMITED) order.unlimited = d;
+    const uint64_t chunk = grid.chunks()[d];
+    order.limits.push_back(std::max<uint64_t>(limits[d] / chunk + (limits[d] % chunk != 0 ? 1 : 0), 1));
+  }
+  return order;
+}
+
+Result<bool> is_number_stored(hid_t dataset, const ChunkGrid& grid, size_t rank, uint64_t number) {
+  std::array<uint64_t, ChunkGrid::kMaxRank> coordinates{};
+  const auto at = std::span(coordinates).first(grid.rank());
+  grid.coordinates_of(number, at);
+  for (size_t d = 0; d < rank; ++d) at[d] *= grid.chunks()[d];
+  return is_chunk_stored(dataset, at.first(rank));
+}
+
+// Whether these are as many different chunks as there are, and each is found by its coordinates.
+Result<bool> are_all_stored(hid_t dataset, const ChunkGrid& grid, size_t rank, std::span<const uint64_t> numbers,
+                            uint64_t count) {
+  if (numbers.size() != count || std::ranges::adjacent_find(numbers) != numbers.end()) return false;
+  for (const uint64_t number : numbers) {
+    CODECFS_ASSIGN(const bool stored, is_number_stored(dataset, grid, rank, number));
+    if (!stored) return false;
+  }
+  return true;
+}
+
+// By a lookup for each place of the grid.
+Result<std::vector<uint64_t>> looked_up_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank) {
+  constexpr uint64_t kMaxLookups = uint64_t{1} << 22;
+  if (grid.count() > kMaxLookups)
+    return fail(EIO, "the chunk index lists chunks that are not where it lists them, and the grid of {} chunks is too "
+                "large to look for each", grid.count());
+  std::vector<uint64_t> numbers;
+  for (uint64_t number = 0; number < grid.count(); ++number) {
+    CODECFS_ASSIGN(const bool stored, is_number_stored(dataset, grid, rank, number));
+    if (stored) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 bool tells_absence(std::string_view function) { return function == "H5D__get_chunk_storage_size"; }
@@ -216,11 +303,31 @@ Result<uint64_t> count_stored_chunks(hid_t dataset) {
 Result<std::vector<uint64_t>> list_stored_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank) {
   CODECFS_ASSIGN(const uint64_t count, count_stored_chunks(dataset));
   if (count == 0) return std::vector<uint64_t>();  // H5Ddebug of 1.10 crashes where no index was made yet
-  Collector collector(grid, rank);
-  CODECFS_TRY(walk_index(dataset, collector));
-  if (collector.seen() != count)
-    return fail(EIO, "the chunk index holds {} chunks but lists {}", count, collector.seen());
-  return collector.take();
+  H5D_chunk_index_t index{};
+  if (H5Dget_chunk_index_type(dataset, &index) < 0) return fail_library(EIO, "the kind of the chunk index");
+  if (index == H5D_CHUNK_IDX_BTREE || index == H5D_CHUNK_IDX_BT2) return walked_chunks(dataset, grid, rank, count, nullptr);
+  if (index == H5D_CHUNK_IDX_EARRAY) {
+    CODECFS_ASSIGN(const ArrayOrder order, order_of(dataset, grid, rank));
+    if (order.unlimited > 0) {
+      CODECFS_ASSIGN(std::vector<uint64_t> numbers, walked_chunks(dataset, grid, rank, count, &order));
+      CODECFS_ASSIGN(const bool right, are_all_stored(dataset, grid, rank, numbers, count));
+      if (right) return numbers;
+    }
+  }
+  CODECFS_ASSIGN(std::vector<uint64_t> numbers, walked_chunks(dataset, grid, rank, count, nullptr));
+  CODECFS_ASSIGN(const bool right, are_all_stored(dataset, grid, rank, numbers, count));
+  if (right) return numbers;
+  return looked_up_chunks(dataset, grid, rank);
+}
+
+Result<bool> walk_is_right(hid_t dataset) {
+  H5D_chunk_index_t index{};
+  if (H5Dget_chunk_index_type(dataset, &index) < 0) return fail_library(EIO, "the kind of the chunk index");
+  if (index != H5D_CHUNK_IDX_EARRAY) return true;
+  std::array<hsize_t, H5S_MAX_RANK> limits{};
+  const Handle space(H5Dget_space(dataset));
+  if (H5Sget_simple_extent_dims(space.get(), nullptr, limits.data()) < 1) return fail_library(EIO, "the shape");
+  return limits[0] == H5S_UNLIMITED;
 }
 
 }  // namespace codecfs::hdf5

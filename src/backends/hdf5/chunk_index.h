@@ -27,8 +27,12 @@ Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset
 Result<bool> is_chunk_stored(hid_t dataset, std::span<const uint64_t> offset);
 /// Number of stored chunks. Walks the whole index. EIO.
 Result<uint64_t> count_stored_chunks(hid_t dataset);
-/// The numbers in `grid` of all stored chunks, ascending, by one walk of the index. `rank`: dimensions of the dataset,
-/// those of `grid` beyond it being parts of the element. EIO, ENOMEM.
+/// The numbers in `grid` of all stored chunks, ascending, by one walk of the index; unless the index is a B-tree, each
+/// is also looked up. `rank`: dimensions of the dataset, those of `grid` beyond it being parts of the element. EIO, ENOMEM.
 Result<std::vector<uint64_t>> list_stored_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank);
+
+/// Whether libhdf5's own walk of the index, with which H5Ocopy copies, gives the right coordinates: in 1.10 not for an
+/// extensible array whose unlimited dimension is not the first. EIO.
+Result<bool> walk_is_right(hid_t dataset);
 
 }  // namespace codecfs::hdf5

@@ -19,11 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "backends/hdf5/file_compare.h"
 #include "backends/hdf5/file_copy.h"
 #include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_source.h"
-#include "backends/hdf5/inventory.h"
 #include "backends/hdf5/library_read.h"
 #include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
@@ -242,18 +242,7 @@ Result<> check_copy(const OpenedSource& source, const std::string& path) {
   allow_without_lock(access.get());
   const Handle copy(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!copy) return fail_library(EIO, "the copy {} cannot be opened", path);
-  CODECFS_ASSIGN(const Inventory before, take_inventory(source.id(), source.size()));
-  CODECFS_ASSIGN(const Inventory after, take_inventory(copy.get(), source.size()));
-  if (before == after) return {};
-  Inventory other_bytes = after;
-  other_bytes.checksum = before.checksum;
-  if (before == other_bytes) return fail(EIO, "the copy has other data");
-  return fail(EIO,
-              "the copy is not the same: {} groups, {} datasets, {} types, {} links, {} attributes, {} chunks and {} "
-              "bytes of data became {}, {}, {}, {}, {}, {} and {}",
-              before.groups, before.datasets, before.types, before.links, before.attributes, before.chunks,
-              before.bytes, after.groups, after.datasets, after.types, after.links, after.attributes, after.chunks,
-              after.bytes);
+  return compare_files(source.id(), copy.get(), source.size());
 }
 
 /// What is before the signature is the user's own.

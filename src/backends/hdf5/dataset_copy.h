@@ -33,9 +33,6 @@ Result<bool> data_needs_library(hid_t dataset);
 /// copy either. EIO.
 Result<> copy_storage(hid_t from, hid_t to, uint64_t file_bytes, const ReferenceMap& references);
 
-/// A checksum of what copy_storage() copies: the same for a dataset and its copy. EIO.
-Result<uint64_t> checksum_of_storage(hid_t dataset, uint64_t file_bytes);
-
 /// Data through libhdf5, which has the filters. EIO, EOPNOTSUPP.
 Result<> copy_elements(hid_t from, hid_t to, const ReferenceMap& references);
 

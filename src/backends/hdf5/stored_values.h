@@ -17,14 +17,9 @@ namespace codecfs::hdf5 {
 /// The value of one attribute to another of the same type and shape. EIO, EOPNOTSUPP (ReferenceMap::translate()).
 Result<> copy_attribute_value(hid_t from, hid_t to, const ReferenceMap& references);
 
-/// A checksum of all elements of a dataset, of a type that is plain bytes. EIO.
-Result<uint64_t> checksum_of_elements(hid_t dataset);
-
 /// Elements from one dataset to another of the same type and shape, in pieces of bounded size.
 class ElementCopy {
  public:
-  static constexpr uint64_t kPieceBytes = uint64_t{16} << 20;  // at most, or one element
-
   /// Both datasets stay open as long as this.
   static Result<ElementCopy> make(hid_t from, hid_t to, const ReferenceMap& references);
 

@@ -43,7 +43,7 @@ Result<> add_members(ValueLayout& whole, hid_t type, int depth) {
     const size_t offset = H5Tget_member_offset(type, i);
     if (offset > whole.size || layout.size > whole.size - offset)
       return fail(EIO, "member {} lies outside its type", i);
-    if (layout.kind != Kind::plain) add_part(whole, offset, std::move(layout));
+    add_part(whole, offset, std::move(layout));
   }
   return {};
 }

@@ -22,7 +22,7 @@ struct ValueLayout {
   size_t size = 0;          // bytes of a value in memory
   bool references = false;  // at any depth
   bool heap = false;        // data of variable length at any depth
-  std::vector<Part> parts;  // of a compound those that are not plain; of an array or sequence the element
+  std::vector<Part> parts;  // of a compound its members; of an array or sequence the element
 
   /// Of a type as libhdf5 has it in memory. EIO; EOPNOTSUPP: nested too deeply, or references of a kind that we do not
   /// know.
