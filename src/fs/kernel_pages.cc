@@ -1,5 +1,7 @@
 #include "fs/kernel_pages.h"
 
+#include <chrono>
+
 namespace codecfs::fs {
 
 bool KernelPages::give(Ino ino, const std::function<bool()>& give) {
@@ -17,6 +19,7 @@ bool KernelPages::give(Ino ino, const std::function<bool()>& give) {
     state.giving = false;
     waiting.swap(state.waiting);
     if (state.writers == 0) states_.erase(ino);
+    changed_.notify_all();
   }
   for (const auto& then : waiting) then();
   const std::lock_guard lock(mutex_);
@@ -33,6 +36,15 @@ void KernelPages::when_quiet(Ino ino, std::function<void()> then) {
     }
   }
   then();
+}
+
+void KernelPages::await_quiet(Ino ino) {
+  constexpr std::chrono::seconds kPatience{1};
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [&] {
+    const auto found = states_.find(ino);
+    return found == states_.end() || !found->second.giving;
+  });
 }
 
 void KernelPages::stop() {

@@ -49,6 +49,9 @@ class KernelPages {
   bool give(Ino ino, const std::function<bool()>& give);
   /// Calls `then` when nothing is being given of the inode: now, or soon and from another thread.
   void when_quiet(Ino ino, std::function<void()> then);
+  /// Returns when nothing is being given of the inode that was taken before this call, or after a second: the kernel may
+  /// be waiting for the answer to a request. What changes a chunk calls it before it reports to its writer.
+  void await_quiet(Ino ino);
   /// Nothing more is given from now on; returns when nothing is. While requests are still answered, or none will come.
   void stop();
 

@@ -67,8 +67,8 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
-    const OpenFile& file = *file_of(info);
-    if (file.direct || (file.array && file.array->truncated)) mount_of(request).notices.await_contents();
+    // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
+    if (file_of(info)->writer) mount_of(request).notices.await_contents();
     fuse_reply_err(request, 0);
     return {};
   });
@@ -77,6 +77,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
+    if (file_of(info)->writer) mount_of(request).notices.await_contents();
     fuse_reply_err(request, 0);
     return {};
   });

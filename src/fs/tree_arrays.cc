@@ -348,6 +348,7 @@ void Tree::array_file_changed(const Node& shown, const VariableView& view, uint6
   if (!file) return;
   const ArrayFile::Range range = file->range_of_chunk(chunk);
   touch(shown.ino(FileKind::array), {}, now());
+  kernel_pages_.await_quiet(shown.ino(FileKind::array));
   if (range.size > 0) kernel_.part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
 }
 
@@ -365,6 +366,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
     if (shows_arrays(shown->view)) {
       const Ino ino = shown->ino(FileKind::array);
       touch(ino, {}, now());
+      kernel_pages_.await_quiet(ino);
       const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
       if (file) kernel_.part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
@@ -373,6 +375,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
       const Result<Ino> ino = nodes_.chunk_ino(*shown, chunks[i], grid.count());
       if (!ino) return;
       touch(*ino, {}, now());
+      kernel_pages_.await_quiet(*ino);
       // The kernel is told in this order, so who has waited for the last has waited for all.
       kernel_.content_changed(*ino, i + 1 == chunks.size());
       if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(chunks[i]), false);

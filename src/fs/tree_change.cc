@@ -76,6 +76,7 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
     }
     const Result<Ino> ino = nodes_.chunk_ino(*shown, number, grid.count());
     if (!ino) continue;
+    kernel_pages_.await_quiet(*ino);
     kernel_.content_changed(*ino, true);
     // Nobody there may know yet that it exists.
     if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(number), false);

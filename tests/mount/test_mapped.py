@@ -187,3 +187,59 @@ def test_many_writers_of_one_page(m, seed):
     got = np.frombuffer(stored(m).tobytes(), "u1")
     wrong = np.flatnonzero(got != model)
     assert len(wrong) == 0, [(i, owner[i], got[i], model[i]) for i in wrong[:20]]
+
+
+def test_memory_for_mapped_pages_is_bounded(mount, tmp_path):
+    """A mapping that is read through, and more than the daemon keeps copies of; what is written on all of it stays right."""
+    rows, row = 320, 1 << 20
+    path = tmp_path / "large.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", shape=(rows, row), dtype="u1", chunks=(1, row), fillvalue=3)
+    m = mount(path, "commit=3600")
+    array = np.load(m.path / VIEW / "npy/v.npy", mmap_mode="r+")
+    array[5, 0] = 9
+    assert int(array[:, ::4096].sum()) == rows * 256 * 3 + 6
+    for i in (5, 100, rows - 1):
+        array[i, 1] = 8
+        write_synced(m.path / f"v/{i}.0", 2, b"\7")
+        array[i, 3] = 6
+    array.flush()
+    assert m.resident_peak() < 450 << 20, m.resident_peak()
+    for i in (5, 100, rows - 1):
+        assert (m.path / f"v/{i}.0").read_bytes()[:5] == bytes([9 if i == 5 else 3, 8, 7, 6, 3])
+    del array
+    m.close()
+    with h5py.File(path, "r") as file:
+        assert file["v"][100, :4].tolist() == [3, 8, 7, 6] and int(file["v"][5].sum()) == 3 * row + 6 + 5 + 4 + 3
+
+
+def test_a_flushed_row_is_read_at_once(m):
+    """Through its chunk file, by the same program, while other programs write chunks that share the page."""
+    stop = threading.Event()
+    failures = []
+
+    def write_others(k):
+        while not stop.is_set():
+            for j in range(k, SHAPE[0], 4):
+                fd = os.open(m.path / f"v/{j}.0", os.O_WRONLY)
+                os.pwrite(fd, bytes(200), 0)
+                os.close(fd)
+
+    threads = [threading.Thread(target=write_others, args=(k,)) for k in (1, 2)]
+    array = np.load(m.path / VIEW / "npy/v.npy", mmap_mode="r+")
+    for thread in threads:
+        thread.start()
+    try:
+        for value in range(300):
+            row = value % 10 * 4
+            array[row] = value
+            array.flush()
+            got = (m.path / f"v/{row}.0").read_bytes()
+            if got != np.full(50, value, "<i4").tobytes():
+                failures.append((value, got[:8]))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    del array
+    assert not failures, failures

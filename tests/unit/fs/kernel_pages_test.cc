@@ -51,6 +51,31 @@ TEST(KernelPages, AWriterIsAnsweredWhenAllHasArrived) {
   EXPECT_EQ(answers, 12);
 }
 
+TEST(KernelPages, AChangeWaitsForWhatIsBeingGiven) {
+  KernelPages pages;
+  std::latch given(1);
+  std::latch go_on(1);
+  std::atomic<bool> arrived = false;
+  std::thread giver([&] {
+    pages.give(1, [&] {
+      given.count_down();
+      go_on.wait();
+      arrived = true;
+      return true;
+    });
+  });
+  given.wait();
+  pages.await_quiet(2);
+  EXPECT_FALSE(arrived);
+  std::thread writer([&] {
+    pages.await_quiet(1);
+    EXPECT_TRUE(arrived);
+  });
+  go_on.count_down();
+  giver.join();
+  writer.join();
+}
+
 TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
   KernelPages pages;
   std::latch given(1);
