@@ -1,6 +1,9 @@
 """Every generated Zarr store: each chunk file holds the bytes that zarr-python reads, and zarr-python and xarray see on the
 mount what they see in the store."""
 
+import os
+import socket
+
 import numpy as np
 import pytest
 import zarr
@@ -57,3 +60,37 @@ def test_a_store_that_changes_outside_is_never_touched(mount, copy):
             p.read_bytes()
     m.close()
     assert before == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in store.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_what_is_no_regular_file_is_no_chunk(mount, tmp_path, separator):
+    """Listing and lookup agree on pipes, sockets, directories and links in place of chunks."""
+    store = tmp_path / "a.zarr"
+    values = np.arange(28, dtype="<i4").reshape(14, 2)
+    zarr.open_group(str(store), "w").create_dataset("v", data=values, chunks=(2, 2), dimension_separator=separator)
+    name = "{}.0".format if separator == "." else "{}/0".format
+    chunks = [store / "v" / name(i) for i in range(7)]
+    for chunk in chunks[1:6]:
+        chunk.unlink()
+    os.mkfifo(chunks[1])
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.open(chunks[2].parent, os.O_RDONLY)
+        listener.bind(f"/proc/self/fd/{here}/{chunks[2].name}")
+        os.close(here)
+    chunks[3].mkdir()
+    chunks[4].symlink_to("nothing")
+    chunks[5].symlink_to(chunks[6])
+    (store / "v/unrelated").mkdir()
+    m = mount(store, "ro")
+    for view in ("", ".codecfs/view/encoded"):
+        shown = sorted(n for n in os.listdir(m.path / view / "v") if n[0].isdigit())
+        assert shown == ["0.0", "5.0", "6.0"], shown
+        assert shown == [f"{i}.0" for i in range(7) if (m.path / view / f"v/{i}.0").exists()]
+    expected = values.copy()
+    expected[2:10] = 0
+    expected[10:12] = values[12:14]
+    assert np.array_equal(zarr.open_group(str(m.path), "r")["v"][...], expected)
+    os.listdir(m.path / "v")
+    log = m.log.read_text()
+    for i in (1, 2, 3):
+        assert log.count(f"v/{name(i)}: has the name of a chunk but is no regular file") == 1, log

@@ -3,13 +3,43 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <set>
 #include <span>
+#include <tuple>
+
+#include "base/log.h"
 
 namespace codecfs::zarr {
 namespace {
 
 using EntryType = Store::EntryType;
+
+/// Tells once why an entry with the name of a chunk is none.
+void tell_no_chunk(const Store& store, const std::string& directory, const std::string& key) {
+  static constexpr size_t kMaxTold = 4096;
+  static std::mutex mutex;
+  static std::set<std::tuple<dev_t, ino_t, std::string>> told;  // guarded by mutex
+  const auto holder = store.stat(directory);
+  if (!holder || !*holder) return;
+  const std::lock_guard lock(mutex);
+  if (told.size() < kMaxTold && told.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
+    log::warning("{}: has the name of a chunk but is no regular file, so it is taken for absent", key);
+}
+
+/// Whether an entry with the name of a chunk is one: a regular file, or a link to one, as locate() has it.
+bool is_chunk(const Store& store, const std::string& directory, const char* name, EntryType type) {
+  if (type == EntryType::file) return true;
+  const std::string key = join_key(directory, name);
+  if (type == EntryType::unknown) {
+    const auto status = store.stat(key);
+    if (!status || !*status) return !status;  // what cannot be looked at is listed; reading it tells why
+    if (S_ISREG((*status)->st_mode)) return true;
+  }
+  tell_no_chunk(store, directory, key);
+  return false;
+}
 
 /// With '/' between the coordinates, chunks lie in directories as deep as the array has dimensions.
 Result<> walk(const Store& store, const std::string& directory, std::span<const uint64_t> cells, uint64_t base,
@@ -22,10 +52,10 @@ Result<> walk(const Store& store, const std::string& directory, std::span<const 
     if (name[0] == '0' && length > 1) return {};
     const uint64_t number = base * cells[0] + coordinate;
     if (cells.size() == 1) {
-      if (type != EntryType::directory) numbers.push_back(number);
+      if (is_chunk(store, directory, name, type)) numbers.push_back(number);
       return {};
     }
-    if (type == EntryType::other) return {};
+    if (type == EntryType::file || type == EntryType::special) return {};
     Result<> below = walk(store, join_key(directory, name), cells.subspan(1), number, numbers);
     // A file or a dangling link where a directory should be is no chunk.
     if (!below && (below.error().code == ENOTDIR || below.error().code == ENOENT)) return {};
@@ -43,8 +73,8 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
       CODECFS_TRY(walk(store, array, grid.cells(), 0, numbers));
     } else {
       CODECFS_TRY(store.for_each(array, [&](const char* name, EntryType type) -> Result<> {
-        if (type == EntryType::directory) return {};
-        if (const auto number = grid.number_of(name)) numbers.push_back(*number);
+        const auto number = grid.number_of(name);
+        if (number && is_chunk(store, array, name, type)) numbers.push_back(*number);
         return {};
       }));
     }

@@ -16,7 +16,8 @@
 
 namespace codecfs::zarr {
 
-/// All stored chunks, ascending. Names that are no chunk's are skipped. Empty where there is no directory.
+/// All stored chunks, ascending. Names that are no chunk's are skipped, and what is no
+/// regular file (it is named in the log once). Empty where there is no directory.
 Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
                                           char separator);
 

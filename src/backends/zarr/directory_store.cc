@@ -127,7 +127,8 @@ Result<> DirectoryStore::for_each(const std::string& key,
     if (entry == nullptr) break;
     const char* name = entry->d_name;
     if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
-    EntryType type = EntryType::other;
+    EntryType type = EntryType::special;
+    if (entry->d_type == DT_REG) type = EntryType::file;
     if (entry->d_type == DT_DIR) type = EntryType::directory;
     if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) type = EntryType::unknown;
     CODECFS_TRY(visit(name, type));

@@ -37,7 +37,7 @@ Result<> Hierarchy::for_each(const std::string& group,
                              const std::function<bool(std::string_view, EntryKind)>& visit) const {
   bool goes_on = true;
   return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
-    if (!goes_on || type == Store::EntryType::other) return {};
+    if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
     if (!kind) {  // a link to itself, a directory that may not be entered: not ours, and no reason to hide the rest
@@ -132,7 +132,7 @@ Result<> Hierarchy::check_no_links(const std::string& key) const {
     const std::string member = join_key(key, name);
     if (type == Store::EntryType::unknown && store_.passes_link(member))
       return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
-    if (type == Store::EntryType::other) return {};
+    if (type == Store::EntryType::file || type == Store::EntryType::special) return {};
     CODECFS_ASSIGN(const auto status, store_.stat(member));
     return status && S_ISDIR(status->st_mode) ? check_no_links(member) : Result<>();
   });

@@ -44,7 +44,8 @@ class Store {
   /// EROFS with the reason where no name in a directory can be changed.
   [[nodiscard]] virtual Result<> may_change(const std::string& key) const = 0;
 
-  enum class EntryType { directory, other, unknown };  // unknown: a link, or the filesystem does not tell
+  // special: a pipe, socket or device; unknown: a link, or the filesystem does not tell
+  enum class EntryType { directory, file, special, unknown };
   /// Calls visit(name, type) for every entry of a directory, in no order, without "." and "..". ENOENT, ENOTDIR.
   virtual Result<> for_each(const std::string& key,
                             const std::function<Result<>(const char* name, EntryType type)>& visit) const = 0;

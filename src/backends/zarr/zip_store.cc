@@ -170,7 +170,7 @@ Result<> ZipStore::for_each(const std::string& key,
     names.reserve((*directory)->members.size());
     for (const auto& [name, below] : (*directory)->members)
       names.emplace_back(name,
-                         std::holds_alternative<ZipDirectoryPtr>(below) ? EntryType::directory : EntryType::other);
+                         std::holds_alternative<ZipDirectoryPtr>(below) ? EntryType::directory : EntryType::file);
   }
   for (const auto& [name, type] : names) CODECFS_TRY(visit(name.c_str(), type));
   return {};
