@@ -88,6 +88,10 @@ struct Filter {
   /// set_local and netCDF's NCZ_modify_parameters do. Parameters that are complete stay as they are. EINVAL. Empty: all
   /// are given.
   std::function<Result<std::vector<uint32_t>>(const StageContext&)> working_parameters = {};
+  /// Whether a new chain may have this stage. Stored chains are read whatever they have, so make_coder is more liberal.
+  /// `item_size`: bytes of an element, 0 where it is not known. EINVAL with the valid range. Empty: any parameters, or
+  /// make_coder checks them all.
+  std::function<Result<>(const FilterStage& stage, uint64_t item_size)> check_new = {};
   /// Reads and checks the parameters of a stage, completing them where that is needed. EINVAL. Empty: only libhdf5 can
   /// decode it.
   std::function<Result<Coder>(const StageContext&)> make_coder = {};

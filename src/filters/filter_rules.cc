@@ -108,6 +108,12 @@ std::optional<std::vector<FilterStage>> FilterRules::resolve(std::string_view na
   return arrange_chain(std::move(chain));
 }
 
+std::vector<FilterStage> FilterRules::stages() const {
+  std::vector<FilterStage> stages;
+  for (const Rule& rule : rules_) stages.insert(stages.end(), rule.chain.begin(), rule.chain.end());
+  return stages;
+}
+
 std::vector<std::string> FilterRules::names() const {
   std::vector<std::string> names;
   for (const Rule& rule : rules_) names.insert(names.end(), rule.names.begin(), rule.names.end());

@@ -34,6 +34,8 @@ class FilterRules {
   /// netCDF does.
   [[nodiscard]] std::optional<std::vector<FilterStage>> resolve(std::string_view name) const;
 
+  /// The chains of the rules, one after the other.
+  [[nodiscard]] std::vector<FilterStage> stages() const;
   /// The full names that rules mention.
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool empty() const { return rules_.empty() && !suppress_all_; }

@@ -13,6 +13,7 @@
 #include "backends/source.h"
 #include "filters/codec_json.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 #include "filters/plugins/plugin_path.h"
 #include "filters/plugins/plugins.h"
 #include "fs/fuse_version.h"
@@ -394,6 +395,12 @@ Result<filters::FilterRules> set_up_filters(const Options& options) {
     const Result<> added = rules.add(text);
     if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
   }
+  // Without the variables that they are for; these are checked again with each.
+  if (const Result<> checked = filters::check_new_chain(rules.stages(), 0); !checked)
+    return fail(EINVAL, "filter rules: {}", checked.error().reason);
+  for (const FilterStage& stage : rules.stages())
+    if (const filters::FilterPtr filter = filters::find_for(stage); filter && filter->in_libhdf5)
+      return fail(EINVAL, "filter rules: {} cannot be set, as only libhdf5 has it", filter->name);
   return rules;
 }
 

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/long_work.h"
 #include "filters/codec_json.h"
-#include "filters/filter.h"
 #include "filters/filter_spec.h"
+#include "filters/parameter_limits.h"
 #include "fs/metadata_files.h"
 #include "fs/tree.h"
 
@@ -53,13 +53,11 @@ Result<std::vector<FilterStage>> parse_codecs(std::string_view path, std::string
   return chain;
 }
 
-/// ENOENT where nobody provides a filter of the chain.
-Result<> check_known(std::string_view path, std::span<const FilterStage> chain) {
-  for (const FilterStage& stage : chain) {
-    if (filters::find_for(stage) != nullptr) continue;
-    return fail(ENOENT, "{}: no filter or plugin provides {}", path,
-                stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec));
-  }
+/// ENOENT and EINVAL, see check_new_chain().
+Result<> check_new(std::string_view path, std::span<const FilterStage> chain, uint64_t item_size,
+                   std::span<const FilterStage> stored = {}) {
+  const Result<> checked = filters::check_new_chain(chain, item_size, stored);
+  if (!checked) return fail(checked.error().code, "{}: {}", path, checked.error().reason);
   return {};
 }
 
@@ -105,7 +103,7 @@ Result<std::optional<std::vector<FilterStage>>> Tree::spooled_chain(const Node& 
 /// The filters of a variable that is made here.
 Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Variable& variable) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, find_chain_for_new(node, variable));
-  CODECFS_TRY(check_known(node.path, chain));
+  CODECFS_TRY(check_new(node.path, chain, variable.type.size));
   return chain;
 }
 
@@ -125,7 +123,10 @@ Result<std::vector<FilterStage>> Tree::find_chain_for_new(const Node& node, cons
 
 Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
                          const VariableView* made_of) {
-  CODECFS_TRY(check_known(node.path, chain));
+  {
+    CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(node.object));
+    CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
+  }
   const std::shared_lock layout(layout_);
   Source& source = dataset_.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
@@ -230,7 +231,7 @@ Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::
   } else {
     CODECFS_ASSIGN(chain, parse_codecs(group.path, value, 0));
   }
-  CODECFS_TRY(check_known(group.path, chain));
+  CODECFS_TRY(check_new(group.path, chain, 0));
   CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
   change_state(group, [&](DirectoryState& state) {
     state.filter = spec.empty() ? "none" : std::move(spec);

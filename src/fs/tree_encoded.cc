@@ -11,6 +11,7 @@
 #include "filters/codec_json.h"
 #include "filters/filter.h"
 #include "filters/zarr_chain.h"
+#include "filters/parameter_limits.h"
 #include "fs/clock.h"
 #include "fs/metadata_files.h"
 #include "fs/tree.h"
@@ -250,9 +251,14 @@ Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes byte
 }
 
 Result<std::vector<FilterStage>> Tree::chain_for_codecs(const Node& node, const Variable& wanted) {
-  for (const FilterStage& stage : wanted.filters)
-    if (filters::find_for(stage) == nullptr)
-      return fail(ENOENT, "{}: no filter or plugin provides {}", node.path, print_json(stage.codec));
+  // An existing variable may have odd parameters, which are left as they are.
+  std::vector<FilterStage> stored;
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
+    stored = form->chain;
+  }
+  if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
+    return fail(checked.error().code, "{}: .zarray: {}", node.path, checked.error().reason);
   if (chains_for_numcodecs(node.path)) return wanted.filters;
   auto chain = filters::hdf5_chain(wanted.filters, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);

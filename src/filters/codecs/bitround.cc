@@ -56,6 +56,10 @@ Filter bitround() {
   return {
       .name = "bitround",
       .codec = "bitround",
+      .check_new = [](const FilterStage& stage, uint64_t item_size) -> Result<> {
+        CODECFS_TRY(integer_field(stage.codec, "keepbits", -1, 0, item_size == 2 ? 10 : item_size == 4 ? 23 : 52));
+        return {};
+      },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         // What only the encoder needs is no reason not to decode.
         return Coder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; },

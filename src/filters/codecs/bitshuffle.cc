@@ -17,6 +17,7 @@
 // the level happens to be that size, give all six, or a block size other than 0.
 
 #include <lz4.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <climits>
@@ -27,6 +28,7 @@
 #include "filters/codecs/block_stream.h"
 #include "filters/codecs/zstd_frames.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -202,6 +204,20 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
   return check_growth(std::move(encoded), in.size());
 }
 
+/// A user gives block, compression and level; three words that are computed come before them where it is stored.
+Result<> check_new(const FilterStage& stage, uint64_t) {
+  const std::vector<uint32_t>& given = stage.parameters;
+  CODECFS_TRY(at_most(stage, 6, "three that are computed, the block, the compression and the level"));
+  const size_t first = given.size() > 3 ? 3 : 0;
+  if (first < given.size() && given[first] % 8 != 0)
+    return fail(EINVAL, "the elements of a block must be a multiple of 8, not {}", given[first]);
+  const uint32_t compression = first + 1 < given.size() ? given[first + 1] : 0;
+  if (compression != 0 && compression != 2 && compression != 3)
+    return fail(EINVAL, "the compression must be 0 (none), 2 (LZ4) or 3 (Zstandard), not {}", compression);
+  if (compression != 3) return {};
+  return in_range(stage, first + 2, "the level", ZSTD_minCLevel(), ZSTD_maxCLevel());
+}
+
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
   constexpr uint32_t kMajor = 0;  // of the bitshuffle library whose format this is
   constexpr uint32_t kMinor = 3;
@@ -241,6 +257,7 @@ Filter bitshuffle() {
       .name = "bitshuffle",
       .aliases = {"bshuf"},
       .working_parameters = working_parameters,
+      .check_new = check_new,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const Settings settings, read_settings(context));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },

@@ -20,6 +20,7 @@
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -71,6 +72,16 @@ Json codec_of(std::span<const uint32_t> parameters) {
           {"clevel", at(4, 5)},
           {"shuffle", static_cast<int32_t>(at(5, 1))},
           {"blocksize", has_block_size ? at(3, 0) : 0}};
+}
+
+Result<> check_new(const FilterStage& stage, uint64_t) {
+  CODECFS_TRY(at_most(stage, 7, "four that are computed, the level, the shuffle and the compressor"));
+  CODECFS_TRY(in_range(stage, 4, "the level", 0, 9));
+  CODECFS_TRY(in_range(stage, 5, "the shuffle", stage.codec.is_object() ? -1 : 0, 2));
+  CODECFS_TRY(in_range(stage, 6, "the compressor", 0, kCompressors.size() - 1));
+  const char* const name = kCompressors.at(stage.parameters.size() > 6 ? stage.parameters[6] : 0);
+  if (blosc_compname_to_compcode(name) < 0) return fail(EINVAL, "compressor {} is not in this Blosc library", name);
+  return {};
 }
 
 struct Settings {
@@ -141,6 +152,7 @@ Filter blosc() {
       .parameters_of = parameters_of,
       .codec_of = codec_of,
       .working_parameters = working_parameters,
+      .check_new = check_new,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         // Not from the working parameters: these have no place for the block's size.
         return Coder{

@@ -11,6 +11,7 @@
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -122,6 +123,10 @@ Filter bzip2() {
       },
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "bz2"}, {"level", parameters.empty() ? 9 : parameters[0]}};
+      },
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(at_most(stage, 1, "the level"));
+        return in_range(stage, 0, "the level", 1, 9);
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const uint32_t level = context.stage.parameters.empty() ? 9 : context.stage.parameters[0];

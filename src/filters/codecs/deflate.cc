@@ -6,6 +6,7 @@
 #include "filters/codecs/deflate_stream.h"
 #include "filters/codecs/inflate.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 
@@ -23,6 +24,10 @@ Filter deflate() {
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         const auto level = parameters.empty() ? 6 : static_cast<int32_t>(parameters[0]);
         return {{"id", "zlib"}, {"level", level}};
+      },
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(at_most(stage, 1, "the level"));
+        return in_range(stage, 0, "the level", stage.codec.is_object() ? -1 : 0, 9);
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;

@@ -10,6 +10,7 @@
 
 #include "base/endian.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -103,6 +104,7 @@ Filter fletcher32() {
       .codec = "fletcher32",
       .parameters_of = [](const Json&, uint64_t) -> Result<std::vector<uint32_t>> { return std::vector<uint32_t>{}; },
       .codec_of = [](std::span<const uint32_t>) -> Json { return {{"id", "fletcher32"}}; },
+      .check_new = [](const FilterStage& stage, uint64_t) { return at_most(stage, 0, ""); },
       .make_coder = [](const StageContext&) -> Result<Coder> {
         return Coder{.decode = [](Buffer in, const SizeBound&) { return verify(std::move(in)); },
                      .encode = add_checksum,

@@ -7,6 +7,7 @@
 #include "filters/codecs/deflate_stream.h"
 #include "filters/codecs/inflate.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 
@@ -15,6 +16,10 @@ Filter gzip() {
       .name = "numcodecs.gzip",
       .codec = "gzip",
       .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(integer_field(stage.codec, "level", 1, -1, 9));
+        return {};
+      },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         return Coder{
             .decode = [](const Buffer& in, const SizeBound& out) { return inflate(in.bytes(), Wrapping::gzip, out); },

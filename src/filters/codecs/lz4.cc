@@ -14,6 +14,7 @@
 
 #include "filters/codecs/block_stream.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -76,6 +77,10 @@ Filter lz4() {
       .id = 32004,
       .name = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(at_most(stage, 1, "the bytes of a block"));
+        return in_range(stage, 0, "the bytes of a block", 0, LZ4_MAX_INPUT_SIZE);
+      },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;
         const size_t block = parameters.empty() || parameters[0] == 0 ? kDefaultBlock : parameters[0];

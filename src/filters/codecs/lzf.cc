@@ -60,6 +60,10 @@ Filter lzf() {
       .name = "lzf",
       .library = fmt::format("liblzf {}.{}", LZF_VERSION >> 8, LZF_VERSION & 0xff),
       .working_parameters = working_parameters,
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        if (stage.parameters.empty() || stage.parameters.size() == 3) return {};
+        return fail(EINVAL, "takes no parameters, or the three that it stores, not {}", stage.parameters.size());
+      },
       .make_coder = [](const StageContext&) -> Result<Coder> {
         return Coder{.decode = decode, .encode = encode, .encoded = compressed_size};
       },

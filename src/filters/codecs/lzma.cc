@@ -17,6 +17,7 @@
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -239,6 +240,11 @@ Filter lzma() {
       .aliases = {"xz"},
       .codec = "lzma",
       .library = std::string("liblzma ") + lzma_version_string(),
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_ASSIGN(const int64_t format, integer_field(stage.codec, "format", 1, 0, 3));
+        CODECFS_TRY(read_encoder(stage.codec, static_cast<Format>(format)));
+        return {};
+      },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const int64_t number, integer_field(context.stage.codec, "format", 1, 0, 3));
         const auto format = static_cast<Format>(number);

@@ -4,6 +4,16 @@
 
 namespace codecfs::filters::codecs {
 
-Filter nbit() { return {.id = 5, .name = "nbit", .aliases = {"n-bit"}, .in_libhdf5 = true}; }
+Filter nbit() {
+  return {.id = 5,
+          .name = "nbit",
+          .aliases = {"n-bit"},
+          .in_libhdf5 = true,
+          .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+            constexpr size_t kStored = 5;  // at least
+            if (stage.parameters.empty() || stage.parameters.size() >= kStored) return {};
+            return fail(EINVAL, "takes no parameters, or those that it stores, not {}", stage.parameters.size());
+          }};
+}
 
 }  // namespace codecfs::filters::codecs

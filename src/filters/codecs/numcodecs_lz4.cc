@@ -10,6 +10,7 @@
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -49,6 +50,10 @@ Filter numcodecs_lz4() {
       .name = "numcodecs.lz4",
       .codec = "lz4",
       .library = std::string("lz4 ") + LZ4_versionString(),
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(integer_field(stage.codec, "acceleration", 1, INT_MIN, INT_MAX));
+        return {};
+      },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         return Coder{.decode = decode,
                      .encode = [codec = context.stage.codec](Bytes in) -> Result<Buffer> {

@@ -8,6 +8,8 @@
 namespace codecfs::filters::codecs {
 namespace {
 
+constexpr int kMaxDigits = 300;
+
 /// What elements are multiplied with before they are rounded; computed as numcodecs does, rounding errors included.
 double scale_for(int64_t digits) {
   const double exponent = std::log(std::pow(10.0, static_cast<double>(-digits))) / std::log(10.0);
@@ -32,13 +34,23 @@ void quantize_all(const std::byte* from, std::byte* to, size_t count, double sca
   quantize_in<Decoded, Decoded, Encoded>(from, to, count, scale);
 }
 
+Result<> check_new(const FilterStage& stage, uint64_t) {
+  CODECFS_ASSIGN(const ElementTypes types, read_element_types(stage.codec));
+  if (types.decoded.kind != TypeKind::floating || types.encoded.kind != TypeKind::floating)
+    return fail(EINVAL, "only floats can be quantized");
+  CODECFS_ASSIGN(const double digits, number_field(stage.codec, "digits"));
+  if (!(std::fabs(digits) <= kMaxDigits))
+    return fail(EINVAL, "\"digits\": {} is not between -{} and {}", digits, kMaxDigits, kMaxDigits);
+  return {};
+}
+
 Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
   CODECFS_ASSIGN(Coder coder, make_cast_coder(types));
   // The encoder needs more than the decoder, whose work must not depend on it.
   coder.encode = [types, codec = context.stage.codec](Bytes in) -> Result<Buffer> {
     CODECFS_ASSIGN(const double digits, number_field(codec, "digits"));
-    if (!(std::fabs(digits) <= 300)) return fail(EINVAL, "\"digits\": {} is out of range", digits);
+    if (!(std::fabs(digits) <= kMaxDigits)) return fail(EINVAL, "\"digits\": {} is out of range", digits);
     const double scale = scale_for(static_cast<int64_t>(digits));
     CODECFS_ASSIGN(const Coder element_coder, visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
                      return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
@@ -60,6 +72,6 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter quantize() { return {.name = "quantize", .codec = "quantize", .make_coder = make_coder}; }
+Filter quantize() { return {.name = "quantize", .codec = "quantize", .check_new = check_new, .make_coder = make_coder}; }
 
 }  // namespace codecfs::filters::codecs

@@ -10,6 +10,7 @@
 #include "filters/byte_planes.h"
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -59,6 +60,8 @@ Filter shuffle() {
         return {{"id", "shuffle"}, {"elementsize", parameters.empty() ? 0 : parameters[0]}};
       },
       .working_parameters = working_parameters,
+      .check_new = [](const FilterStage& stage,
+                      uint64_t) { return at_most(stage, 1, "the bytes of an element"); },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
         const size_t size = parameters[0];

@@ -22,6 +22,7 @@
 #include "filters/codec_fields.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -62,6 +63,20 @@ Result<Settings> read_settings(std::span<const uint32_t> parameters) {
   if (s.scanline < s.block || s.scanline > 128 * s.block)
     return fail(EINVAL, "{} pixels per scanline; must be from 1 to 128 blocks of {}", s.scanline, s.block);
   return s;
+}
+
+Result<> check_new(const FilterStage& stage, uint64_t) {
+  constexpr uint32_t kEntropyCoding = 4;
+  constexpr uint32_t kNearestNeighbour = 32;
+  if (stage.parameters.size() < 2)
+    return fail(EINVAL, "needs the option mask (4 or 32) and the pixels per block, not {} parameters",
+                stage.parameters.size());
+  CODECFS_TRY(at_most(stage, 4, "the option mask, the pixels per block, and two that are computed"));
+  const uint32_t method = stage.parameters[0] & (kEntropyCoding | kNearestNeighbour);
+  if (stage.parameters[0] > UINT8_MAX || (method != kEntropyCoding && method != kNearestNeighbour))
+    return fail(EINVAL, "the option mask must be up to 255 with either 4 (entropy coding) or 32 (nearest neighbour), not {}",
+                stage.parameters[0]);
+  return check_block(stage.parameters[1]);
 }
 
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
@@ -231,6 +246,7 @@ Filter szip() {
                 {"pixels-per-block", parameters.size() < 2 ? 0 : parameters[1]}};
       },
       .working_parameters = working_parameters,
+      .check_new = check_new,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
         CODECFS_ASSIGN(const Settings settings, read_settings(parameters));

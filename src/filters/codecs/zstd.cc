@@ -9,6 +9,7 @@
 #include "filters/codecs/zstd_frames.h"
 #include "filters/filter.h"
 #include "filters/output_buffer.h"
+#include "filters/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -35,6 +36,11 @@ Filter zstd() {
       },
       .codec_of = [](std::span<const uint32_t> parameters) -> Json {
         return {{"id", "zstd"}, {"level", parameters.empty() ? 3 : static_cast<int32_t>(parameters[0])}};
+      },
+      .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
+        CODECFS_TRY(at_most(stage, 1, "the level"));
+        if (stage.codec.is_object()) CODECFS_TRY(integer_field(stage.codec, "checksum", 0, 0, 1));
+        return in_range(stage, 0, "the level", ZSTD_minCLevel(), ZSTD_maxCLevel());
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;
