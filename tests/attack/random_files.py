@@ -226,6 +226,8 @@ def add_filters(rng, dcpl, type_, chunks, variable):
         if any(which in done for done in told) or (type_.kind == "vlen" and which not in ("deflate", "fletcher32")):
             continue
         last = told[-1] if told else ""
+        if last == "lzf":
+            break  # libhdf5 mixes up which chunks it was left out for, where another filter follows
         if any(w in t for t in told for w in ("szip", "nbit", "scaleoffset", "lzf", "plugin", "deflate")) and which in ("szip", "nbit", "scaleoffset", "shuffle"):
             continue  # they want elements
         if which == "deflate":

@@ -245,6 +245,15 @@ class World:
             directory, name = self.parent(record.path)
             directory.note((name, record.other))
 
+    def sync_all(self):
+        def sync(node):
+            if not isinstance(node, str):
+                node.sync(True)
+            if isinstance(node, Directory):
+                for child in node.names.values():
+                    sync(child)
+        sync(self.root)
+
     # --- states
 
     def tree_now(self):
