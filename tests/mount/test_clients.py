@@ -1,0 +1,118 @@
+"""Today's Zarr clients, each in a venv of its own, read every kind of source and write through the mount; h5py and zarr-python
+of Debian judge. scripts/client-test makes the venvs; without them these tests say that they were skipped."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import zarr
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "attack"))
+from known import KNOWN
+
+SCRIPT = pathlib.Path(__file__).with_name("clients.py")
+VENVS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / ".cache/codecfs-clients"))
+CLIENTS = {"zarr 2.13": ("", "zarr"), "zarr 2.18": ("zarr2", "zarr"), "zarr 3": ("zarr3", "zarr"), "xarray 2023": ("", "xarray"),
+           "xarray 2024": ("zarr2", "xarray"), "xarray": ("zarr3", "xarray"), "tensorstore": ("zarr3", "tensorstore"),
+           "netCDF4 wheel": ("netcdf4", "netcdf4"), "VirtualiZarr": ("virtualizarr", "virtualizarr")}
+T = np.random.default_rng(1).normal(size=(3, 10, 8)).astype("f4")
+COUNT = np.arange(30, dtype="i4")
+
+
+def python_of(client):
+    venv = CLIENTS[client][0]
+    if not venv:
+        return "/usr/bin/python3"
+    path = VENVS / venv / "bin/python3"
+    if not path.exists():
+        pytest.skip(f"{client} is not in {VENVS}: scripts/client-test installs it")
+    return path
+
+
+def run(client, action, path):
+    done = subprocess.run([python_of(client), "-B", SCRIPT, f"{CLIENTS[client][1]}_{action}", path], capture_output=True, text=True,
+                          timeout=300, env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
+    if done.returncode != 0:
+        raise RuntimeError(f"{client}: {done.stderr[-3000:]}")
+    return json.loads(done.stdout.rpartition("RESULT ")[2])
+
+
+def make_source(folder, kind, shuffle=True):
+    path = folder / f"source.{kind}"
+    if kind == "nc":
+        with netCDF4.Dataset(path, "w") as f:
+            for name, size in [("time", None), ("y", 10), ("x", 8), ("n", 30)]:
+                f.createDimension(name, size)
+            f.createVariable("t", "f4", ("time", "y", "x"), zlib=True, shuffle=shuffle, chunksizes=(1, 5, 8), fill_value=-9)[:] = T
+            f.createVariable("count", "i4", ("n",), zlib=True, shuffle=shuffle, chunksizes=(8,), fill_value=-9)[:] = COUNT
+        return path
+    if kind == "h5":
+        with h5py.File(path, "w") as f:
+            for name, data, chunks in [("t", T, (2, 5, 8)), ("count", COUNT, (7,))]:
+                f.create_dataset(name, data=data, chunks=chunks, compression="lzf")
+        return path
+    store = zarr.DirectoryStore(str(folder / "source.zarr"))
+    group = zarr.group(store)
+    for name, data, chunks in [("t", T, (2, 5, 8)), ("count", COUNT, (7,))]:
+        array = group.create_dataset(name, data=data, chunks=chunks, fill_value=-9)
+        array.attrs["_ARRAY_DIMENSIONS"] = ["time", "y", "x"] if name == "t" else ["n"]
+    zarr.consolidate_metadata(store)
+    if kind == "zarr":
+        return folder / "source.zarr"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted((folder / "source.zarr").rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder / "source.zarr"))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["nc", "h5", "zarr", "zip"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_client_reads_each_kind_of_source(mount, tmp_path, client, kind):
+    python_of(client)
+    m = mount(make_source(tmp_path, kind, shuffle=client != "VirtualiZarr"))  # which has no shuffle filter
+    # VirtualiZarr takes all files that are listed beside .zarray for chunks: _Filter and _Codecs are not, in this view.
+    found = run(client, "read", m.path / ".codecfs/view/encoded" if client == "VirtualiZarr" else m.path)
+    assert np.array_equal(np.array(found["t"], "f4"), T)
+    assert found["count"] == COUNT.tolist()
+
+
+@pytest.mark.parametrize("client", [name for name in CLIENTS if CLIENTS[name][1] in ("zarr", "xarray", "tensorstore")])
+def test_client_writes_v2_into_hdf5(mount, tmp_path, client):
+    python_of(client)
+    source = make_source(tmp_path, "nc")
+    m = mount(source)
+    wanted = run(client, "write", m.path)
+    m.close()
+    with h5py.File(source, "r") as f:
+        for name, values in wanted.items():
+            assert f["made"][name][()].tolist() == values, name
+        assert np.array_equal(f["t"][()], T)
+
+
+@pytest.mark.parametrize("client", ["zarr 2.13", "zarr 2.18", "zarr 3"])
+def test_client_writes_with_its_own_compressor_into_the_encoded_view(mount, tmp_path, client):
+    python_of(client)
+    source = make_source(tmp_path, "nc")
+    m = mount(source)
+    wanted = run(client, "write_encoded", m.path / ".codecfs/view/encoded")
+    m.close()
+    m = mount(source, "ro")
+    assert zarr.open_group(str(m.path), "r")["made/z"][...].tolist() == wanted["z"]
+
+
+@pytest.mark.xfail("8" in KNOWN, reason=KNOWN.get("8", ""), strict=False)
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+@pytest.mark.parametrize("client", ["zarr 3", "xarray"])
+def test_client_that_writes_v3_is_told_so(mount, tmp_path, client, kind):
+    python_of(client)
+    m = mount(make_source(tmp_path, kind))
+    with pytest.raises(RuntimeError):
+        run(client, "write_v3", m.path)
+    assert not (m.path / "three").exists()
