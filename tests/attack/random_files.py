@@ -512,6 +512,8 @@ def make_zarr(rng, path, is_archive=False):
             fill = type_.fill()[()] if type_.kind not in ("compound", "opaque", "vlen", "time", "text") else 0
         if type_.kind in ("vlen", "compound", "opaque", "text", "unicode", "time", "complex") and fill is not None:
             fill = {"vlen": "", "text": b"", "unicode": "", "complex": 0}.get(type_.kind)
+        if type_.kind == "float" and fill == 0:
+            fill = 0.0  # zarr-python does not store -0.0
         options = {"object_codec": numcodecs.VLenUTF8()} if type_.kind == "vlen" else {}
         separator = rng.choice("../")
         array = group.create_dataset(name, shape=tuple(shape), chunks=tuple(chunks) or True, dtype=type_.dtype, compressor=compressor,

@@ -98,8 +98,10 @@ def held(model):
 def judge(trial, left_out):
     """What is wrong with the resources."""
     samples = trial.samples
+    if len(samples) < 4:
+        return ["there was no time to measure anything: too few seconds"]
     end = samples[-1]["seconds"]
-    second = [s for s in samples if end / 4 <= s["seconds"] < end / 2]
+    second = [s for s in samples if end / 4 <= s["seconds"] < end / 2] or samples[:1]
     last = [s for s in samples if s["seconds"] >= end * 3 / 4]
     complaints = []
     print(f"  {'':12} {'second quarter':>16} {'last quarter':>16}")
