@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -50,6 +51,7 @@ bool is_there(const codecfs::fs::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is EFBIG from write(2), which is reported as any other error
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::fs::run_umount_helper(argc, argv);
   const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -132,6 +133,30 @@ class RealFileIo : public FileIo {
 };
 
 }  // namespace
+
+Result<> FileIo::allocate(const File& file, uint64_t offset, uint64_t size) {
+  if (offset > kLargestOffset || size > kLargestOffset - offset)
+    return fail_errno(EFBIG, "cannot take {} bytes of disk space at {} of {}", size, offset, file.path);
+  int status = 0;
+  do {
+    status =
+        ::fallocate(file.fd.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+  } while (status != 0 && errno == EINTR);
+  if (status != 0) return fail_errno(errno, "cannot take {} bytes of disk space at {} of {}", size, offset, file.path);
+  return {};
+}
+
+Result<> FileIo::set_attribute(const File& file, const std::string& name, const std::string& value) {
+  if (::fsetxattr(file.fd.get(), name.c_str(), value.data(), value.size(), 0) != 0)
+    return fail_errno(errno, "cannot set the attribute {} of {}", name, file.path);
+  return {};
+}
+
+Result<> FileIo::remove_attribute(const File& file, const std::string& name) {
+  if (::fremovexattr(file.fd.get(), name.c_str()) != 0)
+    return fail_errno(errno, "cannot remove the attribute {} of {}", name, file.path);
+  return {};
+}
 
 FileIo& real_file_io() {
   static RealFileIo io;

@@ -15,6 +15,7 @@
 
 #include "backends/hdf5/write_log.h"
 #include "backends/hdf5/write_log_format.h"
+#include "base/endian.h"
 #include "base/log.h"
 #include "require.h"
 
@@ -23,6 +24,7 @@ namespace {
 using namespace codecfs;
 using namespace codecfs::hdf5;
 
+constexpr std::byte kOriginal{0x5a};
 constexpr uint64_t kLargest = uint64_t{8} << 20;  // of the file that a log may tell of, here
 
 void check_error(const Error& error) { require(error.code != 0 && !error.reason.empty(), "an error has a reason"); }
@@ -46,7 +48,7 @@ void make_right(std::vector<std::byte>& log, const File& source) {
   const auto identity = identify(source);
   require(identity.has_value(), "an identity");
   constexpr uint64_t kSalt = 0x1122334455667788;
-  const HeaderBytes header = encode_header({kSalt, *identity, 0});
+  const HeaderBytes header = encode_header({.salt = kSalt, .source = *identity});
   log.resize(std::max(log.size(), header.size()));
   std::ranges::copy(header, log.begin());
   uint64_t checksum = first_checksum(kSalt);
@@ -57,11 +59,22 @@ void make_right(std::vector<std::byte>& log, const File& source) {
     if (frame.kind != FrameKind::commit) std::memcpy(&frame.offset, log.data() + at + 24, sizeof frame.offset);
     if (byte(1) % 8 != 0) frame.offset %= 16384;
     const size_t room = log.size() - at - kFrameHeaderBytes;
-    if (frame.kind == FrameKind::data) frame.length = std::min<uint64_t>(1 + byte(2) % 64, room);
-    const Bytes payload(log.data() + at + kFrameHeaderBytes, frame.length);
-    const FrameBytes bytes = encode_frame(frame, kSalt, payload, checksum);
+    if (frame.kind == FrameKind::data) frame.length = 1 + byte(2) % 64;
+    // Where there is room, the checksums of what is replaced are right for the source, of which all bytes are equal.
+    const uint64_t replaced = replaced_pieces(frame, {.source = *identity}) * sizeof(uint64_t);
+    if (replaced + frame.length > room) break;
+    uint64_t piece_at = frame.offset;
+    for (uint64_t i = 0; i < replaced; i += sizeof(uint64_t)) {
+      const uint64_t end = std::min({frame.end(), identity->size, (piece_at / kSectorBytes + 1) * kSectorBytes});
+      const std::vector<std::byte> piece(end - piece_at, kOriginal);
+      store_le(log.data() + at + kFrameHeaderBytes + i, continue_checksum(0, piece));
+      piece_at = end;
+    }
+    const Bytes covered(log.data() + at + kFrameHeaderBytes, replaced + frame.length);
+    const FrameBytes bytes =
+        encode_frame(frame, kSalt, covered.first(replaced), covered.subspan(replaced), checksum);
     std::ranges::copy(bytes, log.begin() + static_cast<ptrdiff_t>(at));
-    at += kFrameHeaderBytes + frame.length;
+    at += kFrameHeaderBytes + replaced + frame.length;
   }
 }
 
@@ -83,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string source = directory() + "/source";
   const std::string log_path = directory() + "/" + log_name_for("source");
-  const std::vector<std::byte> original(5000, std::byte{0x5a});
+  const std::vector<std::byte> original(5000, kOriginal);
   write_file(source, original);
   const auto input = std::as_bytes(std::span(data, size));
   std::vector<std::byte> bytes(input.begin() + 1, input.end());

@@ -324,6 +324,8 @@ class Hdf5Source final : public Source {
     CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path, io));
     if (file_.bytes->locked_by_another())
       log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+    if (file_.bytes->missing_log())
+      log::warning("{}; until then it is shown without these changes", file_.bytes->missing_log()->reason);
     file_.not_writable = why_not_writable(may_write);
 
     const LibraryLock lock;
@@ -343,6 +345,7 @@ class Hdf5Source final : public Source {
 
   [[nodiscard]] std::optional<Error> why_not_writable(bool may_write) const {
     if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
+    if (file_.bytes->missing_log()) return Error{EROFS, file_.bytes->missing_log()->reason};
     if (file_.bytes->locked_by_another())
       return Error{EROFS, fmt::format("{}: another program has it open for writing", file_.path)};
     if (access(file_.path.c_str(), W_OK) != 0)

@@ -141,7 +141,13 @@ Result<> SourceFile::begin_writing() {
 
 Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
   CODECFS_TRY(begin_writing());
-  CODECFS_TRY(bytes->reserve(size + kRoomForMetadata, growth + kGrowthByMetadata));
+  const auto reserve = [&] { return bytes->reserve(size + kRoomForMetadata, growth + kGrowthByMetadata); };
+  Result<> room = reserve();
+  if (!room && !changed && bytes->log_bytes() != 0) {
+    // The log may be what takes the room.
+    if (checkpoint()) room = reserve();
+  }
+  CODECFS_TRY(room);
   changed = true;
   return {};
 }
@@ -162,11 +168,18 @@ Result<> SourceFile::commit() {
   CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->commit());
   changed = false;
-  if (bytes->log_bytes() > kLongLog) {
-    CODECFS_TRY(settle());
-    CODECFS_TRY(bytes->checkpoint());
-  }
+  if (bytes->log_bytes() <= kLongLog && !bytes->room_is_short()) return {};
+  Result<> done = checkpoint();
+  const int code = done ? 0 : done.error().code;
+  if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;
+  // What was committed is durable in the log; the next change has the error.
+  log::warning("{}", done.error().reason);
   return {};
+}
+
+Result<> SourceFile::checkpoint() {
+  CODECFS_TRY(settle());
+  return bytes->checkpoint();
 }
 
 Result<> SourceFile::roll_back() {

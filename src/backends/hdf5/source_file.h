@@ -81,6 +81,8 @@ struct SourceFile {
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
   /// Makes durable what was changed. Under the LibraryLock.
   Result<> commit();
+  /// Brings the source up to the last commit. Under the LibraryLock.
+  Result<> checkpoint();
   /// Takes back what was changed since the last commit and opens the file in libhdf5 again. Under the LibraryLock, and
   /// only where nobody was told of those changes. EIO: then nothing is written any more.
   Result<> roll_back();

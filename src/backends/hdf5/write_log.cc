@@ -1,33 +1,23 @@
 #include "backends/hdf5/write_log.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "backends/hdf5/write_log_checkpoint.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
-
-int try_lock(const File& file, int kind) {
-  int status = 0;
-  do {
-    status = ::flock(file.fd.get(), kind | LOCK_NB);
-  } while (status != 0 && errno == EINTR);
-  return status == 0 ? 0 : errno;
-}
 
 bool leads_to(const File& directory, const std::string& name, const File& file) {
   struct stat there;
@@ -45,42 +35,6 @@ std::string present_path(const File& file) {
 }
 
 }  // namespace
-
-LoggedFile::LoggedFile(FileIo& io, File directory, std::string name, File source)
-    : io_(io), directory_(std::move(directory)), name_(std::move(name)), source_(std::move(source)) {}
-
-LoggedFile::~LoggedFile() = default;
-
-Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, FileIo& io) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return fail_errno(errno, "{}", path);
-  const std::string where = real.get();
-  const size_t slash = where.rfind('/');
-  const std::string name = where.substr(slash + 1);
-  CODECFS_ASSIGN(File directory, open_directory(slash == 0 ? "/" : where.substr(0, slash)));
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // a fifo must not block us
-  File source{.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), kFlags)), .path = where};
-  if (!source.fd) return fail_errno(errno, "{}", where);
-  struct stat status;
-  if (::fstat(source.fd.get(), &status) != 0) return fail_errno(errno, "{}", where);
-  if (!S_ISREG(status.st_mode)) return fail(EINVAL, "{}: is no regular file", where);
-
-  std::unique_ptr<LoggedFile> file(new LoggedFile(io, std::move(directory), name, std::move(source)));
-  const std::string log_name = log_name_for(name);
-  file->locked_by_another_ = try_lock(file->source_, LOCK_SH) == EWOULDBLOCK;
-  if (file->locked_by_another_ && log_exists(file->directory_, log_name)) {
-    return fail(EBUSY, "{}: another codecfs is writing it", where);
-  }
-  CODECFS_ASSIGN(file->identity_, identify(file->source_));
-  CODECFS_ASSIGN(file->old_log_, read_log(file->directory_, log_name, file->source_, LogAccess::read));
-  if (const auto& log = file->old_log_) {
-    file->found_ = {.pending = true, .transactions = log->transactions, .bytes = log->bytes};
-    file->show(log->overlay, log->file.fd.get(), -1);
-  } else {
-    file->show(Overlay(file->identity_.size), -1, -1);
-  }
-  return file;
-}
 
 Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
   std::unique_lock turn(turn_);
@@ -177,88 +131,6 @@ Result<> LoggedFile::set_size(uint64_t bytes) {
   return {};
 }
 
-Result<> LoggedFile::lock_for_writing() {
-  File file{.fd = UniqueFd(::openat(directory_.fd.get(), name_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)),
-            .path = source_.path};
-  if (!file.fd) {
-    // Gone is replaced: the file that is open has no name to put a log beside.
-    return fail_errno(errno == ENOENT || errno == ELOOP ? ESTALE : errno, "cannot open {} for writing", file.path);
-  }
-  // Our own shared lock would be in the way: locks belong to open files, not to processes.
-  ::flock(source_.fd.get(), LOCK_UN);
-  const int code = try_lock(file, LOCK_EX);
-  if (code != 0) {
-    try_lock(source_, LOCK_SH);
-    if (code == EWOULDBLOCK) {
-      return fail(EBUSY,
-                  "{}: another program has it open with a lock (a codecfs that mounts it, or an HDF5 program); "
-                  "end that first",
-                  file.path);
-    }
-    return fail_errno(code, "{}: cannot be locked, so it is not written", file.path);
-  }
-  writable_ = std::move(file);
-  return {};
-}
-
-void LoggedFile::unlock() {
-  writable_ = {};
-  try_lock(source_, LOCK_SH);
-}
-
-Result<> LoggedFile::check_unchanged() const {
-  CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
-  if (now != identity_)
-    return fail(ESTALE, "{}: was changed or replaced by somebody else; mount it again", source_.path);
-  CODECFS_ASSIGN(const auto log, read_log(directory_, log_name_for(name_), writable_, LogAccess::write));
-  const bool same = log.has_value() == old_log_.has_value() &&
-                    (!log || (log->header.salt == old_log_->header.salt && log->sequence == old_log_->sequence));
-  if (!same) return fail(ESTALE, "{}: was written by another codecfs; mount it again", source_.path);
-  return {};
-}
-
-Result<> LoggedFile::recover_found() {
-  const std::string log_name = log_name_for(name_);
-  // Frames that only the page cache has must not be relied on while the source is overwritten: what can be written is
-  // written, and what a failed sync made look written is dropped and read from the disk.
-  CODECFS_TRY(io_.sync_data(old_log_->file));
-  (void)::posix_fadvise(old_log_->file.fd.get(), 0, 0, POSIX_FADV_DONTNEED);
-  CODECFS_ASSIGN(auto found, read_log(directory_, log_name, writable_, LogAccess::write));
-  if (!found || found->sequence != old_log_->sequence) {
-    return fail(EIO, "{}: what was committed last did not reach the disk; mount the source again", old_log_->file.path);
-  }
-  const Overlay committed = found->overlay;
-  LogFile log(io_, std::move(*found));
-  const Result<> applied = log.apply(committed, writable_);
-  // Also where that failed, so that it can be tried again.
-  CODECFS_ASSIGN(identity_, identify(writable_));
-  if (!applied) return std::unexpected(applied.error());
-
-  // From here on the source has it, and what was kept aside lies over that.
-  Overlay overlay(committed.size());
-  if (aside_dirty_) {
-    overlay.set_size(std::min(aside_floor_, committed.size()));
-    for (const auto& [start, extent] : readable_.overlay.extents()) {
-      if (extent.origin == Overlay::Origin::aside) {
-        overlay.write(start, extent.end - start, extent.origin, extent.position);
-      }
-    }
-    overlay.set_size(readable_.overlay.size());
-  }
-  show(std::move(overlay), -1, aside_.get());
-  old_log_.reset();
-  return {};
-}
-
-Result<> LoggedFile::clear_log() {
-  CODECFS_TRY(check_unchanged());
-  if (old_log_) CODECFS_TRY(recover_found());
-  const std::string log_name = log_name_for(name_);
-  if (!log_exists(directory_, log_name)) return {};
-  CODECFS_TRY(io_.unlink(directory_, log_name));
-  return io_.sync(directory_);
-}
-
 // `overlay`: the file before anything was kept aside.
 Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const {
   if (!aside_dirty_) return overlay;
@@ -287,34 +159,6 @@ Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const
   return overlay;
 }
 
-Result<> LoggedFile::begin_writing() {
-  if (log_) return {};
-  if (!old_log_) CODECFS_TRY(follow());
-  const std::string log_name = log_name_for(name_);
-  CODECFS_TRY(lock_for_writing());
-  Result<> cleared = clear_log();
-  if (!cleared) {
-    unlock();
-    return cleared;
-  }
-  auto log = LogFile::create(io_, directory_, log_name, writable_, identity_);
-  if (!log) {
-    unlock();
-    return pass_on(log);
-  }
-  auto overlay = move_aside_into(**log, Overlay(identity_.size));
-  if (!overlay) {
-    // Nothing in it was committed: if it stays, the next writer removes it.
-    if (io_.unlink(directory_, log_name)) (void)io_.sync(directory_);
-    unlock();
-    return pass_on(overlay);
-  }
-  log_ = std::move(*log);
-  show(std::move(*overlay), log_->file().fd.get(), -1);
-  forget_aside();
-  return {};
-}
-
 void LoggedFile::forget_aside() {
   aside_.reset();
   aside_bytes_ = 0;
@@ -328,28 +172,39 @@ void LoggedFile::hold() {
 
 Result<> LoggedFile::release() {
   if (!held_) return {};
-  CODECFS_ASSIGN(Overlay overlay, move_aside_into(*log_, *held_));
-  show(std::move(overlay), log_->file().fd.get(), -1);
+  const LogFile::Mark before = log_->mark();
+  auto overlay = move_aside_into(*log_, *held_);
+  if (!overlay) {
+    log_->rewind(before);
+    return pass_on(overlay);
+  }
+  show(std::move(*overlay), log_->file().fd.get(), -1);
   forget_aside();
   return {};
 }
 
 Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   if (!log_) return {};
-  CODECFS_TRY(log_->reserve(bytes));
+  if (log_->checkpoint_begun()) CODECFS_TRY(checkpoint());
+  // Frames take a little more than what is written.
+  constexpr uint64_t kForFrames = uint64_t{64} << 10;
+  bytes += bytes / 64 + kForFrames;
   const uint64_t end = size() + more;
-  if (end <= room_until_) return {};
-  struct stat now;
-  struct statvfs room;
-  if (::fstat(writable_.fd.get(), &now) != 0 || ::fstatvfs(writable_.fd.get(), &room) != 0) return {};
-  const auto there = static_cast<uint64_t>(now.st_size);
-  const uint64_t growth = end > there ? end - there : 0;
-  const uint64_t available = room.f_bavail * room.f_frsize;
-  if (growth > available)
-    return fail_errno(ENOSPC, "{}: it is to grow by {} bytes, and {} are free", source_.path, growth, available);
-  // The log takes from the same room meanwhile.
-  room_until_ = end + std::min((available - growth) / 4, uint64_t{8} << 20);
-  return {};
+  if (end > largest_file() && end > log_->source_size())
+    return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", source_.path, end);
+  return log_->reserve(bytes, growth_until(end) + (rewriting_takes_room_ ? bytes : 0));
+}
+
+/// The disk space that the next checkpoint takes, when the file ends there.
+uint64_t LoggedFile::growth_until(uint64_t end) const {
+  const uint64_t there = log_->source_size();
+  return (end > there ? end - there : 0) + (rewriting_takes_room_ ? log_->bytes() : 0);
+}
+
+bool LoggedFile::room_is_short() const {
+  if (!log_) return false;
+  const uint64_t there = free_room(writable_);
+  return there != UINT64_MAX && there + log_->held() < growth_until(size()) + log_->bytes();
 }
 
 Result<> LoggedFile::commit() {
@@ -384,6 +239,9 @@ Result<> LoggedFile::follow() {
   const File before = std::exchange(directory_, std::move(*directory));
   name_ = name;
   if (!log_) return {};
+  // Where that fails the log is found all the same, beside the source.
+  if (is_marked_)
+    (void)set_log_mark(io_, writable_, log_->id(), {.fd = {}, .path = directory_.path + "/" + log_name_for(name)});
   CODECFS_TRY(io_.sync(directory_));
   return io_.sync(before);
 }
@@ -401,7 +259,7 @@ Result<> LoggedFile::checkpoint() {
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
   log_->shorten();  // after the readers of the old map have gone
-  room_until_ = 0;
+  rewriting_takes_room_ = overwriting_takes_room(writable_);
   return {};
 }
 
@@ -421,9 +279,10 @@ Result<> LoggedFile::drop_uncommitted() {
     return {};
   }
   Overlay committed = found->overlay;
-  auto log = std::make_unique<LogFile>(io_, std::move(*found));
+  auto log = std::make_unique<LogFile>(io_, std::move(*found), source_);
   show(std::move(committed), log->file().fd.get(), -1);
   log_ = std::move(log);
+  log_->show_in_use();
   forget_aside();
   return {};
 }
@@ -470,9 +329,11 @@ Result<> LoggedFile::give_up() {
 
 /// The end of writing; the log is removed where it is ours still.
 Result<> LoggedFile::remove_log() {
-  Result<> removed;
   const std::string log_name = log_name_for(name_);
-  if (leads_to(directory_, log_name, log_->file())) {
+  // First, as a mark without a log means that something was lost.
+  Result<> removed = remove_log_mark(io_, writable_);
+  if (removed) is_marked_ = false;
+  if (removed && leads_to(directory_, log_name, log_->file())) {
     removed = io_.unlink(directory_, log_name);
     if (removed) removed = io_.sync(directory_);
   }
@@ -480,19 +341,6 @@ Result<> LoggedFile::remove_log() {
   log_.reset();
   unlock();
   return removed;
-}
-
-Result<LogRecovery> check_log(const std::string& path) {
-  CODECFS_ASSIGN(const auto file, LoggedFile::open(path));
-  return file->found();
-}
-
-Result<LogRecovery> recover_log(const std::string& path, FileIo& io) {
-  CODECFS_ASSIGN(const auto file, LoggedFile::open(path, io));
-  if (!log_exists(file->directory_, log_name_for(file->name_))) return file->found();
-  CODECFS_TRY(file->lock_for_writing());
-  CODECFS_TRY(file->clear_log());
-  return file->found();
 }
 
 }  // namespace codecfs::hdf5

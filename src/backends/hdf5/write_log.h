@@ -27,7 +27,12 @@
 // A source that somebody moves takes its log along: see follow(). What was written to one that is deleted, or replaced,
 // and not committed is lost, and commit() says so.
 //
-// Not detected: a change by somebody else after a kill that leaves size, mtime and the first 4096 bytes as they were.
+// The log is found, and known to belong to the source, wherever both are: write_log_search.h, write_log_read.h. Not
+// detected: a change by another program after a kill that leaves size, mtime, the first 4096 bytes and all bytes that the
+// log replaces as they were; after a kill in the middle of a checkpoint, one of bytes that the log does not replace.
+//
+// Room. The log holds the disk space that the source will grow by, and a checkpoint takes it before it changes the first
+// byte of the source. So a full disk is an error of reserve(), or of a checkpoint that has changed nothing.
 
 #include <cstdint>
 #include <memory>
@@ -38,6 +43,7 @@
 
 #include "backends/hdf5/write_log_file.h"
 #include "backends/hdf5/write_log_overlay.h"
+#include "backends/hdf5/write_log_search.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
 
@@ -73,6 +79,8 @@ class LoggedFile {
   [[nodiscard]] bool locked_by_another() const { return locked_by_another_; }
   /// What was found at open() and is shown.
   [[nodiscard]] const Recovery& found() const { return found_; }
+  /// The source has a log that was not found: what is shown lacks what was written last, and nothing can be written.
+  [[nodiscard]] const std::optional<Error>& missing_log() const { return missing_; }
 
   // --- writing
 
@@ -84,13 +92,15 @@ class LoggedFile {
   /// Locks the source, copies what a killed writer left in a log into it, makes a log, and moves what was kept aside
   /// there. Does nothing where it was called before. On an error nothing has changed, but that the old log may have
   /// been recovered. EBUSY: somebody else has the source open with a lock. ESTALE: the source or its log was changed or
-  /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written.
+  /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written. EMLINK: it has several names, and
+  /// not all would lead to the log. EUCLEAN: its log is missing.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
-  /// Sees to it that `bytes` more can be written into the log (after begin_writing()), and that the source has room to
-  /// grow by `growth` at the next checkpoint, as far as nobody else takes it: ENOSPC now and not in the middle of a
-  /// change.
+  /// Takes disk space so that `bytes` more can be written into the log (after begin_writing()), and that the source can
+  /// grow by `growth` at the next checkpoint: ENOSPC, EDQUOT, EFBIG now and not in the middle of a change.
   Result<> reserve(uint64_t bytes, uint64_t growth);
+  /// Whether the log takes more of the disk than is left: a checkpoint would free that.
+  [[nodiscard]] bool room_is_short() const;
   /// Makes everything written so far durable, all or nothing. Nothing happens where nothing was written since the last.
   /// EINVAL: something was written, but begin_writing() was not called. ESTALE, EBUSY: follow().
   Result<> commit();
@@ -133,8 +143,8 @@ class LoggedFile {
   void change(const Change& change);
   Result<> lock_for_writing();
   void unlock();
-  Result<> check_unchanged() const;
-  Result<> recover_found();
+  Result<FoundLog> find_unchanged() const;
+  Result<> recover_found(const FoundLog& found_at);
   Result<> clear_log();
   Result<Overlay> move_aside_into(LogFile& log, Overlay overlay) const;
   void forget_aside();
@@ -143,7 +153,10 @@ class LoggedFile {
   Result<> drop_uncommitted();
   Result<> give_up();
   Result<> remove_log();
+  Result<> mark_source(const LogFile& log);
+  [[nodiscard]] uint64_t growth_until(uint64_t end) const;
 
+  friend Result<Recovery> check_log(const std::string& path);
   friend Result<Recovery> recover_log(const std::string& path, FileIo& io);
 
   FileIo& io_;
@@ -154,13 +167,15 @@ class LoggedFile {
   SourceIdentity identity_;              // of the source when it was opened or the last log was finished
   std::optional<CommittedLog> old_log_;  // found at open(), shown until begin_writing()
   Recovery found_;
+  std::optional<Error> missing_;  // a log that the source is marked to have
+  bool is_marked_ = false;
   bool locked_by_another_ = false;
   std::unique_ptr<LogFile> log_;
   UniqueFd aside_;  // a memfd
   uint64_t aside_bytes_ = 0;
   uint64_t aside_floor_ = 0;  // the smallest size that the file had while writes were kept aside
   bool aside_dirty_ = false;
-  uint64_t room_until_ = 0;      // size of the source up to which there was room on its filesystem
+  bool rewriting_takes_room_ = false;
   std::optional<Overlay> held_;  // as it was at hold()
 
   // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for the readers, so that new ones wait too.

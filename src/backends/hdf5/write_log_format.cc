@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "base/endian.h"
 
@@ -19,11 +21,37 @@ constexpr size_t kHeaderChecksumAt = 504;
 constexpr size_t kFrameChecksumAt = 40;
 constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
+constexpr std::string_view kPrefix = ".";
+constexpr std::string_view kSuffix = ".codecfs-wal";
+constexpr char kCut = '~';
+constexpr size_t kHashBytes = 1 + 16;
+
 uint64_t field(Bytes bytes, size_t at) { return load_le<uint64_t>(bytes.data() + at); }
 
 }  // namespace
 
-std::string log_name_for(const std::string& source_name) { return "." + source_name + ".codecfs-wal"; }
+std::string log_name_for(const std::string& source_name) {
+  const size_t room = NAME_MAX - kPrefix.size() - kSuffix.size();
+  if (source_name.size() <= room) return fmt::format("{}{}{}", kPrefix, source_name, kSuffix);
+  const std::string hash =
+      fmt::format("{}{:016x}", kCut, continue_checksum(0, std::as_bytes(std::span(source_name))));
+  size_t length = room - hash.size();
+  while (length > 0 && (static_cast<unsigned char>(source_name[length]) & 0xc0) == 0x80) --length;  // whole UTF-8
+  return fmt::format("{}{}{}{}", kPrefix, source_name.substr(0, length), hash, kSuffix);
+}
+
+bool is_log_name(const std::string& name) {
+  return name.size() > kPrefix.size() + kSuffix.size() && name.starts_with(kPrefix) && name.ends_with(kSuffix) &&
+         name.find('/') == name.npos;
+}
+
+std::string source_name_for(const std::string& log_name) {
+  if (!is_log_name(log_name)) return {};
+  const std::string name = log_name.substr(kPrefix.size(), log_name.size() - kPrefix.size() - kSuffix.size());
+  const size_t hash_at = name.size() < kHashBytes ? name.npos : name.size() - kHashBytes;
+  const bool may_be_cut = hash_at != name.npos && name[hash_at] == kCut && log_name.size() > NAME_MAX - 4;
+  return may_be_cut ? std::string() : name;
+}
 
 uint64_t continue_checksum(uint64_t checksum, Bytes bytes) {
   return lzma_crc64(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), checksum);
@@ -46,7 +74,7 @@ Result<SourceIdentity> identify(const File& source) {
 HeaderBytes encode_header(const LogHeader& header) {
   HeaderBytes bytes{};
   std::memcpy(bytes.data(), kMagic, 8);
-  store_le<uint32_t>(bytes.data() + 8, kLogFormatVersion);
+  store_le<uint32_t>(bytes.data() + 8, header.version);
   store_le<uint32_t>(bytes.data() + 12, header.checkpoint != 0 ? kCheckpointBegun : 0);
   store_le<uint64_t>(bytes.data() + 16, header.salt);
   store_le<uint64_t>(bytes.data() + 24, header.source.device);
@@ -55,6 +83,7 @@ HeaderBytes encode_header(const LogHeader& header) {
   store_le<uint64_t>(bytes.data() + 48, static_cast<uint64_t>(header.source.mtime));
   store_le<uint64_t>(bytes.data() + 56, header.source.head);
   store_le<uint64_t>(bytes.data() + 64, header.checkpoint);
+  store_le<uint64_t>(bytes.data() + 72, header.id);
   store_le<uint64_t>(bytes.data() + kHeaderChecksumAt, continue_checksum(0, Bytes(bytes).first(kHeaderChecksumAt)));
   return bytes;
 }
@@ -71,14 +100,16 @@ Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& p
   }
   // Before the checksum: another version may have it elsewhere.
   const auto version = load_le<uint32_t>(bytes.data() + 8);
-  if (version != kLogFormatVersion) {
+  if (version == 0 || version > kLogFormatVersion) {
     return fail(ENOTSUP,
-                "{}: a log of format version {}, and this codecfs knows only {}; recover it with the codecfs "
-                "that wrote it",
+                "{}: a log of format version {}, and this codecfs knows only those up to {}; recover it with the "
+                "codecfs that wrote it",
                 path, version, kLogFormatVersion);
   }
   const auto flags = load_le<uint32_t>(bytes.data() + 12);
   LogHeader header;
+  header.version = version;
+  header.id = field(bytes, 72);
   header.salt = field(bytes, 16);
   header.source.device = field(bytes, 24);
   header.source.inode = field(bytes, 32);
@@ -113,14 +144,20 @@ uint64_t first_checksum(uint64_t salt) {
   return continue_checksum(0, bytes);
 }
 
-FrameBytes encode_frame(const Frame& frame, uint64_t salt, Bytes payload, uint64_t& checksum) {
+uint64_t replaced_pieces(const Frame& frame, const LogHeader& header) {
+  if (header.version < 2 || frame.kind != FrameKind::data || frame.offset >= header.source.size) return 0;
+  const uint64_t end = std::min(frame.end(), header.source.size);
+  return (end - 1) / kSectorBytes - frame.offset / kSectorBytes + 1;
+}
+
+FrameBytes encode_frame(const Frame& frame, uint64_t salt, Bytes replaced, Bytes payload, uint64_t& checksum) {
   FrameBytes bytes{};
   store_le<uint32_t>(bytes.data(), static_cast<uint32_t>(frame.kind));
   store_le<uint64_t>(bytes.data() + 8, frame.sequence);
   store_le<uint64_t>(bytes.data() + 16, salt);
   store_le<uint64_t>(bytes.data() + 24, frame.offset);
   store_le<uint64_t>(bytes.data() + 32, frame.length);
-  checksum = continue_checksum(continue_with_frame_header(checksum, bytes), payload);
+  checksum = continue_checksum(continue_checksum(continue_with_frame_header(checksum, bytes), replaced), payload);
   store_le<uint64_t>(bytes.data() + kFrameChecksumAt, checksum);
   return bytes;
 }

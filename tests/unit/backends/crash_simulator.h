@@ -10,13 +10,14 @@
 //
 // The model. A kill keeps every operation. A power cut keeps what was synced, of each file and of each directory on its
 // own; what was not is dropped, kept, or torn: of a write any subset of the 512-byte sectors, of sizes and names any
-// subset, in order. Times are durable by sync() alone. A sector is written whole or not at all.
+// subset, in order. Times and attributes are durable by sync() alone. A sector is written whole or not at all.
 //
 // A file keeps its inode number through place() as long as its name stays, and gets its recorded mtime: a log that
 // knows its source by these finds the same source.
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -60,7 +61,8 @@ class UnsyncedIo : public FileIo {
   Result<> remove_directory(const File&, const std::string&) override { return fail(ENOSYS, "not simulated"); }
 };
 
-/// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half.
+/// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half, in whole
+/// sectors: the kernel writes pages.
 class FaultyIo : public UnsyncedIo {
  public:
   FaultyIo(size_t at, int code, bool lasting) : at_(at), code_(code), lasting_(lasting) {}
@@ -72,7 +74,8 @@ class FaultyIo : public UnsyncedIo {
   }
   Result<> write(const File& file, uint64_t offset, Bytes bytes) override {
     if (!fails()) return UnsyncedIo::write(file, offset, bytes);
-    (void)UnsyncedIo::write(file, offset, bytes.first(bytes.size() / 2));
+    const uint64_t half = (offset + bytes.size() / 2) / 512 * 512;
+    if (half > offset) (void)UnsyncedIo::write(file, offset, bytes.first(half - offset));
     return error();
   }
   Result<> truncate(const File& file, uint64_t size) override {
@@ -86,6 +89,18 @@ class FaultyIo : public UnsyncedIo {
   Result<> sync(const File&) override {
     if (fails()) return error();
     return {};
+  }
+  Result<> allocate(const File& file, uint64_t offset, uint64_t size) override {
+    if (fails()) return error();
+    return UnsyncedIo::allocate(file, offset, size);
+  }
+  Result<> set_attribute(const File& file, const std::string& name, const std::string& value) override {
+    if (fails()) return error();
+    return UnsyncedIo::set_attribute(file, name, value);
+  }
+  Result<> remove_attribute(const File& file, const std::string& name) override {
+    if (fails()) return error();
+    return UnsyncedIo::remove_attribute(file, name);
   }
   Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
     if (fails()) return error();
@@ -110,10 +125,29 @@ class FaultyIo : public UnsyncedIo {
   size_t count_ = 0;
 };
 
+using Attributes = std::map<std::string, std::string>;  // extended ones, of the user namespace
+
 struct FileState {
   std::vector<std::byte> content;
   timespec mtime{};
+  Attributes attributes{};
 };
+
+inline Attributes attributes_of(int fd) {
+  std::string names(1024, '\0');
+  names.resize(static_cast<size_t>(std::max<ssize_t>(::flistxattr(fd, names.data(), names.size()), 0)));
+  Attributes attributes;
+  for (size_t at = 0; at < names.size();) {
+    const std::string name = names.c_str() + at;
+    at += name.size() + 1;
+    if (!name.starts_with("user.")) continue;
+    std::string value(8192, '\0');
+    const ssize_t size = ::fgetxattr(fd, name.c_str(), value.data(), value.size());
+    if (size < 0) throw std::runtime_error("fgetxattr");
+    attributes[name] = value.substr(0, static_cast<size_t>(size));
+  }
+  return attributes;
+}
 
 /// Files by number, and the names that lead to them (relative to the directory).
 struct Disk {
@@ -129,11 +163,22 @@ struct Crash {
 };
 
 struct Operation {
-  enum class Kind { create, write, truncate, sync_data, sync, sync_directory, rename, unlink };
+  enum class Kind {
+    create,
+    write,
+    truncate,
+    set_attribute,
+    remove_attribute,
+    sync_data,
+    sync,
+    sync_directory,
+    rename,
+    unlink
+  };
   Kind kind;
   int file = -1;        // its number
-  std::string name{};   // of create, rename and unlink; the directory ("" or ending in '/') of sync_directory
-  std::string to{};     // of rename
+  std::string name{};   // of create, rename, unlink, attribute; the directory ("" or ending in '/') of sync_directory
+  std::string to{};     // of rename; the value of an attribute
   uint64_t offset = 0;  // of write; the size of truncate
   std::vector<std::byte> bytes{};
   timespec mtime{};  // after a write or truncate
@@ -147,7 +192,8 @@ class Recorder : public UnsyncedIo {
       const std::string name = entry.path().string().substr(root_.size());
       const UniqueFd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
       struct stat status = status_of(fd.get());
-      FileState state{.content = std::vector<std::byte>(static_cast<size_t>(status.st_size)), .mtime = status.st_mtim};
+      FileState state{.content = std::vector<std::byte>(static_cast<size_t>(status.st_size)), .mtime = status.st_mtim,
+                      .attributes = attributes_of(fd.get())};
       if (!read_at(fd.get(), name, 0, state.content)) throw std::runtime_error("cannot read " + name);
       initial_.names[name] = next_;
       numbers_[status.st_ino] = next_;
@@ -182,6 +228,23 @@ class Recorder : public UnsyncedIo {
                            .file = number(file),
                            .offset = size,
                            .mtime = status_of(file.fd.get()).st_mtim});
+    return {};
+  }
+  /// Changes the times at most.
+  Result<> allocate(const File& file, uint64_t offset, uint64_t size) override {
+    CODECFS_TRY(UnsyncedIo::allocate(file, offset, size));
+    operations_.push_back(
+        {.kind = Operation::Kind::write, .file = number(file), .mtime = status_of(file.fd.get()).st_mtim});
+    return {};
+  }
+  Result<> set_attribute(const File& file, const std::string& name, const std::string& value) override {
+    CODECFS_TRY(UnsyncedIo::set_attribute(file, name, value));
+    operations_.push_back({.kind = Operation::Kind::set_attribute, .file = number(file), .name = name, .to = value});
+    return {};
+  }
+  Result<> remove_attribute(const File& file, const std::string& name) override {
+    CODECFS_TRY(UnsyncedIo::remove_attribute(file, name));
+    operations_.push_back({.kind = Operation::Kind::remove_attribute, .file = number(file), .name = name});
     return {};
   }
   Result<> sync_data(const File& file) override {
@@ -274,6 +337,14 @@ class Recorder : public UnsyncedIo {
             disk.files[operation.file].mtime = operation.mtime;
           }
           break;
+        case Kind::set_attribute:
+          if (survives(times_from, operation.file, i, crash.unsynced))
+            disk.files[operation.file].attributes[operation.name] = operation.to;
+          break;
+        case Kind::remove_attribute:
+          if (survives(times_from, operation.file, i, crash.unsynced))
+            disk.files[operation.file].attributes.erase(operation.name);
+          break;
         case Kind::sync_data:
         case Kind::sync:
         case Kind::sync_directory: break;
@@ -315,6 +386,11 @@ inline void place(const Disk& disk, const std::filesystem::path& root) {
   for (const auto& [name, number] : disk.names) {
     const FileState& state = disk.files.at(number);
     const File file{.fd = UniqueFd(::open((root / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)), .path = name};
+    for (const auto& [attribute, value] : attributes_of(file.fd.get()))
+      if (!state.attributes.contains(attribute)) ::fremovexattr(file.fd.get(), attribute.c_str());
+    for (const auto& [attribute, value] : state.attributes)
+      if (::fsetxattr(file.fd.get(), attribute.c_str(), value.data(), value.size(), 0) != 0)
+        throw std::runtime_error("cannot set an attribute of " + name);
     const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, state.mtime};
     const bool placed = file.fd && real_file_io().truncate(file, state.content.size()) &&
                         real_file_io().write(file, 0, state.content) && ::futimens(file.fd.get(), times) == 0;

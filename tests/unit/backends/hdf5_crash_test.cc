@@ -249,6 +249,7 @@ uint64_t hash_of(const Disk& disk) {
     const FileState& file = disk.files.at(number);
     text += fmt::format("{} {:x} {} {} {};", name, hash_of(file.content), file.content.size(), file.mtime.tv_sec,
                         file.mtime.tv_nsec);
+    for (const auto& [attribute, value] : file.attributes) text += attribute + "=" + value + ";";
   }
   return std::hash<std::string>{}(text);
 }

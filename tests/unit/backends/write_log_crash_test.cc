@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "backends/hdf5/write_log.h"
+#include "backends/hdf5/write_log_search.h"
 #include "crash_simulator.h"
 #include "write_log_testing.h"
 
@@ -37,6 +38,7 @@ class Work {
   void begin() { good(file_->begin_writing()); }
   void write(uint64_t offset, size_t size) {
     const Content bytes = noise(size, ++seed_);
+    if (!good(file_->reserve(size, size))) return;
     if (good(file_->write(offset, bytes))) overwrite(model_, offset, bytes);
     compare();
   }
@@ -179,24 +181,59 @@ const Scenario kScenarios[] = {
 
 class WriteLogCrash : public LoggedSource, public testing::WithParamInterface<Scenario> {
  protected:
-  /// What anybody may demand of the directory as it is. Gives the bytes that were recovered.
-  Content recover(FileIo& io, const std::vector<const Content*>& allowed) {
+  /// What happens to the files between the crash and the recovery.
+  enum class Fate { none, copied, moved, moved_without_mark };
+  static constexpr Fate kFates[] = {Fate::none, Fate::copied, Fate::moved, Fate::moved_without_mark};
+
+  /// Gives the path of the source.
+  std::filesystem::path suffer(Fate fate) {
+    const auto moved = directory_ / "moved.h5";
+    if (fate == Fate::none) return source_;
+    if (fate == Fate::copied) {
+      for (const auto& path : {source_, log_}) {
+        if (!std::filesystem::exists(path)) continue;
+        const UniqueFd old(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        struct stat status;
+        EXPECT_EQ(::fstat(old.get(), &status), 0);
+        const Disk disk{.files = {{1, {content_of(path), status.st_mtim, attributes_of(old.get())}}},
+                        .names = {{path.filename().string(), 1}}};
+        const auto other = directory_.string() + "-copy";
+        std::filesystem::create_directory(other);
+        place(disk, other);
+        std::filesystem::remove(path);
+        std::filesystem::rename(std::filesystem::path(other) / path.filename(), path);
+        std::filesystem::remove(other);
+      }
+      return source_;
+    }
+    if (fate == Fate::moved_without_mark) ::removexattr(source_.c_str(), hdf5::kLogMark);
+    std::filesystem::rename(source_, moved);
+    return moved;
+  }
+
+  /// What may be demanded of the directory as it is. Gives the bytes that were recovered.
+  Content recover(FileIo& io, const std::vector<const Content*>& allowed, const std::filesystem::path& source) {
     Content shown;
+    bool pending = false;
     {
-      const auto file = LoggedFile::open(source_);
+      const auto file = LoggedFile::open(source);
       EXPECT_TRUE(file) << file.error().reason;
       if (!file) return {};
+      EXPECT_FALSE((*file)->missing_log()) << (*file)->missing_log()->reason;
       shown = shown_by(**file);
+      pending = (*file)->found().pending;
     }
-    const auto recovered = hdf5::recover_log(source_, io);
+    const auto recovered = hdf5::recover_log(source, io);
     EXPECT_TRUE(recovered) << recovered.error().reason;
-    Content content = content_of(source_);
+    Content content = content_of(source);
     EXPECT_TRUE(content == shown) << "a reader saw something else before the recovery";
     EXPECT_TRUE(std::ranges::any_of(allowed, [&](const Content* one) { return *one == content; }));
-    EXPECT_FALSE(std::filesystem::exists(log_));
-    const auto again = hdf5::recover_log(source_, io);
+    // A log in which nothing was committed is not known to belong to a file of another name.
+    EXPECT_TRUE((!pending && source != source_) || !std::filesystem::exists(log_));
+    EXPECT_LT(::getxattr(source.c_str(), hdf5::kLogMark, nullptr, 0), 0);
+    const auto again = hdf5::recover_log(source, io);
     EXPECT_TRUE(again && !again->pending);
-    EXPECT_TRUE(content_of(source_) == content);
+    EXPECT_TRUE(content_of(source) == content);
     return content;
   }
 };
@@ -216,7 +253,7 @@ std::vector<Crash> all_crashes() {
 }
 
 TEST_P(WriteLogCrash, EveryPointRecoversToACommit) {
-  constexpr size_t kSampled = 29;  // one in so many recoveries is cut short at all of its own points too
+  constexpr size_t kSampled = 47;  // one in so many recoveries is cut short at all of its own points too
   Recorder recorder(directory_);
   std::vector<Commit> commits;
   {
@@ -241,16 +278,18 @@ TEST_P(WriteLogCrash, EveryPointRecoversToACommit) {
           fmt::format("after {} operations, unsynced {}, names {}, seed {}", count, static_cast<int>(crash.unsynced),
                       static_cast<int>(crash.names), crash.seed));
       const Disk disk = recorder.after_crash(count, crash);
+      const Fate fate = kFates[points % std::size(kFates)];
       place(disk, directory_);
-      const Content content = recover(io, allowed);
+      const Content content = recover(io, allowed, suffer(fate));
       if (++points % kSampled == 0) {
         place(disk, directory_);
+        const auto source = suffer(fate);
         Recorder recovery(directory_);
-        ASSERT_TRUE(hdf5::recover_log(source_, recovery));
+        ASSERT_TRUE(hdf5::recover_log(source, recovery));
         for (size_t part = 0; part <= recovery.operations().size(); ++part) {
           for (const Crash& second : all_crashes()) {
             place(recovery.after_crash(part, second), directory_);
-            recover(io, {&content});
+            recover(io, {&content}, source);
             ++points_in_recovery;
           }
         }
@@ -267,11 +306,12 @@ TEST_P(WriteLogCrash, EveryPointRecoversToACommit) {
 TEST_P(WriteLogCrash, EveryOperationMayFail) {
   size_t runs = 0;
   for (const bool lasting : {false, true}) {
-    for (const int code : {ENOSPC, EIO}) {
+    for (const int code : {ENOSPC, EDQUOT, EFBIG, EIO}) {
       for (size_t at = 0;; ++at) {
         const testing::ScopedTrace trace(__FILE__, __LINE__,
                                          fmt::format("operation {} fails with {}, lasting {}", at, code, lasting));
         std::filesystem::remove(log_);
+        std::filesystem::remove(source_);
         store(source_, before_);
         FaultyIo io(at, code, lasting);
         std::vector<Commit> commits;
@@ -287,13 +327,47 @@ TEST_P(WriteLogCrash, EveryOperationMayFail) {
           allowed.push_back(&commit.content);
         }
         UnsyncedIo good;
-        recover(good, allowed);
+        recover(good, allowed, source_);
         if (HasFailure()) return;
         if (io.operations() <= at) break;  // nothing failed: there are no more
       }
     }
   }
   std::cout << GetParam().name << ": " << runs << " runs with a fault" << std::endl;
+}
+
+TEST_P(WriteLogCrash, EveryOperationOfARecoveryMayFail) {
+  Recorder recorder(directory_);
+  {
+    Work work(source_, recorder, [&] { return recorder.operations().size(); }, false);
+    GetParam().run(work);
+  }
+  size_t runs = 0;
+  size_t refused = 0;
+  UnsyncedIo good;
+  for (size_t count = 0; count <= recorder.operations().size(); count += 1 + count % 3) {
+    const Disk disk = recorder.after_crash(count, {});
+    for (const bool lasting : {false, true}) {
+      for (const int code : {ENOSPC, EDQUOT, EFBIG, EIO}) {
+        for (size_t at = 0;; ++at) {
+          const testing::ScopedTrace trace(
+              __FILE__, __LINE__,
+              fmt::format("after {} operations, {} of the recovery fails with {}, lasting {}", count, at, code, lasting));
+          place(disk, directory_);
+          const Content shown = shown_by(**LoggedFile::open(source_));
+          FaultyIo io(at, code, lasting);
+          if (!hdf5::recover_log(source_, io)) ++refused;
+          ++runs;
+          recover(good, {&shown}, source_);
+          if (HasFailure()) return;
+          if (io.operations() <= at) break;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 0U);
+  std::cout << GetParam().name << ": " << runs << " recoveries with a fault, " << refused << " of them failed"
+            << std::endl;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WriteLogCrash, testing::ValuesIn(kScenarios),

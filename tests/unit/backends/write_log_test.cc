@@ -3,12 +3,17 @@
 #include "backends/hdf5/write_log.h"
 
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "backends/hdf5/write_log_format.h"
+#include "backends/hdf5/write_log_search.h"
 #include "base/endian.h"
 #include "crash_simulator.h"
 #include "write_log_testing.h"
@@ -61,6 +66,21 @@ class WriteLog : public LoggedSource {
     store_le<uint64_t>(log.data() + 504, hdf5::continue_checksum(0, Bytes(log).first(504)));
     store(log_, log);
   }
+
+  /// Changes some bytes of the source, and its time.
+  void edit(size_t at) {
+    std::fstream stream(source_, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream << "edited with another program" << std::flush;
+    std::filesystem::last_write_time(source_, std::filesystem::last_write_time(source_) + std::chrono::hours(1));
+  }
+  /// Gives a file another inode and time.
+  void copy_anew(const std::filesystem::path& path) const {
+    std::filesystem::copy_file(path, directory_ / "new");
+    std::filesystem::rename(directory_ / "new", path);
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::hours(1));
+  }
+  [[nodiscard]] bool is_marked() const { return ::getxattr(source_.c_str(), hdf5::kLogMark, nullptr, 0) > 0; }
 
   crash_testing::UnsyncedIo io_;
 };
@@ -209,23 +229,307 @@ TEST_F(WriteLog, SourceChangedSinceOpenIsNotWritten) {
 
 TEST_F(WriteLog, EditedSourceIsRefused) {
   killed_writer();
-  std::fstream stream(source_, std::ios::binary | std::ios::in | std::ios::out);
-  stream.seekp(7000);
-  stream << "edited with another program" << std::flush;
-  expect_refused(EUCLEAN, "changed by somebody else");
+  const auto time = std::filesystem::last_write_time(source_);
+  edit(7000);  // which the log does not replace
+  expect_refused(EUCLEAN, "touch -d @");
+  edit(9600);
+  expect_refused(EUCLEAN, "bytes that the log replaces");
+  std::filesystem::last_write_time(source_, time);
+  expect_refused(EUCLEAN, "bytes that the log replaces");
 }
 
-TEST_F(WriteLog, OtherSourceIsRefused) {
+TEST_F(WriteLog, SourceOfAnotherSizeOrBeginningIsRefused) {
   killed_writer();
-  std::filesystem::copy_file(source_, directory_ / "new");
-  std::filesystem::rename(directory_ / "new", source_);
-  expect_refused(EUCLEAN, "another file");
+  const auto time = std::filesystem::last_write_time(source_);
+  edit(100);
+  std::filesystem::last_write_time(source_, time);
+  expect_refused(EUCLEAN, "first bytes");
+  std::filesystem::resize_file(source_, 9000);
+  expect_refused(EUCLEAN, "size");
+}
+
+TEST_F(WriteLog, CopyIsKnownByItsContent) {
+  const Content last = killed_writer().back();
+  const auto time = std::filesystem::last_write_time(source_);
+  copy_anew(source_);
+  copy_anew(log_);
+  expect_refused(EUCLEAN, "touch -d @");
+  std::filesystem::last_write_time(source_, time);
+  EXPECT_TRUE(shown_by(*open()) == last);
+  // As an archive has it, in whole seconds.
+  std::filesystem::last_write_time(source_, std::chrono::floor<std::chrono::seconds>(time));
+  EXPECT_TRUE(shown_by(*open()) == last);
+  std::filesystem::last_write_time(source_, std::chrono::floor<std::chrono::seconds>(time) - std::chrono::seconds(1));
+  expect_refused(EUCLEAN, "touch -d @");
+  std::filesystem::last_write_time(source_, std::chrono::floor<std::chrono::seconds>(time));
+  ASSERT_TRUE(hdf5::recover_log(source_));
+  EXPECT_TRUE(content_of(source_) == last);
+}
+
+// Each replaced piece is old or final; every other byte in one is refused, before and after the copy.
+TEST_F(WriteLog, InterruptedCheckpointIsKnownByItsContent) {
+  const Content last = killed_writer().back();
+  patch_header(64, 6);  // three times data and commit
+  patch_header(12, 1);
+  const Content log = content_of(log_);
+  for (const Content& whole : {before_, last}) {
+    for (size_t at = 9500; at < before_.size(); at += 37) {
+      Content damaged = whole;
+      damaged[at] ^= std::byte{1};
+      store(source_, damaged);
+      ASSERT_FALSE(LoggedFile::open(source_)) << at;
+    }
+  }
+  // Pieces end at sectors: what is written of the log is any of these.
+  for (unsigned mask = 0; mask < 16; ++mask) {
+    Content mixed = before_;
+    for (unsigned i = 0; i < 4; ++i) {
+      const size_t from = std::max<size_t>(9500, 9216 + i * 512);
+      const size_t until = std::min(last.size(), 9216 + (i + 1) * size_t{512});
+      if ((mask >> i & 1) == 0 || from >= until) continue;
+      mixed.resize(std::max(mixed.size(), until));
+      std::copy(last.begin() + static_cast<ptrdiff_t>(from), last.begin() + static_cast<ptrdiff_t>(until),
+                mixed.begin() + static_cast<ptrdiff_t>(from));
+    }
+    store(source_, mixed);
+    store(log_, log);
+    ASSERT_TRUE(shown_by(*open()) == last) << mask;
+    ASSERT_TRUE(hdf5::recover_log(source_, io_)) << mask;
+    ASSERT_TRUE(content_of(source_) == last) << mask;
+  }
+  store(source_, before_);
+  store(log_, log);
+  edit(0);
+  expect_refused(EUCLEAN, "first bytes");
+  store(source_, before_);
+  std::filesystem::resize_file(source_, 12'000);
+  expect_refused(EUCLEAN, "size");
+}
+
+// The layout of version 1, which had no checksums of replaced bytes.
+TEST_F(WriteLog, LogOfVersionOneIsRecovered) {
+  const auto write_log = [&](uint64_t checkpoint) {
+    const UniqueFd fd(::open(source_.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto identity = hdf5::identify({.fd = UniqueFd(::dup(fd.get())), .path = source_});
+    hdf5::LogHeader header{.salt = 7, .source = *identity, .checkpoint = checkpoint};
+    header.version = 1;
+    const auto head = hdf5::encode_header(header);
+    Content log(head.begin(), head.end());
+    uint64_t checksum = hdf5::first_checksum(7);
+    const Content payload = noise(700, 3);
+    const auto data = hdf5::encode_frame(
+        {.kind = hdf5::FrameKind::data, .sequence = 1, .offset = 600, .length = 700}, 7, {}, payload, checksum);
+    log.insert(log.end(), data.begin(), data.end());
+    log.insert(log.end(), payload.begin(), payload.end());
+    const auto commit = hdf5::encode_frame({.kind = hdf5::FrameKind::commit, .sequence = 2}, 7, {}, {}, checksum);
+    log.insert(log.end(), commit.begin(), commit.end());
+    store(log_, log);
+  };
+  Content expected = before_;
+  overwrite(expected, 600, noise(700, 3));
+  for (const uint64_t checkpoint : {0, 2}) {
+    store(source_, before_);
+    write_log(checkpoint);
+    EXPECT_TRUE(shown_by(*open()) == expected);
+    const auto time = std::filesystem::last_write_time(source_);
+    copy_anew(source_);
+    std::filesystem::last_write_time(source_, time);
+    expect_refused(EUCLEAN, "version 1");
+    write_log(checkpoint);
+    ASSERT_TRUE(hdf5::recover_log(source_));
+    EXPECT_TRUE(content_of(source_) == expected);
+    EXPECT_FALSE(std::filesystem::exists(log_));
+  }
+}
+
+// Names -------------------------------------------------------------------------------------------------------------
+
+TEST_F(WriteLog, MarkIsThereWhileThereIsALog) {
+  const auto file = open();
+  EXPECT_FALSE(is_marked());
+  ASSERT_TRUE(file->begin_writing());
+  ASSERT_TRUE(is_marked());
+  ASSERT_TRUE(file->write(100, noise(50, 2)));
+  ASSERT_TRUE(file->commit());
+  ASSERT_TRUE(file->checkpoint());
+  EXPECT_TRUE(is_marked());
+  ASSERT_TRUE(file->finish());
+  EXPECT_FALSE(is_marked());
+}
+
+TEST_F(WriteLog, DamagedMarksAreReported) {
+  const std::vector<std::string> values = {"",
+                                           "x",
+                                           "fffffffffffffffff/.data.h5.codecfs-wal",
+                                           "0123456789abcdef /etc/passwd",
+                                           "0123456789abcdef relative/.data.h5.codecfs-wal",
+                                           "0123456789abcdef /nowhere/.data.h5.codecfs-wal",
+                                           std::string(3000, 'f')};
+  for (const std::string& value : values) {
+    ASSERT_EQ(::setxattr(source_.c_str(), hdf5::kLogMark, value.data(), value.size(), 0), 0);
+    const auto file = open();
+    ASSERT_TRUE(file->missing_log()) << value;
+    EXPECT_NE(file->missing_log()->reason.find("setfattr -x"), std::string::npos);
+    EXPECT_TRUE(shown_by(*file) == before_);
+    const auto refused = file->begin_writing();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EUCLEAN);
+    EXPECT_FALSE(hdf5::check_log(source_));
+    EXPECT_FALSE(hdf5::recover_log(source_));
+    EXPECT_FALSE(std::filesystem::exists(log_));
+  }
+}
+
+TEST_F(WriteLog, SeveralNamesNeedTheMark) {
+  class NoAttributes : public crash_testing::UnsyncedIo {
+    Result<> set_attribute(const File&, const std::string&, const std::string&) override {
+      return fail_errno(EOPNOTSUPP, "injected");
+    }
+  } io;
+  auto file = LoggedFile::open(source_, io);
+  ASSERT_TRUE((*file)->begin_writing()) << "one name";
+  ASSERT_TRUE((*file)->finish());
+  std::filesystem::create_hard_link(source_, directory_ / "other.h5");
+  const auto refused = (*file)->begin_writing();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EMLINK) << refused.error().reason;
+  EXPECT_FALSE(std::filesystem::exists(log_));
+  file->reset();
+  EXPECT_TRUE(open()->begin_writing()) << "with attributes";
+}
+
+TEST_F(WriteLog, LogOfAnotherFileIsLeftAlone) {
+  killed_writer();  // of data.h5
+  const auto other = directory_ / "other.h5";
+  store(other, before_);
+  const auto time = std::filesystem::last_write_time(source_);
+  std::filesystem::last_write_time(other, time);
+  const auto file = LoggedFile::open(other);  // as a copy without attributes
+  ASSERT_TRUE(file);
+  EXPECT_FALSE((*file)->found().pending);
+  ASSERT_TRUE((*file)->begin_writing());
+  ASSERT_TRUE((*file)->finish());
+  EXPECT_TRUE(hdf5::check_log(source_)->pending);
+}
+
+TEST_F(WriteLog, StaleLogOfTheNewNameDoesNotHideTheMarkedOne) {
+  const Content last = killed_writer().back();
+  const auto other = directory_ / "other.h5";
+  const auto others_log = directory_ / ".other.h5.codecfs-wal";
+  store(others_log, Content(512));  // never synced
+  std::filesystem::rename(source_, other);
+  EXPECT_TRUE(shown_by(**LoggedFile::open(other)) == last);
+  ASSERT_TRUE(hdf5::recover_log(other));
+  EXPECT_TRUE(content_of(other) == last);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+  EXPECT_FALSE(std::filesystem::exists(others_log));
+}
+
+// Room --------------------------------------------------------------------------------------------------------------
+
+// A disk that is full, or over a quota: the checkpoint fails before a byte of the source has changed, as often as it is
+// tried, and what is written meanwhile is committed.
+TEST_F(WriteLog, CheckpointWithoutRoomChangesNothing) {
+  class FullDisk : public crash_testing::UnsyncedIo {
+   public:
+    Result<> allocate(const File& file, uint64_t offset, uint64_t size) override {
+      if (file.path.ends_with("data.h5") && code != 0) return fail_errno(code, "injected");
+      return UnsyncedIo::allocate(file, offset, size);
+    }
+    int code = 0;
+  } io;
+  for (const int code : {ENOSPC, EDQUOT, EFBIG}) {
+    store(source_, before_);
+    auto opened = LoggedFile::open(source_, io);
+    ASSERT_TRUE(opened);
+    auto& file = **opened;
+    ASSERT_TRUE(file.begin_writing());
+    Content expected = before_;
+    io.code = code;
+    for (unsigned i = 0; i < 4; ++i) {
+      overwrite(expected, 9000 + i * 1000, noise(5000, i));
+      ASSERT_TRUE(file.write(9000 + i * 1000, noise(5000, i)));
+      ASSERT_TRUE(file.commit());
+      const auto failed = file.checkpoint();
+      ASSERT_FALSE(failed);
+      EXPECT_EQ(failed.error().code, code);
+      EXPECT_TRUE(content_of(source_) == before_);
+      EXPECT_TRUE(shown_by(file) == expected);
+    }
+    ASSERT_FALSE(file.finish());
+    opened->reset();  // as if it were killed
+    EXPECT_TRUE(shown_by(*open()) == expected);
+    const auto failed = hdf5::recover_log(source_, io);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, code);
+    EXPECT_TRUE(content_of(source_) == before_);
+    EXPECT_TRUE(shown_by(*open()) == expected);
+    io.code = 0;
+    ASSERT_TRUE(hdf5::recover_log(source_, io));
+    EXPECT_TRUE(content_of(source_) == expected);
+  }
+}
+
+TEST_F(WriteLog, LimitOnFileSizesIsFoundBeforeAByteChanges) {
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  ASSERT_TRUE(file->write(9000, noise(5000, 2)));
+  ASSERT_TRUE(file->commit());
+  const auto limited = [](rlim_t bytes, const auto& work) {
+    struct rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small{.rlim_cur = bytes, .rlim_max = before.rlim_max};
+    const auto action = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    work();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, action);
+  };
+  limited(13'999, [&] {
+    const auto failed = file->checkpoint();
+    EXPECT_TRUE(!failed && failed.error().code == EFBIG);
+    const auto reserved = file->reserve(10, 10);
+    EXPECT_TRUE(!reserved && reserved.error().code == EFBIG);
+    EXPECT_TRUE(content_of(source_) == before_);
+  });
+  limited(14'000, [&] { EXPECT_TRUE(file->checkpoint()); });
+  EXPECT_EQ(std::filesystem::file_size(source_), 14'000U);
+}
+
+/// What may be changed of the source, in order.
+TEST_F(WriteLog, SuperblockIsWrittenLast) {
+  const Content signature = {std::byte{0x89}, std::byte{'H'},  std::byte{'D'},  std::byte{'F'},
+                             std::byte{'\r'}, std::byte{'\n'}, std::byte{0x1a}, std::byte{'\n'}};
+  for (const size_t at : {0, 512, 2048}) {
+    Content content = before_;
+    overwrite(content, at, signature);
+    store(source_, content);
+    crash_testing::Recorder recorder(directory_);
+    auto file = LoggedFile::open(source_, recorder);
+    ASSERT_TRUE((*file)->begin_writing());
+    ASSERT_TRUE((*file)->write(0, noise(at, 3)));
+    ASSERT_TRUE((*file)->write(at + 8, noise(6000, 3)));
+    ASSERT_TRUE((*file)->write(9000, noise(6000, 4)));
+    ASSERT_TRUE((*file)->commit());
+    ASSERT_TRUE((*file)->finish());
+    using Kind = crash_testing::Operation::Kind;
+    std::vector<std::pair<Kind, uint64_t>> on_source;
+    for (const auto& operation : recorder.operations())
+      if (operation.file == 0 && (!operation.bytes.empty() || operation.kind == Kind::sync))
+        on_source.emplace_back(operation.kind, operation.offset);
+    const auto last = std::ranges::find_if(on_source.rbegin(), on_source.rend(),
+                                           [](const auto& one) { return one.first == Kind::write; });
+    ASSERT_NE(last, on_source.rend());
+    EXPECT_EQ(last->second, at + 8);
+    ASSERT_NE(std::next(last), on_source.rend());
+    EXPECT_EQ(std::next(last)->first, Kind::sync);
+  }
 }
 
 TEST_F(WriteLog, UnknownVersionIsRefused) {
   killed_writer();
-  patch_header(8, 2);
-  expect_refused(ENOTSUP, "format version 2");
+  patch_header(8, 3);
+  expect_refused(ENOTSUP, "format version 3");
 }
 
 TEST_F(WriteLog, DamagedHeaderIsRefused) {
@@ -260,6 +564,7 @@ TEST_F(WriteLog, HeaderThatWasNeverSyncedHoldsNothing) {
     store(log_, log);
     ASSERT_TRUE(open()->begin_writing());
     std::filesystem::remove(log_);
+    ::removexattr(source_.c_str(), hdf5::kLogMark);
   }
   EXPECT_TRUE(content_of(source_) == before_);
 }
