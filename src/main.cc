@@ -13,6 +13,7 @@
 #include "base/long_work.h"
 #include "filters/plugins/plugins.h"
 #include "fs/farewell.h"
+#include "fs/guardian.h"
 #include "fs/options.h"
 #include "fs/session.h"
 
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is EFBIG from write(2), which is reported as any other error
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::fs::run_umount_helper(argc, argv);
+  if (program == codecfs::fs::kGuardianName) return codecfs::fs::run_guardian(argc, argv);
   const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
   if (!command) return report(command.error(), kUsage);
   if (const auto work = work_without_mount(command->kind)) {

@@ -272,7 +272,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
 
-  const Guardian guardian(mountpoint);
+  const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
+  const Guardian guardian(mountpoint, options.source, !tree.read_only(), log);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);

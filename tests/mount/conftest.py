@@ -51,6 +51,41 @@ def unmount(path):
             time.sleep(0.1)
 
 
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.001)
+
+
+def is_gone(pid):
+    """A zombie is gone too: not every container has a process that reaps what is nobody's child."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def survivors_of_process(pid):
+    """The child that completes what was committed when the daemon with this number dies."""
+    children = [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split()]
+    return [child for child in children if not is_gone(child)
+            and pathlib.Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"codecfs-guardian\0")]
+
+
+def survivors_of(mount):
+    return survivors_of_process(mount.process.pid)
+
+
+def kill_with_survivors(pid):
+    """SIGKILL to a daemon and its survivor at once, as a power cut ends them: the log stays."""
+    os.kill(pid, signal.SIGSTOP)  # or it would start another survivor
+    for survivor in survivors_of_process(pid):
+        os.kill(survivor, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+
+
 class Mount:
     """A mount of `source`; the daemon runs in the foreground as a child, its log is in `log`."""
 
@@ -89,11 +124,20 @@ class Mount:
         raise RuntimeError("no VmHWM")
 
     def kill(self):
-        """SIGKILL, as a crash would have it; the dead mount is taken away."""
+        """SIGKILL to everything at once, so that the log stays; the dead mount is taken away."""
+        kill_with_survivors(self.process.pid)
+        self.process.wait()
+        subprocess.run(["fusermount3", "-uz", self.path], check=True)
+        self.ended = True
+
+    def kill_daemon(self):
+        """SIGKILL to the daemon alone. Returns when its survivor has done its work."""
+        survivors = survivors_of(self)
         self.process.kill()
         self.process.wait()
         subprocess.run(["fusermount3", "-uz", self.path], check=True)
         self.ended = True
+        wait_until(lambda: all(map(is_gone, survivors)))
 
     def close(self):
         """Unmounts; the daemon must end by itself and well."""

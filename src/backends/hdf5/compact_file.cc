@@ -27,6 +27,7 @@
 #include "backends/hdf5/library_read.h"
 #include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
+#include "backends/hdf5/survivor.h"
 #include "backends/hdf5/write_log.h"
 #include "base/file_owner.h"
 #include "base/long_work.h"
@@ -192,6 +193,7 @@ class OpenedSource {
  public:
   static Result<OpenedSource> open(const std::string& path) {
     OpenedSource source;
+    await_survivor(path);
     CODECFS_ASSIGN(source.bytes_, LoggedFile::open(path));
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     if (!access || H5Pset_driver(access.get(), file_driver(), nullptr) < 0) return fail_library(EIO, "the file driver");

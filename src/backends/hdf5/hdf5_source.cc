@@ -29,6 +29,7 @@
 #include "backends/hdf5/recode.h"
 #include "backends/hdf5/scout.h"
 #include "backends/hdf5/superblock.h"
+#include "backends/hdf5/survivor.h"
 #include "backends/hdf5/tree_write.h"
 #include "base/log.h"
 #include "model/held_bytes.h"
@@ -157,6 +158,7 @@ class Hdf5Source final : public Source {
       const Result<> closed = is_to_be_stored ? file_.close_in_library() : file_.close_and_hold();
       if (file_.bytes->writing() && is_to_be_stored && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
       const Result<> finished = file_.bytes->finish();
+      file_.written.reset();
       if (committed && !closed)
         return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
       return committed ? finished : committed;
@@ -321,6 +323,7 @@ class Hdf5Source final : public Source {
 
     file_.fd = UniqueFd(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.fd || fstat(file_.fd.get(), &file_.status) != 0) return fail_errno(errno, "{}", path);
+    await_survivor(file_.path);
     CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path, io));
     if (file_.bytes->locked_by_another())
       log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
@@ -572,17 +575,35 @@ Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_writ
 }
 
 Result<std::string> check_hdf5_log(const std::string& path) {
+  hdf5::await_survivor(path);
   CODECFS_ASSIGN(const hdf5::LoggedFile::Recovery found, hdf5::check_log(path));
   if (!found.pending) return fmt::format("{}: no changes are pending", path);
   return fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
                      found.transactions == 1 ? " is" : "s are", found.bytes);
 }
 
-Result<std::string> recover_hdf5_log(const std::string& path) {
-  CODECFS_ASSIGN(const hdf5::LoggedFile::Recovery found, hdf5::recover_log(path));
+namespace {
+
+std::string describe_recovery(const std::string& path, const hdf5::LogRecovery& found) {
   if (!found.pending) return fmt::format("{}: no changes were pending", path);
   return fmt::format("{}: {} committed change{} recovered ({} bytes)", path, found.transactions,
                      found.transactions == 1 ? " was" : "s were", found.bytes);
+}
+
+}  // namespace
+
+Result<std::string> recover_hdf5_log(const std::string& path) {
+  hdf5::await_survivor(path);
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_log(path));
+  return describe_recovery(path, found);
+}
+
+// Only HDF5 files have a log.
+Result<std::string> recover_for_the_dead(int source) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", source), error);
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_as_survivor(source));
+  return describe_recovery(path.string(), found);
 }
 
 }  // namespace codecfs

@@ -7,6 +7,7 @@
 #include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/survivor.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
@@ -134,7 +135,12 @@ Result<> SourceFile::begin_writing() {
   if (failure)
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
-  CODECFS_TRY(bytes->begin_writing());
+  if (!bytes->writing()) {
+    auto begun = std::make_unique<WrittenSource>(bytes->fd());  // what was found in a log is brought into it now
+    CODECFS_TRY(bytes->begin_writing());
+    begun->has_log(mark_log(bytes->fd()));
+    written = std::move(begun);
+  }
   watch->writing();
   return {};
 }

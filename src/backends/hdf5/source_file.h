@@ -16,6 +16,7 @@
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/watch.h"
 #include "backends/hdf5/write_log.h"
+#include "backends/written_sources.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -29,6 +30,7 @@ struct SourceFile {
   std::string working_directory;      // of the process when the file was opened
   UniqueFd fd;                        // the file itself, for questions about it
   std::unique_ptr<LoggedFile> bytes;  // under libhdf5, and for reading chunks past it
+  std::unique_ptr<WrittenSource> written;  // while `bytes` has a log; guarded by the LibraryLock
   std::optional<Error> not_writable;  // why it was opened for reading only
   struct stat status{};               // when it was opened
   Handle file;
