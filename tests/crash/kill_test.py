@@ -13,6 +13,7 @@ Content: element 0 of a chunk is the number of the write, and all others follow 
 torn or misplaced chunk is recognised. Some compress well and some do not: chunks grow, shrink and move.
 """
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +30,9 @@ import h5py
 import numpy as np
 import zarr
 from numcodecs import Zlib
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from survivors import is_gone, kill_with_survivors, survivors_of_process, wait_until  # noqa: E402
 
 ROUNDS_OF_A_SOURCE = 20
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
@@ -324,20 +328,41 @@ class Test:
             self.reap(writers)
             unmounting = subprocess.Popen(["fusermount3", "-u", str(self.mountpoint)], stderr=subprocess.PIPE)
             time.sleep(self.rng.uniform(0, self.rng.choice([0.01, 0.05, 0.3])))
-            process.kill()
+            survivors = self.kill(process)
             ended_well = process.wait() == 0
             if unmounting.wait(60) != 0 and ended_well:
                 raise Fault(f"the daemon ended, and fusermount3 failed: {unmounting.stderr.read()}")
             self.counts["daemon ended before the kill" if ended_well else "kills during an unmount"] += 1
         else:
-            process.kill()
+            survivors = self.kill(process)
             process.wait()
             self.reap(writers)
         self.counts["kills"] += 1
         os.close(fd)
         detach(self.mountpoint)
         self.take_notes(notes, ended_well)
+        wait_until(lambda: all(map(is_gone, survivors)))
+        if survivors and self.kind == "hdf5":
+            if self.log_of_source().exists():
+                raise Fault("the log is there after the work of the survivor")
+            self.compare(read_source(self.source, self.kind), f"the source after kill {round_number} of the daemon alone")
+            self.counts["work of survivors compared"] += 1
         self.look(round_number)
+
+    def log_of_source(self):
+        return self.source.with_name(f".{self.source.name}.codecfs-wal")
+
+    def kill(self, process):
+        """The daemon, alone or with its survivor. Returns the survivors that are left."""
+        if self.rng.random() < 0.5:
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                kill_with_survivors(process.pid)
+            return []
+        survivors = []
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            survivors = survivors_of_process(process.pid)
+        process.kill()
+        return survivors
 
     @staticmethod
     def reap(writers):
@@ -378,7 +403,7 @@ class Test:
 
     def look(self, round_number):
         if self.kind == "hdf5":
-            log = self.source.with_name(f".{self.source.name}.codecfs-wal")
+            log = self.log_of_source()
             self.counts["logs left by a kill"] += log.exists()
         way = self.rng.choice(["recover", "recover", "mount", "leave"])
         if way == "leave":  # the next round's mount recovers

@@ -10,10 +10,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from survivors import is_gone, kill_with_survivors, survivors_of_process, wait_until  # noqa: E402, F401: for tests too
 
 os.umask(0o022)  # plugins that tests make are not loaded where a group could write to them
 
@@ -51,39 +55,8 @@ def unmount(path):
             time.sleep(0.1)
 
 
-def wait_until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.001)
-
-
-def is_gone(pid):
-    """A zombie is gone too: not every container has a process that reaps what is nobody's child."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def survivors_of_process(pid):
-    """The child that completes what was committed when the daemon with this number dies."""
-    children = [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                for child in (task / "children").read_text().split()]
-    return [child for child in children if not is_gone(child)
-            and pathlib.Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"codecfs-guardian\0")]
-
-
 def survivors_of(mount):
     return survivors_of_process(mount.process.pid)
-
-
-def kill_with_survivors(pid):
-    """SIGKILL to a daemon and its survivor at once, as a power cut ends them: the log stays."""
-    os.kill(pid, signal.SIGSTOP)  # or it would start another survivor
-    for survivor in survivors_of_process(pid):
-        os.kill(survivor, signal.SIGKILL)
-    os.kill(pid, signal.SIGKILL)
 
 
 class Mount:

@@ -29,6 +29,9 @@ import numcodecs
 import numpy as np
 import zarr
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from survivors import kill_with_survivors  # noqa: E402
+
 FILL = -7
 # name: (shape, chunks, how it is stored). The chunks of "short" are no pages, those of "pages" are; "sparse" has none at first.
 VARIABLES = {
@@ -327,8 +330,12 @@ class Exerciser:
         fd = os.open(self.root, os.O_RDONLY)
         os.fsync(fd)
         os.close(fd)
-        self.note("fsync of all, SIGKILL")
-        self.process.kill()
+        alone = self.rng.random() < 0.5
+        self.note(f"fsync of all, SIGKILL to {'the daemon' if alone else 'everything'}")
+        if alone:
+            self.process.kill()
+        else:
+            kill_with_survivors(self.process.pid)
         self.process.wait()
         if self.handles:
             try:
