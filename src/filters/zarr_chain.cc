@@ -32,8 +32,8 @@ Json codec_for(const FilterStage& stage, bool& same_bytes) {
   Json codec = filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
   const auto id = codec.is_object() ? codec.find("id") : codec.end();
   if (id == codec.end() || !id->is_string()) return {};
-  const bool known = std::ranges::find(kNumcodecs, std::string_view(id->get_ref<const std::string&>())) != kNumcodecs.end();
-  return known ? codec : Json();
+  const std::string_view name = id->get_ref<const std::string&>();
+  return std::ranges::find(kNumcodecs, name) != kNumcodecs.end() ? codec : Json();
 }
 
 /// Bytes that a stage makes of so many; none where that depends on the data.

@@ -23,8 +23,8 @@ struct ZarrChain {
 /// out. Codecs of a Zarr store stay as they are.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
-/// The first shuffle of a chain (by its place) that numcodecs cannot undo: it takes nothing but whole elements, and text
-/// and what a compressor or a checksum has made are none. HDF5 leaves the rest of such data as it is.
+/// The first shuffle of a chain (by its place) that numcodecs cannot undo: it takes nothing but whole elements, and
+/// text and what a compressor or a checksum has made are none. HDF5 leaves the rest of such data as it is.
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The HDF5 filters for a chain of codecs, so that zarr_chain() of them decodes what these codecs encode. EINVAL with

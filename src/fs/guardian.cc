@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <vector>
@@ -29,7 +28,6 @@ constexpr int kAbort = 0;  // in the child: /dev/null where there is no access
 constexpr int kControl = 3;
 constexpr int kAboveThose = 10;
 constexpr int kDeath = SIGUSR1;  // of the thread that forked the child
-constexpr std::chrono::seconds kSoon{1};
 
 /// None with errno. An open `abort` is its own connection's, also when that is gone and another has its number.
 UniqueFd open_abort(const std::string& connection) {
@@ -89,8 +87,9 @@ Guardian::Guardian(const std::string& mountpoint, std::string source, bool write
   if (const auto mount = mount_at(mountpoint)) {
     abort_ = open_abort(mount->device.substr(mount->device.find(':') + 1));
     if (!abort_)
-      log::info("no access to {} ({}): should this process be killed, its clients may have to wait for a forced unmount",
-                kConnections, std::strerror(errno));
+      log::info(
+          "no access to {} ({}): should this process be killed, its clients may have to wait for a forced unmount",
+          kConnections, std::strerror(errno));
   }
   if (!abort_ && !writes) return;
   thread_ = std::thread([this] { run(); });
@@ -113,7 +112,6 @@ Guardian::~Guardian() {
 
 void Guardian::run() {
   while (true) {
-    const auto began = std::chrono::steady_clock::now();
     const bool started = start();
     {
       const std::lock_guard lock(mutex_);
@@ -121,6 +119,9 @@ void Guardian::run() {
     }
     started_.notify_all();
     if (!started) return;
+    pollfd word{socket_.get(), POLLIN, 0};
+    while (::poll(&word, 1, -1) < 0 && errno == EINTR) continue;
+    const bool was_ready = (word.revents & POLLIN) != 0 && !receive_datagram(word.fd, 1).bytes.empty();
     // The child stays a zombie meanwhile, so that its number is nobody else's when it is killed.
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
@@ -129,8 +130,8 @@ void Guardian::run() {
     child_ = -1;
     socket_.reset();
     if (stopped_) return;
-    if (std::chrono::steady_clock::now() - began < kSoon) {
-      log::warning("the process that would complete the work of this one after a kill does not stay: none is left");
+    if (!was_ready) {
+      log::warning("the process that would complete the work of this one after a kill cannot be started");
       return;
     }
     log::warning("the process that would complete the work of this one after a kill was killed: another is started");
@@ -197,6 +198,7 @@ int run_guardian(int argc, char** argv) {
   ::sigemptyset(&death);
   ::sigaddset(&death, kDeath);
   const UniqueFd deaths(::signalfd(-1, &death, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!send_datagram(kControl, "r")) return 1;  // ready
   std::vector<Entry> written;
   std::array<pollfd, 2> events = {pollfd{kControl, POLLIN, 0}, pollfd{deaths.get(), POLLIN, 0}};
   bool is_over = ::getppid() != parent;

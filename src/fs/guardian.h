@@ -2,10 +2,10 @@
 // What has to be done when the daemon is killed, by a process that survives it: codecfs itself, executed as
 // `codecfs-guardian`, a child of the daemon in a session of its own.
 //
-//   1. The connection is aborted (/sys/fs/fuse/connections/N/abort, where there is access to it). The kernel answers all
-//      requests with errors when the last thread of a daemon is gone. But a thread that has given the kernel a notice
-//      may wait in there, beyond the reach of any signal, for a lock that a client holds who waits for the daemon: then
-//      that never happens, and both wait for ever.
+//   1. The connection is aborted (/sys/fs/fuse/connections/N/abort, where there is access to it). The kernel answers
+//      all requests with errors when the last thread of a daemon is gone. But a thread that has given the kernel a
+//      notice may wait in there, beyond the reach of any signal, for a lock that a client holds while it waits for the
+//      daemon: then that never happens, and both wait for ever.
 //   2. What was committed to the sources that were being written is brought into them, so that other programs find
 //      whole files. The daemon hands over a descriptor of each while it is written (backends/written_sources.h).
 //

@@ -188,6 +188,18 @@ def test_other_dimensions_change_no_shape(mount, source):
         assert root["d"].dimensions == ("x", "draw") and root["d"].shape == (3, 5)
 
 
+def test_a_new_variable_has_the_dimension_of_its_length(mount, source):
+    """Also where that is of a group above, and stored shorter (time) or nowhere (member)."""
+    m = mount(source)
+    group = zarr.open_group(str(m.path), "r+")["g"]
+    new = group.create_dataset("new", data=np.arange(45).reshape(9, 5), compressor=None, chunks=(3, 5))
+    new.attrs["_ARRAY_DIMENSIONS"] = ["time", "member"]
+    m.close()
+    with netCDF4.Dataset(source) as root:
+        assert root["g/new"].dimensions == ("time", "member") and not root["g"].dimensions
+        assert np.array_equal(root["g/new"][...], np.arange(45).reshape(9, 5))
+
+
 def test_files_that_are_not_netcdf(mount, tmp_path):
     """HDF5 has no such rule."""
     path = tmp_path / "plain.h5"

@@ -3,7 +3,6 @@ holds all that was synced, and no log is left."""
 import os
 import signal
 import subprocess
-import time
 
 import h5py
 import numpy as np
@@ -95,7 +94,6 @@ def test_who_survives_may_be_killed_alone(place, source):
     first, = survivors_of(mount)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         os.kill(first, number)
-    time.sleep(1)  # one that does not stay that long is not started again
     assert survivors_of(mount) == [first]
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: survivors_of(mount) not in ([], [first]))

@@ -9,7 +9,8 @@
 // Contiguous and other unchunked storage is cut along the slowest dimensions into pieces of about kPieceBytes, each of
 // them contiguous in C order.
 //
-// The shape that is shown may be larger than the stored one (Dimensions::record_shape()): what lies beyond that is fill.
+// The shape that is shown may be larger than the stored one (Dimensions::record_shape()): what lies beyond that is
+// fill (dataset_shape.cc).
 //
 // A Dataset is immutable but for what the LibraryLock guards; its functions may be called from many threads and take
 // that lock themselves.

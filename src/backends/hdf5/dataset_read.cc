@@ -70,56 +70,6 @@ Dataset::Region Dataset::region_of(uint64_t number) const {
   return region;
 }
 
-// Under the LibraryLock. libhdf5 is asked again after each change, also one that was rolled back.
-const std::vector<uint64_t>& Dataset::stored_shape() const {
-  if (!longer_) return facts_.grid.shape();
-  const uint64_t generation = file_.generation_of(address_);
-  if (stored_epoch_ == file_.epoch && stored_generation_ == generation) return stored_shape_;
-  const Handle space(H5Dget_space(id()));
-  std::array<hsize_t, H5S_MAX_RANK> dims{};
-  if (space && H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr) == static_cast<int>(rank_)) {
-    std::copy_n(dims.begin(), rank_, stored_shape_.begin());
-    stored_epoch_ = file_.epoch;
-    stored_generation_ = generation;
-  }
-  return stored_shape_;
-}
-
-// The part of a chunk that the stored array has: what is beyond it in storage means nothing.
-Dataset::Region Dataset::held_part(Region region) const {
-  if (!longer_) return region;
-  const LibraryLock lock;
-  const std::vector<uint64_t>& shape = stored_shape();
-  region.elements = 1;
-  for (size_t d = 0; d < region.count.size(); ++d) {
-    region.count[d] = std::min(region.count[d], shape[d] - std::min(shape[d], region.start[d]));
-    region.elements *= region.count[d];
-  }
-  return region;
-}
-
-bool Dataset::is_partial(const Region& region) const { return !held_part(region).whole(facts_.grid); }
-
-// Its number in the grid of the stored array, as others know it. Under the LibraryLock.
-uint64_t Dataset::number_in_file(const Region& region) const {
-  if (!longer_) return facts_.grid.number_of(region.coordinates);
-  const auto grid = ChunkGrid::make(stored_shape(), facts_.grid.chunks());
-  return grid ? grid->number_of(region.coordinates) : 0;
-}
-
-// Row by row, a row being what is contiguous.
-void Dataset::fill_beyond(const Region& held, MutableBytes chunk) const {
-  const std::vector<uint64_t>& chunks = facts_.grid.chunks();
-  const uint64_t row = chunks.back() * facts_.type.size;
-  for (uint64_t number = 0; number * row < chunk.size(); ++number) {
-    uint64_t rest = number;
-    bool inside = true;
-    for (size_t d = chunks.size() - 1; d-- > 0; rest /= chunks[d]) inside &= rest % chunks[d] < held.count[d];
-    const uint64_t kept = inside ? held.count.back() * facts_.type.size : 0;
-    repeat_element(facts_.fill, chunk.subspan(number * row, row).subspan(kept));
-  }
-}
-
 // For what is known without asking libhdf5.
 Result<> Dataset::check_current() const {
   const LibraryLock lock;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "backends/hdf5/dataset.h"
@@ -35,67 +34,6 @@ void Dataset::note_change() {
     file_.listing.reset();
     file_.listing_owner = nullptr;
   }
-}
-
-Result<> Dataset::store_shape_for(const Region& region) {
-  if (!longer_ || held_part(region).elements == region.elements) return {};
-  return store_shape();
-}
-
-Result<> Dataset::store_shape() {
-  if (!longer_) return {};
-  const std::lock_guard one(file_.shape_mutex);
-  {
-    const LibraryLock lock;
-    if (stored_shape() == facts_.grid.shape()) return {};
-  }
-  for (size_t d = 0; d < rank_; ++d) CODECFS_TRY(clear_beyond(d));
-  lend_filters(facts_);
-  const LibraryRead library;
-  CODECFS_TRY(file_.allow_change(0));
-  note_change();
-  std::array<hsize_t, H5S_MAX_RANK> dims{};
-  std::copy_n(facts_.grid.shape().begin(), rank_, dims.begin());
-  if (H5Dset_extent(id(), dims.data()) >= 0) return {};
-  return file_.change_failed(fail_library(EIO, "{}: changing its shape", name_));
-}
-
-// What is in storage beyond the end of a dimension is not to show when the array reaches over it: fill in its place. No
-// chunk over the edge is written by others meanwhile, as their writers come here first.
-Result<> Dataset::clear_beyond(size_t dimension) {
-  const ChunkGrid& grid = facts_.grid;
-  const std::vector<uint64_t>& chunks = grid.chunks();
-  std::optional<LibraryLock> lock(std::in_place);
-  const std::vector<uint64_t> stored = stored_shape();
-  lock.reset();
-  if (!direct_ || stored[dimension] == grid.shape()[dimension] || stored[dimension] % chunks[dimension] == 0) return {};
-  CODECFS_ASSIGN(ChunkGrid edge, ChunkGrid::make(stored, chunks));
-  std::vector<uint64_t> cells = edge.cells();
-  const uint64_t last = cells[dimension] - 1;
-  cells[dimension] = 1;
-  CODECFS_ASSIGN(edge, ChunkGrid::make(cells, std::vector<uint64_t>(cells.size(), 1)));
-  std::vector<uint64_t> at(cells.size());
-  for (uint64_t number = 0; number < edge.count(); ++number) {
-    edge.coordinates_of(number, at);
-    at[dimension] = last;
-    CODECFS_TRY(clear_chunk(grid.number_of(at)));
-  }
-  return {};
-}
-
-Result<> Dataset::clear_chunk(uint64_t number) {
-  const Region region = region_of(number);
-  CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
-  if (!chunk.stored) return {};
-  if (!pipeline_) return fail(pipeline_error_->code, "{}: {}", name_, pipeline_error_->reason);
-  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
-  CODECFS_ASSIGN(const Buffer found, decode(std::move(stored.bytes), stored.chunk.filter_mask));
-  CODECFS_ASSIGN(Buffer cleared, Buffer::copy_of(found.bytes()));
-  fill_beyond(stored.held, cleared.mutable_bytes());
-  if (std::ranges::equal(found.bytes(), cleared.bytes())) return {};
-  if (pipeline_->empty() || raw_partial_chunks_) return store(region, cleared.bytes(), 0);
-  CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(cleared.bytes()));
-  return store(region, encoded.bytes.bytes(), encoded.filter_mask);
 }
 
 Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {

@@ -123,7 +123,8 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
     CODECFS_ASSIGN(const Handle group, tree_.open_group(at));
     CODECFS_ASSIGN(const auto scale, scale_in(group.get(), name));
     // One of a group above that has another length is another dimension.
-    if (scale && (at == plan.group || scale->extent.length == extent.length)) {
+    if (scale && (at == plan.group || scale->extent.length == extent.length ||
+                  dimensions_.length(scale->address) == extent.length)) {
       CODECFS_TRY(check_scale(dimension, *scale));
       return dimension;
     }

@@ -201,7 +201,7 @@ class Dimensions::Walk {
     }
     const bool alone = is_dimension_without_variable(dataset);
     if (unlimited) {
-      lengths_.emplace(address, 0);
+      numbering_.lengths.emplace(address, 0);
       by_number_.emplace(id, address);
     }
     group.dims.push_back({alone && unlimited ? 0 : length, unlimited, id});
@@ -216,14 +216,14 @@ class Dimensions::Walk {
     records_.push_back({variable.address, variable.shape, variable.unlimited, scales, told});
   }
 
-  // The entry of lengths_ for a dimension without limit.
+  // The entry for a dimension without limit.
   std::pair<const uint64_t, uint64_t>* length_of(const Records& records, size_t d) {
     std::optional<uint64_t> scale;
     if (d < records.scales.size()) scale = records.scales[d];
     if (!scale && records.ids.size() == records.shape.size())
       if (const auto known = by_number_.find(records.ids[d]); known != by_number_.end()) scale = known->second;
-    const auto found = scale ? lengths_.find(*scale) : lengths_.end();
-    return found == lengths_.end() ? nullptr : &*found;
+    const auto found = scale ? numbering_.lengths.find(*scale) : numbering_.lengths.end();
+    return found == numbering_.lengths.end() ? nullptr : &*found;
   }
 
   void find_record_shapes() {
@@ -270,7 +270,6 @@ class Dimensions::Walk {
   std::vector<Group> groups_;
   std::unordered_set<uint64_t> visited_;
   std::vector<Records> records_;
-  std::unordered_map<uint64_t, uint64_t> lengths_;  // of dimensions without limit, by the address of the scale
   std::unordered_map<int, uint64_t> by_number_;     // the addresses of those scales
   int next_ = 0;
   Numbering numbering_;
@@ -280,6 +279,11 @@ const Dimensions::Numbering& Dimensions::numbering() {
   if (!numbering_)
     numbering_ = watch_.numbering() ? Walk(file_, watch_).run(tree_.address(ObjectTree::kRoot)) : Numbering();
   return *numbering_;
+}
+
+std::optional<uint64_t> Dimensions::length(uint64_t scale) {
+  const auto found = numbering().lengths.find(scale);
+  return found == numbering().lengths.end() ? std::nullopt : std::optional(found->second);
 }
 
 const std::vector<uint64_t>* Dimensions::record_shape(uint64_t address) {

@@ -51,6 +51,8 @@ class Dimensions {
   };
   const Numbers& numbers() { return numbering().numbers; }
 
+  /// The length of a dimension without limit, by the address of its scale, as netCDF knows it now.
+  std::optional<uint64_t> length(uint64_t scale);
   /// The shape that netCDF gives a dataset, where that is not the stored one: a dimension without limit is as long as
   /// the longest variable that has it, and shorter ones are fill beyond what they store. None for all others. Source:
   /// netcdf-c, nc4_find_dim_len. As of the first call, until settle_shape(): a program that writes Zarr resizes one
@@ -74,6 +76,7 @@ class Dimensions {
     std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // numbers by address, for those without scales
     std::unordered_map<int, std::string> phony;
     Numbers numbers;
+    std::unordered_map<uint64_t, uint64_t> lengths;  // of dimensions without limit, by the address of the scale
     std::unordered_map<uint64_t, std::vector<uint64_t>> record_shapes;  // by address; see record_shape()
   };
   class Walk;

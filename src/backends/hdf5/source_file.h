@@ -25,14 +25,14 @@ namespace codecfs::hdf5 {
 class Dataset;
 
 struct SourceFile {
-  std::string path;                   // absolute, symlinks resolved
-  std::string directory;              // that holds it
-  std::string working_directory;      // of the process when the file was opened
-  UniqueFd fd;                        // the file itself, for questions about it
-  std::unique_ptr<LoggedFile> bytes;  // under libhdf5, and for reading chunks past it
+  std::string path;                        // absolute, symlinks resolved
+  std::string directory;                   // that holds it
+  std::string working_directory;           // of the process when the file was opened
+  UniqueFd fd;                             // the file itself, for questions about it
+  std::unique_ptr<LoggedFile> bytes;       // under libhdf5, and for reading chunks past it
   std::unique_ptr<WrittenSource> written;  // while `bytes` has a log; guarded by the LibraryLock
-  std::optional<Error> not_writable;  // why it was opened for reading only
-  struct stat status{};               // when it was opened
+  std::optional<Error> not_writable;       // why it was opened for reading only
+  struct stat status{};                    // when it was opened
   Handle file;
   std::unique_ptr<Watch> watch = std::make_unique<Watch>();  // asked before libhdf5 looks at something new
 
