@@ -46,6 +46,6 @@ class WrittenSource {
 
 /// In the process that survives: brings what was committed to a source (as in began()) into it, waiting up to a minute
 /// for the locks of the dead. Errors of recover_source().
-Result<std::string> recover_for_the_dead(int source);
+Result<std::string> recover_for_the_dead(int source, int log);
 
 }  // namespace codecfs

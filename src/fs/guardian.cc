@@ -211,7 +211,7 @@ int run_guardian(int argc, char** argv) {
   ::fcntl(kControl, F_SETFL, O_NONBLOCK);
   while (receive(written)) continue;
   for (const Entry& entry : written) {
-    const Result<std::string> told = recover_for_the_dead(entry.source.get());
+    const Result<std::string> told = recover_for_the_dead(entry.source.get(), entry.log.get());
     if (told)
       log::info("after the death of process {}: {}", parent, *told);
     else

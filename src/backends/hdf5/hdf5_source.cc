@@ -599,10 +599,10 @@ Result<std::string> recover_hdf5_log(const std::string& path) {
 }
 
 // Only HDF5 files have a log.
-Result<std::string> recover_for_the_dead(int source) {
+Result<std::string> recover_for_the_dead(int source, int log) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", source), error);
-  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_as_survivor(source));
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_as_survivor(source, log));
   return describe_recovery(path.string(), found);
 }
 

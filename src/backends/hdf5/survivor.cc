@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -46,9 +47,9 @@ struct flock byte_of_log(off_t byte, short kind) {
   return range;
 }
 
-bool lock(const UniqueFd& log, off_t byte, short kind) {
+bool lock(int log, off_t byte, short kind) {
   struct flock range = byte_of_log(byte, kind);
-  return ::fcntl(log.get(), F_OFD_SETLK, &range) == 0;
+  return ::fcntl(log, F_OFD_SETLK, &range) == 0;
 }
 
 bool is_locked(const UniqueFd& log, off_t byte) {
@@ -64,8 +65,8 @@ bool has_writer(const std::string& source) {
 }  // namespace
 
 UniqueFd mark_log(int source) {
-  UniqueFd log = open_log_of(path_of(source), O_RDONLY);
-  if (log && !lock(log, kMark, F_RDLCK)) log.reset();
+  UniqueFd log = open_log_of(path_of(source), O_RDWR);
+  if (log && !lock(log.get(), kMark, F_RDLCK)) log.reset();
   return log;
 }
 
@@ -80,14 +81,12 @@ void await_survivor(const std::string& path) {
   }
 }
 
-Result<LogRecovery> recover_as_survivor(int source) {
-  const auto until = Clock::now() + kLongest;
-  while (true) {
-    const std::string path = path_of(source);
-    const UniqueFd log = open_log_of(path, O_RDWR);
-    if (!log) return LogRecovery();
-    (void)lock(log, kAtWork, F_WRLCK);
-    auto recovered = recover_log(path);
+Result<LogRecovery> recover_as_survivor(int source, int log) {
+  if (log >= 0) (void)lock(log, kAtWork, F_WRLCK);
+  for (const auto until = Clock::now() + kLongest;;) {
+    struct stat status{};
+    if (::fstat(source, &status) == 0 && status.st_nlink == 0) return LogRecovery();
+    auto recovered = recover_log(path_of(source));
     if (recovered || recovered.error().code != EBUSY || Clock::now() > until) return recovered;
     std::this_thread::sleep_for(kPause);
   }

@@ -19,8 +19,8 @@ UniqueFd mark_log(int source);
 /// Waits for a survivor that recovers the source or is about to; a minute at most. Before LoggedFile::open().
 void await_survivor(const std::string& path);
 
-/// In the survivor; `source` may be an O_PATH descriptor. Waits a minute at most where the source is locked: the dead
-/// may not have let go of it yet. Errors of recover_log().
-Result<LogRecovery> recover_as_survivor(int source);
+/// In the survivor; `source` may be an O_PATH descriptor, `log` is of mark_log(), or -1. Waits a minute at most where
+/// the source is locked: the dead may not have let go of it yet. Errors of recover_log().
+Result<LogRecovery> recover_as_survivor(int source, int log);
 
 }  // namespace codecfs::hdf5
