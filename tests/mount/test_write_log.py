@@ -182,6 +182,58 @@ def test_copy_without_times_is_refused_with_advice(source, tmp_path):
     recover_whole(source, expected)  # which the copy did not concern
 
 
+@pytest.mark.parametrize("fate", ["copied", "moved", "link"])
+def test_killed_inside_a_checkpoint(tmp_path, fate):
+    """The file is half written, and is completed wherever it and its log are then."""
+    source = tmp_path / "source" / "a.h5"
+    source.parent.mkdir()
+    shape, chunks = (32, 1 << 18), (1, 1 << 18)
+    with h5py.File(source, "w") as f:
+        f.create_dataset("v", data=np.arange(1 << 23, dtype="<i4").reshape(shape), chunks=chunks)
+    if fate == "link":
+        os.link(source, tmp_path / "link.h5")
+    with mounted(source, tmp_path / "mnt", "commit=3600") as m:
+        for i in range(32):
+            (m.path / f"v/{i}.0").write_bytes(np.full(1 << 18, -i, "<i4").tobytes())
+        directory = os.open(m.path / "v", os.O_RDONLY)
+        os.fsync(directory)
+        os.close(directory)
+        m.kill()
+    run(CODECFS, "--check", source)
+    for _ in range(20):
+        is_kept = tmp_path / "kept"
+        run("cp", "-a", source.parent, is_kept)
+        before = os.stat(source).st_mtime_ns
+        process = subprocess.Popen([CODECFS, "--recover", source])
+        while process.poll() is None and os.stat(source).st_mtime_ns == before:
+            pass
+        process.kill()
+        process.wait()
+        if log_of(source).exists() and log_of(source).read_bytes()[12] == 1:  # begun, and not finished
+            break
+        if fate != "link":
+            shutil.rmtree(source.parent)
+            is_kept.rename(source.parent)
+        else:
+            pytest.skip("the recovery was too quick to be killed inside of it")
+    else:
+        pytest.skip("the recovery was too quick to be killed inside of it")
+    new = source
+    if fate == "copied":
+        run("cp", "-a", source.parent, tmp_path / "copy")
+        shutil.rmtree(source.parent)
+        new = tmp_path / "copy" / "a.h5"
+    elif fate == "moved":
+        new = tmp_path / "b.h5"
+        source.rename(new)
+    else:
+        new = tmp_path / "link.h5"
+    run(CODECFS, "--recover", new)
+    with h5py.File(new) as f:
+        assert all((f["v"][i] == -i).all() for i in range(32))
+    assert not has_mark(new)
+
+
 # --- another name
 
 
@@ -328,7 +380,7 @@ def test_small_disk(image, tmp_path, ends):
     disk = image.make("24m").mount()
     path = grown_source(disk / "a.h5")
     with mounted(path, tmp_path / "mnt", "commit=3600") as m:
-        done, errors = fill(m, range(160))
+        done, errors = fill(m, range(90))
         assert set(errors) == {errno.ENOSPC}
         assert sum(row.nbytes for row in done.values()) > 14 << 20, "the log took too much of the disk"
         unlocked = {**os.environ, "HDF5_USE_FILE_LOCKING": "FALSE"}

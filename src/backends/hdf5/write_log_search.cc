@@ -51,8 +51,10 @@ bool is_in_use(const File& directory, const std::string& name) {
   return log && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/// Whether a file other than the source has the name that a log was made for, and the log may be that file's.
-bool belongs_to_another(const File& directory, const std::string& name, const LogHeader& header, const File& source) {
+/// Whether a file other than the source has the name that a log was made for, and the log may be that file's. Where the
+/// source has no mark, that name is enough: not every log of a directory is read for each file in it.
+bool belongs_to_another(const File& directory, const std::string& name, const LogHeader& header, const File& source,
+                        bool is_marked) {
   struct stat own;
   if (::fstat(source.fd.get(), &own) != 0) return true;
   if (header.source.device == own.st_dev && header.source.inode == own.st_ino) return false;
@@ -64,6 +66,7 @@ bool belongs_to_another(const File& directory, const std::string& name, const Lo
   struct stat theirs;
   if (::fstat(other.fd.get(), &theirs) != 0) return true;
   if (same_file(own, theirs) || !S_ISREG(theirs.st_mode)) return false;
+  if (!is_marked) return true;
   const auto read = read_log(directory, name, other, LogAccess::read);
   return read && (*read || log_exists(directory, name));
 }
@@ -134,9 +137,13 @@ class Search {
       why_ = "is being written by another codecfs";
       return std::nullopt;
     }
-    if (belongs_to_another(directory, name, *header, source_)) {
+    if (belongs_to_another(directory, name, *header, source_, mark_.has_value())) {
       why_ = fmt::format("belongs to the file '{}' beside it", source_name_for(name));
       return std::nullopt;
+    }
+    if (!mark_ && header->checkpoint == 0) {
+      CODECFS_ASSIGN(const SourceIdentity now, identify(source_));
+      if (now.size != header->source.size || now.head != header->source.head) return std::nullopt;
     }
     auto read = read_log(directory, name, source_, access_);
     if (!read) {
