@@ -405,6 +405,8 @@ class Test:
         if self.kind == "hdf5":
             log = self.log_of_source()
             self.counts["logs left by a kill"] += log.exists()
+            self.move()
+            log = self.source.with_name(f".{self.source.name}.codecfs-wal")
         way = self.rng.choice(["recover", "recover", "mount", "leave"])
         if way == "leave":  # the next round's mount recovers
             process = mount(self.codecfs, self.source, self.mountpoint, self.log, "ro")
@@ -430,7 +432,7 @@ class Test:
             self.compare(arrays, f"a mount after kill {round_number}")
             self.known[name, cell] = [self.number]
             unmount(self.mountpoint, process)
-        if self.kind == "hdf5" and log.exists():
+        if self.kind == "hdf5" and list(self.source.parent.glob(".*.codecfs-wal")):
             raise Fault("the log is still there")
         self.compare(read_source(self.source, self.kind), f"the source after kill {round_number}")
         for name, chain in chains_of(self.source, self.kind).items():
@@ -438,6 +440,19 @@ class Test:
                 raise Fault(f"after kill {round_number}: {name} has the chain {chain}, and not one of {self.chains[name]}")
             self.counts["changes of a chain that did not come to be"] += chain != self.chains[name][-1]
             self.chains[name] = [chain]
+
+    def move(self):
+        """The file, and sometimes its log, to another name or place; or copies of both in a new folder."""
+        chance = self.rng.random()
+        if chance < 0.2:
+            self.source = self.source.rename(self.source.with_name(f"moved{self.number}.h5"))
+            self.counts["files moved away from their logs"] += 1
+        elif chance < 0.4:
+            copy = self.source.parent.with_name(self.source.parent.name + "copy")
+            subprocess.run(["cp", "-a", self.source.parent, copy], check=True)
+            shutil.rmtree(self.source.parent)
+            copy.rename(self.source.parent)
+            self.counts["files copied with their logs"] += 1
 
     def compare(self, arrays, where):
         for (name, cell), known in self.known.items():

@@ -57,6 +57,11 @@ bool may_copy_on_write(const File& file) {
 
 bool means_unsupported(int code) { return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL; }
 
+std::unexpected<Error> no_room(const File& source, uint64_t needed, uint64_t there) {
+  return fail_errno(ENOSPC, "{}: bringing the log into it needs {} bytes of disk space, and {} are free", source.path,
+                    needed, there);
+}
+
 /// Writes a range of the source in parts that end at sectors.
 class Copier {
  public:
@@ -116,34 +121,37 @@ uint64_t largest_file() {
 
 Result<> check_room(const Overlay& committed, const File& source) {
   CODECFS_ASSIGN(const uint64_t size, size_of(source));
-  const bool overwriting = may_copy_on_write(source);
+  const bool copies = may_copy_on_write(source);
   uint64_t needed = 0;
   uint64_t last = committed.size() > size ? committed.size() : 0;
   CODECFS_TRY(for_each_run(committed, [&](uint64_t first, uint64_t end) -> Result<> {
     last = std::max(last, end);
-    if (!overwriting) first = std::max(first, (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
-    if (first < end) needed += in_blocks(first, end);
+    // Growth is what take_room() finds out.
+    const uint64_t overwritten = std::min(end, size);
+    if (copies && first < overwritten) needed += in_blocks(first, overwritten);
     return {};
   }));
   if (last > largest_file())
     return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", source.path, last);
-  if (const uint64_t there = free_room(source); needed > there)
-    return fail_errno(ENOSPC, "{}: bringing the log into it needs {} bytes of disk space, and {} are free", source.path,
-                      needed, there);
+  if (const uint64_t there = free_room(source); needed > there) return no_room(source, needed, there);
   return {};
 }
 
 Result<> take_room(FileIo& io, const Overlay& committed, const File& source) {
   CODECFS_ASSIGN(const uint64_t size, size_of(source));
   const bool holes = has_holes(source, size);
-  return for_each_run(committed, [&](uint64_t first, uint64_t end) -> Result<> {
+  uint64_t counted = 0;
+  const auto take = [&](uint64_t first, uint64_t end) -> Result<> {
     if (!holes) first = std::max(first, size);
     if (first >= end) return {};
     const Result<> taken = io.allocate(source, first, end - first);
-    // Where the filesystem cannot promise, check_room() has counted.
-    if (taken || means_unsupported(taken.error().code)) return {};
-    return taken;
-  });
+    if (taken || !means_unsupported(taken.error().code)) return taken;
+    counted += in_blocks(first, end);  // the filesystem cannot promise
+    return {};
+  };
+  CODECFS_TRY(for_each_run(committed, take));
+  if (const uint64_t there = free_room(source); counted > there) return no_room(source, counted, there);
+  return {};
 }
 
 Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log, const File& source,

@@ -19,7 +19,8 @@ uint64_t free_room(const File& file);
 /// The largest size that this process may give a file (RLIMIT_FSIZE).
 uint64_t largest_file();
 
-/// Whether there is room for copying, without changing anything. ENOSPC, EFBIG.
+/// Whether there is room for what is overwritten on a copy-on-write filesystem, and no limit on the size, without
+/// changing anything. ENOSPC, EFBIG.
 Result<> check_room(const Overlay& committed, const File& source);
 /// Takes the disk space that the source will grow by or fill holes with (fallocate). ENOSPC, EDQUOT, EFBIG.
 Result<> take_room(FileIo& io, const Overlay& committed, const File& source);
