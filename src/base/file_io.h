@@ -36,7 +36,8 @@ class FileIo {
   /// Takes disk space for a range, which may lie beyond the end; size and content stay (fallocate). It may change the
   /// time of modification. EOPNOTSUPP where the filesystem cannot.
   virtual Result<> allocate(const File& file, uint64_t offset, uint64_t size);
-  /// An extended attribute; durable after sync(). ENODATA: there is none to remove. EOPNOTSUPP: the filesystem has none.
+  /// An extended attribute; durable after sync(). ENODATA: there is none to remove. EOPNOTSUPP: the filesystem has
+  /// none.
   virtual Result<> set_attribute(const File& file, const std::string& name, const std::string& value);
   virtual Result<> remove_attribute(const File& file, const std::string& name);
   /// fdatasync: content and size, not the times. After an error the content is unknown, and a second call that succeeds

@@ -28,11 +28,12 @@
 // and not committed is lost, and commit() says so.
 //
 // The log is found, and known to belong to the source, wherever both are: write_log_search.h, write_log_read.h. Not
-// detected: a change by another program after a kill that leaves size, mtime, the first 4096 bytes and all bytes that the
-// log replaces as they were; after a kill in the middle of a checkpoint, one of bytes that the log does not replace.
+// detected: a change by another program after a kill that leaves size, mtime, the first 4096 bytes and all bytes that
+// the log replaces as they were; after a kill in the middle of a checkpoint, one of bytes that the log does not
+// replace.
 //
-// Room. The log holds the disk space that the source will grow by, and a checkpoint takes it before it changes the first
-// byte of the source. So a full disk is an error of reserve(), or of a checkpoint that has changed nothing.
+// Room. The log holds the disk space that the source will grow by, and a checkpoint takes it before it changes the
+// first byte of the source. So a full disk is an error of reserve(), or of a checkpoint that has changed nothing.
 
 #include <cstdint>
 #include <memory>
@@ -92,8 +93,8 @@ class LoggedFile {
   /// Locks the source, copies what a killed writer left in a log into it, makes a log, and moves what was kept aside
   /// there. Does nothing where it was called before. On an error nothing has changed, but that the old log may have
   /// been recovered. EBUSY: somebody else has the source open with a lock. ESTALE: the source or its log was changed or
-  /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written. EMLINK: it has several names, and
-  /// not all would lead to the log. EUCLEAN: its log is missing.
+  /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written. EMLINK: it has several names,
+  /// and not all would lead to the log. EUCLEAN: its log is missing.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
   /// Takes disk space so that `bytes` more can be written into the log (after begin_writing()), and that the source can

@@ -2,8 +2,8 @@
 // Copying what was committed into the source, and the room for that.
 //
 // The order of the writes: what is cut off, where the file grows again; everything but the superblock; a sync; the
-// superblock; a shorter size; a sync. Consecutive bytes of one sector (kSectorBytes) are written by one call, so that an
-// interrupted copy leaves each replaced piece old or final (write_log_format.h).
+// superblock; a shorter size; a sync. Consecutive bytes of one sector (kSectorBytes) are written by one call, so that
+// an interrupted copy leaves each replaced piece old or final (write_log_format.h).
 
 #include <cstdint>
 

@@ -10,8 +10,8 @@
 //   4. a header with a new salt and the source's new identity, synced        from here on the frames are void
 //   5. the log shortened to its header                 (what is left if that fails has the wrong salt)
 //
-// After an error in 3 the source is half written: the bytes that new frames replace are not known then, so nothing can be
-// appended until a checkpoint succeeds.
+// After an error in 3 the source is half written: the bytes that new frames replace are not known then, so nothing can
+// be appended until a checkpoint succeeds.
 //
 // Not safe for use from several threads, but payloads of appended frames may be read by others at any time before 5.
 
@@ -31,8 +31,8 @@ namespace codecfs::hdf5 {
 
 class LogFile {
  public:
-  /// Makes a log for a source in this state, durably. EEXIST where there is one. Nothing is left behind on an error. The
-  /// source outlives it.
+  /// Makes a log for a source in this state, durably. EEXIST where there is one. Nothing is left behind on an error.
+  /// The source outlives it.
   static Result<std::unique_ptr<LogFile>> create(FileIo& io, const File& directory, const std::string& name,
                                                  const File& source, const SourceIdentity& identity);
   /// Goes on with what read_log(LogAccess::write) has found; frames that were not committed are dropped.
@@ -41,9 +41,9 @@ class LogFile {
   /// Takes a lock on the log, so that a copy of the source does not take the log for its own (write_log_search.h). Done
   /// by the constructors, where no other LogFile has the log open.
   void show_in_use() const;
-  /// Takes disk space for `bytes` more, so that they cannot fail for want of it, and holds `growth` for the source, which
-  /// the next checkpoint gives back to it. ENOSPC, EDQUOT, EFBIG. Where the filesystem cannot promise, what is free is
-  /// compared.
+  /// Takes disk space for `bytes` more, so that they cannot fail for want of it, and holds `growth` for the source,
+  /// which the next checkpoint gives back to it. ENOSPC, EDQUOT, EFBIG. Where the filesystem cannot promise, what is
+  /// free is compared.
   Result<> reserve(uint64_t bytes, uint64_t growth);
   /// Appends a frame and gives the position of its payload in the log. After an error the log is as it was, and the
   /// call may be repeated.

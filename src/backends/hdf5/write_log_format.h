@@ -1,8 +1,8 @@
 #pragma once
 // The bytes of a write-ahead log, format version 2. All integers are little-endian.
 //
-// The log of DIRECTORY/NAME is DIRECTORY/.NAME.codecfs-wal: one header, then frames without gaps. See log_name_for() for
-// a NAME that is too long for this, and write_log_search.h for a source that was renamed since.
+// The log of DIRECTORY/NAME is DIRECTORY/.NAME.codecfs-wal: one header, then frames without gaps. See log_name_for()
+// for a NAME that is too long for this, and write_log_search.h for a source that was renamed since.
 //
 //   +--------------------- header: one sector of 512 bytes, always written whole ---------------------+
 //   |   0  8  magic "CODECFSW"                                                                         |
@@ -32,11 +32,11 @@
 //   | 48+8*n  payload                                                                                  |
 //   +--------------------------------------------------------------------------------------------------+
 //
-// The pieces of a data frame: the part of its range below the source's size in the header, cut at multiples of 512. Their
-// checksums are of the bytes in the source when this generation began, which do not change before a checkpoint. They prove
-// that a file is the source of this log, wherever it is: before a checkpoint each piece holds the old bytes, and in one
-// that was interrupted the old ones or the final ones, because a checkpoint writes the consecutive bytes of a sector with
-// one call.
+// The pieces of a data frame: the part of its range below the source's size in the header, cut at multiples of 512.
+// Their checksums are of the bytes in the source when this generation began, which do not change before a checkpoint.
+// They prove that a file is the source of this log, wherever it is: before a checkpoint each piece holds the old bytes,
+// and in one that was interrupted the old ones or the final ones, because a checkpoint writes the consecutive bytes of
+// a sector with one call.
 //
 // Version 1 had no identifier and no checksums of pieces; device and inode had to be equal. Such logs are still read.
 //

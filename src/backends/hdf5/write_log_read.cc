@@ -47,10 +47,11 @@ std::string how_to_give_up(const std::string& log, const File& source) {
 }
 
 Error not_its_log(const char* what, const std::string& log, const File& source) {
-  return {EUCLEAN, fmt::format("{}: the source was changed by another program since, or is another file ({}): what is in "
-                               "the log does not fit it any more. Bring the source back as it was, or move the log beside "
-                               "the file that it belongs to; to give up what was written last: {}",
-                               log, what, how_to_give_up(log, source))};
+  return {EUCLEAN,
+          fmt::format("{}: the source was changed by another program since, or is another file ({}): what is in the "
+                      "log does not fit it any more. Bring the source back as it was, or move the log beside the file that "
+                      "it belongs to; to give up what was written last: {}",
+                      log, what, how_to_give_up(log, source))};
 }
 
 /// Times are equal where one was kept in whole seconds by a filesystem or an archive, and these are equal.

@@ -174,14 +174,14 @@ class Search {
   }
 
   [[nodiscard]] Error missing() const {
+    const std::string log = mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name;
     return {EUCLEAN,
-            fmt::format(
-                "{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no other log that "
-                "fits is here. If the log was left behind, move it beside the file as '{}'; if this is a copy of a file "
-                "that was mounted, unmount that and copy it again; to go on without what was written last: setfattr -x "
-                "{} '{}'",
-                source_.path, kLogMark, mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name,
-                why_.empty() ? "" : ", which ", why_, own_name_, kLogMark, source_.path)};
+            fmt::format("{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
+                        "other log that fits is here. If the log was left behind, move it beside the file as '{}'; if "
+                        "this is a copy of a file that was mounted, unmount that and copy it again; to go on without "
+                        "what was written last: setfattr -x {} '{}'",
+                        source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, own_name_, kLogMark,
+                        source_.path)};
   }
 
   const File& directory_;

@@ -1,6 +1,6 @@
 #pragma once
-// Finding the log of a source under whatever name the source is opened: after `mv`, through another hard link, from a copy
-// of the directory.
+// Finding the log of a source under whatever name the source is opened: after `mv`, through another hard link, from a
+// copy of the directory.
 //
 // A mark travels with the source: the extended attribute user.codecfs.log, where the filesystem has such. Its value is
 // the identifier of the log (16 hex digits), a space, and the log's absolute path. It is set, and synced, after the log

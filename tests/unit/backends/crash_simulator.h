@@ -61,8 +61,8 @@ class UnsyncedIo : public FileIo {
   Result<> remove_directory(const File&, const std::string&) override { return fail(ENOSYS, "not simulated"); }
 };
 
-/// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half, in whole
-/// sectors: the kernel writes pages.
+/// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half, in
+/// whole sectors: the kernel writes pages.
 class FaultyIo : public UnsyncedIo {
  public:
   FaultyIo(size_t at, int code, bool lasting) : at_(at), code_(code), lasting_(lasting) {}

@@ -352,7 +352,8 @@ TEST_P(WriteLogCrash, EveryOperationOfARecoveryMayFail) {
         for (size_t at = 0;; ++at) {
           const testing::ScopedTrace trace(
               __FILE__, __LINE__,
-              fmt::format("after {} operations, {} of the recovery fails with {}, lasting {}", count, at, code, lasting));
+              fmt::format("after {} operations, {} of the recovery fails with {}, lasting {}", count, at, code,
+                          lasting));
           place(disk, directory_);
           const Content shown = shown_by(**LoggedFile::open(source_));
           FaultyIo io(at, code, lasting);

@@ -50,7 +50,8 @@ TEST(WriteLogFormat, FrameIsAsDrawn) {
   const FrameBytes bytes = encode_frame(frame, 9, replaced, payload, checksum);
   const uint64_t fields[] = {1, 3, 9, 1000, 7, checksum};
   for (size_t i = 0; i < std::size(fields); ++i) EXPECT_EQ(load_le<uint64_t>(bytes.data() + 8 * i), fields[i]);
-  EXPECT_EQ(checksum, continue_checksum(continue_checksum(before, Bytes(bytes).first(40)), bytes_of("checksumpayload")));
+  const uint64_t of_header = continue_checksum(before, Bytes(bytes).first(40));
+  EXPECT_EQ(checksum, continue_checksum(of_header, bytes_of("checksumpayload")));
 
   ASSERT_TRUE(decode_frame(bytes, 9, 3));
   EXPECT_FALSE(decode_frame(bytes, 8, 3)) << "another generation";
