@@ -256,6 +256,16 @@ def test_moved_after_a_kill(source, tmp_path, log_goes):
     assert not log_of(source).exists()
 
 
+def test_moved_before_the_daemon_dies(source, tmp_path):
+    """The process that survives the daemon finds the log under the old name."""
+    with mounted(source, tmp_path / "mnt", "commit=3600") as m:
+        write_synced(m.path / "v/1.1", b"\x01" * 2000)
+        new = source.rename(source.with_name("b.h5"))
+        m.kill_daemon()
+    assert values(new)[10:20, 50:].tobytes() == b"\x01" * 2000
+    assert os.listdir(source.parent) == ["b.h5"] and not has_mark(new)
+
+
 def test_moved_after_a_kill_and_recovered(source, tmp_path):
     expected = kill_after_writing(source, tmp_path / "mnt")
     new = source.with_name("b.h5")

@@ -94,7 +94,7 @@ class LoggedFile {
   /// there. Does nothing where it was called before. On an error nothing has changed, but that the old log may have
   /// been recovered. EBUSY: somebody else has the source open with a lock. ESTALE: the source or its log was changed or
   /// replaced since open(). EROFS, EACCES: the file or its directory cannot be written. EMLINK: it has several names,
-  /// and not all would lead to the log. EUCLEAN: its log is missing.
+  /// and not all would lead to the log. EUCLEAN: its log is missing; EBUSY: another process has it.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
   /// Takes disk space so that `bytes` more can be written into the log (after begin_writing()), and that the source can

@@ -135,6 +135,7 @@ class Search {
     if (!header || (mark_ && header->id != mark_->id)) return std::nullopt;
     if (is_in_use(directory, name)) {
       why_ = "is being written by another codecfs";
+      is_in_use_ = true;
       return std::nullopt;
     }
     if (belongs_to_another(directory, name, *header, source_, mark_.has_value())) {
@@ -175,7 +176,7 @@ class Search {
 
   [[nodiscard]] Error missing() const {
     const std::string log = mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name;
-    return {EUCLEAN,
+    return {is_in_use_ ? EBUSY : EUCLEAN,
             fmt::format("{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
                         "other log that fits is here. If the log was left behind, move it beside the file as '{}'; if "
                         "this is a copy of a file that was mounted, unmount that and copy it again; to go on without "
@@ -191,6 +192,7 @@ class Search {
   const std::optional<Mark> mark_;
   std::optional<Error> refusal_;  // of the log that the mark means
   std::string why_;               // no candidate was taken
+  bool is_in_use_ = false;        // which may end soon
 };
 
 }  // namespace
