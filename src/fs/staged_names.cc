@@ -12,7 +12,7 @@ bool is_alphanumeric(char c) { return is_digit(c) || is_upper(c) || (c >= 'a' &&
 
 /// "partial" and "tmp5x3k" of 0.0.5c1e.partial and tmp5x3k.
 bool is_temporary_word(std::string_view word) {
-  if (word.starts_with("tmp") || word == "part" || word == "partial") return true;
+  if (word.starts_with("tmp") || word == "part" || word == "partial" || word == "new" || word == "temporary") return true;
   return word.starts_with("temp") && std::ranges::all_of(word.substr(4), is_digit);
 }
 

@@ -57,6 +57,7 @@ Filter bitround() {
       .name = "bitround",
       .codec = "bitround",
       .check_new = [](const FilterStage& stage, uint64_t item_size) -> Result<> {
+        CODECFS_TRY(number_field(stage.codec, "keepbits"));
         CODECFS_TRY(integer_field(stage.codec, "keepbits", -1, 0, item_size == 2 ? 10 : item_size == 4 ? 23 : 52));
         return {};
       },
