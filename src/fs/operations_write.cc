@@ -102,7 +102,6 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
       change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
     if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
       change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
-    if (change.size) tree_of(request).page_copies().give_up(ino);
     CODECFS_ASSIGN(const struct stat status,
                    tree_of(request).change(ino, change, given_up(request), info != nullptr ? file_of(info) : nullptr));
     // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.

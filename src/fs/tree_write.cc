@@ -296,6 +296,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
       return fail(EINVAL, "{}: a part of an encoded chunk means nothing: write it as a whole", node.path);
     CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
     CODECFS_TRY(apply_rules(chunk, cancelled));
+    if (static_cast<off_t>(*change.size) != status.st_size) page_copies_.give_up(ino);
     // truncate(2) without an open file is as short as open and close.
     write_back_.open_writer(chunk.key);
     const Result<> resized = write_back_.resize(chunk, *change.size);

@@ -160,15 +160,23 @@ class ArrayFile:
         whole = bytearray(self.content())
         whole[offset:offset + len(data)] = data
         self.variable.inside[...] = np.frombuffer(whole, "<i4", offset=len(self.prefix)).reshape(self.variable.shape)
-        self.touch(offset, len(data))
-
-    def touch(self, offset, length):
-        """The chunks of these bytes are whole now, and exist."""
-        first, last = max(offset - len(self.prefix), 0) // 4, (offset + length - len(self.prefix) - 1) // 4
+        first, last = max(offset - len(self.prefix), 0) // 4, (offset + len(data) - len(self.prefix) - 1) // 4
         if last < 0:
             return
         touched = np.zeros(self.variable.shape, bool)
         touched.reshape(-1)[first:last + 1] = True
+        self.touch(touched)
+
+    def put_mapped(self, offset, data):
+        """Of the pages of a mapping only what changed is stored."""
+        before = self.variable.inside.copy()
+        whole = bytearray(self.content())
+        whole[offset:offset + len(data)] = data
+        self.variable.inside[...] = np.frombuffer(whole, "<i4", offset=len(self.prefix)).reshape(self.variable.shape)
+        self.touch(before != self.variable.inside)
+
+    def touch(self, touched):
+        """The chunks of these elements are whole now, and exist."""
         for cell in self.variable.cells:
             if touched[tuple(slice(i * c, (i + 1) * c) for i, c in zip(cell, self.variable.chunks))].any():
                 self.variable.stored.add(cell)
@@ -595,12 +603,9 @@ class Exerciser:
         data = self.data(length)
         self.note(f"mwrite {file.name} {start} +{length} of {size}")
         mapping.map[start:start + length] = data
-        file.put(start, data)
+        (file.put if file.can_be_short else file.put_mapped)(start, data)
         mapping.dirty = True
         has_gaps = file.variable.length or len(file.variable.stored) < len(file.variable.cells)
-        if not file.can_be_short and has_gaps:  # pages are written as a whole, and there is no telling when
-            first = start - start % mmap.PAGESIZE
-            file.touch(first, min(-(-(start + length) // mmap.PAGESIZE) * mmap.PAGESIZE, file.capacity) - first)
         if self.rng.random() < 0.3 or (has_gaps and not file.can_be_short):
             self.note(f"msync {file.name}")
             mapping.map.flush()
