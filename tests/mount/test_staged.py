@@ -231,11 +231,18 @@ def test_the_helper_of_umount_keeps_them_too(tmp_path, place):
 
 @pytest.fixture(scope="module")
 def zarr3():
-    """A Python with zarr-python 3 and xarray, kept in ~/.cache/codecfs-clients from one run to the next."""
-    place = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "codecfs-clients/zarr3")
-    python = place / "bin/python"
-    check = [python, "-c", "import xarray, zarr; assert zarr.__version__.startswith('3.')"]
-    if not python.exists() or subprocess.run(check, capture_output=True).returncode != 0:
+    """A Python with zarr-python 3 and xarray: that of scripts/client-test where there is one, else one of these tests' own."""
+    clients = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "codecfs-clients")
+    check = ["-c", "import xarray, zarr; assert zarr.__version__.startswith('3.')"]
+
+    def works(python):
+        return python.exists() and subprocess.run([python, *check], capture_output=True).returncode == 0
+
+    python = clients / "zarr3/bin/python"
+    if not works(python):
+        python = clients / "mount-tests/bin/python"
+    if not works(python):
+        place = clients / "mount-tests"
         shutil.rmtree(place, ignore_errors=True)
         for command in ([sys.executable, "-m", "venv", place], [python, "-m", "pip", "install", "-q", "zarr>=3,<4", "xarray"]):
             try:
@@ -244,7 +251,7 @@ def zarr3():
                 pytest.skip(f"no zarr-python 3: {error}")
             if done.returncode != 0:
                 pytest.skip(f"no zarr-python 3: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
-        if subprocess.run(check, capture_output=True).returncode != 0:
+        if not works(python):
             pytest.skip("no zarr-python 3: what pip installed cannot be imported")
 
     def run(code, *arguments):
