@@ -9,7 +9,9 @@ attributes that it was given in the same sense. --recover itself, --compact and 
 """
 import collections
 import copy
+import ctypes
 import json
+import mmap
 import os
 import pathlib
 import shutil
@@ -35,13 +37,14 @@ VARIABLES = {
 
 
 def import_libraries():
-    global h5py, np, zarr, kill_test, conftest, replay
+    global h5py, np, zarr, kill_test, conftest, damage, replay
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
     import h5py
     import numpy as np
     import zarr
 
     import conftest
+    import damage
     import kill_test
     import replay
     kill_test.VARIABLES.clear()
@@ -142,7 +145,7 @@ class Recording:
     def mount(self, *options):
         command = [self.told.codecfs, "-f", "-o", ",".join(options), str(self.source), str(self.mountpoint)]
         with open(self.log, "a") as log:
-            daemon = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment())
+            daemon = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment(), start_new_session=True)
         until = time.monotonic() + 60
         while not conftest.is_mounted(self.mountpoint):
             if daemon.poll() is not None or time.monotonic() > until:
@@ -157,6 +160,7 @@ class Recording:
         conftest.unmount(self.mountpoint)
         if daemon.wait(60) != 0:
             raise Fault(f"the daemon ended with {daemon.returncode}: {self.log.read_text()[-2000:]}")
+        self.wait_for_helpers(daemon)
 
     def run(self):
         """Some mounts, one after the other, some of which are killed."""
@@ -171,8 +175,7 @@ class Recording:
                     self.operation()
                 if self.rng.random() < 0.3 and session < 2:
                     self.done.append("kill")
-                    daemon.kill()
-                    daemon.wait()
+                    self.kill(daemon)
                     self.forget()
                 else:
                     self.done.append("unmount")
@@ -181,6 +184,26 @@ class Recording:
             finally:
                 self.end(daemon)
         self.check_complete()
+
+    def kill(self, daemon):
+        library = ctypes.CDLL(self.told.recorder)
+        with open(self.lock, "r+b") as file, mmap.mmap(file.fileno(), 4096) as page:
+            word = ctypes.c_int.from_buffer(page)
+            library.recorder_take(ctypes.byref(word))
+            daemon.kill()
+            daemon.wait()
+            library.recorder_give(ctypes.byref(word))
+            del word
+        self.wait_for_helpers(daemon)
+
+    @staticmethod
+    def wait_for_helpers(daemon):
+        """Processes of the daemon that outlive it may still bring what was committed into the source."""
+        until = time.monotonic() + 60
+        while any(True for _ in damage.processes_of(daemon.pid)):
+            if time.monotonic() > until:
+                raise Fault("a helper of the daemon does not end")
+            time.sleep(0.005)
 
     def forget(self):
         """After a kill any of the possible versions may be the present one: they are looked up."""
