@@ -543,14 +543,20 @@ def replay_recording(told, recording, mode, count, scratch, counts, failures, fo
     source = recording.source.name
     log = f".{source}.codecfs-wal"
     syncs = list(recording.syncs)
+    in_checkpoint = False
     for i, record in enumerate(recording.records):
         apply(world, record)
+        node = world.root.names.get(source)
+        if isinstance(node, replay.File):
+            if any(change[0] in (replay.WRITE, replay.TRUNCATE) for change in node.pending):
+                in_checkpoint = True
+            elif record.path == log and record.operation in (replay.WRITE, replay.TRUNCATE, replay.UNLINK):
+                in_checkpoint = False  # the log says that it is over
         while syncs and record.end >= syncs[0]:
             world.sync_all()
             syncs.pop(0)
         for variant in range(steps.get(i, 0)):
-            node = world.root.names.get(source)
-            is_clean = isinstance(node, replay.File) and not any(change[0] in (replay.WRITE, replay.TRUNCATE) for change in node.pending)
+            is_clean = isinstance(node, replay.File) and not in_checkpoint
             rng = replay.random_of(told.seed, recording.kind, recording.name, mode, i, variant)
             tree = world.tree_now() if mode == "kill" else world.tree_after_power_cut(rng)
             if found_states is not None and log in tree and source in tree:
