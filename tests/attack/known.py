@@ -5,7 +5,6 @@ A repair removes its line here, and from then on every run includes these cases.
 """
 KNOWN = {
     "1": "libver latest, one unlimited dimension that is not the first: --compact",
-    "2": "a log whose source has another inode or device",
     "7": "a chunk of a late allocated variable whose mandatory filter libhdf5 does not have",
     "8": "clients that write Zarr v3 are not refused",
     "11": "variable-length strings behind shuffle in the encoded view",

@@ -135,9 +135,9 @@ class Recording:
         self.done = []
         self.book = None
 
-    def environment(self, **more):
+    def environment(self):
         return {**os.environ, "LD_PRELOAD": self.told.recorder, "RECORDER_ROOT": str(self.place), "RECORDER_TRACE": str(self.trace),
-                "RECORDER_LOCK": str(self.lock), **more}
+                "RECORDER_LOCK": str(self.lock)}
 
     def position(self):
         return self.trace.stat().st_size
@@ -166,7 +166,6 @@ class Recording:
         """Some mounts, one after the other, some of which are killed."""
         kill_test.make_source(self.source, self.kind, self.number)
         self.first = replay.World.load(self.place)
-        self.device, self.inode = self.source.stat().st_dev, self.source.stat().st_ino
         self.book = Book(kill_test.chains_of(self.source, self.kind))
         for session in range(3):
             daemon = self.mount("commit=" + self.rng.choice(["1", "3600"]), *self.rng.choice([[], ["dirty=1M"], ["threads=2"]]))
@@ -222,9 +221,9 @@ class Recording:
         if "inherited" in self.told.left_out:  # what the killed daemon left in the page cache reaches the disk by itself
             self.syncs.append(position)
 
-    def run_tool(self, *arguments, **more):
+    def run_tool(self, *arguments):
         done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
-                              env=self.environment(**more))
+                              env=self.environment())
         return done.returncode, done.stdout + done.stderr
 
     def end(self, daemon):
@@ -475,15 +474,9 @@ class Judge:
         self.source = self.place / recording.source.name
         self.kind = recording.kind
 
-    def environment(self):
-        if "2" not in self.told.left_out or self.kind != "hdf5" or not self.source.exists():
-            return os.environ
-        return {**os.environ, "LD_PRELOAD": self.told.recorder, "RECORDER_SOURCE":
-                f"{self.source.stat().st_ino}:{self.recording.device}:{self.recording.inode}"}
-
     def tool(self, *arguments):
         done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
-                              env=self.environment())
+                              check=False)
         return done.returncode, done.stdout + done.stderr
 
     def look(self, tree, position, must_open, where):
@@ -593,18 +586,12 @@ class ToolRecording(Recording):
         self.first = replay.World.load(self.place)
         self.book, self.at, self.argument = of.book, position, argument
         self.begins_clean = begins_clean
-        self.device, self.inode = of.device, of.inode
-        if argument == "--compact":
-            self.device, self.inode = self.source.stat().st_dev, self.source.stat().st_ino
 
     def position_of(self, _):
         return self.at
 
     def run(self):
-        disguise = {}
-        if "2" in self.told.left_out and self.kind == "hdf5":
-            disguise["RECORDER_SOURCE"] = f"{self.source.stat().st_ino}:{self.device}:{self.inode}"
-        code, text = self.run_tool(self.argument, **disguise)
+        code, text = self.run_tool(self.argument)
         if code != 0:
             raise Fault(f"{self.name} ended with {code}: {text.strip()}")
         self.check_complete()
@@ -621,7 +608,6 @@ class NewRecording(Recording):
         self.first = replay.World.load(self.place)
         daemon = self.mount(f"create={self.kind}", "commit=3600")
         try:
-            self.device, self.inode = self.source.stat().st_dev, self.source.stat().st_ino
             variable = self.mountpoint / "v"
             variable.mkdir()
             (variable / ".zarray").write_text(json.dumps({

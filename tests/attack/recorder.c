@@ -2,9 +2,7 @@
 
    A library for LD_PRELOAD. RECORDER_ROOT is the directory, RECORDER_TRACE the file that the calls are appended to, with what
    they wrote; RECORDER_LOCK a file of 4096 zeros, which all processes that are recorded map. A lock is held around each call
-   and its record, so the trace has one order. RECORDER_SOURCE=REAL_INODE:DEVICE:INODE lets stat tell another device and
-   inode of that file, as a replayed source has.
-
+   and its record, so the trace has one order.
    A record: the struct below, two paths relative to the root, and the payload. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,13 +38,10 @@ static char root[PATH_MAX];
 static size_t root_length;
 static int trace = -1;
 static volatile int* lock_word;
-static uint64_t source_inode, told_device, told_inode;
 
 #define REAL(name) __extension__({ static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name); real; })
 
 __attribute__((constructor)) static void start(void) {
-  const char* told = getenv("RECORDER_SOURCE");
-  if (told) sscanf(told, "%lu:%lu:%lu", &source_inode, &told_device, &told_inode);
   const char* place = getenv("RECORDER_ROOT");
   const char* file = getenv("RECORDER_TRACE");
   const char* lock = getenv("RECORDER_LOCK");
@@ -394,25 +389,3 @@ int symlinkat(const char* target, int directory, const char* name) {
   return path ? on_names(kSymlink, path, target, -1, call_names, &names) : (int)call_names(&names);
 }
 int symlink(const char* target, const char* name) { return symlinkat(target, AT_FDCWD, name); }
-
-/* --- the source's place, as the log knows it */
-
-static int disguise(int done, struct stat* status) {
-  if (done == 0 && source_inode != 0 && status->st_ino == source_inode) {
-    status->st_dev = told_device;
-    status->st_ino = told_inode;
-  }
-  return done;
-}
-int fstat(int fd, struct stat* status) { return disguise(real_fstat(fd, status), status); }
-int fstat64(int fd, struct stat64* status) { return disguise(real_fstat(fd, (struct stat*)status), (struct stat*)status); }
-int fstatat(int directory, const char* name, struct stat* status, int flags) {
-  return disguise((int)syscall(SYS_newfstatat, directory, name, status, flags), status);
-}
-int fstatat64(int directory, const char* name, struct stat64* status, int flags) {
-  return disguise((int)syscall(SYS_newfstatat, directory, name, status, flags), (struct stat*)status);
-}
-int stat(const char* name, struct stat* status) { return fstatat(AT_FDCWD, name, status, 0); }
-int stat64(const char* name, struct stat64* status) { return fstatat64(AT_FDCWD, name, status, 0); }
-int lstat(const char* name, struct stat* status) { return fstatat(AT_FDCWD, name, status, AT_SYMLINK_NOFOLLOW); }
-int lstat64(const char* name, struct stat64* status) { return fstatat64(AT_FDCWD, name, status, AT_SYMLINK_NOFOLLOW); }
