@@ -101,7 +101,8 @@ Result<> Dataset::show_shape(const std::vector<uint64_t>& shape) {
 
 hid_t Dataset::id() const {
   if (epoch_ == file_.epoch) return dataset_.get();
-  if (const auto since = file_.outdated.find(address_); since != file_.outdated.end() && since->second > epoch_) {
+  const auto since = file_.outdated.find(address_);
+  if (file_.loss_epoch > epoch_ || (since != file_.outdated.end() && since->second > epoch_)) {
     outdated_ = true;
     dataset_.reset();
     return H5I_INVALID_HID;

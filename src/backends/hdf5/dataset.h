@@ -140,7 +140,9 @@ class Dataset {
   Result<> store_shape_for(const Region& region);
   Result<> clear_beyond(size_t dimension);
   Result<> clear_chunk(uint64_t number);
+  Result<uint64_t> first_allocation() const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
+  Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation);
   [[nodiscard]] bool is_stored_as_told(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> write_text(const Region& region, Bytes chunk);

@@ -71,14 +71,52 @@ Result<> Dataset::remove_chunk(uint64_t number) {
   return write_chunk(number, fill.bytes());
 }
 
+// What the first chunk makes besides itself, where all chunks are allocated with it: their bytes, filled and encoded.
+Result<uint64_t> Dataset::first_allocation() const {
+  {
+    const LibraryLock lock;
+    H5D_space_status_t status{};
+    H5D_alloc_time_t time{};
+    const hid_t dataset = id();
+    if (dataset < 0) return uint64_t{0};  // asked again
+    const Handle properties(H5Dget_create_plist(dataset));
+    if (!properties || H5Pget_alloc_time(properties.get(), &time) < 0 || H5Dget_space_status(dataset, &status) < 0)
+      return fail_library(EIO, "{}: how it is stored", name_);
+    if (time == H5D_ALLOC_TIME_INCR || status != H5D_SPACE_STATUS_NOT_ALLOCATED) return uint64_t{0};
+  }
+  uint64_t each = facts_.chunk_bytes.value_or(0);
+  if (!pipeline_->empty()) {
+    CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts_));
+    CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(fill.bytes()));
+    each = encoded.bytes.size();
+  }
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(each, facts_.grid.count(), &all)) all = UINT64_MAX / 4;
+  return std::max<uint64_t>(std::min(all, UINT64_MAX / 4), 1);
+}
+
 Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
+  CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
+  if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
+  // libhdf5 fills and encodes all other chunks, for which it needs the filters itself.
+  lend_filters(facts_);
+  const LibraryRead library;
+  return store_now(region, encoded, filter_mask, allocation);
+}
+
+// `allocation`: see first_allocation().
+Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation) {
   const uint64_t number = facts_.grid.number_of(region.coordinates);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
   const LibraryLock lock;
   CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
   const bool in_place = old.stored && old.size == encoded.size();
-  CODECFS_TRY(file_.allow_change(2 * encoded.size(), in_place ? 0 : encoded.size()));
+  if (allocation != 0) {
+    CODECFS_TRY(file_.allow_risky_change(allocation + 2 * encoded.size(), allocation + encoded.size()));
+  } else {
+    CODECFS_TRY(file_.allow_change(2 * encoded.size(), in_place ? 0 : encoded.size()));
+  }
   note_change();
   const auto write = [&](Bytes bytes) {
     return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
@@ -102,7 +140,7 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   lend_filters(facts_);
   const LibraryRead library;
   if (facts_.storage == Storage::chunked) CODECFS_TRY(look_at_index());
-  CODECFS_TRY(file_.allow_change(chunk.size()));
+  CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
   note_change();

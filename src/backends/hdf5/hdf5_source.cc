@@ -132,7 +132,17 @@ class Hdf5Source final : public Source {
   Result<> commit() override {
     return guarded([&]() -> Result<> {
       const LibraryLock lock;
-      return file_.commit();
+      CODECFS_TRY(file_.commit());
+      return file_.tell_loss();
+    });
+  }
+
+  // Nobody waits for it: what was lost is told by the next commit.
+  Result<bool> commit_at_interval() override {
+    return guarded([&]() -> Result<bool> {
+      const LibraryLock lock;
+      CODECFS_TRY(file_.commit());
+      return true;
     });
   }
 
@@ -146,12 +156,13 @@ class Hdf5Source final : public Source {
   // libhdf5 writes more when it closes the file, which belongs to the state that other programs are to find.
   Result<> finish() override {
     return guarded([&]() -> Result<> {
-      const Result<> committed = commit();
+      const Result<bool> committed = commit_at_interval();
       {
         const std::lock_guard guard(opened_mutex_);
         close_datasets();
       }
       const LibraryLock lock;
+      file_.reopened = [] {};
       dimensions_.reset();
       tree_.reset();
       const bool is_to_be_stored = committed && !file_.bytes->is_gone();
@@ -161,7 +172,9 @@ class Hdf5Source final : public Source {
       file_.written.reset();
       if (committed && !closed)
         return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
-      return committed ? finished : committed;
+      CODECFS_TRY(committed);
+      CODECFS_TRY(finished);
+      return file_.tell_loss();
     });
   }
 
@@ -342,6 +355,10 @@ class Hdf5Source final : public Source {
     tree_.emplace(std::move(tree));
     dimensions_.emplace(file_.file.get(), *tree_, *file_.watch);
     netcdf_ = tree_->is_netcdf();
+    file_.reopened = [this] {
+      tree_->use(file_.file.get());
+      dimensions_->use(file_.file.get());
+    };
     tell_scout();
     return {};
   }

@@ -269,8 +269,7 @@ Result<> Recoding::exchange() {
     done = file_.commit();
     if (!file_.changed) return {};  // what may fail after that is bringing the log into the source, which has time
   }
-  if (file_.failure) return done;
-  CODECFS_TRY(file_.roll_back());
+  if (!file_.failure && file_.changed) CODECFS_TRY(file_.roll_back());
   return done;
 }
 

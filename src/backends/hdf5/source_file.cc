@@ -155,14 +155,48 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
   }
   CODECFS_TRY(room);
   changed = true;
+  ++changes;
   return {};
 }
 
+Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
+  CODECFS_TRY(commit());
+  return allow_change(size, growth);
+}
+
 std::unexpected<Error> SourceFile::change_failed(std::unexpected<Error> error) {
-  failure = error.error();
+  return take_back(std::move(error), changes > 1);
+}
+
+// `loses_others`: changes that were reported as done go with the one that failed.
+std::unexpected<Error> SourceFile::take_back(std::unexpected<Error> error, bool loses_others) {
   bytes->hold();  // libhdf5 is to close the file without a further failure
-  log::error("{}: what was written since the last commit is lost: {}", path, failure->reason);
+  failure = error.error();
+  if (rolling_back) return error;
+  rolling_back = true;
+  const Result<> rolled_back = roll_back();
+  rolling_back = false;
+  if (!rolled_back) {
+    log::error("{}: nothing is written any more; what was written since the last commit is lost: {}", path,
+               failure->reason);
+    return error;
+  }
+  failure.reset();
+  if (loses_others) {
+    loss = fail(EIO, "{}: what was written since the last commit is lost with a change that failed: {}", path,
+                error.error().reason).error();
+    loss_epoch = epoch;
+    log::error("{}", loss->reason);
+  }
+  reopened();
   return error;
+}
+
+Result<> SourceFile::tell_loss() {
+  if (!loss) return {};
+  std::unexpected<Error> told(*std::move(loss));
+  loss.reset();
+  return told;
 }
 
 Result<> SourceFile::commit() {
@@ -170,10 +204,11 @@ Result<> SourceFile::commit() {
   if (failure) return std::unexpected(*failure);
   bytes->hold();  // libhdf5 does not survive a full disk here
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
-    return change_failed(fail_library(EIO, "{}: writing its metadata", path));
+    return take_back(fail_library(EIO, "{}: writing its metadata", path), true);
   CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->commit());
   changed = false;
+  changes = 0;
   if (bytes->log_bytes() <= kLongLog && !bytes->room_is_short()) return {};
   Result<> done = checkpoint();
   const int code = done ? 0 : done.error().code;
@@ -197,6 +232,7 @@ Result<> SourceFile::roll_back() {
   CODECFS_TRY(reopen_in_library());
   if (!done) return change_failed(std::unexpected(done.error()));
   changed = false;
+  changes = 0;
   return {};
 }
 

@@ -79,17 +79,31 @@ struct SourceFile {
   /// begun. Also ENOSPC.
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
-  /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Passes the error on.
+  /// The same for a change in which libhdf5 runs filters or makes much at once, and so may fail: commits what was
+  /// changed before, so that a failure takes back this change alone.
+  Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
+  /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Rolls back to the last
+  /// commit and opens the file again, which makes every identifier void; where that fails too, nothing is written any
+  /// more. Passes the error on.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
+  std::unexpected<Error> take_back(std::unexpected<Error> error, bool loses_others);
   /// Makes durable what was changed. Under the LibraryLock.
   Result<> commit();
   /// Brings the source up to the last commit. Under the LibraryLock.
   Result<> checkpoint();
+  /// An error once after changes of others were lost with one that failed.
+  Result<> tell_loss();
+  /// Called under the LibraryLock after change_failed() has opened the file again.
+  std::function<void()> reopened = [] {};
   /// Takes back what was changed since the last commit and opens the file in libhdf5 again. Under the LibraryLock, and
   /// only where nobody was told of those changes. EIO: then nothing is written any more.
   Result<> roll_back();
   bool changed = false;          // since the last commit; guarded by the LibraryLock
-  std::optional<Error> failure;  // of a change; guarded by the LibraryLock
+  uint64_t changes = 0;          // that were allowed since the last commit; guarded by the LibraryLock
+  std::optional<Error> failure;  // nothing is written any more; guarded by the LibraryLock
+  std::optional<Error> loss;     // not told yet; guarded by the LibraryLock
+  uint64_t loss_epoch = 0;       // when uncommitted changes were lost: what was known before is outdated
+  bool rolling_back = false;     // guarded by the LibraryLock
 
   /// close_in_library() with what is written held in memory.
   Result<> close_and_hold();

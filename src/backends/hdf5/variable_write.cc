@@ -295,7 +295,7 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   const uint64_t chunk = facts.grid.elements_per_chunk() * H5Tget_size(Handle(H5Dget_type(dataset.id())).get());
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
-  CODECFS_TRY(file_.allow_change(std::min(bytes, 2 * stored)));
+  CODECFS_TRY(file_.allow_risky_change(std::min(bytes, 2 * stored), std::min(bytes, 2 * stored)));
 
   dimensions_.settle_shape(dataset.address());
   ++file_.generation_of(dataset.address());
