@@ -25,6 +25,7 @@
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/library_read.h"
+#include "backends/hdf5/open_file_name.h"
 #include "backends/hdf5/run_apart.h"
 #include "backends/hdf5/superblock.h"
 #include "backends/hdf5/survivor.h"
@@ -173,6 +174,7 @@ class NewFile {
   [[nodiscard]] const File& file() const { return file_; }
 
   Result<> replace() {
+    CODECFS_TRY(check_name(locked_->directory, name_, file_));
     CODECFS_TRY(io_->rename(locked_->directory, name_, locked_->name));
     name_.clear();
     return io_->sync(locked_->directory);
@@ -188,35 +190,33 @@ class NewFile {
   File file_;
 };
 
-/// The source as libhdf5 sees it, through our driver: its own would want a lock that we have.
+/// We have the lock on the source, the copy is not known to other programs, and some filesystems have no locks.
+void allow_without_lock(hid_t access) {
+  hbool_t no = false;
+  if (H5Pexist(access, "use_file_locking") > 0) H5Pset(access, "use_file_locking", &no);
+}
+
+/// The source as libhdf5 reads it, without following its path again. There is no log that would have to be overlaid.
 class OpenedSource {
  public:
-  static Result<OpenedSource> open(const std::string& path) {
+  static Result<OpenedSource> open(const Locked& locked) {
     OpenedSource source;
-    await_survivor(path);
-    CODECFS_ASSIGN(source.bytes_, LoggedFile::open(path));
+    source.size_ = static_cast<uint64_t>(locked.status.st_size);
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
-    if (!access || H5Pset_driver(access.get(), file_driver(), nullptr) < 0) return fail_library(EIO, "the file driver");
-    const OpenScope scope(*source.bytes_);
-    source.file_ = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+    allow_without_lock(access.get());
+    source.file_ = Handle(H5Fopen(name_of_open(locked.file).c_str(), H5F_ACC_RDONLY, access.get()));
     if (!source.file_) return fail_library(EIO, "it cannot be opened as HDF5");
     return source;
   }
 
   [[nodiscard]] hid_t id() const { return file_.get(); }
-  [[nodiscard]] uint64_t size() const { return bytes_->size(); }
+  [[nodiscard]] uint64_t size() const { return size_; }
 
  private:
   OpenedSource() = default;
-  std::unique_ptr<LoggedFile> bytes_;
-  Handle file_;  // closed before what it reads
+  uint64_t size_ = 0;
+  Handle file_;
 };
-
-/// Nobody else knows of the file, and some filesystems have no locks.
-void allow_without_lock(hid_t access) {
-  hbool_t no = false;
-  if (H5Pexist(access, "use_file_locking") > 0) H5Pset(access, "use_file_locking", &no);
-}
 
 /// The room on the disk is taken before libhdf5 writes, as it copes badly with a full one.
 Result<> reserve(const Locked& locked, const File& to) {
@@ -231,7 +231,7 @@ Result<> copy_into(const OpenedSource& source, const Locked& locked, const File&
   CODECFS_ASSIGN(const Handle creation, creation_properties(source.id()));
   CODECFS_ASSIGN(const Handle access, access_properties(source.id()));
   allow_without_lock(access.get());
-  Handle to(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
+  Handle to(H5Fcreate(name_of_open(file).c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
   if (!to) return fail_library(EIO, "{} cannot be made", path);
   CODECFS_TRY(reserve(locked, file));
   CODECFS_TRY(copy_objects(source.id(), to.get(), source.size()));
@@ -239,11 +239,11 @@ Result<> copy_into(const OpenedSource& source, const Locked& locked, const File&
   return {};
 }
 
-Result<> check_copy(const OpenedSource& source, const std::string& path) {
+Result<> check_copy(const OpenedSource& source, const File& file) {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   allow_without_lock(access.get());
-  const Handle copy(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
-  if (!copy) return fail_library(EIO, "the copy {} cannot be opened", path);
+  const Handle copy(H5Fopen(name_of_open(file).c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!copy) return fail_library(EIO, "the copy {} cannot be opened", file.path);
   return compare_files(source.id(), copy.get(), source.size());
 }
 
@@ -304,11 +304,11 @@ std::string in_words(uint64_t bytes) {
 /// The copy made, checked and closed, unless it is not smaller.
 Result<> make_copy(const Locked& locked, const File& to) {
   const LibraryRead library;
-  CODECFS_ASSIGN(const OpenedSource source, OpenedSource::open(locked.file.path));
+  CODECFS_ASSIGN(const OpenedSource source, OpenedSource::open(locked));
   CODECFS_TRY(copy_into(source, locked, to));
   CODECFS_ASSIGN(const struct stat status, status_of(to));
   if (status.st_size >= locked.status.st_size) return {};
-  return check_copy(source, to.path);
+  return check_copy(source, to);
 }
 
 /// The same in a process that may crash.
@@ -332,6 +332,7 @@ Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
 }  // namespace
 
 Result<std::string> compact_file(const std::string& path, FileIo& io) {
+  await_survivor(path);
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
   CODECFS_TRY(check_room(locked));

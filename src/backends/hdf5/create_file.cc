@@ -9,6 +9,8 @@
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/library_lock.h"
+#include "backends/hdf5/open_file_name.h"
+#include "base/file_io.h"
 #include "version.h"
 
 namespace codecfs {
@@ -58,40 +60,29 @@ Result<> write_empty(const std::string& path) {
   return {};
 }
 
-// Gives the finished file its name, unless somebody has it. Not all filesystems have links, nor all of them a renaming
-// that replaces nothing.
-Result<> give_name(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno != EINVAL && errno != ENOSYS) return fail_errno(errno, "{}", to);
-  if (::link(from.c_str(), to.c_str()) != 0) return fail_errno(errno, "{}", to);
-  if (::unlink(from.c_str()) != 0) return fail_errno(errno, "{}", from);
-  return {};
-}
-
-Result<> make_durable(const std::string& path, int flags) {
-  const UniqueFd fd(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return fail_errno(errno, "{}", path);
-  return {};
-}
 
 }  // namespace
 
 Result<> create_hdf5(const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0) return fail_errno(EEXIST, "{}", path);
-  const std::string directory = directory_of(path);
-  const std::string temporary = fmt::format("{}/.codecfs-new-{}", directory, ::getpid());
-  ::unlink(temporary.c_str());  // of a process that was killed
-  const UniqueFd made(::open(temporary.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, kMode));
-  if (!made) return fail_errno(errno, "{}", path);
-  Result<> result = write_empty(temporary);
-  if (result) result = make_durable(temporary, 0);
-  if (result) result = give_name(temporary, path);
+  FileIo& io = real_file_io();
+  CODECFS_ASSIGN(const File directory, open_directory(directory_of(path)));
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string temporary = fmt::format(".codecfs-new-{}", ::getpid());
+  (void)io.unlink(directory, temporary);  // of a process that was killed
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  CODECFS_ASSIGN(const File made, io.create(directory, temporary, kMode & ~mask));
+  Result<> result = write_empty(hdf5::name_of_open(made));
+  if (result) result = io.sync(made);
+  if (result) result = hdf5::check_name(directory, temporary, made);
+  if (result) result = io.move(directory, temporary, directory, name);
   if (!result) {
-    ::unlink(temporary.c_str());
+    (void)io.unlink(directory, temporary);
     return result;
   }
-  return make_durable(directory, O_DIRECTORY);
+  return io.sync(directory);
 }
 
 }  // namespace codecfs

@@ -1,5 +1,6 @@
 #include "backends/hdf5/value_compare.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/hdf5/hdf5_version.h"
@@ -78,16 +79,34 @@ class Comparison {
     return references_.find(a_info.address) == b_info.address && same_selection(a_space.get(), b_space.get());
   }
 
-  // H5Sencode of 1.10 describes the selection as a whole.
   static bool same_selection(hid_t left, hid_t right) {
-    size_t left_size = 0;
-    size_t right_size = 0;
-    if (H5Sextent_equal(left, right) <= 0 || H5Sencode(left, nullptr, &left_size) < 0 ||
-        H5Sencode(right, nullptr, &right_size) < 0 || left_size != right_size)
+    const H5S_sel_type kind = H5Sget_select_type(left);
+    const hssize_t points = H5Sget_select_npoints(left);
+    if (H5Sextent_equal(left, right) <= 0 || H5Sget_select_type(right) != kind || H5Sget_select_npoints(right) != points)
       return false;
-    std::vector<std::byte> a(left_size);
-    std::vector<std::byte> b(right_size);
-    return H5Sencode(left, a.data(), &left_size) >= 0 && H5Sencode(right, b.data(), &right_size) >= 0 && a == b;
+    if (kind != H5S_SEL_HYPERSLABS && kind != H5S_SEL_POINTS) return true;  // all, or nothing
+    const auto rank = static_cast<size_t>(std::max(H5Sget_simple_extent_ndims(left), 0));
+    // Two corners, or coordinates; of a regular selection of very many blocks the corners of the whole.
+    constexpr hssize_t kMaxListed = hssize_t{1} << 20;
+    const bool blocks = kind == H5S_SEL_HYPERSLABS;
+    const hssize_t count = blocks ? H5Sget_select_hyper_nblocks(left) : points;
+    if (blocks && H5Sget_select_hyper_nblocks(right) != count) return false;
+    const bool listed = count >= 0 && count <= kMaxListed;
+    const auto list = [&](hid_t space) {
+      std::vector<hsize_t> numbers(2 * rank * (listed ? static_cast<size_t>(count) : 1));
+      herr_t done = 0;
+      if (!listed) {
+        done = H5Sget_select_bounds(space, numbers.data(), numbers.data() + rank);
+      } else if (blocks) {
+        done = H5Sget_select_hyper_blocklist(space, 0, static_cast<hsize_t>(count), numbers.data());
+      } else {
+        done = H5Sget_select_elem_pointlist(space, 0, static_cast<hsize_t>(count), numbers.data());
+      }
+      if (done < 0) numbers.clear();
+      return numbers;
+    };
+    const std::vector<hsize_t> numbers = list(left);
+    return !numbers.empty() && numbers == list(right);
   }
 
   hid_t from_;
