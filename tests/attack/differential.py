@@ -413,7 +413,7 @@ class Trial:
             chains = [chain for chain in HDF5_CHAINS if not missing & {step.split(",")[0] for step in chain.replace("zstd", "32015").split("|")}]
         spec = self.rng.choice(chains)
         if variable.type.is_text_object and "11" in self.told.left_out:
-            spec = self.rng.choice(["none", "1,1", "32015,3"])
+            spec = self.rng.choice([chain for chain in ("none", "1,1", "32015,3") if chain in chains])
         self.trace[-1] += f" {spec}"
         try:
             os.setxattr(self.root / variable.name, "user._Filter", spec.encode())
