@@ -39,6 +39,7 @@ def parse(made, arguments=None):
     told.seed = told.seed or str(random.randrange(10**6))
     told.left_out = known.parse(told.known_failures)
     os.environ["CODECFS"] = told.codecfs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.setdefault("CODECFS_TEST_DATA", "/nonexistent")
     return told
 
@@ -76,6 +77,7 @@ def in_child(work, seconds):
     if child == 0:
         code = 1
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.alarm(seconds)
             code = 0 if work() else 1
         except BaseException:  # nothing may return into the parent's code
@@ -85,7 +87,12 @@ def in_child(work, seconds):
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    status = os.waitpid(child, 0)[1]
+    try:
+        status = os.waitpid(child, 0)[1]
+    except BaseException:  # this process is told to end: the caller takes mounts and files away
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
     if os.WIFSIGNALED(status):
         number = signal.Signals(os.WTERMSIG(status))
         return f"no end after {seconds} s" if number == signal.SIGALRM else number.name
