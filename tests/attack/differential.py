@@ -389,8 +389,6 @@ class Trial:
         shape = []
         for n, most in zip(variable.shape, variable.maxshape):
             size = n + self.rng.randrange(-min(n, 4), 5) if self.rng.random() < 0.6 else n
-            if "masked" in self.told.left_out and variable.is_filtered:
-                size = max(size, n)
             shape.append(max(size if most is None else min(size, most), 0))
         path = self.root / variable.name / ".zarray"
         told = json.loads(path.read_text())

@@ -10,7 +10,6 @@ KNOWN = {
     "11": "variable-length strings behind shuffle in the encoded view",
     "13": "space that changes of a filter chain leave unused",
     "grown": "--compact after the growth of a variable whose allocation is not incremental: the copy has more chunks",
-    "masked": "a smaller shape for a variable with filters: libhdf5 encodes edge chunks anew without correcting their filter masks",
     "inherited": "Zarr: what a killed daemon left unsynced is not synced by an fsync of the next mount",
     "kept": "-o coherent: a chunk file that was opened before shows older data than what was written to the chunk seconds ago",
     "unwritten": "growth of a variable that allocates early and never fills: EIO for chunks beyond the end of the file",

@@ -93,6 +93,10 @@ class Dataset {
   Result<> store_shape();
   /// Writes fill where a chunk is stored.
   Result<> remove_chunk(uint64_t number);
+  /// Stores what is encoded already, and sees to it that the index gets this mask. Under the LibraryLock.
+  Result<> store_anew(uint64_t number, Bytes encoded, uint32_t filter_mask);
+  /// Whether chunks over the edge are stored without filters.
+  [[nodiscard]] bool has_raw_partial_chunks() const { return raw_partial_chunks_; }
   /// Whether facts that were read at open have changed, so that the dataset must be opened anew, and what failed must
   /// be asked of that one.
   [[nodiscard]] bool outdated() const { return outdated_; }
@@ -142,7 +146,8 @@ class Dataset {
   Result<> clear_chunk(uint64_t number);
   Result<uint64_t> first_allocation() const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
-  Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation);
+  /// `anew`: the mask that is told of what is stored may not be the one in the index.
+  Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation, bool anew = false);
   [[nodiscard]] bool is_stored_as_told(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> write_text(const Region& region, Bytes chunk);

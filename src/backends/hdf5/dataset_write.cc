@@ -104,8 +104,13 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   return store_now(region, encoded, filter_mask, allocation);
 }
 
+Result<> Dataset::store_anew(uint64_t number, Bytes encoded, uint32_t filter_mask) {
+  return store_now(region_of(number), encoded, filter_mask, 0, true);
+}
+
 // `allocation`: see first_allocation().
-Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation) {
+Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation,
+                            bool anew) {
   const uint64_t number = facts_.grid.number_of(region.coordinates);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
@@ -123,7 +128,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
   };
   bool written = true;
   // libhdf5 (1.10) puts a new mask into its index only together with a new size.
-  if (old.stored && old.size == encoded.size() && old.filter_mask != filter_mask) {
+  if (old.stored && old.size == encoded.size() && (anew || old.filter_mask != filter_mask)) {
     CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
     std::memcpy(longer.data(), encoded.data(), encoded.size());
     longer.data()[encoded.size()] = std::byte{0};

@@ -2,9 +2,6 @@
 // The right to call H5Dread, which runs filters by itself, those of plugins too: virtual datasets, and the filters that
 // only libhdf5 has.
 
-#include <mutex>
-#include <shared_mutex>
-
 #include "backends/hdf5/library_lock.h"
 #include "filters/plugins/plugins.h"
 
@@ -12,10 +9,10 @@ namespace codecfs::hdf5 {
 
 class LibraryRead {
  public:
-  LibraryRead() : plugins_(filters::hold_plugins()) {}
+  LibraryRead() = default;
 
  private:
-  std::unique_lock<std::shared_mutex> plugins_;  // before the library's: who runs a plugin may wait for the library
+  filters::PluginsHeld plugins_;  // before the library's: who runs a plugin may wait for the library
   LibraryLock library_;
 };
 

@@ -21,6 +21,8 @@
 
 namespace codecfs::hdf5 {
 
+class EdgeChunks;
+
 class TreeWriter {
  public:
   TreeWriter(SourceFile& file, ObjectTree& tree, Dimensions& dimensions, bool netcdf)
@@ -60,7 +62,7 @@ class TreeWriter {
   Result<std::string> place_for_variable(ObjectId group, std::string_view name, std::optional<ObjectId>& replaced);
   Result<bool> check_fill(const Dataset& dataset, const Attribute& attribute, hid_t handle) const;
   Result<> carry_out_making(ObjectId group, NewDataset& made, hid_t dataset);
-  Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims,
+  Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);
 
   /// What the first change has begun has succeeded, or nothing is to be committed.

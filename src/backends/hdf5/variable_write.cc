@@ -6,6 +6,7 @@
 
 #include "backends/hdf5/attribute_values.h"
 #include "backends/hdf5/attribute_write.h"
+#include "backends/hdf5/edge_chunks.h"
 #include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_read.h"
@@ -295,6 +296,8 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   const uint64_t chunk = facts.grid.elements_per_chunk() * H5Tget_size(Handle(H5Dget_type(dataset.id())).get());
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
+  EdgeChunks edges(facts.grid, *grid, dataset.has_raw_partial_chunks());
+  CODECFS_TRY(edges.note(dataset));
   CODECFS_TRY(file_.allow_risky_change(std::min(bytes, 2 * stored), std::min(bytes, 2 * stored)));
 
   dimensions_.settle_shape(dataset.address());
@@ -306,20 +309,21 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
     std::vector<uint64_t> at(grid->rank());
     for (const auto& [number, mask] : masks->second) {
       facts.grid.coordinates_of(number, at);
-      // libhdf5 encodes the chunks at an edge that moves inwards anew, perhaps with another mask.
-      bool is_cut = false;
-      for (size_t d = 0; d < at.size(); ++d)
-        is_cut |= grid->shape()[d] < facts.grid.shape()[d] && at[d] + 1 >= grid->cells()[d];
-      if (!is_cut && std::ranges::equal(at, grid->cells(), std::less())) kept.emplace(grid->number_of(at), mask);
+      if (!edges.contains(at) && std::ranges::equal(at, grid->cells(), std::less()))
+        kept.emplace(grid->number_of(at), mask);
     }
     masks->second = std::move(kept);
   }
-  return done(carry_out_resize(dataset, dims, *longer));
+  return done(carry_out_resize(dataset, dims, edges, *longer));
 }
 
 Result<> TreeWriter::carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims,
-                                      const std::vector<DimensionWriter::Growth>& scales) {
+                                      const EdgeChunks& edges, const std::vector<DimensionWriter::Growth>& scales) {
+  if (H5Iinc_ref(dataset.id()) < 0) return fail_library(EIO, "{}", dataset.name());
+  Handle same(dataset.id());
   if (H5Dset_extent(dataset.id(), dims.data()) < 0) return fail_library(EIO, "{}: changing its shape", dataset.name());
+  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized, Dataset::open(file_, std::move(same), dataset.name()));
+  CODECFS_TRY(edges.repair(*resized));
   return DimensionWriter::grow(scales);
 }
 

@@ -45,11 +45,13 @@ std::shared_mutex& foreign_calls() {
   return mutex;
 }
 
+thread_local bool are_held = false;  // by this thread, in a PluginsHeld
+
 /// The right to call a library.
 class Turn {
  public:
   explicit Turn(std::mutex* turn) {
-    if (turn == nullptr) return;
+    if (turn == nullptr || are_held) return;
     others_ = std::shared_lock(foreign_calls());
     own_ = std::unique_lock(*turn);
   }
@@ -201,6 +203,7 @@ std::string shown_name(const char* name) {
   return shown;
 }
 
-std::unique_lock<std::shared_mutex> hold_plugins() { return std::unique_lock(foreign_calls()); }
+PluginsHeld::PluginsHeld() : lock_(foreign_calls()) { are_held = true; }
+PluginsHeld::~PluginsHeld() { are_held = false; }
 
 }  // namespace codecfs::filters

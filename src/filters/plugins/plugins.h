@@ -27,8 +27,17 @@ bool plugins_are_loaded();
 void finalize_plugins();
 
 /// Held while a library outside our control may call plugins by itself (libhdf5, in H5Dread): no plugin runs through us
-/// meanwhile, unless it is re-entrant.
-std::unique_lock<std::shared_mutex> hold_plugins();
+/// meanwhile, unless it is re-entrant or this thread calls it. One at a time in a thread.
+class PluginsHeld {
+ public:
+  PluginsHeld();
+  ~PluginsHeld();
+  PluginsHeld(const PluginsHeld&) = delete;
+  PluginsHeld& operator=(const PluginsHeld&) = delete;
+
+ private:
+  std::unique_lock<std::shared_mutex> lock_;
+};
 
 /// What the search met.
 struct PluginSearch {
