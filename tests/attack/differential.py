@@ -384,8 +384,6 @@ class Trial:
         self.assign(variable, variable.inside(cell), variable.fill)
 
     def resize(self, variable):
-        if "unwritten" in self.told.left_out and variable.allocation in ("early", "late") and variable.fill is None:
-            return
         shape = []
         for n, most in zip(variable.shape, variable.maxshape):
             size = n + self.rng.randrange(-min(n, 4), 5) if self.rng.random() < 0.6 else n

@@ -12,7 +12,6 @@ KNOWN = {
     "grown": "--compact after the growth of a variable whose allocation is not incremental: the copy has more chunks",
     "inherited": "Zarr: what a killed daemon left unsynced is not synced by an fsync of the next mount",
     "kept": "-o coherent: a chunk file that was opened before shows older data than what was written to the chunk seconds ago",
-    "unwritten": "growth of a variable that allocates early and never fills: EIO for chunks beyond the end of the file",
 }
 
 

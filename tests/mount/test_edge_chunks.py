@@ -1,4 +1,4 @@
-"""Another shape of an HDF5 dataset whose edge chunks libhdf5 encodes anew.
+"""Another shape of an HDF5 dataset whose edge chunks libhdf5 encodes anew, and chunks that it allocates and never writes.
 
 libhdf5 leaves the former filter mask in its index where the encoded size stays the same. The judge is numpy's own arithmetic, by
 h5py in the file that the unmount leaves.
@@ -128,3 +128,31 @@ def test_partial_chunks_without_filters_that_become_whole(mount, tmp_path):
     m.close()
     with h5py.File(path, "r") as file:
         assert np.array_equal(file["v"][:10], values)
+
+
+@pytest.mark.parametrize("shape", [(16, 1), (16, 40)])
+def test_chunks_that_are_allocated_and_never_written(mount, tmp_path, shape):
+    """Allocation EARLY, fill time NEVER: they lie beyond the end of the file until it is closed, and are zeros, as in libhdf5."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((4, 4))
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        space = h5py.h5s.create_simple((16, 0), (h5py.h5s.UNLIMITED,) * 2)
+        narrow = h5py.h5t.STD_I32LE.copy()
+        narrow.set_precision(20)  # libhdf5 reads the chunks of that one
+        for name, kind in ((b"v", h5py.h5t.STD_I32LE), (b"narrow", narrow)):
+            h5py.h5d.create(file.id, name, kind, space, properties)
+    m = mount(path)
+    for variable in ("v", "narrow"):
+        set_shape(m, shape, variable)
+        names = [p for p in (m.path / variable).iterdir() if p.name[0].isdigit()]
+        assert len(names) == 4 * -(-shape[1] // 4)
+        for name in names:
+            assert name.read_bytes() == bytes(64)
+        set_shape(m, (15, shape[1]), variable)  # libhdf5 reads those at the edge
+    (m.path / "v/0.0").write_bytes(np.full(16, 5, "<i4").tobytes())
+    m.close()
+    with h5py.File(path, "r") as file:
+        assert (file["v"][:4, :4] == 5).all() and not file["v"][4:].any() and not file["narrow"][()].any()

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/hdf5/dataset.h"
+#include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
 #include "backends/hdf5/library_read.h"
@@ -222,9 +223,12 @@ Result<Buffer> Dataset::read_chunk(uint64_t number) const {
 
 Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
   CODECFS_ASSIGN(const size_t count, file_.bytes->read(address, to));
-  if (count < to.size())
+  if (count == to.size()) return {};
+  const LibraryLock lock;
+  if (!is_allocated(*file_.bytes, address, to.size()))
     return fail(EIO, "{}: {} bytes at {} lie beyond the end of the file ({} bytes): it is truncated or damaged", name_,
                 to.size(), address, file_.bytes->size());
+  std::memset(to.data() + count, 0, to.size() - count);
   return {};
 }
 

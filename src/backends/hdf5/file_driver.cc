@@ -30,6 +30,7 @@ struct DriverFile {
   dev_t device = 0;
   ino_t inode = 0;
   haddr_t end_of_allocation = 0;
+  bool is_writable = false;
   // Bytes shown instead of the file's own, at this address.
   haddr_t superblock_address = 0;
   std::vector<std::byte> superblock;
@@ -71,6 +72,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     if (fstat(file->file->fd(), &status) != 0) return nullptr;
     file->device = status.st_dev;
     file->inode = status.st_ino;
+    file->is_writable = (flags & H5F_ACC_RDWR) != 0;
     if (const auto at = find_signature(file->file->fd())) {
       file->superblock_address = *at;
       if (auto block = unmarked_superblock(file->file->fd(), *at)) file->superblock = std::move(*block);
@@ -128,11 +130,12 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   if (!count) return -1;
   const size_t have = *count;
   if (have < size) {
-    if (type == H5FD_MEM_DRAW) return -1;  // data that is not there is no zeros
+    // Data that is not there is no zeros, unless it is space that was allocated and never written.
+    if (type == H5FD_MEM_DRAW && !is_allocated(*file.file, address, size)) return -1;
     // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it ask for gigabytes of
     // nothing.
     constexpr size_t kMostBeyondEnd = size_t{1} << 20;  // bytes
-    if (size - have > kMostBeyondEnd) return -1;
+    if (type != H5FD_MEM_DRAW && size - have > kMostBeyondEnd) return -1;
     std::memset(to + have, 0, size - have);
   }
   // Where the read and the superblock that we show overlap.
@@ -196,6 +199,13 @@ hid_t file_driver() {
   static const H5FD_class_t driver = driver_class();
   static const hid_t id = H5FDregister(&driver);
   return id;
+}
+
+bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size) {
+  return std::ranges::any_of(open_files(), [&](const DriverFile* open) {
+    const uint64_t end = open->end_of_allocation;
+    return open->file == &file && open->is_writable && size <= end && address <= end - size;
+  });
 }
 
 bool marked_as_open(int fd) {

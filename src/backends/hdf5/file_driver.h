@@ -13,8 +13,9 @@
 //
 // Besides: a file that a crashed writer left marked as open (superblock version 3) is shown to libhdf5 without the
 // mark, and the mark is never written. Metadata beyond the end of a truncated file reads as zeros, which libhdf5 finds
-// wrong; raw data there is an error. There are no lock callbacks: libhdf5 would refuse files on filesystems without
-// locks.
+// wrong; raw data there is an error, unless the file is open for writing: then libhdf5 has found it to be whole, and what
+// it has allocated beyond its end and not written reads as zeros, as with libhdf5's own drivers. There are no lock
+// callbacks: libhdf5 would refuse files on filesystems without locks.
 
 #include <hdf5.h>
 
@@ -35,6 +36,10 @@ class OpenScope {
   OpenScope(const OpenScope&) = delete;
   OpenScope& operator=(const OpenScope&) = delete;
 };
+
+/// Whether this part of the file belongs to the space that libhdf5 has allocated in a file that it has open for writing.
+/// Under a LibraryLock.
+bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size);
 
 /// Whether the file of this name bears the mark of a writer that has it open or crashed. False where it cannot be read.
 bool marked_as_open(int fd);
