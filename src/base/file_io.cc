@@ -146,6 +146,11 @@ Result<> FileIo::allocate(const File& file, uint64_t offset, uint64_t size) {
   return {};
 }
 
+Result<> FileIo::sync_filesystem(const File& file) {
+  if (::syncfs(file.fd.get()) != 0) return fail_errno(errno, "cannot sync the filesystem of {}", file.path);
+  return {};
+}
+
 Result<> FileIo::set_attribute(const File& file, const std::string& name, const std::string& value) {
   if (::fsetxattr(file.fd.get(), name.c_str(), value.data(), value.size(), 0) != 0)
     return fail_errno(errno, "cannot set the attribute {} of {}", name, file.path);

@@ -45,6 +45,8 @@ class FileIo {
   virtual Result<> sync_data(const File& file) = 0;
   /// fsync: everything of a file, or the names in a directory. Errors as of sync_data().
   virtual Result<> sync(const File& file_or_directory) = 0;
+  /// syncfs: all that any program has changed in the filesystem that holds it. Errors as of sync_data().
+  virtual Result<> sync_filesystem(const File& file_or_directory);
   /// Makes a directory that must not exist (EEXIST). `mode` holds whatever the umask. Durable after sync(directory).
   virtual Result<> make_directory(const File& directory, const std::string& name, mode_t mode) = 0;
   /// Replaces `to` where it exists. Both in `directory`; durable after sync(directory), as is unlink.

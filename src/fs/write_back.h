@@ -231,6 +231,7 @@ class WriteBack {
   std::set<ObjectId> paused_;                        // variables
   std::map<ObjectId, Error> errors_;                 // not yet told
   uint64_t dirty_bytes_ = 0;
+  bool is_committed_once_ = false;
   bool uncommitted_ = false;
   std::mutex committing_;              // one commit at a time; taken before mutex_
   std::vector<std::jthread> threads_;  // last: they end before the rest goes

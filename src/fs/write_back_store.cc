@@ -180,6 +180,11 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
 }
 
 Result<> WriteBack::commit() {
+  {
+    const std::lock_guard lock(mutex_);
+    // What was there before may not be durable either.
+    if (!std::exchange(is_committed_once_, true)) uncommitted_ = true;
+  }
   return commit_with([](Source& source) -> Result<bool> {
     CODECFS_TRY(source.commit());
     return true;

@@ -130,7 +130,6 @@ class Recording:
         self.mountpoint = folder / "mnt"
         self.mountpoint.mkdir()
         self.write_number = 0
-        self.syncs = []  # positions where all reached the disk
         self.begins_clean = True  # outside of a checkpoint
         self.done = []
         self.book = None
@@ -216,10 +215,8 @@ class Recording:
         check_source(found, self.book, position, "after a kill of the daemon")
         for history, value in matching(found, self.book):
             history.begin(value, position)
-            if self.kind == "hdf5" or "inherited" in self.told.left_out:  # --recover has synced it
+            if self.kind == "hdf5":  # --recover has synced it
                 history.acknowledge(position)
-        if "inherited" in self.told.left_out:  # what the killed daemon left in the page cache reaches the disk by itself
-            self.syncs.append(position)
 
     def run_tool(self, *arguments):
         done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
@@ -535,7 +532,6 @@ def replay_recording(told, recording, mode, count, scratch, counts, failures, fo
     steps = chosen_steps(recording, mode, count)
     source = recording.source.name
     log = f".{source}.codecfs-wal"
-    syncs = list(recording.syncs)
     in_checkpoint = False
     for i, record in enumerate(recording.records):
         apply(world, record)
@@ -545,9 +541,6 @@ def replay_recording(told, recording, mode, count, scratch, counts, failures, fo
                 in_checkpoint = True
             elif record.path == log and record.operation in (replay.WRITE, replay.TRUNCATE, replay.UNLINK):
                 in_checkpoint = False  # the log says that it is over
-        while syncs and record.end >= syncs[0]:
-            world.sync_all()
-            syncs.pop(0)
         for variant in range(steps.get(i, 0)):
             is_clean = isinstance(node, replay.File) and not in_checkpoint
             rng = replay.random_of(told.seed, recording.kind, recording.name, mode, i, variant)

@@ -25,7 +25,7 @@
 #define LONGEST (PATH_MAX + NAME_MAX + 2)
 
 enum { kCreate = 1, kWrite, kTruncate, kAllocate, kSync, kDataSync, kRename, kExchange, kLink, kUnlink, kMkdir, kRmdir, kSymlink,
-       kSetXattr, kRemoveXattr, kTimes };
+       kSetXattr, kRemoveXattr, kTimes, kSyncFilesystem };
 
 struct Record {
   uint32_t magic, operation;
@@ -279,6 +279,7 @@ int posix_fallocate(int fd, off_t offset, off_t size) { return allocate(fd, 0, o
 int posix_fallocate64(int fd, off_t offset, off_t size) { return allocate(fd, 0, offset, size) == 0 ? 0 : errno; }
 int fsync(int fd) { ON_FD(int, syscall(SYS_fsync, fd), put_fd(kSync, fd, path, 0, 0, NULL, 0)) }
 int fdatasync(int fd) { ON_FD(int, syscall(SYS_fdatasync, fd), put_fd(kDataSync, fd, path, 0, 0, NULL, 0)) }
+int syncfs(int fd) { ON_FD(int, syscall(SYS_syncfs, fd), put_fd(kSyncFilesystem, fd, path, 0, 0, NULL, 0)) }
 int futimens(int fd, const struct timespec times[2]) { ON_FD(int, syscall(SYS_utimensat, fd, NULL, times, 0), put_fd(kTimes, fd, path, 0, 0, NULL, 0)) }
 int utimensat(int directory, const char* name, const struct timespec times[2], int flags) {
   const int done = (int)syscall(SYS_utimensat, directory, name, times, flags);

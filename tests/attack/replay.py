@@ -13,9 +13,9 @@ from support import Fault
 HEAD = struct.Struct("<IIIIQQQQq")
 MAGIC = 0x43455253
 (CREATE, WRITE, TRUNCATE, ALLOCATE, SYNC, DATA_SYNC, RENAME, EXCHANGE, LINK, UNLINK, MKDIR, RMDIR, SYMLINK, SET_XATTR, REMOVE_XATTR,
- TIMES) = range(1, 17)
-NAMES = dict(zip(range(1, 17), ["create", "write", "truncate", "allocate", "fsync", "fdatasync", "rename", "exchange", "link", "unlink",
-                                "mkdir", "rmdir", "symlink", "setxattr", "removexattr", "times"]))
+ TIMES, SYNC_FILESYSTEM) = range(1, 18)
+NAMES = dict(zip(range(1, 18), ["create", "write", "truncate", "allocate", "fsync", "fdatasync", "rename", "exchange", "link", "unlink",
+                                "mkdir", "rmdir", "symlink", "setxattr", "removexattr", "times", "syncfs"]))
 SECTOR = 512
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 
@@ -211,6 +211,8 @@ class World:
                       SET_XATTR: lambda: (SET_XATTR, record.other, record.payload), REMOVE_XATTR: lambda: (REMOVE_XATTR, record.other),
                       TIMES: lambda: (TIMES,)}[kind]()
             node.note(change, record.mtime)
+        elif kind == SYNC_FILESYSTEM:
+            self.sync_all()
         elif kind in (SYNC, DATA_SYNC):
             node = self.node_at(record.path)
             if not isinstance(node, Directory):

@@ -215,9 +215,13 @@ Result<> DirectoryWriter::commit() {
   std::set<std::string> changed;
   {
     const std::lock_guard lock(changed_mutex_);
+    if (changed_.empty()) return {};
+  }
+  CODECFS_TRY(sync_inherited());
+  {
+    const std::lock_guard lock(changed_mutex_);
     changed.swap(changed_);
   }
-  if (changed.empty()) return {};
   std::optional<Error> failure;
   if (const auto own = store_.stat(""); own && (!*own || (*own)->st_nlink == 0))
     failure = Error{ESTALE, fmt::format("{}: was deleted, with what was written to it", path_)};
@@ -235,6 +239,15 @@ Result<> DirectoryWriter::commit() {
   const std::lock_guard lock(changed_mutex_);
   changed_.merge(changed);
   return std::unexpected(*failure);
+}
+
+Result<> DirectoryWriter::sync_inherited() {
+  const std::lock_guard lock(inherited_mutex_);
+  if (is_inherited_synced_) return {};
+  CODECFS_ASSIGN(const File top, store_.directory(""));
+  CODECFS_TRY(io_.sync_filesystem(top));
+  is_inherited_synced_ = true;
+  return {};
 }
 
 Result<> DirectoryWriter::sync_directory(const std::string& key) try {

@@ -6,7 +6,8 @@
 //   new_directory:     see temporary_directory.h
 //   remove_directory:  rename it to .NAME.codecfs-PID-N -> fsync where that is -> delete it with all that is in it
 //   move:              rename
-//   commit:            fsync every directory in which names were changed: from here on they are durable
+//   commit:            fsync every directory in which names were changed: from here on they are durable. The first one
+//                      syncs the filesystem: nobody knows in which directories a killed program has changed names
 //
 // The file is synced before the rename and not at the commit, as a directory may reach the disk at any time after it.
 // It also makes the disk work while other chunks are encoded. A directory that is new is durable with those above it,
@@ -63,6 +64,7 @@ class DirectoryWriter final : public StoreWriter {
   void note_change(const std::string& directory) override { note_change(directory, ""); }
   Result<> order(const std::string& directory) override { return sync_directory(directory); }
   Result<> order() override { return commit(); }
+  Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;
   void end() override { lock_.make_shared(); }
@@ -88,6 +90,9 @@ class DirectoryWriter final : public StoreWriter {
   std::mutex leftovers_mutex_;                 // held while a directory is searched
   std::set<std::pair<dev_t, ino_t>> cleared_;  // directories without leftovers; guarded by leftovers_mutex_
   std::set<std::string> cleared_above_;        // keys; what is above them has none; guarded by leftovers_mutex_
+
+  std::mutex inherited_mutex_;         // held while the filesystem is synced; guards is_inherited_synced_
+  bool is_inherited_synced_ = false;
 
   std::mutex commit_mutex_;        // held during a commit: it is over for all that wait for it; before changed_mutex_
   std::mutex changed_mutex_;       // guards changed_

@@ -72,6 +72,9 @@ class StoreWriter {
   /// The same of all that was changed.
   virtual Result<> order() = 0;
 
+  /// Makes durable what was there when the store was opened: changes of a program that was killed may be in the page cache
+  /// alone. Only once; the first commit with changes does it too.
+  virtual Result<> sync_inherited() = 0;
   /// What was changed before is durable when this returns. After an error the next one tries the same again.
   virtual Result<> commit() = 0;
   /// The same where nobody waits for it. False: it would cost too much for that, and was not done.

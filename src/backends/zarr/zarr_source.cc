@@ -427,6 +427,11 @@ class ZarrSource final : public Source {
   }
 
   Result<> commit() override {
+    if (writable()) CODECFS_TRY(writer_.sync_inherited());
+    return commit_changes();
+  }
+
+  Result<> commit_changes() {
     const auto done = commit_with([&]() -> Result<bool> {
       CODECFS_TRY(writer_.commit());
       return true;
@@ -445,7 +450,7 @@ class ZarrSource final : public Source {
         log::warning("netCDF-C may not open this store: some arrays are shorter than their dimensions: {}",
                      settled.error().reason);
     }
-    Result<> committed = commit();
+    Result<> committed = commit_changes();
     writer_.end();
     return committed;
   }

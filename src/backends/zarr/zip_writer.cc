@@ -402,6 +402,14 @@ Result<bool> ZipWriter::commit_at_interval() {
   return true;
 }
 
+Result<> ZipWriter::sync_inherited() {
+  if (is_inherited_synced_) return {};
+  CODECFS_ASSIGN(const File directory, holder());
+  CODECFS_TRY(sync_names(io_, directory));
+  is_inherited_synced_ = true;
+  return {};
+}
+
 Result<> ZipWriter::commit() {
   const std::lock_guard committing(commit_mutex_);
   if (!is_dirty_) return {};

@@ -50,6 +50,7 @@ class ZipWriter final : public StoreWriter {
   void note_change(const std::string&) override {}
   Result<> order(const std::string&) override { return {}; }  // a commit is of everything
   Result<> order() override { return {}; }
+  Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;
   void end() override;
@@ -85,6 +86,7 @@ class ZipWriter final : public StoreWriter {
   std::atomic<bool> has_begun_ = false;
   std::mutex spill_mutex_;
   std::shared_ptr<SpillFile> spill_;    // guarded by spill_mutex_
+  std::atomic<bool> is_inherited_synced_ = false;
   std::mutex commit_mutex_;             // held during a commit; before ZipTree::mutex
   std::atomic<bool> is_dirty_ = false;  // set by who holds ZipTree::mutex alone
 };

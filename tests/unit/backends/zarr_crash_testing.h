@@ -84,6 +84,7 @@ class RecordingIo : public FileIo {
   Result<> truncate(const File&, uint64_t) override { return fail(ENOSYS, "not recorded"); }
   Result<> sync_data(const File&) override { return fail(ENOSYS, "not recorded"); }
   Result<> sync(const File& file) override { return note({}, Synced{file.path}); }
+  Result<> sync_filesystem(const File&) override { return {}; }
   Result<> make_directory(const File& directory, const std::string& name, mode_t mode) override {
     const std::lock_guard lock(mutex_);
     Result<> made = real_file_io().make_directory(directory, name, mode);

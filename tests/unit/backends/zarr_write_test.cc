@@ -80,6 +80,12 @@ class FailingIo : public FileIo {
     return real_file_io().remove_directory(directory, name);
   }
 
+  Result<> sync_filesystem(const File&) override {
+    ++filesystem_syncs;
+    return {};
+  }
+  std::atomic<int> filesystem_syncs = 0;
+
   /// The call that fails, counted from 0 from now on.
   void fail_at(int call, int code) {
     calls_.clear();
@@ -196,6 +202,28 @@ TEST_F(ZarrWriteTest, FilesAreSyncedBeforeTheirNamesAndDirectoriesAtTheCommit) {
   EXPECT_EQ(io_.take_calls(), (std::vector<std::string>{"unlink"}));
   EXPECT_TRUE(source().finish());
   EXPECT_EQ(io_.take_calls(), (std::vector<std::string>{"sync v", "sync v/1"}));
+}
+
+TEST_F(ZarrWriteTest, WhatAKilledProgramLeftIsSyncedOnce) {
+  put("v/.zarray", zarray({}));
+  EXPECT_TRUE(source().commit());  // a program asks for it, and nothing was written here
+  EXPECT_EQ(io_.filesystem_syncs, 1);
+  must_write("v", 0, "aaaabbbb");
+  EXPECT_TRUE(source().commit());
+  EXPECT_TRUE(source().finish());
+  EXPECT_EQ(io_.filesystem_syncs, 1);
+
+  source_ = open();  // written, and ended without a commit
+  must_write("v", 0, "bbbbaaaa");
+  EXPECT_EQ(io_.filesystem_syncs, 1);
+  EXPECT_TRUE(source().finish());
+  EXPECT_EQ(io_.filesystem_syncs, 2);
+
+  source_ = open();  // not written
+  EXPECT_TRUE(source().finish());
+  source_ = open(false);
+  EXPECT_TRUE(source().commit());
+  EXPECT_EQ(io_.filesystem_syncs, 2);
 }
 
 TEST_F(ZarrWriteTest, EveryLayoutReadsBackAsItWasWritten) {
