@@ -80,8 +80,8 @@ void KernelNotices::await_contents() {
   --waiting_;
 }
 
-void KernelNotices::contents_changed(Ino first, uint64_t count) {
-  add(ranges_, {.ino = first, .name = {}, .count = count}, true);
+void KernelNotices::contents_changed(Ino first, uint64_t count, bool wait) {
+  add(ranges_, {.ino = first, .name = {}, .count = count}, wait);
 }
 
 void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {

@@ -56,8 +56,8 @@ class KernelNotices {
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
   /// Waits until the kernel has been told all that came by these two, at most a second.
   void await_contents();
-  /// As content_changed(), of `count` inodes in a row, and waits: as long as there is an inode told each second.
-  void contents_changed(Ino first, uint64_t count);
+  /// As content_changed(), of `count` inodes in a row. `wait`: as long as there is an inode told each second.
+  void contents_changed(Ino first, uint64_t count, bool wait);
   /// The attributes alone, of as many.
   void attributes_changed(Ino first, uint64_t count, bool wait);
   /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.

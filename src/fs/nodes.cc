@@ -131,11 +131,12 @@ Result<Place> Nodes::at(Ino ino) const {
   const uint64_t slot = ino >> kLocalBits;
   const uint64_t local = ino & kLocalMask;
   const std::shared_lock lock(mutex_);
-  if (slot >= slots_.size() || slots_[slot] == nullptr) return fail(ESTALE, "no such inode: {}", ino);
+  // No reason, so nothing in the log: the kernel asks so for what was renumbered or removed, and then looks the name up.
+  if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
   const Node& node = *slots_[slot];
   if (node.slot != slot) return Place{&node, FileKind::chunk, ino - (chunk_slots_.at(node.slot).first << kLocalBits)};
   if (local == 0 || (local >= kFirstChunk && node.kind != NodeKind::scratch && chunk_slots_.contains(slot)))
-    return fail(ESTALE, "no such inode: {}", ino);
+    return std::unexpected(Error{ESTALE, {}});
   if (local >= kFirstChunk) return Place{&node, FileKind::chunk, local - kFirstChunk};
   return Place{&node, static_cast<FileKind>(local), 0};
 }

@@ -236,7 +236,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
       {.content_changed = [&](Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
        .part_changed = [&](Ino ino, uint64_t offset, uint64_t size,
                            bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
-       .contents_changed = [&](Ino first, uint64_t n) { mount.notices.contents_changed(first, n); },
+       .contents_changed = [&](Ino first, uint64_t n, bool wait) { mount.notices.contents_changed(first, n, wait); },
        .attributes_changed = [&](Ino first, uint64_t n,
                                  bool wait) { mount.notices.attributes_changed(first, n, wait); },
        .name_changed = [&](Ino parent, std::string name,

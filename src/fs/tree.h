@@ -117,8 +117,8 @@ struct KernelView {
   std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
   std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
                                                                                             bool) {};
-  // Of many in a row; of contents it waits.
-  std::function<void(Ino first, uint64_t count)> contents_changed = [](Ino, uint64_t) {};
+  // Of many in a row.
+  std::function<void(Ino first, uint64_t count, bool wait)> contents_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino first, uint64_t count, bool wait)> attributes_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
   /// Has the kernel write back and forget a part of a file, and waits for it. By a thread that serves no request.
@@ -358,7 +358,8 @@ class Tree {
   /// -o coherent: forgets what is kept of a group or variable where another program has changed it. Where that is a
   /// variable's shape, its chunks get other inode numbers.
   void look_outside(const Node& node);
-  void look_at_variable(const Node& node, bool was_looked_at);
+  void note_numbering(ObjectId variable, VariablePtr facts);
+  void look_at_variable(const Node& node);
   /// Whether the last look was long enough ago; it is now then.
   bool is_due(ObjectId object);
   bool is_open_for_writing(ObjectId variable);
@@ -552,7 +553,10 @@ class Tree {
   // -o coherent: keys of chunks that were removed and are not stored, as they are in HDF5; guarded by states_mutex_.
   std::unordered_set<Ino> gone_;
   /// When an object was last looked at by look_outside().
-  using LookedAt = std::chrono::steady_clock::time_point;
+  struct LookedAt {
+    std::chrono::steady_clock::time_point at;
+    VariablePtr facts;  // of a variable: by which its chunks have their numbers; the Dataset may have forgotten them
+  };
   LruMap<ObjectId, LookedAt> looked_at_{4096};
 
   mutable std::mutex times_mutex_;

@@ -86,7 +86,7 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
 /// The same of all chunks of a view of a variable.
 void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
   conversions_.drop(shown.ino());  // all that are absent
-  kernel_.contents_changed(first, count);
+  kernel_.contents_changed(first, count, true);
 }
 
 std::string Tree::path_of_dataset(const Node& node) const {
@@ -439,6 +439,7 @@ Result<> Tree::resize(const Node& node, const std::vector<uint64_t>& shape) {
   if (!grown || after->facts->grid.count() > kLocalMask / 2) {
     CODECFS_TRY(renumber_chunks(node, now.grid.count(), after->facts->grid.count(), true));
   }
+  note_numbering(node.object, after->facts);
   array_files_changed(node);
   layout_changed(node);
   return {};

@@ -72,11 +72,16 @@ Result<Slice> Tree::read_plain(const OpenFile& file, uint64_t offset, size_t siz
 // --- -o coherent
 
 bool Tree::is_due(ObjectId object) {
-  const LookedAt now = std::chrono::steady_clock::now();
+  const auto now = std::chrono::steady_clock::now();
   const auto before = looked_at_.get(object);
-  if (before != nullptr && now - *before < kLookAgain) return false;
-  looked_at_.put(object, std::make_shared<const LookedAt>(now));
+  if (before != nullptr && now - before->at < kLookAgain) return false;
+  looked_at_.put(object, std::make_shared<const LookedAt>(now, before != nullptr ? before->facts : nullptr));
   return true;
+}
+
+void Tree::note_numbering(ObjectId variable, VariablePtr facts) {
+  const auto before = looked_at_.get(variable);
+  if (before != nullptr) looked_at_.put(variable, std::make_shared<const LookedAt>(before->at, std::move(facts)));
 }
 
 bool Tree::is_open_for_writing(ObjectId variable) {
@@ -88,20 +93,21 @@ bool Tree::is_open_for_writing(ObjectId variable) {
 
 void Tree::look_outside(const Node& node) {
   if (!coherent_ || (node.kind != NodeKind::group && node.kind != NodeKind::variable)) return;
-  const bool was_looked_at = looked_at_.get(node.object) != nullptr;
   if (!is_due(node.object)) return;
-  if (node.kind == NodeKind::variable) return look_at_variable(node, was_looked_at);
+  if (node.kind == NodeKind::variable) return look_at_variable(node);
   if (!dataset_.source().changed_outside(node.object)) return;
   dataset_.forget(node.object);
   forget_xattrs(node);
   encoded_zmetadata_.clear();
 }
 
-void Tree::look_at_variable(const Node& node, bool was_looked_at) {
+void Tree::look_at_variable(const Node& node) {
   // While it is edited it stays as it is: what is to be stored is of this shape.
   const std::optional<WriteBack::Pause> pause = write_back_.try_pause(node.object);
   if (!pause || is_open_for_writing(node.object) || !dataset_.source().changed_outside(node.object)) return;
-  const VariableViewPtr before = dataset_.known(node.object);
+  const VariableViewPtr known = dataset_.known(node.object);
+  const auto looked_at = looked_at_.get(node.object);
+  const VariablePtr before = known != nullptr ? known->facts : looked_at != nullptr ? looked_at->facts : nullptr;
   dataset_.forget(node.object);
   forget_xattrs(node);
   encoded_forms_.erase(node.key());
@@ -111,12 +117,20 @@ void Tree::look_at_variable(const Node& node, bool was_looked_at) {
   for (const Node* shown : nodes_.in_all_views(node)) conversions_.drop(shown->ino());
   const Result<VariableViewPtr> after = dataset_.variable(node.object);
   if (!after) return;  // gone or damaged: whoever asks hears so
-  const uint64_t count = (*after)->facts->grid.count();
-  const bool is_same = before != nullptr ? have_same_chunks(*before->facts, *(*after)->facts) : !was_looked_at;
-  if (is_same) return;
-  const uint64_t old_count = before != nullptr ? before->facts->grid.count() : 0;
+  const VariablePtr facts = (*after)->facts;
+  note_numbering(node.object, facts);
+  if (before == nullptr || have_same_chunks(*before, *facts)) return;
+  const uint64_t count = facts->grid.count();
+  const uint64_t old_count = before->grid.count();
+  std::vector<Ino> first;
+  for (const Node* shown : nodes_.in_all_views(node)) {
+    const Result<Ino> ino = nodes_.chunk_ino(*shown, 0, old_count);
+    if (ino) first.push_back(*ino);
+  }
   if (const Result<> renumbered = renumber_chunks(node, old_count, count, false); !renumbered)
     log::error("{}: {}", node.path, renumbered.error().reason);
+  // Who has one of them open is told that it is stale, and not what the kernel remembers of it.
+  for (const Ino ino : first) kernel_.contents_changed(ino, old_count, false);
 }
 
 Result<Place> Tree::current_place_of(Ino ino) {

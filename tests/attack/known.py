@@ -10,7 +10,6 @@ KNOWN = {
     "11": "variable-length strings behind shuffle in the encoded view",
     "13": "space that changes of a filter chain leave unused",
     "grown": "--compact after the growth of a variable whose allocation is not incremental: the copy has more chunks",
-    "kept": "-o coherent: a chunk file that was opened before shows older data than what was written to the chunk seconds ago",
 }
 
 

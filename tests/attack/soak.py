@@ -28,15 +28,13 @@ def import_libraries():
     import damage
 
 
-def leave_out_of_coherent(left_out):
+def leave_out_of_coherent():
     """With -o coherent a new shape makes open chunk files stale, and SIGBUS of their mappings: the model does not have that."""
     def skip(_):
         raise concurrency_model.Skip
 
     skip.__name__ = "skip"
     concurrency_work.Worker.resize = skip
-    if "kept" in left_out:
-        concurrency_work.Worker.read_kept = skip
 
 
 def field(text, name):
@@ -141,7 +139,7 @@ def main():
         folder = directory / str(number)
         folder.mkdir()
         if "coherent" in options:
-            leave_out_of_coherent(told.left_out)
+            leave_out_of_coherent()
         trial, complaints = soak(told, folder, kind, options, told.count / len(trials))
         print(trial.summary(), flush=True)
         for complaint in complaints:

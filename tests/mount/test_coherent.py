@@ -301,3 +301,44 @@ def test_without_the_option_no_file_is_asked_for_twice(mount, store):
     for _ in range(10):
         (m.path / "v/.zarray").read_bytes()
     assert m.stats()["lookups"] - before <= 3  # of .codecfs/stats itself
+
+
+def test_changes_of_ones_own_leave_open_chunks_as_they_are(mount, store):
+    """A chunk file that was opened before a new chain or attribute is the same one after it: what is written to the chunk is read. Also
+    where a new shape of another variable made the mount forget what it knew of this one."""
+    m = mount(store, "coherent")
+    (m.path / "v/.zarray").read_text()
+    with open(m.path / "v/0.0", "rb", buffering=0) as before:
+        for round in range(4):
+            if round % 2:
+                os.setxattr(m.path / "v", "user.units", b"km")
+            else:
+                os.setxattr(m.path / "v", "user._Filter", b"1,%d" % (3 + round))
+            inner = json.loads((m.path / "g/inner/.zarray").read_text())
+            (m.path / "g/inner/.zarray").write_text(json.dumps({**inner, "shape": [20, 31 + round]}))
+            time.sleep(0.06)  # an object is not looked at more often than every 50 ms
+            (m.path / "v/.zarray").read_text()
+            assert os.fstat(before.fileno()).st_ino == (m.path / "v/0.0").stat().st_ino
+            assert len(os.pread(before.fileno(), 400, 0)) == 400
+            mine = np.full((10, 10), 1000 + round, "<i4")
+            (m.path / "v/0.0").write_bytes(mine.tobytes())
+            assert os.pread(before.fileno(), 400, 0) == mine.tobytes()
+    assert "no such inode" not in m.log.read_text()
+
+
+def test_a_new_shape_from_outside_makes_open_chunks_stale(mount, store):
+    """Not only to who asks the daemon: the kernel forgets the pages that it has of them."""
+    m = mount(store, "coherent")
+    with open(m.path / "v/0.0", "rb", buffering=0) as before:
+        assert os.pread(before.fileno(), 4, 4) == VALUES[0, 1].tobytes()
+        zarr.open_group(str(store))["v"].resize(20, 45)
+
+        def is_stale():
+            (m.path / "v/.zarray").read_text()
+            try:
+                os.pread(before.fileno(), 4, 4)
+            except OSError as error:
+                return error.errno == errno.ESTALE
+            return False
+
+        assert soon(is_stale)
