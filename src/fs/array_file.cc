@@ -346,9 +346,8 @@ Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChun
     return any;
   };
   const auto visit = [&](const Share& share) -> Result<> {
-    if (!is_written(share)) return {};
     const bool whole = mask.empty() && share.size == chunk_size_;
-    return change_chunk({share.number, whole, share.has_last, [&](MutableBytes chunk) {
+    return change_chunk({share.number, whole, share.has_last, is_written(share), [&](MutableBytes chunk) {
                            for (const Piece& piece : share.pieces)
                              for_each_run(piece, [&](uint64_t file_at, uint64_t chunk_at, uint64_t run) {
                                std::byte* const to = chunk.data() + chunk_at;

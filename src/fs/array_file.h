@@ -65,15 +65,15 @@ class ArrayFile {
   struct ChunkChange {
     uint64_t number = 0;
     bool whole = false;  // all of its bytes are written
-    bool last = false;   // so is the last that it has in the file: who writes from front to back is done with it
+    bool last = false;   // so is the last that it has in the file: a writer from front to back is done with the chunk
+    bool any = true;     // the mask selects some of its bytes
     /// Puts what is written where it belongs in the whole chunk.
     std::function<void(MutableBytes chunk)> apply;
   };
   using ChangeChunk = std::function<Result<>(const ChunkChange& change)>;
   /// How much was taken: less than given where the file ends. EFBIG at its end; EINVAL for a header that is not this
   /// array's; the errors of `change_chunk`, where chunks before the one that failed are changed already.
-  /// `mask`: of the bytes, those that are written (copy_masked()); empty: all. Chunks of which none is written are not
-  /// changed.
+  /// `mask`: of the bytes, those that are written (copy_masked()); empty: all.
   Result<uint64_t> write(uint64_t offset, Bytes bytes, const ChangeChunk& change_chunk, Bytes mask = {}) const;
 
  private:

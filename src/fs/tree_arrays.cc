@@ -258,6 +258,13 @@ Result<ArrayFile::Part> Tree::block_of(const OpenArray& array, uint64_t index, c
 
 // --- writing
 
+Result<bool> Tree::is_made_by_unchanged(const ChunkPlace& chunk) {
+  if (!chunk.variable->shows_absent_chunks() || !dataset_.source().chains_for_numcodecs_in(chunk.object)) return false;
+  if (write_back_.content(chunk.key)) return false;
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  return !info.stored;
+}
+
 Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Bytes mask, Purpose purpose,
                                const Cancelled& cancelled) {
   CODECFS_ASSIGN(ArrayNow now, array_now(array));
@@ -268,6 +275,10 @@ Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes by
   const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, change.number, count));
     ChunkPlace place{key, now.node->object, change.number, now.variable};
+    if (!change.any) {
+      CODECFS_ASSIGN(const bool made, is_made_by_unchanged(place));
+      if (!made) return {};
+    }
     if (purpose == Purpose::zeros && fill_is_zeros && !write_back_.content(key)) {
       CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
       if (!info.stored) return {};

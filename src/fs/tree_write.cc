@@ -165,7 +165,10 @@ Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
 
 Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes,
                            const PageCopies::WrittenBack* written_back, const Cancelled& cancelled) {
-  if (written_back != nullptr && !written_back->any) return bytes.size();
+  if (written_back != nullptr && !written_back->any && !file.array) {
+    const bool made = file.chunk.variable != nullptr && is_made_by_unchanged(file.chunk).value_or(false);
+    if (!made) return bytes.size();
+  }
   const Bytes mask = written_back != nullptr ? Bytes(written_back->changed) : Bytes();
   if (file.draft) {
     CODECFS_TRY(file.draft->write(static_cast<uint64_t>(offset), bytes));
