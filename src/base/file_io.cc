@@ -181,6 +181,16 @@ Result<File> open_directory(const File& parent, const std::string& name) {
   return directory;
 }
 
+Result<> check_name(const File& directory, const std::string& name, const File& file) {
+  struct stat here;
+  struct stat there;
+  if (::fstat(file.fd.get(), &here) != 0) return fail_errno(errno, "{}", file.path);
+  if (::fstatat(directory.fd.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || here.st_dev != there.st_dev ||
+      here.st_ino != there.st_ino)
+    return fail(ESTALE, "{}: another program has replaced it; try again", file.path);
+  return {};
+}
+
 Result<size_t> read_at(int fd, const std::string& path, uint64_t offset, MutableBytes to) {
   size_t done = 0;
   while (done < to.size() && offset + done <= kLargestOffset) {

@@ -71,6 +71,10 @@ Result<File> open_directory(const std::string& path);
 /// One in another; a symbolic link is none (ENOTDIR).
 Result<File> open_directory(const File& parent, const std::string& name);
 
+/// Whether a name in a directory still leads to this file, which another program that can write the directory may have
+/// replaced. ESTALE.
+Result<> check_name(const File& directory, const std::string& name, const File& file);
+
 /// Reads at `offset` as much of `to` as there is before the end of the file: bytes read. `path` is for messages.
 Result<size_t> read_at(int fd, const std::string& path, uint64_t offset, MutableBytes to);
 inline Result<size_t> read_at(const File& file, uint64_t offset, MutableBytes to) {

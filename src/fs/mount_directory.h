@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace codecfs::fs {
 
@@ -25,7 +26,11 @@ class MadeDirectories {
   void remove();
 
  private:
-  std::vector<std::string> made_;  // the outermost first
+  struct Made {
+    UniqueFd parent;  // stays the directory that it was made in, whatever the path leads to later
+    std::string name;
+  };
+  std::vector<Made> made_;  // the outermost first
 };
 
 }  // namespace codecfs::fs

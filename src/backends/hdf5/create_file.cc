@@ -76,7 +76,7 @@ Result<> create_hdf5(const std::string& path) {
   CODECFS_ASSIGN(const File made, io.create(directory, temporary, kMode & ~mask));
   Result<> result = write_empty(hdf5::name_of_open(made));
   if (result) result = io.sync(made);
-  if (result) result = hdf5::check_name(directory, temporary, made);
+  if (result) result = check_name(directory, temporary, made);
   if (result) result = io.move(directory, temporary, directory, name);
   if (!result) {
     (void)io.unlink(directory, temporary);

@@ -74,6 +74,7 @@ Result<> create_zarr_zip(const std::string& path) {
   FileIo& io = real_file_io();
   CODECFS_ASSIGN(const File file, io.create(place.parent, place.temporary_name, 0666 & ~place.mask));
   Result<> made = write_empty_zip(place, file);
+  if (made) made = check_name(place.parent, place.temporary_name, file);
   if (made) made = io.move(place.parent, place.temporary_name, place.parent, place.name);
   if (!made) {
     (void)io.unlink(place.parent, place.temporary_name);

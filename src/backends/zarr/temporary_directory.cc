@@ -164,6 +164,7 @@ Result<> TemporaryDirectory::sync_all() {
 
 Result<> TemporaryDirectory::place(const std::string& name) {
   CODECFS_TRY(sync_all());
+  CODECFS_TRY(check_name(parent_, temporary_name_, directory_));
   CODECFS_TRY(io_->move(parent_, temporary_name_, parent_, name));
   temporary_name_.clear();
   return {};

@@ -480,6 +480,7 @@ Result<bool> ZipWriter::replace(const File& holder, File file, const std::string
   CODECFS_TRY(io_.sync(file));
   StoreLock lock(UniqueFd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive");
   CODECFS_TRY(lock.make_exclusive());  // before anybody else can see it
+  CODECFS_TRY(check_name(holder, temporary, file));
   file.path = path_;
   CODECFS_ASSIGN(const auto archive, ZipArchive::adopt(std::move(file), written.end));
   CODECFS_TRY(check_unchanged(holder));
