@@ -656,3 +656,23 @@ def test_space_comes_back(mount, tmp_path):
     run(CODECFS, "--compact", path)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "mnt1", "mnt1.log"]
+
+
+def test_freed_space_is_found_again(mount, tmp_path):
+    """Two variables in turn, small and large: what each leaves is used by the next ones."""
+    path = tmp_path / "turns.h5"
+    random = np.random.default_rng(3)
+    contents = {name: np.cumsum(random.integers(-3, 4, (400, 500)), axis=1).astype("<i4") for name in ("a", "b")}
+    with h5py.File(path, "w") as f:
+        for name, data in contents.items():
+            f.create_dataset(name, data=data, chunks=(50, 100))
+    largest = path.stat().st_size
+    m = mount(path)
+    for turn in range(40):
+        os.setxattr(m.path / "ab"[turn % 2], "user._Filter", [b"2,4|1,1", b"none", b"1,9"][turn // 2 % 3])
+    m.close()
+    # Both states of both variables at once, and what is too small to be used.
+    assert path.stat().st_size <= 2.5 * largest
+    with h5py.File(path) as f:
+        for name, data in contents.items():
+            assert np.array_equal(f[name][...], data)

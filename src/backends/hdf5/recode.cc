@@ -15,6 +15,7 @@
 
 #include "backends/hdf5/filter_registration.h"
 #include "backends/hdf5/hdf5_version.h"
+#include "backends/hdf5/kept_space.h"
 #include "backends/hdf5/library_lock.h"
 #include "backends/hdf5/library_read.h"
 #include "base/endian.h"
@@ -122,7 +123,7 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
 
   raw_partial_chunks_ = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
 
-  CODECFS_TRY(file_.allow_change(kRoomForExchange));
+  CODECFS_TRY(file_.allow_risky_change(kRoomForExchange, kRoomForExchange));
   second_ = Handle(H5Dcreate_anon(file_.file.get(), form_.type.get(), space.get(), properties.get(), H5P_DEFAULT));
   if (!second_) return fail_library(EINVAL, "{}: libhdf5 makes no such dataset", dataset_.name());
   ObjectInfo info;
@@ -132,6 +133,7 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   if (Result<> flushed = file_.flush_in_library(); !flushed)
     return file_.change_failed(std::unexpected(flushed.error()));
   second_address_ = info.address;
+  --file_.changes;  // without a name, it is none that could be lost
   CODECFS_ASSIGN(chain_, stored_chain(made.get()));
   if (same_chain(chain_, dataset_.facts().filters) != packs_) return false;
   auto pipeline = filters::Pipeline::make(chain_, form_.shape);
@@ -248,6 +250,7 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   CODECFS_TRY(file_.allow_change(encoded.size()));
   if (H5Dwrite_chunk(second_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) < 0)
     return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", dataset_.name(), grid.name_of(number)));
+  --file_.changes;
   uncommitted_ += encoded.size();
   if (uncommitted_ < kCommitEvery) return {};
   uncommitted_ = 0;
@@ -401,6 +404,8 @@ Result<> Recoding::exchange_storage() {
   CODECFS_ASSIGN(const Exchange planned, exchanged(false));
   const bool comments = !planned.headers;
   if (comments) CODECFS_TRY(make_room(first.get(), planned));
+  KeptSpace kept;
+  CODECFS_TRY(kept.take(file_.file.get()));
   first.reset();
   second_.reset();
   CODECFS_TRY(file_.close_in_library());
@@ -419,6 +424,7 @@ Result<> Recoding::exchange_storage() {
   // Its last link gone, libhdf5 frees what was the old storage.
   if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close())
     return fail_library(EIO, "{}: removing its old storage", dataset_.name());
+  CODECFS_TRY(kept.release(file_.file.get()));
   return file_.flush_in_library();
 }
 
