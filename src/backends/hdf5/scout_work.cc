@@ -56,11 +56,21 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 }
 
 // What libhdf5 calls where one of its functions fails. It has been seen to free what it never had on such ways.
+// Damaged attributes are an error of who reads them: the object is there without.
+herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
+  const std::string_view function = error->func_name == nullptr ? "" : error->func_name;
+  if (function.starts_with("H5A_") || function.starts_with("H5O_attr") || function.starts_with("H5O__attr"))
+    *static_cast<bool*>(found) = true;
+  return 0;
+}
+
 herr_t note_failure(hid_t stack, void*) {
   H5E_error2_t error{};
   if (H5Ewalk2(stack, H5E_WALK_UPWARD, take_first, &error) < 0 || error.desc == nullptr) return 0;
   if (error.maj_num == H5E_RESOURCE && error.min_num == H5E_NOSPACE) end_without_memory();
-  if (!is_of_sound_files(error)) end_of_damage(error.desc);
+  bool in_attributes = false;
+  H5Ewalk2(stack, H5E_WALK_UPWARD, find_attributes, &in_attributes);
+  if (!in_attributes && !is_of_sound_files(error)) end_of_damage(error.desc);
   return 0;
 }
 
