@@ -154,7 +154,7 @@ class Work {
   [[nodiscard]] uint64_t chunks(const std::string& name) { return variable_at(*source_, name)->grid.count(); }
 
   void write(const std::string& name, uint64_t number, const Numbers& chunk) {
-    good(source_->write_chunk(object_at(*source_, name), number, std::as_bytes(std::span(chunk))), name);
+    step(name, [&] { return source_->write_chunk(object_at(*source_, name), number, std::as_bytes(std::span(chunk))); });
     note(name, number, chunk);
   }
   void write_noise(const std::string& name, uint64_t number) { write(name, number, noise(elements(name), ++seed_)); }
@@ -173,14 +173,13 @@ class Work {
     write(name, number, chunk);
   }
   void remove(const std::string& name, uint64_t number) {
-    good(source_->remove_chunk(object_at(*source_, name), number), name);
+    step(name, [&] { return source_->remove_chunk(object_at(*source_, name), number); });
     note(name, number, Numbers(elements(name), kFill));
   }
   /// The one chunk of a dataset of texts: as numcodecs' vlen-utf8 has it, numbers little-endian.
   void write_texts(const std::string& name, const std::vector<std::string>& texts) {
     std::string chunk;
-    std::string& model = model_.at(name);
-    model.clear();
+    std::string model;
     const auto put = [&](size_t number) {
       for (int shift = 0; shift < 32; shift += 8) chunk += static_cast<char>(number >> shift);
     };
@@ -190,7 +189,8 @@ class Work {
       chunk += text;
       model += text + '\0';
     }
-    good(source_->write_chunk(object_at(*source_, name), 0, std::as_bytes(std::span(chunk))), name);
+    step(name, [&] { return source_->write_chunk(object_at(*source_, name), 0, std::as_bytes(std::span(chunk))); });
+    model_.at(name) = std::move(model);
   }
   /// Stores a dataset anew with filters of these ids and parameters. What was written before is committed first.
   void recode(const std::string& name, const std::vector<std::pair<uint32_t, std::vector<uint32_t>>>& filters) {
@@ -226,6 +226,19 @@ class Work {
     source_ = std::move(*source);
   }
   size_t elements(const std::string& name) { return variable_at(*source_, name)->grid.elements_per_chunk(); }
+
+  /// A change, before which the source may commit what was changed before.
+  template <class Change>
+  void step(const std::string& name, const Change& change) {
+    const size_t before = io_.operations().size();
+    good(change(), name);
+    const auto syncs = [](const crash_testing::Operation& operation) {
+      return operation.kind == crash_testing::Operation::Kind::sync_data;
+    };
+    const auto begin = io_.operations().begin() + static_cast<ptrdiff_t>(before);
+    if (std::any_of(begin, io_.operations().end(), syncs))
+      commits_.push_back({model_, before, io_.operations().size()});
+  }
 
   template <class Attempt>
   void attempt(const Attempt& how) {
