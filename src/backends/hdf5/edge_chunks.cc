@@ -124,7 +124,9 @@ Result<> EdgeChunks::note(const Dataset& dataset, const Dataset::FileForm& form,
     return fail(decoded.error().code, "{}: chunk {}, which the new shape cuts: {}", dataset.name(),
                 before_.name_of(before_.number_of(at)), decoded.error().reason);
   const uint64_t checksum = content_of(at, decoded->bytes(), form).checksum;
-  chunks_.push_back({{at.begin(), at.end()}, checksum, size, mask});
+  std::optional<uint32_t> in_index;
+  if (stored.filter_mask != kNoFilter) in_index = mask;
+  chunks_.push_back({{at.begin(), at.end()}, checksum, size, in_index});
   return {};
 }
 
@@ -152,7 +154,7 @@ Result<> EdgeChunks::repair(Dataset& dataset, const Dataset::FileForm& form, con
       if (content.checksum != chunk.checksum || (must_be_filled && !content.is_filled)) continue;
       if (told == kNoFilter) return {};  // a partial chunk, whose mask means nothing
       // What is told may be what libhdf5 remembers of the chunk that it encoded last, and not what is in its index.
-      const bool keeps_old_mask = stored.bytes.size() == chunk.stored_bytes && (mask & bits) != chunk.filter_mask;
+      const bool keeps_old_mask = stored.bytes.size() == chunk.stored_bytes && chunk.filter_mask != (mask & bits);
       if ((mask & bits) == (told & bits) && !keeps_old_mask) return {};
       return dataset.store_anew(number, stored.bytes.bytes(), mask);
     }

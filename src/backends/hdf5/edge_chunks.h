@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,7 +40,7 @@ class EdgeChunks {
     std::vector<uint64_t> at;
     uint64_t checksum = 0;  // of the elements that are in both shapes
     uint64_t stored_bytes = 0;
-    uint32_t filter_mask = 0;
+    std::optional<uint32_t> filter_mask;  // not of a partial chunk without filters: its mask in the index means nothing
   };
   struct Content {
     uint64_t checksum = 0;
