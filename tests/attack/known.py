@@ -4,12 +4,7 @@ A repair removes its line here, and from then on every run includes these cases.
 `--known-failures=1,grown` includes them before that.
 """
 KNOWN = {
-    "1": "libver latest, one unlimited dimension that is not the first: --compact",
-    "7": "a chunk of a late allocated variable whose mandatory filter libhdf5 does not have",
-    "8": "clients that write Zarr v3 are not refused",
-    "11": "variable-length strings behind shuffle in the encoded view",
     "13": "space that changes of a filter chain leave unused",
-    "grown": "--compact after the growth of a variable whose allocation is not incremental: the copy has more chunks",
 }
 
 

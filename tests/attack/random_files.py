@@ -419,6 +419,9 @@ def add_hdf5_variable(rng, file, name, library, libver):
                 dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(cell, chunks)),
                                               encode(part.tobytes(), type_.dtype.itemsize, filters, mask), mask)
                 variable.defined[variable.inside(cell)] = True
+    # libhdf5 itself leaves zeros there and shows them after a growth, whatever the fill value.
+    if way == "whole" and allocation == "late" and not filters:
+        variable.has_known_padding = False
     variable.is_stored = way != "empty"
     add_attributes(rng, dataset, variable, dataset.attrs.__setitem__)
     if fill_kind == "undefined" or fill_time == "never":
