@@ -1,7 +1,7 @@
 #pragma once
 // Which files the mount accepts that are neither chunk nor metadata. Such a file is staged: it lives in memory until it
 // is renamed to a chunk or metadata file. A file that can never be stored is refused when it is made, so that no writer
-// takes it for stored. docs/semantics.md has the table.
+// takes it for stored. docs/semantics/writing.md has the table.
 
 #include <string_view>
 
@@ -15,7 +15,7 @@ bool looks_like_chunk(std::string_view name);
 /// Files of netCDF-C's own, which repeat what the Zarr metadata says: accepted and never stored.
 bool is_nczarr_file(std::string_view name);
 
-/// A name that programs give to a file which they rename later: see docs/semantics.md.
+/// A name that programs give to a file which they rename later: see docs/semantics/writing.md.
 bool is_temporary_name(std::string_view name);
 
 /// Whether a name on this path ("/a/b", from the root of the dataset) is temporary: what such a directory holds is.

@@ -126,6 +126,20 @@ def test_a_value_that_was_there_before_is_stored_too(m):
         assert (m.path / "v/0.0").read_bytes()[:4] == b"\6\0\6\6"
 
 
+@pytest.mark.parametrize("by", ["chunk", "npy"])
+def test_zeros_mapped_over_an_absent_chunk_without_fill_value_are_stored(mount, tmp_path, by):
+    """A Zarr reader takes uninitialised memory for an absent chunk whose fill_value is null."""
+    group = zarr.open_group(str(tmp_path / "s.zarr"), "w")
+    group.create_dataset("v", shape=(4, 8), chunks=(2, 8), dtype="i2", fill_value=None)
+    mounted = mount(tmp_path / "s.zarr")
+    with mapped(mounted.path / ("v/1.0" if by == "chunk" else f"{VIEW}/npy/v.npy")) as a:
+        a[-4:] = bytes(4)
+        a.flush()
+    mounted.close()
+    assert (tmp_path / "s.zarr/v/1.0").exists()
+    assert np.array_equal(zarr.open(str(tmp_path / "s.zarr"))["v"][2:], np.zeros((2, 8), "i2"))
+
+
 def test_a_chunk_that_is_cut_while_it_is_mapped(m):
     path = m.path / "v/2.0"
     with mapped(path) as a:

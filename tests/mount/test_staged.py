@@ -97,7 +97,7 @@ def test_chunk_directories_of_zarr_3(m):
     (e / "c").mkdir()
 
 
-# What the table in docs/semantics.md has.
+# What the table in docs/semantics/writing.md has.
 STAGED = [".0.0.x5Fg2A", ".0.0.swp", ".zattrs.abc123", ".#0.0", "#0.0#", "0.0~", "~0.0", "0.0.tmp", "new.tmp1", "part-3.tmp",
           "0.0.0123456789abcdef.partial", "zarr.ab12.partial", "tmp.Jx5gT2", "tmpab3_x9", "temp", "temp1", "x.part", "0.0.__lock",
           "0.0-1", "sedx5Fg2A", "x5Fg2AbC", "new", "temporary", "notes.new", "_Filter.new", ".nczarr", "4913x"]
