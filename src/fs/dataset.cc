@@ -147,11 +147,14 @@ Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
   return Consolidation(*source_, zarray_of).run(group);
 }
 
+// Callers that cache what they derive from these caches compare changes() from before and after. Counted twice: a caller
+// that reads the counter after the first step may still find the old state, and must not keep what it derives from it.
 void Dataset::forget(ObjectId object) {
   ++changes_;
   variables_.erase(object);
   described_.erase(object);
   consolidated_.clear();
+  ++changes_;
 }
 
 void Dataset::forget_all() {
@@ -159,6 +162,7 @@ void Dataset::forget_all() {
   variables_.clear();
   described_.clear();
   consolidated_.clear();
+  ++changes_;
 }
 
 }  // namespace codecfs::fs
