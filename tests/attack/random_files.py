@@ -397,6 +397,8 @@ def add_hdf5_variable(rng, file, name, library, libver):
         way = "whole"  # libhdf5 leaves garbage in chunks that it allocates, which no filter decodes
     elif is_unsure and (way == "empty" or not rank):
         way = "whole"  # libhdf5 refuses to read what has neither data nor a fill value
+    elif not rank and way == "partial":
+        way = "whole"  # a single value has no part, and space that was allocated and never written holds any bytes
     if 0 in shape:
         way = "empty"
     if way == "whole":
