@@ -658,21 +658,148 @@ def test_space_comes_back(mount, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "mnt1", "mnt1.log"]
 
 
-def test_freed_space_is_found_again(mount, tmp_path):
-    """Two variables in turn, small and large: what each leaves is used by the next ones."""
+FREE = "user.codecfs.free"
+CHAINS = [b"2,4|1,1", b"none", b"1,9"]
+
+
+def make_turns(tmp_path, kind="earliest"):
+    """A file of two variables, and what is in them."""
     path = tmp_path / "turns.h5"
     random = np.random.default_rng(3)
     contents = {name: np.cumsum(random.integers(-3, 4, (400, 500)), axis=1).astype("<i4") for name in ("a", "b")}
-    with h5py.File(path, "w") as f:
+    options = {"userblock_size": 1024} if kind == "user block" else {"libver": kind}
+    with h5py.File(path, "w", **options) as f:
         for name, data in contents.items():
             f.create_dataset(name, data=data, chunks=(50, 100))
+    return path, contents
+
+
+@pytest.fixture(params=["earliest", "latest", "user block"])
+def turns(tmp_path, request):
+    return make_turns(tmp_path, request.param)
+
+
+def recode_mounted(mount, path, turn):
+    """One of the two variables in a mount of its own."""
+    m = mount(path)
+    os.setxattr(m.path / "ab"[turn % 2], "user._Filter", CHAINS[turn // 2 % 3])
+    m.close()
+
+
+def superblock(path, at):
+    """Without what changes with the file's size."""
+    head = path.read_bytes()[at:at + 24]
+    return head[:12] if head[8] in (2, 3) else head
+
+
+def check_turns(path, contents):
+    with h5py.File(path) as f:
+        assert sorted(f) == sorted(contents)
+        for name, data in contents.items():
+            assert np.array_equal(f[name][...], data)
+    dumped = h5dump(path, "-H")
+    assert dumped.count("DATASET") == 2 and "free space" not in dumped
+
+
+def test_freed_space_is_found_again(mount, tmp_path):
+    """Two variables in turn, small and large: what each leaves is used by the next ones."""
+    path, contents = make_turns(tmp_path)
     largest = path.stat().st_size
     m = mount(path)
     for turn in range(40):
-        os.setxattr(m.path / "ab"[turn % 2], "user._Filter", [b"2,4|1,1", b"none", b"1,9"][turn // 2 % 3])
+        os.setxattr(m.path / "ab"[turn % 2], "user._Filter", CHAINS[turn // 2 % 3])
     m.close()
     # Both states of both variables at once, and what is too small to be used.
     assert path.stat().st_size <= 2.5 * largest
+    check_turns(path, contents)
+
+
+def test_freed_space_is_found_again_after_a_remount(mount, turns):
+    path, contents = turns
+    largest = path.stat().st_size
+    at = path.read_bytes().index(b"\x89HDF\r\n\x1a\n")
+    before = superblock(path, at)
+    sizes = []
+    for turn in range(40):
+        recode_mounted(mount, path, turn)
+        sizes.append(path.stat().st_size)
+    assert sizes[-1] <= 2.5 * largest, sizes
+    assert superblock(path, at) == before
+    check_turns(path, contents)
+    m = mount(path)
+    free = m.stats()["reclaimable_bytes"]
+    os.setxattr(m.path / "a", "user.x", b"1")  # the first change takes it
+    assert FREE not in os.listxattr(path) and 0.9 * free <= m.stats()["reclaimable_bytes"] <= 1.1 * free
+    m.close()
+    assert FREE in os.listxattr(path)
+    from conftest import CODECFS
+    run(CODECFS, "--compact", path)
+    assert FREE not in os.listxattr(path) and path.stat().st_size <= sizes[-1] - 0.9 * free
+    check_turns(path, contents)
+
+
+def test_another_program_changes_the_file_between_mounts(mount, turns):
+    """What it does not know to be free it does not touch, and what it has changed is never taken for free."""
+    path, contents = turns
+    for turn in range(12):
+        recode_mounted(mount, path, turn)
+        with h5py.File(path, "r+") as f:
+            if turn % 3 == 2:
+                del f[f"other{turn - 2}"], contents[f"other{turn - 2}"]
+            contents[f"other{turn}"] = np.arange(30000, dtype="<i4") + turn
+            f.create_dataset(f"other{turn}", data=contents[f"other{turn}"])
+        m = mount(path)
+        assert m.stats()["reclaimable_bytes"] == 0
+        m.close()
+        with h5py.File(path) as f:
+            for name, data in contents.items():
+                assert np.array_equal(f[name][...], data)
+    # An attribute that is put back belongs to another state of the file.
+    told = os.getxattr(path, FREE)
+    recode_mounted(mount, path, 1)
+    os.setxattr(path, FREE, told)
+    m = mount(path)
+    assert m.stats()["reclaimable_bytes"] == 0
+    os.setxattr(m.path / "a", "user._Filter", b"1,5")
+    m.close()
     with h5py.File(path) as f:
         for name, data in contents.items():
             assert np.array_equal(f[name][...], data)
+
+
+def test_copies_of_a_file_with_free_space(mount, turns, tmp_path):
+    path, contents = turns
+    for turn in range(4):
+        recode_mounted(mount, path, turn)
+    plain, whole = tmp_path / "plain.h5", tmp_path / "whole.h5"
+    run("cp", path, plain)
+    run("cp", "-a", path, whole)
+    assert FREE not in os.listxattr(plain) and os.getxattr(whole, FREE) == os.getxattr(path, FREE)
+    for copy, known in ((plain, False), (whole, True), (path, True)):
+        m = mount(copy)
+        assert (m.stats()["reclaimable_bytes"] > 0) == known
+        m.close()
+        for turn in range(4, 8):
+            recode_mounted(mount, copy, turn)
+        check_turns(copy, contents)
+
+
+def test_only_what_is_ours_is_taken_for_free(mount, tmp_path):
+    """Whatever the attribute says."""
+    path, contents = make_turns(tmp_path)
+    for turn in range(4):
+        recode_mounted(mount, path, turn)
+    version, size, mtime, head, free, *datasets = os.getxattr(path, FREE).decode().split(" ")
+    state = f"{size} {mtime} {head}"
+    with h5py.File(path) as f:
+        root, data = (f"{h5py.h5o.get_info(f[name].id).addr:x}" for name in ("/", "a"))
+    for number, told in enumerate([
+            "", "1", "zz", "1 2 3 4 5 6", f"1 {state} {free} ", f"1 {state} {free} {datasets[0]} zz",
+            f"2 {state} {free} {datasets[0]}", f"1 {state} {'f' * 16} {datasets[0]}",
+            " ".join(["1", state, free, root, data, "7", "f" * 16, *datasets, *datasets])]):
+        copy = tmp_path / f"copy{number}.h5"
+        run("cp", "-a", path, copy)
+        os.setxattr(copy, FREE, told.encode())
+        for turn in range(4, 6):
+            recode_mounted(mount, copy, turn)
+        check_turns(copy, contents)

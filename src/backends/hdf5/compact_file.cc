@@ -24,6 +24,7 @@
 #include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/handle.h"
 #include "backends/hdf5/hdf5_source.h"
+#include "backends/hdf5/left_space.h"
 #include "backends/hdf5/library_read.h"
 #include "backends/hdf5/open_file_name.h"
 #include "backends/hdf5/run_apart.h"
@@ -271,6 +272,7 @@ Result<> copy_extended_attributes(const File& from, const File& to) {
     return fail_errno(EIO, "{}: its extended attributes", from.path);
   for (size_t at = 0; at < names.size(); at += std::string_view(names.c_str() + at).size() + 1) {
     const char* const name = names.c_str() + at;
+    if (std::string_view(name) == kLeftSpaceMark) continue;  // the copy has no free space
     const ssize_t size = ::fgetxattr(from.fd.get(), name, nullptr, 0);
     std::string value(static_cast<size_t>(std::max<ssize_t>(size, 0)), '\0');
     const bool copied = size >= 0 && ::fgetxattr(from.fd.get(), name, value.data(), value.size()) == size &&

@@ -125,8 +125,7 @@ class Hdf5Source final : public Source {
 
   uint64_t reclaimable_bytes() override {
     const LibraryLock lock;
-    const hssize_t known = H5Fget_freespace(file_.file.get());
-    return file_.forgotten_space + (known > 0 ? static_cast<uint64_t>(known) : 0);
+    return file_.free_space();
   }
 
   Result<> commit() override {
@@ -165,10 +164,19 @@ class Hdf5Source final : public Source {
       file_.reopened = [] {};
       dimensions_.reset();
       tree_.reset();
-      const bool is_to_be_stored = committed && !file_.bytes->is_gone();
+      bool is_to_be_stored = committed && !file_.bytes->is_gone();
+      LeftSpace left;
+      if (is_to_be_stored && file_.bytes->writing()) {
+        Result<LeftSpace> kept = file_.leave_space();
+        is_to_be_stored = kept.has_value();  // else it stays as of the last commit
+        if (kept) left = *std::move(kept);
+      }
       const Result<> closed = is_to_be_stored ? file_.close_in_library() : file_.close_and_hold();
-      if (file_.bytes->writing() && is_to_be_stored && closed && !file_.failure) CODECFS_TRY(file_.bytes->commit());
-      const Result<> finished = file_.bytes->finish();
+      if (file_.bytes->writing() && is_to_be_stored && closed && !file_.failure)
+        CODECFS_TRY(file_.bytes->commit());
+      else
+        left = {};
+      const Result<> finished = file_.bytes->finish(left);
       file_.written.reset();
       if (committed && !closed)
         return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
@@ -343,6 +351,7 @@ class Hdf5Source final : public Source {
     if (file_.bytes->missing_log())
       log::warning("{}; until then it is shown without these changes", file_.bytes->missing_log()->reason);
     file_.not_writable = why_not_writable(may_write);
+    file_.left = KeptSpace(file_.bytes->left_space());
 
     const LibraryLock lock;
     CODECFS_TRY(send_scout(io));

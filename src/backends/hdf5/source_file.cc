@@ -3,6 +3,7 @@
 #include "backends/hdf5/source_file.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/hdf5/file_driver.h"
 #include "backends/hdf5/hdf5_version.h"
@@ -136,13 +137,31 @@ Result<> SourceFile::begin_writing() {
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
   if (!bytes->writing()) {
+    check_left_space();  // before the file is locked
     auto begun = std::make_unique<WrittenSource>(bytes->fd());  // what was found in a log is brought into it now
     CODECFS_TRY(bytes->begin_writing());
     begun->has_log(mark_log(bytes->fd()));
     written = std::move(begun);
+    if (bytes->left_space().datasets.empty()) left = {};
   }
   watch->writing();
-  return {};
+  if (left_is_released) return {};
+  left_is_released = true;
+  const Result<> released = left.release(file.get());
+  if (released) return {};
+  left = {};
+  return change_failed(std::unexpected(released.error()));
+}
+
+// Once it has settled, the watch allows all objects that it does not know.
+Result<> SourceFile::settle() {
+  check_left_space();
+  return watch->settle();
+}
+
+void SourceFile::check_left_space() {
+  if (std::exchange(left_is_checked, true)) return;
+  left.check([this](uint64_t address) { return watch->object(address).has_value(); });
 }
 
 Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
@@ -209,6 +228,7 @@ Result<> SourceFile::commit() {
   CODECFS_TRY(bytes->commit());
   changed = false;
   changes = 0;
+  if (left_is_released) left = {};
   if (bytes->log_bytes() <= kLongLog && !bytes->room_is_short()) return {};
   Result<> done = checkpoint();
   const int code = done ? 0 : done.error().code;
@@ -233,7 +253,21 @@ Result<> SourceFile::roll_back() {
   if (!done) return change_failed(std::unexpected(done.error()));
   changed = false;
   changes = 0;
+  left_is_released = left.empty();
   return {};
+}
+
+Result<LeftSpace> SourceFile::leave_space() {
+  KeptSpace kept = left_is_released ? KeptSpace() : std::move(left);
+  if (!bytes->is_marked() || !bytes->reserve(kRoomForMetadata, kGrowthByMetadata)) return kept.kept();
+  bytes->hold();
+  CODECFS_TRY(kept.take(file.get()));
+  return kept.kept();
+}
+
+uint64_t SourceFile::free_space() const {
+  const hssize_t known = H5Fget_freespace(file.get());
+  return forgotten_space + (left_is_released ? 0 : left.kept().bytes) + (known > 0 ? static_cast<uint64_t>(known) : 0);
 }
 
 }  // namespace codecfs::hdf5

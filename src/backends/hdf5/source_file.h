@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/hdf5/handle.h"
+#include "backends/hdf5/kept_space.h"
 #include "backends/hdf5/watch.h"
 #include "backends/hdf5/write_log.h"
 #include "backends/written_sources.h"
@@ -71,7 +72,7 @@ struct SourceFile {
 
   /// Looks at all that nobody has looked at, before objects or links change. See Watch::settle(). EIO: the file is too
   /// damaged for that.
-  Result<> settle() { return watch->settle(); }
+  Result<> settle();
   /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
   /// To be called before each change, under the LibraryLock: the same, and sees to it that there is room for `bytes` that
@@ -115,8 +116,18 @@ struct SourceFile {
   /// One at a time gives a dataset the shape that is shown. Before any other lock of the backend.
   std::mutex shape_mutex;
 
-  /// Free space that libhdf5 has forgotten with closing the file, in bytes. Guarded by the LibraryLock.
+  /// Before the last close_in_library() of a file that was written: datasets take its free space for the next mount,
+  /// if an attribute can tell of them. EIO: then nothing may be stored any more.
+  Result<LeftSpace> leave_space();
+  /// Free space of the file, in bytes. Under the LibraryLock.
+  [[nodiscard]] uint64_t free_space() const;
+  /// That libhdf5 has forgotten with closing the file, in bytes. Guarded by the LibraryLock.
   uint64_t forgotten_space = 0;
+  /// That an earlier mount has left, until its release is committed. Guarded by the LibraryLock.
+  KeptSpace left;
+  bool left_is_checked = false;
+  bool left_is_released = false;
+  void check_left_space();
 
   /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
   /// working directory.

@@ -303,7 +303,7 @@ Result<> LoggedFile::rollback() {
   return drop_uncommitted();
 }
 
-Result<> LoggedFile::finish() {
+Result<> LoggedFile::finish(const LeftSpace& left) {
   if (!log_) {
     drop_aside();
     return {};
@@ -314,6 +314,11 @@ Result<> LoggedFile::finish() {
   CODECFS_TRY(drop_uncommitted());
   if (log_->has_committed()) CODECFS_TRY(checkpoint());
   CODECFS_ASSIGN(identity_, identify(writable_));
+  if (!left.datasets.empty()) {
+    if (const Result<> noted = note_left_space(io_, writable_, identity_, left); !noted)
+      log::info("{}: the next mount will not know its {} free bytes: {}", source_.path, left.bytes,
+                noted.error().reason);
+  }
   // The source has everything. Whether or not the log goes, nothing may be written to it now.
   return remove_log();
 }

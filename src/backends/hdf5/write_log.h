@@ -42,6 +42,7 @@
 #include <shared_mutex>
 #include <string>
 
+#include "backends/hdf5/left_space.h"
 #include "backends/hdf5/write_log_file.h"
 #include "backends/hdf5/write_log_overlay.h"
 #include "backends/hdf5/write_log_search.h"
@@ -82,6 +83,9 @@ class LoggedFile {
   [[nodiscard]] const Recovery& found() const { return found_; }
   /// The source has a log that was not found: what is shown lacks what was written last, and nothing can be written.
   [[nodiscard]] const std::optional<Error>& missing_log() const { return missing_; }
+  /// The free space that the last writer has left. Empty after begin_writing() where the attribute that tells of it
+  /// could not be removed.
+  [[nodiscard]] const LeftSpace& left_space() const { return left_space_; }
 
   // --- writing
 
@@ -97,6 +101,8 @@ class LoggedFile {
   /// and not all would lead to the log. EUCLEAN: its log is missing; EBUSY: another process has it.
   Result<> begin_writing();
   [[nodiscard]] bool writing() const { return log_ != nullptr; }
+  /// Whether the source has the attribute that names its log, while it is written: so there may be others.
+  [[nodiscard]] bool is_marked() const { return is_marked_; }
   /// Takes disk space so that `bytes` more can be written into the log (after begin_writing()), and that the source can
   /// grow by `growth` at the next checkpoint: ENOSPC, EDQUOT, EFBIG now and not in the middle of a change.
   Result<> reserve(uint64_t bytes, uint64_t growth);
@@ -127,8 +133,9 @@ class LoggedFile {
   /// Checkpoint, removal of the log, shared lock instead of the exclusive one; what was not committed is dropped. Does
   /// nothing but the dropping where nothing is being written. Of a source that is gone it removes the log. After an
   /// error of the checkpoint everything is still in the log; after one of the removal the file is no longer written,
-  /// and an empty log may be left, which does no harm.
-  Result<> finish();
+  /// and an empty log may be left, which does no harm. `left`: committed, for the next writer, where the filesystem has
+  /// extended attributes.
+  Result<> finish(const LeftSpace& left = {});
 
  private:
   struct Readable {  // what a reader needs
@@ -169,6 +176,7 @@ class LoggedFile {
   std::optional<CommittedLog> old_log_;  // found at open(), shown until begin_writing()
   Recovery found_;
   std::optional<Error> missing_;  // a log that the source is marked to have
+  LeftSpace left_space_;
   bool is_marked_ = false;
   bool locked_by_another_ = false;
   std::unique_ptr<LogFile> log_;

@@ -60,6 +60,7 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
     file->show(log->overlay, log->file.fd.get(), -1);
   } else {
     file->show(Overlay(file->identity_.size), -1, -1);
+    file->left_space_ = read_left_space(file->source_, file->identity_);
   }
   return file;
 }
@@ -188,6 +189,7 @@ Result<> LoggedFile::begin_writing() {
   rewriting_takes_room_ = overwriting_takes_room(writable_);
   show(std::move(*overlay), log_->file().fd.get(), -1);
   forget_aside();
+  if (!remove_left_space(io_, writable_)) left_space_ = {};  // it might be believed once more
   return {};
 }
 
