@@ -198,7 +198,8 @@ int run_guardian(int argc, char** argv) {
   ::sigemptyset(&death);
   ::sigaddset(&death, kDeath);
   const UniqueFd deaths(::signalfd(-1, &death, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!send_datagram(kControl, "r")) return 1;  // ready
+  // Ready. This fails if the daemon died before; the sources that it had told are in the socket all the same.
+  (void)send_datagram(kControl, "r");
   std::vector<Entry> written;
   std::array<pollfd, 2> events = {pollfd{kControl, POLLIN, 0}, pollfd{deaths.get(), POLLIN, 0}};
   bool is_over = ::getppid() != parent;
