@@ -4,7 +4,6 @@ A repair removes its line here, and from then on every run includes these cases.
 `--known-failures=1,grown` includes them before that.
 """
 KNOWN = {
-    "13": "space that changes of a filter chain leave unused",
 }
 
 
