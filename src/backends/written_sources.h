@@ -10,7 +10,7 @@
 namespace codecfs {
 
 /// Called from any thread. The descriptors are the caller's; `source` is an O_PATH one, so that it holds no lock and
-/// follows the file where that is moved, `log` tells other programs that somebody is going to recover the source after
+/// follows the file where that is moved, `log` tells other programs that the source is going to be recovered after
 /// our death (-1: there is no log yet). began() may come again for the same source, with another log.
 class WritingObserver {
  public:
@@ -19,7 +19,7 @@ class WritingObserver {
   virtual void ended(uint64_t id) = 0;
 };
 
-/// Null: nobody, as at the beginning. Returns when no call of the observer before is under way.
+/// Null: no observer, as at the beginning. Returns when no call of the observer before is under way.
 void observe_writing(WritingObserver* observer);
 
 /// A source that is being written while this lives.

@@ -122,7 +122,7 @@ void Guardian::run() {
     pollfd word{socket_.get(), POLLIN, 0};
     while (::poll(&word, 1, -1) < 0 && errno == EINTR) continue;
     const bool was_ready = (word.revents & POLLIN) != 0 && !receive_datagram(word.fd, 1).bytes.empty();
-    // The child stays a zombie meanwhile, so that its number is nobody else's when it is killed.
+    // The child stays a zombie meanwhile, so that its number belongs to no other process when it is killed.
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
     const std::lock_guard lock(mutex_);

@@ -129,7 +129,7 @@ void Tree::look_at_variable(const Node& node) {
   }
   if (const Result<> renumbered = renumber_chunks(node, old_count, count, false); !renumbered)
     log::error("{}: {}", node.path, renumbered.error().reason);
-  // Who has one of them open is told that it is stale, and not what the kernel remembers of it.
+  // A program that has one of them open gets ESTALE, and not what the kernel remembers of it.
   for (const Ino ino : first) kernel_.contents_changed(ino, old_count, false);
 }
 

@@ -500,7 +500,7 @@ Result<> WriteBack::finish() {
   {
     const std::lock_guard lock(mutex_);
     writers_.clear();  // of files that are open still: nothing more comes
-    is_committed_once_ = true;  // nobody asks for what this mount has not changed
+    is_committed_once_ = true;  // no caller asks for what this mount has not changed
   }
   const Result<> stored = sync_all();
   threads_.clear();  // ends them: nobody else uses the source from here on

@@ -136,7 +136,7 @@ class Hdf5Source final : public Source {
     });
   }
 
-  // Nobody waits for it: what was lost is told by the next commit.
+  // No caller waits for the result; the next commit reports what was lost.
   Result<bool> commit_at_interval() override {
     return guarded([&]() -> Result<bool> {
       const LibraryLock lock;

@@ -12,7 +12,7 @@ class LibraryRead {
   LibraryRead() = default;
 
  private:
-  filters::PluginsHeld plugins_;  // before the library's: who runs a plugin may wait for the library
+  filters::PluginsHeld plugins_;  // before the library's: a thread that runs a plugin may wait for the library
   LibraryLock library_;
 };
 

@@ -56,7 +56,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 }
 
 // What libhdf5 calls where one of its functions fails. It has been seen to free what it never had on such ways.
-// Damaged attributes are an error of who reads them: the object is there without.
+// Damaged attributes are an error for their readers alone; the object is still listed.
 herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
   const std::string_view function = error->func_name == nullptr ? "" : error->func_name;
   if (function.starts_with("H5A_") || function.starts_with("H5O_attr") || function.starts_with("H5O__attr"))

@@ -50,7 +50,7 @@ class LogFile {
   Result<uint64_t> append(FrameKind kind, uint64_t offset, Bytes payload);
   /// Appends a commit frame and syncs. ENOSPC, EIO: not committed as far as known, and may be repeated unless broken().
   Result<> commit();
-  /// The end of the log, to which rewind() goes back: for frames that nobody has read.
+  /// The end of the log, to which rewind() goes back: for frames that have not been read.
   struct Mark {
     uint64_t end, sequence, checksum;
   };
@@ -59,7 +59,7 @@ class LogFile {
   /// Steps 0 to 4 of a checkpoint. `committed` is the source as of the last commit, which must be the last frame.
   /// After an error in them, frames and `committed` hold as before; it may be repeated unless broken().
   Result<> apply(const Overlay& committed, const File& source);
-  /// Step 5: nobody reads the frames of before any more.
+  /// Step 5: the earlier frames are not read any more.
   void shorten();
   /// Drops all frames, of which none is committed and nobody reads any.
   void restart();

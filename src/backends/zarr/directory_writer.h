@@ -7,7 +7,7 @@
 //   remove_directory:  rename it to .NAME.codecfs-PID-N -> fsync where that is -> delete it with all that is in it
 //   move:              rename
 //   commit:            fsync every directory in which names were changed: from here on they are durable. The first one
-//                      syncs the filesystem: nobody knows in which directories a killed program has changed names
+//                      syncs the filesystem: it is unknown in which directories a killed program changed names
 //
 // The file is synced before the rename and not at the commit, as a directory may reach the disk at any time after it.
 // It also makes the disk work while other chunks are encoded. A directory that is new is durable with those above it,
