@@ -384,6 +384,19 @@ def grown_source(path):
     return path
 
 
+def test_log_of_a_small_file_stays_short(tmp_path):
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as f:
+        f.create_dataset("v", data=np.zeros((4, 1 << 18), "i4"), chunks=(1, 1 << 18))
+    most = 0
+    with mounted(source, tmp_path / "mnt", "commit=3600") as m:
+        for i in range(60):
+            write_synced(m.path / f"v/{i % 4}.0", np.full(1 << 18, i, "i4").tobytes())
+            most = max(most, log_of(source).stat().st_blocks * 512)
+    assert (4 << 20) < most < (24 << 20)  # a checkpoint at 16 MiB, and the room that the log reserves
+    assert values(source)[:, 7].tolist() == [56, 57, 58, 59]
+
+
 @pytest.mark.parametrize("ends", ["unmounted", "killed"])
 def test_small_disk(image, tmp_path, ends):
     """The writer gets ENOSPC; the file is complete, opens, and has all that was acknowledged."""

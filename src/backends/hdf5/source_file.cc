@@ -18,7 +18,9 @@ namespace {
 constexpr uint64_t kRoomForMetadata = uint64_t{1} << 20;  // bytes
 // And how much of that is new in the file.
 constexpr uint64_t kGrowthByMetadata = uint64_t{64} << 10;  // bytes
-// A longer log is brought into the source with the next commit.
+// A log that is longer than the file is copied into the source after a commit. These bound that length: a checkpoint
+// costs more than a commit, and the log of a large file shall not fill the disk.
+constexpr uint64_t kShortLog = uint64_t{16} << 20;  // bytes
 constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
 
 constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
@@ -229,7 +231,8 @@ Result<> SourceFile::commit() {
   changed = false;
   changes = 0;
   if (left_is_released) left = {};
-  if (bytes->log_bytes() <= kLongLog && !bytes->room_is_short()) return {};
+  const uint64_t long_log = std::clamp(bytes->size(), kShortLog, kLongLog);
+  if (bytes->log_bytes() <= long_log && !bytes->room_is_short()) return {};
   Result<> done = checkpoint();
   const int code = done ? 0 : done.error().code;
   if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;
