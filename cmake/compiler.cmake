@@ -1,5 +1,6 @@
 add_library(codecfs_options INTERFACE)
-target_include_directories(codecfs_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(codecfs_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                                     ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(codecfs_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees uninitialized members in any optional that is copied at -O2.

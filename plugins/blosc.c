@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "codec_json.h"
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 #include "host_function.h"
 #include "netcdf_variable.h"
 

@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "codec_json.h"
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 enum { BZIP2_ID = 307, BZIP2_DEFAULT_LEVEL = 9, NUMCODECS_DEFAULT_LEVEL = 1 };
 

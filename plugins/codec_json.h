@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "nczarr_codec.h"
+#include "codecfs/nczarr_codec.h"
 
 /* Is this one JSON object whose "id" is that codec's? */
 bool codec_json_is(const char* text, const char* codecid);

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <zlib.h>
 
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 static size_t compress_chunk(int level, size_t nbytes, size_t* buf_size, void** buf) {
   uLongf size = compressBound(nbytes);

@@ -2,7 +2,7 @@
  * its big-endian 16-bit words, as a little-endian word. HDF5 before 1.6.3 wrote the bytes of both halves swapped. */
 #include <string.h>
 
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 enum { CHECKSUM = 4, WORDS_BEFORE_OVERFLOW = 360 };
 

@@ -10,7 +10,7 @@
 #include <lz4.h>
 #include <string.h>
 
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 enum { LZ4_ID = 32004, HEADER = 12, DEFAULT_BLOCK = 1 << 30, LONGEST_RATIO = 255 };
 

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
+#include "codecfs/nczarr_codec.h"
 #include "host_function.h"
-#include "nczarr_codec.h"
 
 /* netCDF's limits and constants (netcdf.h, which a build of the plugins does not need). */
 enum { NC_MAX_VAR_DIMS = 1024, NC_ENDIAN_NATIVE = 0, NC_ENDIAN_BIG = 2, NC_CHUNKED = 0 };

@@ -2,7 +2,7 @@
  * and so on; what is left over at the end (a checksum, mostly) stays as it is. The parameter is the element's size. */
 #include <string.h>
 
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 static size_t shuffle_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_values[], size_t nbytes,
                              size_t* buf_size, void** buf) {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <szlib.h>
 
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 enum { SIZE_WORD = 4 };
 

@@ -8,7 +8,7 @@
 #include <zstd.h>
 
 #include "codec_json.h"
-#include "hdf5_filter.h"
+#include "codecfs/hdf5_filter.h"
 
 enum { ZSTD_ID = 32015, NUMCODECS_DEFAULT_LEVEL = 0, LARGEST_BLOCK = 128 * 1024 };
 

@@ -9,16 +9,16 @@
 #include <string>
 #include <string_view>
 
-#include "backends/source.h"
-#include "base/long_work.h"
+#include "backends/api/source.h"
+#include "base/progress_reporter.h"
 #include "filters/plugins/plugins.h"
-#include "fs/farewell.h"
-#include "fs/guardian.h"
-#include "fs/options.h"
-#include "fs/session.h"
+#include "mount/options.h"
+#include "mount/session.h"
+#include "mount/unmount.h"
+#include "mount/watchdog.h"
 
 using codecfs::Result;
-using codecfs::fs::Command;
+using codecfs::mount::Command;
 
 namespace {
 
@@ -44,7 +44,7 @@ Result<std::string> (*work_without_mount(Command::Kind kind))(const std::string&
 }
 
 /// False where there is nothing to mount, and that is no failure.
-bool is_there(const codecfs::fs::Options& options) {
+bool is_there(const codecfs::mount::Options& options) {
   return !options.may_be_missing || !options.create.empty() || access(options.source.c_str(), F_OK) == 0 ||
          errno != ENOENT;
 }
@@ -54,12 +54,13 @@ bool is_there(const codecfs::fs::Options& options) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is EFBIG from write(2), which is reported as any other error
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
-  if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::fs::run_umount_helper(argc, argv);
-  if (program == codecfs::fs::kGuardianName) return codecfs::fs::run_guardian(argc, argv);
-  const Result<Command> command = codecfs::fs::parse_command_line(argc, argv);
+  if (program.substr(program.rfind('/') + 1).starts_with("umount."))
+    return codecfs::mount::run_umount_helper(argc, argv);
+  if (program == codecfs::mount::kWatchdogName) return codecfs::mount::run_watchdog(argc, argv);
+  const Result<Command> command = codecfs::mount::parse_command_line(argc, argv);
   if (!command) return report(command.error(), kUsage);
   if (const auto work = work_without_mount(command->kind)) {
-    if (isatty(STDERR_FILENO) != 0) codecfs::LongWork::show_on_terminal(STDERR_FILENO);
+    if (isatty(STDERR_FILENO) != 0) codecfs::ProgressReporter::show_on_terminal(STDERR_FILENO);
     const Result<std::string> told = work(command->options.source);
     if (!told) return report(told.error(), kMountFailed);
     std::printf("%s\n", told->c_str());
@@ -70,14 +71,14 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (command->kind == Command::Kind::unmount) {
-    const Result<> unmounted = codecfs::fs::unmount(command->options.mountpoint);
+    const Result<> unmounted = codecfs::mount::unmount(command->options.mountpoint);
     return unmounted ? 0 : report(unmounted.error(), kMountFailed);
   }
   if (!is_there(command->options)) return 0;
-  Result<codecfs::filters::FilterRules> rules = codecfs::fs::set_up_filters(command->options);
+  Result<codecfs::filters::FilterRules> rules = codecfs::mount::set_up_filters(command->options);
   if (!rules) return report(rules.error(), kUsage);
   if (command->kind == Command::Kind::check) return 0;
-  const Result<> mounted = codecfs::fs::run_mount(command->options, *std::move(rules));
+  const Result<> mounted = codecfs::mount::run_mount(command->options, *std::move(rules));
   codecfs::filters::finalize_plugins();
   return mounted ? 0 : report(mounted.error(), kMountFailed);
 }

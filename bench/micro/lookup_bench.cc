@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/source.h"
-#include "fs/tree.h"
+#include "backends/api/source.h"
+#include "fs/namespace/tree.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {
@@ -46,7 +47,7 @@ class SampleFile {
     CODECFS_ASSIGN(variable.grid, ChunkGrid::make({256 * kChunks}, {256}));
     variable.max_shape = {256 * kChunks};
     variable.chunk_bytes = 1024;
-    variable.fill_value = 0;
+    variable.fill_value = Json(0);
     variable.fill = std::vector<std::byte>(4);
     FilterStage deflate;
     deflate.id = 1;

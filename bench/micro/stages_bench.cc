@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "filters/filter_spec.h"
-#include "filters/pipeline.h"
+#include "filters/core/filter_spec.h"
+#include "filters/core/pipeline.h"
 
 namespace codecfs {
 namespace {

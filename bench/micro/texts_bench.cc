@@ -4,9 +4,10 @@
 
 #include <string>
 
-#include "filters/codec_json.h"
-#include "filters/filter_rules.h"
-#include "filters/filter_spec.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter_rules.h"
+#include "filters/core/filter_spec.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {

@@ -10,7 +10,7 @@
 namespace codecfs {
 namespace {
 
-using Control = std::array<char, CMSG_SPACE(kMostPassedFds * sizeof(int))>;
+using Control = std::array<char, CMSG_SPACE(kMaxPassedFds * sizeof(int))>;
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 
 namespace codecfs {
 
-inline constexpr size_t kMostPassedFds = 2;
+inline constexpr size_t kMaxPassedFds = 2;
 
 /// False, with errno, where nobody is there to receive it. No signal.
 bool send_datagram(int socket, std::string_view bytes, std::span<const int> fds = {});

@@ -2,7 +2,7 @@
 // The log: to stderr while we run in the foreground, to syslog in the background, or to a file, and the latest messages
 // in memory for `.codecfs/log`. Safe from all threads.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <string>

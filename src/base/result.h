@@ -13,10 +13,9 @@
 // An Error is what a user will read: `code` ends as the errno of the system call, `reason` in
 // user._Error and the log. A reason says what happened, to what, and (where we know) what to do.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
-#include <cstring>
 #include <expected>
 #include <string>
 #include <utility>
@@ -34,17 +33,20 @@ class [[nodiscard]] Result : public std::expected<T, Error> {
   using std::expected<T, Error>::expected;
 };
 
+/// The error with that reason; what fail() and fail_errno() share, so that each call of them is a small one.
+[[nodiscard]] std::unexpected<Error> make_failure(int code, fmt::string_view format, fmt::format_args arguments);
+[[nodiscard]] std::unexpected<Error> make_system_failure(int code, fmt::string_view format, fmt::format_args arguments);
+
 /// An error to return from any function that gives a Result.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail(int code, fmt::format_string<Args...> format, Args&&... args) {
-  return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+  return make_failure(code, format, fmt::make_format_args(args...));
 }
 
 /// The same for a failed system call: appends the text of `code` (an errno value).
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_errno(int code, fmt::format_string<Args...> format, Args&&... args) {
-  return std::unexpected(
-      Error{code, fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), std::strerror(code))});
+  return make_system_failure(code, format, fmt::make_format_args(args...));
 }
 
 /// Passes an error on to the caller's caller.

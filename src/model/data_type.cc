@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "model/json.h"
+
 namespace codecfs {
 namespace {
 

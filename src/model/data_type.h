@@ -3,11 +3,12 @@
 // encoding"; numpy's array interface ("typestr").
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "model/json.h"
+#include "model/json_value.h"
 
 namespace codecfs {
 

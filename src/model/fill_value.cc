@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "model/base64.h"
 #include "model/data_type.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {

@@ -425,4 +425,16 @@ double shortest_double(float value) {
   return result;
 }
 
+JsonValue::JsonValue(const Json& value) : value_(std::make_shared<const Json>(value)) {}
+JsonValue::JsonValue(Json&& value) : value_(std::make_shared<const Json>(std::move(value))) {}
+
+const Json& JsonValue::operator*() const {
+  static const Json null;
+  return value_ ? *value_ : null;
+}
+
+bool JsonValue::is_null() const { return !value_ || value_->is_null(); }
+
+bool operator==(const JsonValue& one, const JsonValue& other) { return one.value_ == other.value_ || *one == *other; }
+
 }  // namespace codecfs

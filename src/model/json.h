@@ -7,11 +7,10 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/json_value.h"
 #include "model/limits.h"
 
 namespace codecfs {
-
-using Json = nlohmann::ordered_json;
 
 /// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also
 /// for nesting deeper than kMaxJsonDepth. EFBIG where it would take more than so many bytes of memory.

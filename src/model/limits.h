@@ -11,7 +11,8 @@ inline constexpr uint64_t kSmallestMaxChunk = uint64_t{1} << 20;
 /// Codecs count the bytes of a chunk in an int.
 inline constexpr uint64_t kLargestMaxChunk = uint64_t{2047} << 20;
 
-/// Elements of Zarr arrays that are larger than this are refused: one of them is held as the fill, whatever the size of a chunk.
+/// Elements of Zarr arrays that are larger than this are refused: one of them is held as the fill, whatever the size of
+/// a chunk.
 inline constexpr uint64_t kMaxElementBytes = uint64_t{8} << 20;
 
 /// Metadata in one text that takes more memory than this is refused, as are attributes of HDF5 with more bytes.

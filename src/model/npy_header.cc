@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/endian.h"
 #include "model/fill.h"
+#include "model/json.h"
 
 namespace codecfs {
 
@@ -46,8 +47,9 @@ Result<Buffer> make_vlen_fill(const Variable& variable) {
 
 Result<Buffer> make_fill_chunk(const Variable& variable) {
   if (variable.type.kind == TypeKind::object) {
-    const auto id = variable.object_codec.is_object() ? variable.object_codec.find("id") : variable.object_codec.end();
-    if (id != variable.object_codec.end() && *id == "vlen-utf8") return make_vlen_fill(variable);
+    const auto id =
+        variable.object_codec->is_object() ? variable.object_codec->find("id") : variable.object_codec->end();
+    if (id != variable.object_codec->end() && *id == "vlen-utf8") return make_vlen_fill(variable);
     return fail(EOPNOTSUPP, "no chunk of fill can be made for object codec {}", print_json(variable.object_codec));
   }
   uint64_t size = 0;

@@ -11,13 +11,13 @@
 #include "base/result.h"
 #include "model/chunk_grid.h"
 #include "model/data_type.h"
-#include "model/json.h"
+#include "model/json_value.h"
 
 namespace codecfs {
 
 struct Attribute {
   std::string name;
-  Json value;
+  JsonValue value;
 };
 
 /// One filter of a stored chain. HDF5 tells an id and parameters, Zarr a JSON object; the codec mapping (filters/)
@@ -25,7 +25,7 @@ struct Attribute {
 struct FilterStage {
   uint32_t id = 0;                   // HDF5 filter id; 0 where the codec has none
   std::vector<uint32_t> parameters;  // HDF5 cd_values; of codecs without id empty
-  Json codec;                        // the codec's JSON as stored; null on HDF5
+  JsonValue codec;                   // the codec's JSON as stored; null on HDF5
   std::string name;                  // the name that the HDF5 file stores with the filter, may be empty
   bool optional = false;             // HDF5: a chunk that the filter cannot encode is stored without it
 };
@@ -43,12 +43,12 @@ struct Variable {
   /// Decoded bytes of one whole chunk: elements_per_chunk() * type.size; none where it depends on the data (object).
   std::optional<uint64_t> chunk_bytes;
   /// As .zarray shows it. null: readers get uninitialised memory for absent chunks, so absent ones are presented.
-  Json fill_value;
+  JsonValue fill_value;
   /// One element of fill, type.size bytes (zeros where the source has none); for object types the element's bytes as
   /// the object codec stores it (vlen-utf8: LE32 length, text).
   std::vector<std::byte> fill;
   /// {"id": "vlen-utf8"} and the like for object types: it stays in the chunks that we show. Else null.
-  Json object_codec;
+  JsonValue object_codec;
 
   std::vector<FilterStage> filters;   // stored chain, in the order of encoding, without the object codec
   std::vector<Attribute> attributes;  // those to be shown, in the source's order, without _ARRAY_DIMENSIONS

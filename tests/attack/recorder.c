@@ -1,9 +1,9 @@
 /* Records the calls that change files below one directory, in the order in which they happen: record.py replays them.
 
-   A library for LD_PRELOAD. RECORDER_ROOT is the directory, RECORDER_TRACE the file that the calls are appended to, with what
-   they wrote; RECORDER_LOCK a file of 4096 zeros, which all processes that are recorded map. A lock is held around each call
-   and its record, so the trace has one order.
-   A record: the struct below, two paths relative to the root, and the payload. */
+   A library for LD_PRELOAD. RECORDER_ROOT is the directory, RECORDER_TRACE the file that the calls are appended to,
+   with what they wrote; RECORDER_LOCK a file of 4096 zeros, which all processes that are recorded map. A lock is held
+   around each call and its record, so the trace has one order. A record: the struct below, two paths relative to the
+   root, and the payload. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,8 +24,25 @@
 
 #define LONGEST (PATH_MAX + NAME_MAX + 2)
 
-enum { kCreate = 1, kWrite, kTruncate, kAllocate, kSync, kDataSync, kRename, kExchange, kLink, kUnlink, kMkdir, kRmdir, kSymlink,
-       kSetXattr, kRemoveXattr, kTimes, kSyncFilesystem };
+enum {
+  kCreate = 1,
+  kWrite,
+  kTruncate,
+  kAllocate,
+  kSync,
+  kDataSync,
+  kRename,
+  kExchange,
+  kLink,
+  kUnlink,
+  kMkdir,
+  kRmdir,
+  kSymlink,
+  kSetXattr,
+  kRemoveXattr,
+  kTimes,
+  kSyncFilesystem
+};
 
 struct Record {
   uint32_t magic, operation;
@@ -39,7 +56,12 @@ static size_t root_length;
 static int trace = -1;
 static volatile int* lock_word;
 
-#define REAL(name) __extension__({ static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name); real; })
+#define REAL(name)                                                \
+  __extension__({                                                 \
+    static __typeof__(&name) real;                                \
+    if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
+    real;                                                         \
+  })
 
 __attribute__((constructor)) static void start(void) {
   const char* place = getenv("RECORDER_ROOT");
@@ -56,8 +78,10 @@ __attribute__((constructor)) static void start(void) {
   fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd < 0) abort();
   trace = fcntl(fd, F_DUPFD_CLOEXEC, 900); /* where a program that closes all it knows does not come by */
-  if (trace < 0) trace = fd;
-  else syscall(SYS_close, fd);
+  if (trace < 0)
+    trace = fd;
+  else
+    syscall(SYS_close, fd);
 }
 
 /* For record.py too, which holds the lock while it kills: no call is done then and not recorded. */
@@ -115,17 +139,27 @@ static const char* path_at(int directory, const char* name, char* buffer) {
   *(slash == joined ? slash + 1 : slash) = '\0';
   char real_path[PATH_MAX];
   if (!realpath(joined, real_path)) return NULL;
-  if (last[0] == '\0' || strcmp(last, ".") == 0) snprintf(buffer, LONGEST, "%s", real_path);
-  else snprintf(buffer, LONGEST, "%s/%.255s", real_path, last);
+  if (last[0] == '\0' || strcmp(last, ".") == 0)
+    snprintf(buffer, LONGEST, "%s", real_path);
+  else
+    snprintf(buffer, LONGEST, "%s/%.255s", real_path, last);
   return below(buffer);
 }
 
-static int real_fstat(int fd, struct stat* status) { return (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH); }
+static int real_fstat(int fd, struct stat* status) {
+  return (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
+}
 
 static void put(uint32_t operation, const char* path, const char* other, const struct stat* status, uint64_t offset,
                 uint64_t length, const struct iovec* parts, int count) {
-  struct Record record = {0x43455253, operation, path ? (uint32_t)strlen(path) : 0, other ? (uint32_t)strlen(other) : 0,
-                          status ? status->st_ino : 0, offset, length, 0,
+  struct Record record = {0x43455253,
+                          operation,
+                          path ? (uint32_t)strlen(path) : 0,
+                          other ? (uint32_t)strlen(other) : 0,
+                          status ? status->st_ino : 0,
+                          offset,
+                          length,
+                          0,
                           status ? status->st_mtim.tv_sec * 1000000000L + status->st_mtim.tv_nsec : 0};
   struct iovec all[3 + 64];
   int used = 3;
@@ -145,7 +179,8 @@ static void put(uint32_t operation, const char* path, const char* other, const s
   if (syscall(SYS_writev, trace, all, used) != (long)wanted) abort();
 }
 
-static void put_fd(uint32_t operation, int fd, const char* path, uint64_t offset, uint64_t length, const struct iovec* parts, int count) {
+static void put_fd(uint32_t operation, int fd, const char* path, uint64_t offset, uint64_t length,
+                   const struct iovec* parts, int count) {
   struct stat status;
   if (real_fstat(fd, &status) == 0) put(operation, path, NULL, &status, offset, length, parts, count);
 }
@@ -163,23 +198,35 @@ static int open_any(int directory, const char* name, int flags, mode_t mode) {
   const int fd = (int)syscall(SYS_openat, directory, name, flags, mode);
   const int error = errno;
   if (fd >= 0) {
-    if ((flags & __O_TMPFILE) == __O_TMPFILE) put_fd(kCreate, fd, NULL, 0, 0, NULL, 0);
-    else if (!was_there) put_fd(kCreate, fd, path, 0, 0, NULL, 0);
-    else if (flags & O_TRUNC) put_fd(kTruncate, fd, path, 0, 0, NULL, 0);
+    if ((flags & __O_TMPFILE) == __O_TMPFILE)
+      put_fd(kCreate, fd, NULL, 0, 0, NULL, 0);
+    else if (!was_there)
+      put_fd(kCreate, fd, path, 0, 0, NULL, 0);
+    else if (flags & O_TRUNC)
+      put_fd(kTruncate, fd, path, 0, 0, NULL, 0);
   }
   give_lock();
   errno = error;
   return fd;
 }
 
-#define MODE(flags, last) \
-  mode_t mode = 0; \
-  if ((flags) & (O_CREAT | __O_TMPFILE)) { va_list list; va_start(list, last); mode = va_arg(list, mode_t); va_end(list); }
+#define MODE(flags, last)                  \
+  mode_t mode = 0;                         \
+  if ((flags) & (O_CREAT | __O_TMPFILE)) { \
+    va_list list;                          \
+    va_start(list, last);                  \
+    mode = va_arg(list, mode_t);           \
+    va_end(list);                          \
+  }
 
 int open(const char* name, int flags, ...) { MODE(flags, flags) return open_any(AT_FDCWD, name, flags, mode); }
 int open64(const char* name, int flags, ...) { MODE(flags, flags) return open_any(AT_FDCWD, name, flags, mode); }
-int openat(int directory, const char* name, int flags, ...) { MODE(flags, flags) return open_any(directory, name, flags, mode); }
-int openat64(int directory, const char* name, int flags, ...) { MODE(flags, flags) return open_any(directory, name, flags, mode); }
+int openat(int directory, const char* name, int flags, ...) {
+  MODE(flags, flags) return open_any(directory, name, flags, mode);
+}
+int openat64(int directory, const char* name, int flags, ...) {
+  MODE(flags, flags) return open_any(directory, name, flags, mode);
+}
 int creat(const char* name, mode_t mode) { return open_any(AT_FDCWD, name, O_CREAT | O_WRONLY | O_TRUNC, mode); }
 int __open_2(const char* name, int flags) { return open_any(AT_FDCWD, name, flags, 0); }
 int __open64_2(const char* name, int flags) { return open_any(AT_FDCWD, name, flags, 0); }
@@ -211,14 +258,16 @@ int mkostemps(char* name, int suffix, int flags) { return temporary(name, suffix
 static ssize_t write_any(int fd, const struct iovec* parts, int count, off_t offset, int has_offset) {
   char buffer[LONGEST];
   const char* path = path_of_fd(fd, buffer);
-  if (!path) return has_offset ? syscall(SYS_pwritev, fd, parts, count, offset, 0) : syscall(SYS_writev, fd, parts, count);
+  if (!path)
+    return has_offset ? syscall(SYS_pwritev, fd, parts, count, offset, 0) : syscall(SYS_writev, fd, parts, count);
   take_lock();
   struct stat status;
   if (!has_offset) {
     offset = lseek(fd, 0, SEEK_CUR);
     if (fcntl(fd, F_GETFL) & O_APPEND && real_fstat(fd, &status) == 0) offset = status.st_size;
   }
-  const ssize_t done = has_offset ? syscall(SYS_pwritev, fd, parts, count, offset, 0) : syscall(SYS_writev, fd, parts, count);
+  const ssize_t done =
+      has_offset ? syscall(SYS_pwritev, fd, parts, count, offset, 0) : syscall(SYS_writev, fd, parts, count);
   const int error = errno;
   if (done > 0) put_fd(kWrite, fd, path, (uint64_t)offset, (uint64_t)done, parts, count);
   give_lock();
@@ -232,38 +281,58 @@ ssize_t write(int fd, const void* data, size_t size) {
   if (fd == trace || !path_of_fd(fd, buffer)) return syscall(SYS_write, fd, data, size);
   return write_any(fd, ONE(data, size), 1, 0, 0);
 }
-ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) { return write_any(fd, ONE(data, size), 1, offset, 1); }
-ssize_t pwrite64(int fd, const void* data, size_t size, off_t offset) { return write_any(fd, ONE(data, size), 1, offset, 1); }
-ssize_t writev(int fd, const struct iovec* parts, int count) { return write_any(fd, parts, count > 64 ? 64 : count, 0, 0); }
-ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) { return write_any(fd, parts, count > 64 ? 64 : count, offset, 1); }
-ssize_t pwritev64(int fd, const struct iovec* parts, int count, off_t offset) { return write_any(fd, parts, count > 64 ? 64 : count, offset, 1); }
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  return write_any(fd, ONE(data, size), 1, offset, 1);
+}
+ssize_t pwrite64(int fd, const void* data, size_t size, off_t offset) {
+  return write_any(fd, ONE(data, size), 1, offset, 1);
+}
+ssize_t writev(int fd, const struct iovec* parts, int count) {
+  return write_any(fd, parts, count > 64 ? 64 : count, 0, 0);
+}
+ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
+  return write_any(fd, parts, count > 64 ? 64 : count, offset, 1);
+}
+ssize_t pwritev64(int fd, const struct iovec* parts, int count, off_t offset) {
+  return write_any(fd, parts, count > 64 ? 64 : count, offset, 1);
+}
 
 /* Callers fall back to reading and writing. */
 ssize_t copy_file_range(int from, off_t* at, int to, off_t* to_at, size_t size, unsigned flags) {
   char buffer[LONGEST];
-  if (path_of_fd(to, buffer)) { errno = EOPNOTSUPP; return -1; }
+  if (path_of_fd(to, buffer)) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
   return syscall(SYS_copy_file_range, from, at, to, to_at, size, flags);
 }
 ssize_t sendfile(int to, int from, off_t* at, size_t size) {
   char buffer[LONGEST];
-  if (path_of_fd(to, buffer)) { errno = EINVAL; return -1; }
+  if (path_of_fd(to, buffer)) {
+    errno = EINVAL;
+    return -1;
+  }
   return syscall(SYS_sendfile, to, from, at, size);
 }
 
-#define ON_FD(type, call, record) \
-  char buffer[LONGEST]; \
+#define ON_FD(type, call, record)            \
+  char buffer[LONGEST];                      \
   const char* path = path_of_fd(fd, buffer); \
-  if (!path) return (type)(call); \
-  take_lock(); \
-  const type done = (type)(call); \
-  const int error = errno; \
-  if (done == 0) record; \
-  give_lock(); \
-  errno = error; \
+  if (!path) return (type)(call);            \
+  take_lock();                               \
+  const type done = (type)(call);            \
+  const int error = errno;                   \
+  if (done == 0) record;                     \
+  give_lock();                               \
+  errno = error;                             \
   return done;
 
-int ftruncate(int fd, off_t size) { ON_FD(int, syscall(SYS_ftruncate, fd, size), put_fd(kTruncate, fd, path, 0, (uint64_t)size, NULL, 0)) }
-int ftruncate64(int fd, off_t size) { ON_FD(int, syscall(SYS_ftruncate, fd, size), put_fd(kTruncate, fd, path, 0, (uint64_t)size, NULL, 0)) }
+int ftruncate(int fd, off_t size) {
+  ON_FD(int, syscall(SYS_ftruncate, fd, size), put_fd(kTruncate, fd, path, 0, (uint64_t)size, NULL, 0))
+}
+int ftruncate64(int fd, off_t size) {
+  ON_FD(int, syscall(SYS_ftruncate, fd, size), put_fd(kTruncate, fd, path, 0, (uint64_t)size, NULL, 0))
+}
 static void put_allocation(int fd, const char* path, int mode, off_t offset, off_t size) {
   struct stat status;
   char other[16];
@@ -280,7 +349,9 @@ int posix_fallocate64(int fd, off_t offset, off_t size) { return allocate(fd, 0,
 int fsync(int fd) { ON_FD(int, syscall(SYS_fsync, fd), put_fd(kSync, fd, path, 0, 0, NULL, 0)) }
 int fdatasync(int fd) { ON_FD(int, syscall(SYS_fdatasync, fd), put_fd(kDataSync, fd, path, 0, 0, NULL, 0)) }
 int syncfs(int fd) { ON_FD(int, syscall(SYS_syncfs, fd), put_fd(kSyncFilesystem, fd, path, 0, 0, NULL, 0)) }
-int futimens(int fd, const struct timespec times[2]) { ON_FD(int, syscall(SYS_utimensat, fd, NULL, times, 0), put_fd(kTimes, fd, path, 0, 0, NULL, 0)) }
+int futimens(int fd, const struct timespec times[2]) {
+  ON_FD(int, syscall(SYS_utimensat, fd, NULL, times, 0), put_fd(kTimes, fd, path, 0, 0, NULL, 0))
+}
 int utimensat(int directory, const char* name, const struct timespec times[2], int flags) {
   const int done = (int)syscall(SYS_utimensat, directory, name, times, flags);
   char buffer[LONGEST];
@@ -300,7 +371,8 @@ int fsetxattr(int fd, const char* name, const void* value, size_t size, int flag
 }
 int fremovexattr(int fd, const char* name) {
   struct stat status;
-  ON_FD(int, syscall(SYS_fremovexattr, fd, name), if (real_fstat(fd, &status) == 0) put(kRemoveXattr, path, name, &status, 0, 0, NULL, 0))
+  ON_FD(int, syscall(SYS_fremovexattr, fd, name),
+        if (real_fstat(fd, &status) == 0) put(kRemoveXattr, path, name, &status, 0, 0, NULL, 0))
 }
 int setxattr(const char* name, const char* key, const void* value, size_t size, int flags) {
   const int fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -323,7 +395,8 @@ int removexattr(const char* name, const char* key) {
 
 /* --- names */
 
-static int on_names(uint32_t operation, const char* path, const char* other, int fd_of_file, long (*call)(void*), void* arguments) {
+static int on_names(uint32_t operation, const char* path, const char* other, int fd_of_file, long (*call)(void*),
+                    void* arguments) {
   take_lock();
   struct stat status;
   const int has_status = fd_of_file >= 0 && real_fstat(fd_of_file, &status) == 0;
@@ -334,11 +407,20 @@ static int on_names(uint32_t operation, const char* path, const char* other, int
   errno = error;
   return done;
 }
-struct Names { int from; const char* name; int to; const char* other; long flags; long call; };
+struct Names {
+  int from;
+  const char* name;
+  int to;
+  const char* other;
+  long flags;
+  long call;
+};
 static long call_names(void* given) {
   const struct Names* names = given;
-  if (names->call == SYS_renameat2) return syscall(SYS_renameat2, names->from, names->name, names->to, names->other, names->flags);
-  if (names->call == SYS_linkat) return syscall(SYS_linkat, names->from, names->name, names->to, names->other, names->flags);
+  if (names->call == SYS_renameat2)
+    return syscall(SYS_renameat2, names->from, names->name, names->to, names->other, names->flags);
+  if (names->call == SYS_linkat)
+    return syscall(SYS_linkat, names->from, names->name, names->to, names->other, names->flags);
   if (names->call == SYS_symlinkat) return syscall(SYS_symlinkat, names->name, names->to, names->other);
   return syscall(names->call, names->from, names->name, names->flags);
 }
@@ -353,15 +435,19 @@ static int rename_any(int from, const char* name, int to, const char* other, uns
 }
 int rename(const char* name, const char* other) { return rename_any(AT_FDCWD, name, AT_FDCWD, other, 0); }
 int renameat(int from, const char* name, int to, const char* other) { return rename_any(from, name, to, other, 0); }
-int renameat2(int from, const char* name, int to, const char* other, unsigned flags) { return rename_any(from, name, to, other, flags); }
+int renameat2(int from, const char* name, int to, const char* other, unsigned flags) {
+  return rename_any(from, name, to, other, flags);
+}
 int linkat(int from, const char* name, int to, const char* other, int flags) {
   char two[LONGEST];
   const char* target = path_at(to, other, two);
   struct Names names = {from, name, to, other, flags, SYS_linkat};
   if (!target) return (int)call_names(&names);
   int file = -1;
-  if (flags & AT_EMPTY_PATH && !*name) file = dup(from);
-  else file = (int)syscall(SYS_openat, from, name, O_PATH | O_CLOEXEC | (flags & AT_SYMLINK_FOLLOW ? 0 : O_NOFOLLOW), 0);
+  if (flags & AT_EMPTY_PATH && !*name)
+    file = dup(from);
+  else
+    file = (int)syscall(SYS_openat, from, name, O_PATH | O_CLOEXEC | (flags & AT_SYMLINK_FOLLOW ? 0 : O_NOFOLLOW), 0);
   const int done = on_names(kLink, "", target, file, call_names, &names);
   const int error = errno;
   if (file >= 0) syscall(SYS_close, file);
@@ -369,12 +455,14 @@ int linkat(int from, const char* name, int to, const char* other, int flags) {
   return done;
 }
 int link(const char* name, const char* other) { return linkat(AT_FDCWD, name, AT_FDCWD, other, 0); }
-#define ONE_NAME(operation, call_number, directory, name, argument) \
-  char one[LONGEST]; \
-  const char* path = path_at(directory, name, one); \
+#define ONE_NAME(operation, call_number, directory, name, argument)       \
+  char one[LONGEST];                                                      \
+  const char* path = path_at(directory, name, one);                       \
   struct Names names = {directory, name, 0, NULL, argument, call_number}; \
   return path ? on_names(operation, path, NULL, -1, call_names, &names) : (int)call_names(&names);
-int unlinkat(int directory, const char* name, int flags) { ONE_NAME(flags & AT_REMOVEDIR ? kRmdir : kUnlink, SYS_unlinkat, directory, name, flags) }
+int unlinkat(int directory, const char* name, int flags) {
+  ONE_NAME(flags & AT_REMOVEDIR ? kRmdir : kUnlink, SYS_unlinkat, directory, name, flags)
+}
 int unlink(const char* name) { return unlinkat(AT_FDCWD, name, 0); }
 int rmdir(const char* name) { return unlinkat(AT_FDCWD, name, AT_REMOVEDIR); }
 int remove(const char* name) {

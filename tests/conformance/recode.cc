@@ -19,9 +19,10 @@
 #include <string_view>
 #include <vector>
 
-#include "filters/codec_json.h"
-#include "filters/filter_spec.h"
-#include "filters/pipeline.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter_spec.h"
+#include "filters/core/pipeline.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {

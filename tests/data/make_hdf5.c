@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                       \
-  do {                                                                    \
-    if ((call) < 0) {                                                     \
-      fprintf(stderr, "%s:%d: %s failed\n", __FILE__, __LINE__, #call);   \
-      exit(1);                                                            \
-    }                                                                     \
+#define CHECK(call)                                                     \
+  do {                                                                  \
+    if ((call) < 0) {                                                   \
+      fprintf(stderr, "%s:%d: %s failed\n", __FILE__, __LINE__, #call); \
+      exit(1);                                                          \
+    }                                                                   \
   } while (0)
 
 static hid_t create(const char* name, int latest) {
@@ -95,8 +95,10 @@ static void narrow_integers(void) {
     size_t precision, offset;
     int layout; /* 0 contiguous, 1 chunked, 2 n-bit, 3 n-bit and deflate */
     double step;
-  } cases[] = {{"u12_of_16", H5T_STD_U16LE, 12, 0, 0, 1},       {"i12_of_16_at_3", H5T_STD_I16LE, 12, 3, 1, -1},
-               {"i20_of_32_be_nbit", H5T_STD_I32BE, 20, 5, 2, -3}, {"u5_of_8_nbit", H5T_STD_U8LE, 5, 0, 3, 0.03}};
+  } cases[] = {{"u12_of_16", H5T_STD_U16LE, 12, 0, 0, 1},
+               {"i12_of_16_at_3", H5T_STD_I16LE, 12, 3, 1, -1},
+               {"i20_of_32_be_nbit", H5T_STD_I32BE, 20, 5, 2, -3},
+               {"u5_of_8_nbit", H5T_STD_U8LE, 5, 0, 3, 0.03}};
   for (int i = 0; i < 4; ++i) {
     hid_t type = H5Tcopy(cases[i].base);
     CHECK(H5Tset_precision(type, cases[i].precision));
@@ -243,7 +245,8 @@ static void string_paddings(void) {
   H5Fclose(file);
 }
 
-/* What is in a chunk or piece that was never written: fill values set, default and undefined; allocation early and late. */
+/* What is in a chunk or piece that was never written: fill values set, default and undefined; allocation early and
+ * late. */
 static void fill_and_allocation(void) {
   hid_t file = create("c_fill_and_allocation.h5", 0);
   const hsize_t dims[2] = {10, 12}, chunk[2] = {4, 5}, start[2] = {4, 0}, count[2] = {4, 5};
@@ -251,8 +254,9 @@ static void fill_and_allocation(void) {
   const struct {
     const char* name;
     int chunked, early, set;
-  } cases[] = {{"contiguous_never_written", 0, 0, 1}, {"contiguous_early", 0, 1, 1}, {"chunked_never_written", 1, 0, 1},
-               {"chunked_early", 1, 1, 1},            {"chunked_default", 1, 0, 0},  {"chunked_one_written", 2, 0, 1}};
+  } cases[] = {{"contiguous_never_written", 0, 0, 1}, {"contiguous_early", 0, 1, 1},
+               {"chunked_never_written", 1, 0, 1},    {"chunked_early", 1, 1, 1},
+               {"chunked_default", 1, 0, 0},          {"chunked_one_written", 2, 0, 1}};
   for (int i = 0; i < 6; ++i) {
     hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     if (cases[i].chunked) CHECK(H5Pset_chunk(properties, 2, chunk));

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "filters/filter_spec.h"
-#include "filters/pipeline.h"
+#include "filters/core/filter_spec.h"
+#include "filters/core/pipeline.h"
 #include "require.h"
 
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using namespace codecfs;
 
 constexpr uint64_t kElements = 4096;
-constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
 
 void check_error(const Error& error) { require(error.code != 0 && !error.reason.empty(), "an error has a reason"); }
 
@@ -51,6 +51,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_error(encoded.error());
     return 0;
   }
-  require(encoded->bytes.size() <= kMostBytes, "a chunk does not grow without bound");
+  require(encoded->bytes.size() <= kMaxBytes, "a chunk does not grow without bound");
   return 0;
 }

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "filters/codecs/deflate_stream.h"
+#include "filters/deflate/deflate_stream.h"
 #include "require.h"
 
 namespace {

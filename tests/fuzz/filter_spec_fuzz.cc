@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "filters/codec_json.h"
-#include "filters/filter_rules.h"
-#include "filters/filter_spec.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter_rules.h"
+#include "filters/core/filter_spec.h"
 #include "require.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "backends/hdf5/hdf5_source.h"
+#include "backends/hdf5/source/hdf5_source.h"
 #include "base/log.h"
 #include "require.h"
 
@@ -17,8 +17,8 @@ namespace {
 
 using namespace codecfs;
 
-constexpr size_t kMostEntries = 200;
-constexpr int kMostDepth = 8;
+constexpr size_t kMaxEntries = 200;
+constexpr int kMaxDepth = 8;
 
 template <class T>
 bool good(const Result<T>& result) {
@@ -44,10 +44,10 @@ void read_group(Source& source, ObjectId id, int depth, size_t& seen) {
   const auto entries = source.list(id);
   if (!good(entries)) return;
   for (const Entry& entry : *entries) {
-    if (++seen > kMostEntries) return;
+    if (++seen > kMaxEntries) return;
     require(!entry.name.empty() && entry.name.find('/') == std::string::npos, "a name is a file name");
     if (entry.kind == EntryKind::variable) read_variable(source, entry.object);
-    if (entry.kind == EntryKind::group && depth < kMostDepth) read_group(source, entry.object, depth + 1, seen);
+    if (entry.kind == EntryKind::group && depth < kMaxDepth) read_group(source, entry.object, depth + 1, seen);
   }
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "fs/options.h"
 #include "model/json.h"
+#include "mount/options.h"
 #include "require.h"
 
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/hdf5/write_log.h"
-#include "backends/hdf5/write_log_format.h"
+#include "backends/hdf5/wal/write_log.h"
+#include "backends/hdf5/wal/write_log_format.h"
 #include "base/endian.h"
 #include "base/log.h"
 #include "require.h"
@@ -71,8 +71,7 @@ void make_right(std::vector<std::byte>& log, const File& source) {
       piece_at = end;
     }
     const Bytes covered(log.data() + at + kFrameHeaderBytes, replaced + frame.length);
-    const FrameBytes bytes =
-        encode_frame(frame, kSalt, covered.first(replaced), covered.subspan(replaced), checksum);
+    const FrameBytes bytes = encode_frame(frame, kSalt, covered.first(replaced), covered.subspan(replaced), checksum);
     std::ranges::copy(bytes, log.begin() + static_cast<ptrdiff_t>(at));
     at += kFrameHeaderBytes + replaced + frame.length;
   }

@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
-#include "backends/source.h"
+#include "backends/api/source.h"
 #include "base/log.h"
-#include "fs/tree.h"
+#include "fs/namespace/tree.h"
 #include "require.h"
 
 namespace {

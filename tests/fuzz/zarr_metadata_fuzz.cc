@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/zarr/metadata.h"
+#include "backends/zarr/metadata/metadata.h"
 #include "model/limits.h"
 #include "require.h"
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "backends/zarr/zip_rewrite.h"
-#include "backends/zarr/zip_tree.h"
+#include "backends/zarr/store/zip_rewrite.h"
+#include "backends/zarr/store/zip_tree.h"
 #include "base/log.h"
 #include "require.h"
 

@@ -30,7 +30,7 @@ def compile_plugin(source, library, *options):
     """The recipe of netCDF's filter document: gcc -g -O0 -shared -o libNAME.so SOURCES -L... -lhdf5 (and -fPIC, which
     today's machines want)."""
     command = ["gcc", "-g", "-O0", "-shared", "-fPIC", "-o", str(library), str(SOURCES / source), *HDF5,
-               "-I", str(HERE.parent.parent / "plugins"), *options]
+               "-I", str(HERE.parent.parent / "include"), *options]
     subprocess.run(command, check=True, capture_output=True)
 
 

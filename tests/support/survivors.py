@@ -26,7 +26,7 @@ def survivors_of_process(pid):
     children = [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
                 for child in (task / "children").read_text().split()]
     return [child for child in children if not is_gone(child)
-            and pathlib.Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"codecfs-guardian\0")]
+            and pathlib.Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"codecfs-watchdog\0")]
 
 
 def kill_with_survivors(pid):

@@ -57,7 +57,7 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
     if (dataset->written_) source = dataset->source_;
   }
   if (source == nullptr) return dataset;
-  if (const Result<> followed = source->follow(); !followed)
+  if (const Result<> followed = source->relocate_log(); !followed)
     log::warning("{}", in_dataset(key, followed.error()).reason);
   return dataset;
 }
@@ -69,7 +69,7 @@ void Datasets::make_way(const std::string& key, const Dataset& comer) {
       const std::lock_guard lock(mutex_);
       if (its_key != key || dataset.get() == &comer || !dataset->written_) continue;
     }
-    if (const Result<> followed = source->follow(); followed || followed.error().code != ESTALE) continue;
+    if (const Result<> followed = source->relocate_log(); followed || followed.error().code != ESTALE) continue;
     source.reset();
     abandon(dataset);
   }
@@ -173,10 +173,10 @@ std::optional<Datasets::Closing> Datasets::take_to_close(const DatasetPtr& datas
   return Closing{dataset, std::exchange(dataset->source_, nullptr), std::move(opening)};
 }
 
-/// Of more than kMostOpen that are open those that were not used for longest.
+/// Of more than kMaxOpen that are open those that were not used for longest.
 std::vector<Datasets::Closing> Datasets::take_surplus() {
   std::vector<Closing> surplus;
-  for (auto at = open_.end(); open_.size() > kMostOpen && at != open_.begin();) {
+  for (auto at = open_.end(); open_.size() > kMaxOpen && at != open_.begin();) {
     const DatasetPtr dataset = *--at;
     const auto next = std::next(at);
     if (auto closing = take_to_close(dataset)) {
@@ -205,7 +205,7 @@ void Datasets::close_unused(std::chrono::seconds unused_for) {
     unused = take_unused(unused_for);
   }
   for (Closing& closing : unused) close(std::move(closing));
-  for (const Open& open : all_open()) open.source->rest(unused_for);
+  for (const Open& open : all_open()) open.source->release_idle(unused_for);
 }
 
 void Datasets::close(Closing closing) {

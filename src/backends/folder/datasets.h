@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/source.h"
 #include "backends/folder/folder_files.h"
-#include "backends/source.h"
 #include "base/result.h"
 
 namespace codecfs::folder {
@@ -29,7 +29,7 @@ using DatasetPtr = std::shared_ptr<Dataset>;
 
 class Datasets {
  public:
-  static constexpr size_t kMostOpen = 32;
+  static constexpr size_t kMaxOpen = 32;
   /// One that is only read is closed after so long without use: its lock keeps other programs from writing it.
   static constexpr std::chrono::seconds kReadingRest{5};
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "backends/zarr/directory_writer.h"
+#include "backends/zarr/store/directory_writer.h"
 
 namespace codecfs::folder {
 namespace {

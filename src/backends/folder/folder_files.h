@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/source.h"
+#include "backends/api/source.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 

@@ -45,7 +45,7 @@ class FolderSource final : public Source {
   [[nodiscard]] bool shares_metadata() const override { return true; }
   [[nodiscard]] Entry root() const override { return root_; }
 
-  Result<> leave_out(const std::string& path) override {
+  Result<> exclude_path(const std::string& path) override {
     const auto key = files_.key_of(path);
     if (key == "" || path == "/" || files_.path_of("").starts_with(path + "/"))
       return fail(EINVAL, "{}: the folder cannot be mounted over itself, nor over one that holds it", path);
@@ -202,7 +202,7 @@ class FolderSource final : public Source {
     return in(id, kWriting, [&](Source& source, ObjectId inner) { return source.set_filters(inner, chain, progress); });
   }
   uint64_t reclaimable_bytes() override { return datasets_.reclaimable_bytes(); }
-  void rest(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
+  void release_idle(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
   Result<> commit() override { return datasets_.commit(); }
   Result<bool> commit_at_interval() override {
     CODECFS_TRY(datasets_.commit_at_interval());

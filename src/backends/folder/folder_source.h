@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/source.h"
+#include "backends/api/source.h"
 #include "base/result.h"
 
 namespace codecfs {

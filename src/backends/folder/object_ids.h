@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backends/api/source.h"
 #include "backends/folder/datasets.h"
-#include "backends/source.h"
 
 namespace codecfs::folder {
 

@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -7,9 +7,10 @@
 // infinities and NaN, as numcodecs does.
 
 #include "base/endian.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {

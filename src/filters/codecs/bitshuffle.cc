@@ -24,11 +24,11 @@
 #include <cstring>
 #include <vector>
 
-#include "filters/byte_planes.h"
 #include "filters/codecs/block_stream.h"
+#include "filters/codecs/byte_planes.h"
 #include "filters/codecs/zstd_frames.h"
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/buffer.h"
 #include "base/endian.h"
 #include "base/result.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 

@@ -17,10 +17,11 @@
 #include <array>
 
 #include "base/endian.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -77,7 +78,7 @@ Json codec_of(std::span<const uint32_t> parameters) {
 Result<> check_new(const FilterStage& stage, uint64_t) {
   CODECFS_TRY(at_most(stage, 7, "four that are computed, the level, the shuffle and the compressor"));
   CODECFS_TRY(in_range(stage, 4, "the level", 0, 9));
-  CODECFS_TRY(in_range(stage, 5, "the shuffle", stage.codec.is_object() ? -1 : 0, 2));
+  CODECFS_TRY(in_range(stage, 5, "the shuffle", stage.codec->is_object() ? -1 : 0, 2));
   CODECFS_TRY(in_range(stage, 6, "the compressor", 0, kCompressors.size() - 1));
   const char* const name = kCompressors.at(stage.parameters.size() > 6 ? stage.parameters[6] : 0);
   if (blosc_compname_to_compcode(name) < 0) return fail(EINVAL, "compressor {} is not in this Blosc library", name);

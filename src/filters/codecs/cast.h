@@ -2,8 +2,8 @@
 // Elements of one dtype converted to another, as numpy's astype does.
 
 #include "filters/codecs/element_types.h"
-#include "filters/filter.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters::codecs {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/endian.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters::codecs {
 

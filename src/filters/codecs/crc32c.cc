@@ -5,7 +5,7 @@
 #include <array>
 
 #include "filters/codecs/checksum32.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -6,8 +6,9 @@
 // Differences are computed in the decoded type, and then converted.
 
 #include "filters/codecs/element_types.h"
-#include "filters/filter.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
+#include "filters/core/filter.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {

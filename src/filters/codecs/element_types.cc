@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "model/json.h"
+
 namespace codecfs::filters::codecs {
 namespace {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <functional>
 
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters::codecs {
 

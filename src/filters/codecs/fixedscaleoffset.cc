@@ -10,8 +10,9 @@
 #include <algorithm>
 
 #include "filters/codecs/element_types.h"
-#include "filters/filter.h"
-#include "filters/number_types.h"
+#include "filters/codecs/number_types.h"
+#include "filters/core/filter.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -9,8 +9,9 @@
 #include <cstring>
 
 #include "base/endian.h"
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {

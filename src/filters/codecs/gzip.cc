@@ -3,11 +3,11 @@
 //
 //   1f 8b 08 flags mtime[4] xfl os | ... | deflate blocks | CRC-32 LE | size LE            {"id": "gzip", "level": 1}
 
-#include "filters/codec_fields.h"
-#include "filters/codecs/deflate_stream.h"
 #include "filters/codecs/inflate.h"
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
+#include "filters/deflate/deflate_stream.h"
 
 namespace codecfs::filters::codecs {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "filters/output_buffer.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -4,7 +4,7 @@
 #include <libdeflate.h>
 
 #include "base/buffer.h"
-#include "filters/filter.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters::codecs {
 

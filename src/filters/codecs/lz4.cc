@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "filters/codecs/block_stream.h"
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <climits>
 
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {

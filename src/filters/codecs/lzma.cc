@@ -14,10 +14,11 @@
 #include <array>
 #include <memory>
 
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -1,6 +1,6 @@
 // n-bit: HDF5 filter 5. Its parameters are a program over the datatype; only libhdf5 has it.
 
-#include "filters/filter.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters::codecs {
 

@@ -7,10 +7,10 @@
 #include <climits>
 
 #include "base/endian.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
+#include "filters/core/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 namespace {

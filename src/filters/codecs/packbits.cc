@@ -2,8 +2,8 @@
 //
 //   bits that pad the last byte (0..7) | bits                                          {"id": "packbits"}
 
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {

@@ -72,6 +72,8 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter quantize() { return {.name = "quantize", .codec = "quantize", .check_new = check_new, .make_coder = make_coder}; }
+Filter quantize() {
+  return {.name = "quantize", .codec = "quantize", .check_new = check_new, .make_coder = make_coder};
+}
 
 }  // namespace codecfs::filters::codecs

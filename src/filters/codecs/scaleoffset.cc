@@ -1,7 +1,7 @@
 // scale-offset: HDF5 filter 6. Only libhdf5 has it. Not numcodecs' fixedscaleoffset.
 
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
 
 namespace codecfs::filters::codecs {
 
@@ -23,8 +23,7 @@ Result<> check_new(const FilterStage& stage, uint64_t item_size) {
 }  // namespace
 
 Filter scaleoffset() {
-  return {
-      .id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}, .in_libhdf5 = true, .check_new = check_new};
+  return {.id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}, .in_libhdf5 = true, .check_new = check_new};
 }
 
 }  // namespace codecfs::filters::codecs

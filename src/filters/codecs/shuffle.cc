@@ -7,10 +7,11 @@
 
 #include <cstring>
 
-#include "filters/byte_planes.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/parameter_limits.h"
+#include "filters/codecs/byte_planes.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -60,8 +61,7 @@ Filter shuffle() {
         return {{"id", "shuffle"}, {"elementsize", parameters.empty() ? 0 : parameters[0]}};
       },
       .working_parameters = working_parameters,
-      .check_new = [](const FilterStage& stage,
-                      uint64_t) { return at_most(stage, 1, "the bytes of an element"); },
+      .check_new = [](const FilterStage& stage, uint64_t) { return at_most(stage, 1, "the bytes of an element"); },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
         const size_t size = parameters[0];

@@ -18,11 +18,12 @@
 #include <cstring>
 
 #include "base/endian.h"
-#include "filters/byte_planes.h"
-#include "filters/codec_fields.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
-#include "filters/parameter_limits.h"
+#include "filters/codecs/byte_planes.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -74,7 +75,8 @@ Result<> check_new(const FilterStage& stage, uint64_t) {
   CODECFS_TRY(at_most(stage, 4, "the option mask, the pixels per block, and two that are computed"));
   const uint32_t method = stage.parameters[0] & (kEntropyCoding | kNearestNeighbour);
   if (stage.parameters[0] > UINT8_MAX || (method != kEntropyCoding && method != kNearestNeighbour))
-    return fail(EINVAL, "the option mask must be up to 255 with either 4 (entropy coding) or 32 (nearest neighbour), not {}",
+    return fail(EINVAL,
+                "the option mask must be up to 255 with either 4 (entropy coding) or 32 (nearest neighbour), not {}",
                 stage.parameters[0]);
   return check_block(stage.parameters[1]);
 }
@@ -92,7 +94,7 @@ Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
   if (bits == 0) return fail(EINVAL, "elements of {} bytes; szip takes 1 to 8", chunk.type.size);
   if (bits > 24) bits = bits > 32 ? 64 : 32;
 
-  const bool zarr = context.stage.codec.is_object();
+  const bool zarr = context.stage.codec->is_object();
   const std::vector<uint64_t>& row_of = zarr ? chunk.shape : chunk.chunks;
   if (row_of.empty()) return fail(EINVAL, "szip does not work on scalars");
   const uint64_t row = row_of.back();

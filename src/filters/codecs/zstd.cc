@@ -5,11 +5,12 @@
 
 #include <zstd.h>
 
-#include "filters/codec_fields.h"
 #include "filters/codecs/zstd_frames.h"
-#include "filters/filter.h"
-#include "filters/output_buffer.h"
-#include "filters/parameter_limits.h"
+#include "filters/core/codec_fields.h"
+#include "filters/core/filter.h"
+#include "filters/core/output_buffer.h"
+#include "filters/core/parameter_limits.h"
+#include "model/json.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -39,7 +40,7 @@ Filter zstd() {
       },
       .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
         CODECFS_TRY(at_most(stage, 1, "the level"));
-        if (stage.codec.is_object()) CODECFS_TRY(integer_field(stage.codec, "checksum", 0, 0, 1));
+        if (stage.codec->is_object()) CODECFS_TRY(integer_field(stage.codec, "checksum", 0, 0, 1));
         return in_range(stage, 0, "the level", ZSTD_minCLevel(), ZSTD_maxCLevel());
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/endian.h"
-#include "filters/output_buffer.h"
+#include "filters/core/output_buffer.h"
 
 namespace codecfs::filters::codecs {
 namespace {

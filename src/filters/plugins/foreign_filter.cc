@@ -18,6 +18,7 @@
 
 #include "filters/plugins/netcdf_host.h"
 #include "filters/plugins/plugins.h"
+#include "model/json.h"
 
 namespace codecfs::filters {
 namespace {
@@ -152,7 +153,7 @@ struct ForeignCodec {
   [[nodiscard]] Result<std::vector<uint32_t>> working_parameters(const StageContext& context) const {
     const std::vector<uint32_t>& given = context.stage.parameters;
     // Of an HDF5 file they are complete: libhdf5 has called set_local when the dataset was made.
-    if (!context.stage.codec.is_object()) return given;
+    if (!context.stage.codec->is_object()) return given;
     size_t visible_count = given.size();
     auto* visible = static_cast<unsigned*>(std::calloc(std::max<size_t>(given.size(), 1), sizeof(unsigned)));
     if (visible == nullptr) return fail(ENOMEM, "no memory for parameters");

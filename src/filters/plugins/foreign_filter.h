@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "filters/filter.h"
+#include "filters/core/filter.h"
 #include "filters/plugins/plugin_library.h"
 
 namespace codecfs::filters {

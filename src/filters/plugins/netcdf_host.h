@@ -4,7 +4,7 @@
 // own, which the loader finds before those of a libnetcdf that the plugin brings along; they know one variable, that of
 // the call which the asking thread is in.
 
-#include "filters/filter.h"
+#include "filters/core/filter.h"
 
 namespace codecfs::filters {
 

@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 extern "C" {
-#include "plugins/nczarr_codec.h"
+#include "codecfs/nczarr_codec.h"
 }
 
 namespace codecfs::filters {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "filters/filter.h"
+#include "filters/core/filter.h"
 #include "filters/plugins/foreign_filter.h"
 #include "filters/plugins/plugin_class.h"
 #include "filters/plugins/plugin_library.h"

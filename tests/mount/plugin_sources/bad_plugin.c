@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "nczarr_codec.h"
+#include "codecfs/nczarr_codec.h"
 
 static size_t identity(unsigned flags, size_t n, const unsigned values[], size_t nbytes, size_t* buf_size, void** buf) {
   (void)flags, (void)n, (void)values, (void)buf_size, (void)buf;
@@ -19,12 +19,12 @@ static int to_codec(size_t count, const unsigned* values, char** json) {
   return NC_EINVAL;
 }
 
-#define CRASHES 1         /* in a constructor */
-#define EXITS 2           /* in a constructor */
-#define HANGS 3           /* in a constructor */
-#define CRASHES_ASKED 4   /* in H5PLget_plugin_info */
-#define CRASHES_LATER 5   /* in the codec's initialize */
-#define VOL 6             /* an HDF5 plugin of another kind */
+#define CRASHES 1       /* in a constructor */
+#define EXITS 2         /* in a constructor */
+#define HANGS 3         /* in a constructor */
+#define CRASHES_ASKED 4 /* in H5PLget_plugin_info */
+#define CRASHES_LATER 5 /* in the codec's initialize */
+#define VOL 6           /* an HDF5 plugin of another kind */
 #define FILTER_VERSION 7
 #define FILTER_NULL 8
 #define FILTER_NO_FUNCTION 9
@@ -44,7 +44,9 @@ __attribute__((constructor)) static void start(void) { *(volatile int*)8 = 1; }
 #elif CASE == EXITS
 __attribute__((constructor)) static void start(void) { exit(3); }
 #elif CASE == HANGS
-__attribute__((constructor)) static void start(void) { for (;;) pause(); }
+__attribute__((constructor)) static void start(void) {
+  for (;;) pause();
+}
 #endif
 
 #if CASE == CRASHES_LATER
@@ -63,8 +65,13 @@ void* needs_it = a_function_that_no_library_has;
 #endif
 
 #if CASE < CODEC_VERSION || CASE > CODEC_NULL
-static const H5Z_class2_t filter = {CASE == FILTER_VERSION ? 2 : H5Z_CLASS_T_VERS, CASE == FILTER_ID ? 70000 : ID, 1,
-                                    CASE != ONLY_ENCODES, "bad", NULL, NULL,
+static const H5Z_class2_t filter = {CASE == FILTER_VERSION ? 2 : H5Z_CLASS_T_VERS,
+                                    CASE == FILTER_ID ? 70000 : ID,
+                                    1,
+                                    CASE != ONLY_ENCODES,
+                                    "bad",
+                                    NULL,
+                                    NULL,
                                     CASE == FILTER_NO_FUNCTION ? NULL : identity};
 #if CASE != NO_TYPE
 H5PL_type_t H5PLget_plugin_type(void) { return CASE == VOL ? (H5PL_type_t)1 : H5PL_TYPE_FILTER; }
@@ -82,8 +89,10 @@ static const NCZ_codec_t codec = {CASE == CODEC_VERSION ? 2 : NCZ_CODEC_CLASS_VE
                                   CASE == CODEC_SORT ? 2 : NCZ_CODEC_HDF5,
                                   CASE == CODEC_NO_ID ? NULL : "bad",
                                   CASE == IDS_DIFFER ? 32902 : ID,
-                                  initialize, NULL,
+                                  initialize,
+                                  NULL,
                                   CASE == CODEC_NO_FUNCTION ? NULL : to_hdf5,
-                                  to_codec, NULL};
+                                  to_codec,
+                                  NULL};
 const void* NCZ_get_codec_info(void) { return CASE == CODEC_NULL ? NULL : &codec; }
 #endif

@@ -1,13 +1,13 @@
 /* The codec half of mask_filter.c, in a library of its own: {"id": "mask", "value": 90, "behaviour": 0}.
  *
  * With "of_variable": 1 the mask is worked out from what netCDF tells of the variable: its type's number and size, the
- * lengths of its dimensions and chunks, and its byte order. Where MASK_TRACE names a file, calls of initialize and finalize
- * are noted there. */
+ * lengths of its dimensions and chunks, and its byte order. Where MASK_TRACE names a file, calls of initialize and
+ * finalize are noted there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "nczarr_codec.h"
+#include "codecfs/nczarr_codec.h"
 
 int nc_inq_var(int, int, char*, int*, int*, int*, int*);
 int nc_inq_type(int, int, char*, size_t*);
@@ -69,7 +69,8 @@ static int modify(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, s
       sum += (unsigned)(length + 3 * chunk[i]);
     }
     /* Other files and variables are not known. */
-    if (status == 0 && (nc_inq_var_endian(ncid + 1, varid, &order) == 0 || nc_inq_var_endian(ncid, varid + 1, &order) == 0))
+    if (status == 0 &&
+        (nc_inq_var_endian(ncid + 1, varid, &order) == 0 || nc_inq_var_endian(ncid, varid + 1, &order) == 0))
       status = NC_EINVAL;
     if (status != 0) {
       free(working);
@@ -87,8 +88,8 @@ static int modify(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, s
   return NC_NOERR;
 }
 
-static const NCZ_codec_t codec = {NCZ_CODEC_CLASS_VER, NCZ_CODEC_HDF5, "mask", 32900, initialize, finalize,
-                                  to_hdf5,             to_codec,       modify};
+static const NCZ_codec_t codec = {
+    NCZ_CODEC_CLASS_VER, NCZ_CODEC_HDF5, "mask", 32900, initialize, finalize, to_hdf5, to_codec, modify};
 #ifdef AS_DEFAULTS
 static const NCZ_codec_t* const codecs[] = {&codec, NULL};
 const void* NCZ_codec_info_defaults(void) { return codecs; }

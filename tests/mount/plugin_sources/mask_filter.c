@@ -1,5 +1,5 @@
-/* An HDF5 filter as a stranger would write one, with nothing but HDF5's headers: filter 32900 flips the bits of each byte
- * that its first parameter has (none given: 0x5a).
+/* An HDF5 filter as a stranger would write one, with nothing but HDF5's headers: filter 32900 flips the bits of each
+ * byte that its first parameter has (none given: 0x5a).
  *
  * Its second parameter makes it behave in ways that real filters have: */
 #include <H5PLextern.h>
@@ -9,16 +9,16 @@
 
 enum {
   WELL = 0,
-  FAIL = 1,             /* return 0, leave the buffer */
-  FAIL_WITH_NULL = 2,   /* return 0, free the buffer, leave a null pointer (netCDF's blosc) */
-  TAKE_BUF_SIZE = 3,    /* take *buf_size for the number of bytes (netCDF's zstd) */
-  NEW_BUFFER = 4,       /* answer in another allocation, told in *buf_size */
-  SILENT_BUFFER = 5,    /* in another allocation, *buf_size not told */
-  LIE_ABOUT_SIZE = 6,   /* decoding: more bytes than there are */
-  TOO_MUCH = 7,         /* decoding: four times the data, honestly allocated */
-  TOO_LITTLE = 8,       /* decoding: half of it */
-  NOT_REENTRANT = 9,    /* fail where two threads are in here at once */
-  OPTIONAL_FLAG = 10    /* decoding: fail unless the flags are REVERSE or REVERSE | OPTIONAL */
+  FAIL = 1,           /* return 0, leave the buffer */
+  FAIL_WITH_NULL = 2, /* return 0, free the buffer, leave a null pointer (netCDF's blosc) */
+  TAKE_BUF_SIZE = 3,  /* take *buf_size for the number of bytes (netCDF's zstd) */
+  NEW_BUFFER = 4,     /* answer in another allocation, told in *buf_size */
+  SILENT_BUFFER = 5,  /* in another allocation, *buf_size not told */
+  LIE_ABOUT_SIZE = 6, /* decoding: more bytes than there are */
+  TOO_MUCH = 7,       /* decoding: four times the data, honestly allocated */
+  TOO_LITTLE = 8,     /* decoding: half of it */
+  NOT_REENTRANT = 9,  /* fail where two threads are in here at once */
+  OPTIONAL_FLAG = 10  /* decoding: fail unless the flags are REVERSE or REVERSE | OPTIONAL */
 };
 
 static void flip(unsigned char* bytes, size_t count, unsigned mask) {

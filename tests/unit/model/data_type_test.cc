@@ -2,6 +2,7 @@
 // Metadata2.encode_fill_value, tobytes).
 
 #include "model/data_type.h"
+#include "model/json.h"
 
 #include <gtest/gtest.h>
 

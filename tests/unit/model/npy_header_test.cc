@@ -1,6 +1,7 @@
 // Headers against those of numpy 1.24, byte for byte: numpy.lib.format._write_array_header() wrote what stands here.
 
 #include "model/npy_header.h"
+#include "model/json.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/json.h"
 #include "model/variable.h"
 
 namespace codecfs {
@@ -37,7 +38,7 @@ TEST(FillChunk, OfZeros) {
 TEST(FillChunk, OfStringsHasACountAndLengths) {
   // numcodecs.VLenUTF8().encode(np.array(["ab"] * 3, dtype=object)).hex()
   Variable variable = make("|O", bytes({2, 0, 0, 0, 'a', 'b'}), {3});
-  variable.object_codec = {{"id", "vlen-utf8"}};
+  variable.object_codec = Json{{"id", "vlen-utf8"}};
   const auto chunk = make_fill_chunk(variable);
   ASSERT_TRUE(chunk);
   EXPECT_EQ(std::vector(chunk->bytes().begin(), chunk->bytes().end()),
@@ -49,7 +50,7 @@ TEST(FillChunk, OfStringsHasACountAndLengths) {
 TEST(FillChunk, RefusesWhatCannotBeMade) {
   Variable objects = make("|O", {}, {3});
   EXPECT_EQ(make_fill_chunk(objects).error().code, EOPNOTSUPP);
-  objects.object_codec = {{"id", "pickle"}};
+  objects.object_codec = Json{{"id", "pickle"}};
   EXPECT_EQ(make_fill_chunk(objects).error().code, EOPNOTSUPP);
   EXPECT_EQ(make_fill_chunk(make("<i4", bytes({1}), {3})).error().code, EINVAL);
   EXPECT_EQ(make_fill_chunk(make("<f8", std::vector<std::byte>(8), {uint64_t{1} << 60})).error().code, ENOMEM);

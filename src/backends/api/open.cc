@@ -1,0 +1,156 @@
+// Recognises a source by its content and opens it with the backend that reads it.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <string_view>
+
+#include "backends/api/source.h"
+#include "backends/folder/folder_source.h"
+#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/zarr/source/zarr_source.h"
+#include "backends/zarr/store/zip_archive.h"
+#include "base/unique_fd.h"
+
+namespace codecfs {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+/// A format that we know and do not read.
+struct UnsupportedFormat {
+  std::string_view signature;  // the first bytes of the file
+  const char* what;            // what it is, and what to do
+};
+
+constexpr UnsupportedFormat kStrangers[] = {
+    {"CDF\001"sv, "a netCDF-3 classic file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"CDF\002"sv, "a netCDF-3 file with 64-bit offsets; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"CDF\005"sv, "a netCDF-3 CDF-5 file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
+    {"GRIB"sv, "a GRIB file; make it a netCDF-4 file, for instance with: cdo -f nc4 copy FILE NEW.nc"},
+    {"\016\003\023\001"sv, "an HDF4 file; make it an HDF5 file with: h4toh5convert FILE NEW.h5"},
+    {"\x93NUMPY"sv, "a NumPy array file; np.load(FILE, mmap_mode=\"r\") reads it as it is"},
+    {"\x1F\x8B"sv, "a file compressed with gzip; unpack it with gunzip"},
+    {"BZh"sv, "a file compressed with bzip2; unpack it with bunzip2"},
+    {"\x28\xB5\x2F\xFD"sv, "a file compressed with zstd; unpack it with unzstd"},
+    {"\xFD"
+     "7zXZ"sv,
+     "a file compressed with xz; unpack it with unxz"},
+};
+
+std::unexpected<Error> refuse(const std::string& path, const char* what) {
+  return fail(EINVAL, "{}: is {}", path, what);
+}
+
+// Of the files of a folder no more is read to find HDF5's signature: bytes. User blocks are smaller.
+constexpr uint64_t kLookedAt = uint64_t{64} << 10;
+
+bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
+
+Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, bool may_write) {
+  if (looks_like_zarr(fd)) return open_zarr(path, may_write);
+  if (has(fd, "zarr.json"))
+    return refuse(path,
+                  "a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
+                  "xarray.open_zarr(SOURCE).to_zarr(NEW, zarr_format=2)");
+  if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr v2 is read");
+  if (has(fd, ".zmetadata"))
+    return fail(EINVAL, "{}: has .zmetadata but neither .zgroup nor .zarray: copy the whole of the Zarr store", path);
+  return open_folder(path, may_write);
+}
+
+Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size, bool may_write) {
+  if (size == 0) return fail(EINVAL, "{}: is empty", path);
+  if (looks_like_hdf5(fd)) return open_hdf5(path, may_write);
+  char start[8] = {};
+  const ssize_t count = ::pread(fd, start, sizeof start, 0);
+  if (count < 0) return fail_errno(errno, "{}", path);
+  const std::string_view begin(start, static_cast<size_t>(count));
+  for (const UnsupportedFormat& stranger : kStrangers)
+    if (begin.starts_with(stranger.signature)) return refuse(path, stranger.what);
+  if (zarr::looks_like_zip(fd, static_cast<uint64_t>(size))) return open_zarr_zip(path, may_write);
+  if (begin.starts_with("PK\003\004")) return refuse(path, "a zip archive whose end is missing: it was cut off");
+  return fail(EINVAL,
+              "{}: is neither HDF5 nor netCDF-4 (no HDF5 signature) nor a zip archive; a Zarr store is named by its "
+              "directory",
+              path);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
+  // Not blocking: opening a pipe would wait for a writer.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return fail_errno(errno, "{}", path);
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path);
+  if (S_ISDIR(status.st_mode)) return open_directory(path, fd.get(), may_write);
+  if (S_ISREG(status.st_mode)) return open_file(path, fd.get(), status.st_size, may_write);
+  return fail(EINVAL, "{}: is neither a file nor a directory", path);
+}
+
+std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) {
+    if (!looks_like_zarr(fd)) return std::nullopt;
+    return has(fd, ".zarray") ? EntryKind::variable : EntryKind::group;
+  }
+  if (S_ISREG(status.st_mode) && looks_like_hdf5(fd, kLookedAt)) return EntryKind::group;
+  return std::nullopt;
+}
+
+namespace {
+
+bool is_directory(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/// A Zarr archive, by its content as in open_source(). What cannot be opened is for others to tell of.
+bool is_zip(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status;
+  return fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && !looks_like_hdf5(fd.get()) &&
+         zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
+}
+
+/// Nothing, or EINVAL where a directory is no dataset.
+Result<> check_is_dataset(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || looks_like_zarr(fd.get())) return {};
+  return fail(EINVAL, "{}: is a folder; name a dataset in it", path);
+}
+
+constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
+constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
+
+}  // namespace
+
+Result<std::string> check_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
+  if (is_directory(path)) return fmt::format(kNoLog, path);
+  if (is_zip(path)) return fmt::format(kNoZipLog, path);
+  return check_hdf5_log(path);
+}
+
+Result<std::string> recover_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
+  if (is_directory(path)) return fmt::format(kNoLog, path);
+  if (is_zip(path)) return fmt::format(kNoZipLog, path);
+  return recover_hdf5_log(path);
+}
+
+Result<> create_source(const std::string& path, std::string_view format) {
+  if (format == "hdf5") return create_hdf5(path);
+  if (format == "zarr") return create_zarr(path);
+  if (format == "zip") return create_zarr_zip(path);
+  return fail(EINVAL, "\"{}\" is no format in which a source can be made: hdf5, zarr or zip", format);
+}
+
+Result<std::string> compact_source(const std::string& path) {
+  CODECFS_TRY(check_is_dataset(path));
+  if (is_directory(path)) return fmt::format("{}: a Zarr directory has no space that nothing uses", path);
+  if (is_zip(path)) return compact_zarr_zip(path);
+  return compact_hdf5(path);
+}
+
+}  // namespace codecfs

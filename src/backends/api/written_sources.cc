@@ -1,0 +1,44 @@
+#include "backends/api/written_sources.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace codecfs {
+namespace {
+
+std::mutex mutex;
+WritingObserver* observer = nullptr;  // guarded by the mutex
+std::atomic<uint64_t> last_id = 0;
+
+}  // namespace
+
+void observe_writing(WritingObserver* next) {
+  const std::lock_guard lock(mutex);
+  observer = next;
+}
+
+WrittenSource::WrittenSource(int source)
+    : id_(++last_id), source_(::open(fmt::format("/proc/self/fd/{}", source).c_str(), O_PATH | O_CLOEXEC)) {
+  tell();
+}
+
+void WrittenSource::has_log(UniqueFd log) {
+  log_ = std::move(log);
+  tell();
+}
+
+void WrittenSource::tell() const {
+  const std::lock_guard lock(mutex);
+  if (observer != nullptr && source_) observer->began(id_, source_.get(), log_ ? log_.get() : -1);
+}
+
+void WrittenSource::end() {
+  const std::lock_guard lock(mutex);
+  if (observer != nullptr && source_) observer->ended(id_);
+}
+
+}  // namespace codecfs

@@ -1,0 +1,165 @@
+#include "backends/hdf5/format/edge_chunks.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/wal/write_log_format.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr uint32_t kNoFilter = ~uint32_t{0};
+constexpr size_t kMaxMasks = 4096;
+
+uint32_t bits_of(const std::vector<FilterStage>& filters) {
+  return filters.size() < 32 ? (uint32_t{1} << filters.size()) - 1 : kNoFilter;
+}
+
+// What the mask of a chunk that libhdf5 has encoded can be, with the one that it tells first: only filters that are
+// optional may be left out.
+std::vector<uint32_t> possible_masks(const std::vector<FilterStage>& filters, uint32_t told) {
+  std::vector<uint32_t> masks{told};
+  uint32_t optional = 0;
+  for (size_t i = 0; i < filters.size() && i < 32; ++i)
+    if (filters[i].optional) optional |= uint32_t{1} << i;
+  uint32_t mask = 0;
+  do {
+    if (mask != told) masks.push_back(mask);
+    mask = (mask - optional) & optional;  // the next subset
+  } while (mask != 0 && masks.size() < kMaxMasks);
+  return masks;
+}
+
+}  // namespace
+
+EdgeChunks::EdgeChunks(ChunkGrid before, ChunkGrid after, bool raw_partial)
+    : before_(std::move(before)), after_(std::move(after)), raw_partial_(raw_partial) {}
+
+bool EdgeChunks::is_edge(size_t dimension, uint64_t at) const {
+  const uint64_t chunk = after_.chunks()[dimension];
+  const uint64_t before = before_.shape()[dimension];
+  const uint64_t after = after_.shape()[dimension];
+  if (after < before) return after % chunk != 0 && at == after / chunk;
+  return raw_partial_ && before < after && before % chunk != 0 && at == before / chunk;
+}
+
+bool EdgeChunks::contains(std::span<const uint64_t> at) const {
+  for (size_t d = 0; d < at.size(); ++d)
+    if (is_edge(d, at[d])) return true;
+  return false;
+}
+
+// Dimension by dimension; a chunk at several edges is visited for the first of them.
+Result<> EdgeChunks::for_each(const std::function<Result<>(std::span<const uint64_t>)>& visit) const {
+  const size_t rank = after_.rank();
+  std::vector<uint64_t> common(rank);
+  for (size_t d = 0; d < rank; ++d) common[d] = std::min(before_.cells()[d], after_.cells()[d]);
+  for (size_t d = 0; d < rank; ++d) {
+    if (common[d] == 0) return {};
+    if (!is_edge(d, common[d] - 1)) continue;
+    std::vector<uint64_t> cells = common;
+    cells[d] = 1;
+    CODECFS_ASSIGN(const ChunkGrid plane, ChunkGrid::make(cells, std::vector<uint64_t>(rank, 1)));
+    std::vector<uint64_t> at(rank);
+    for (uint64_t number = 0; number < plane.count(); ++number) {
+      plane.coordinates_of(number, at);
+      at[d] = common[d] - 1;
+      bool is_visited = false;
+      for (size_t earlier = 0; earlier < d; ++earlier) is_visited |= is_edge(earlier, at[earlier]);
+      if (!is_visited) CODECFS_TRY(visit(at));
+    }
+  }
+  return {};
+}
+
+// Row by row, a row being what is contiguous.
+EdgeChunks::Content EdgeChunks::content_of(std::span<const uint64_t> at, Bytes chunk,
+                                           const Dataset::FileForm& form) const {
+  const std::vector<uint64_t>& chunks = after_.chunks();
+  std::vector<uint64_t> kept(chunks.size());
+  for (size_t d = 0; d < chunks.size(); ++d)
+    kept[d] = std::min(chunks[d], std::min(before_.shape()[d], after_.shape()[d]) - at[d] * chunks[d]);
+  const uint64_t row = chunks.back() * form.element;
+  Content content;
+  for (uint64_t number = 0; number * row < chunk.size(); ++number) {
+    uint64_t rest = number;
+    bool inside = true;
+    for (size_t d = chunks.size() - 1; d-- > 0; rest /= chunks[d]) inside &= rest % chunks[d] < kept[d];
+    const uint64_t length = inside ? kept.back() * form.element : 0;
+    const Bytes bytes = chunk.subspan(number * row, row);
+    if (length > 0) content.checksum = continue_checksum(content.checksum, bytes.first(length));
+    for (uint64_t i = length; i < row; ++i)
+      content.is_filled &= bytes[i] == form.fill[(number * row + i) % form.fill.size()];
+  }
+  return content;
+}
+
+Result<> EdgeChunks::note(const Dataset& dataset) {
+  if (dataset.facts().filters.empty()) return {};
+  std::optional<Dataset::FileForm> form;
+  return for_each([&](std::span<const uint64_t> at) -> Result<> {
+    CODECFS_ASSIGN(const ChunkInfo info, dataset.locate(before_.number_of(at)));
+    if (!info.stored) return {};
+    if (!form) {
+      CODECFS_ASSIGN(form, dataset.file_form());
+    }
+    return note(dataset, *form, at);
+  });
+}
+
+Result<> EdgeChunks::note(const Dataset& dataset, const Dataset::FileForm& form, std::span<const uint64_t> at) {
+  CODECFS_ASSIGN(filters::EncodedChunk stored, dataset.read_as_stored(before_.number_of(at), form));
+  const uint32_t mask = stored.filter_mask & bits_of(dataset.facts().filters);
+  if (!form.pipeline) {
+    if (mask == 0 || stored.filter_mask == kNoFilter) return {};
+    return fail(EOPNOTSUPP,
+                "{}: chunk {}, which the new shape cuts, is stored without some of its filters, and only libhdf5 has "
+                "them: it would damage the chunk; choose a shape that cuts no such chunk, or set other filters",
+                dataset.name(), before_.name_of(before_.number_of(at)));
+  }
+  const uint64_t size = stored.bytes.size();
+  auto decoded = form.pipeline->decode(std::move(stored.bytes), stored.filter_mask);
+  if (!decoded)
+    return fail(decoded.error().code, "{}: chunk {}, which the new shape cuts: {}", dataset.name(),
+                before_.name_of(before_.number_of(at)), decoded.error().reason);
+  const uint64_t checksum = content_of(at, decoded->bytes(), form).checksum;
+  std::optional<uint32_t> in_index;
+  if (stored.filter_mask != kNoFilter) in_index = mask;
+  chunks_.push_back({{at.begin(), at.end()}, checksum, size, in_index});
+  return {};
+}
+
+Result<> EdgeChunks::repair(Dataset& dataset) const {
+  if (chunks_.empty()) return {};
+  if (H5Dflush(dataset.id()) < 0) return fail_library(EIO, "{}: storing the chunks at its edge", dataset.name());
+  CODECFS_ASSIGN(const Dataset::FileForm form, dataset.file_form());
+  for (const Chunk& chunk : chunks_) CODECFS_TRY(repair(dataset, form, chunk));
+  return {};
+}
+
+Result<> EdgeChunks::repair(Dataset& dataset, const Dataset::FileForm& form, const Chunk& chunk) const {
+  const uint64_t number = after_.number_of(chunk.at);
+  CODECFS_ASSIGN(const filters::EncodedChunk stored, dataset.read_as_stored(number, form));
+  const uint32_t told = stored.filter_mask;
+  const uint32_t bits = bits_of(dataset.facts().filters);
+  // Not filled are references to heaps, which are new ones, and what libhdf5 has no reason to touch.
+  for (const bool must_be_filled : {true, false}) {
+    for (const uint32_t mask : possible_masks(dataset.facts().filters, told)) {
+      CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(stored.bytes.bytes()));
+      auto decoded = form.pipeline->decode(std::move(copy), mask);
+      if (!decoded && decoded.error().code == ENOMEM) return pass_on(decoded);
+      if (!decoded) continue;
+      const Content content = content_of(chunk.at, decoded->bytes(), form);
+      if (content.checksum != chunk.checksum || (must_be_filled && !content.is_filled)) continue;
+      if (told == kNoFilter) return {};  // a partial chunk, whose mask means nothing
+      // What is told may be what libhdf5 remembers of the chunk that it encoded last, and not what is in its index.
+      const bool keeps_old_mask = stored.bytes.size() == chunk.stored_bytes && chunk.filter_mask != (mask & bits);
+      if ((mask & bits) == (told & bits) && !keeps_old_mask) return {};
+      return dataset.store_anew(number, stored.bytes.bytes(), mask);
+    }
+  }
+  return fail(EIO, "{}: libhdf5 damaged chunk {} when it changed the shape", dataset.name(), after_.name_of(number));
+}
+
+}  // namespace codecfs::hdf5

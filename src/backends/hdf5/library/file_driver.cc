@@ -1,0 +1,222 @@
+// Our file driver: see the header for what it does beyond reading.
+//
+// Callbacks run under the LibraryLock of the thread that called libhdf5. Exceptions cannot leave a callback: what
+// allocates is caught.
+
+#include "backends/hdf5/library/file_driver.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backends/hdf5/format/superblock.h"
+#include "backends/hdf5/library/hdf5_version.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+thread_local Captured* capture = nullptr;
+thread_local LoggedFile* to_open = nullptr;
+
+struct DriverFile {
+  H5FD_t library{};                 // libhdf5 sees this; it must come first
+  std::unique_ptr<LoggedFile> own;  // of files that were opened in no OpenScope
+  LoggedFile* file = nullptr;
+  dev_t device = 0;
+  ino_t inode = 0;
+  haddr_t end_of_allocation = 0;
+  bool is_writable = false;
+  // Bytes shown instead of the file's own, at this address.
+  haddr_t superblock_address = 0;
+  std::vector<std::byte> superblock;
+};
+
+DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
+const DriverFile& of(const H5FD_t* file) { return *reinterpret_cast<const DriverFile*>(file); }
+
+// Those that are open. Guarded by the LibraryLock.
+std::vector<DriverFile*>& open_files() {
+  static auto& files = *new std::vector<DriverFile*>;  // never destroyed: libhdf5 closes files while the process ends
+  return files;
+}
+
+// A virtual dataset may name the file that it lies in: that is the one that is open, with all that was written.
+LoggedFile* find_open(const char* name) {
+  struct stat status{};
+  if (stat(name, &status) != 0) return nullptr;
+  const auto same = [&](const DriverFile* file) {
+    return !file->own && file->device == status.st_dev && file->inode == status.st_ino;
+  };
+  const auto found = std::ranges::find_if(open_files(), same);
+  return found == open_files().end() ? nullptr : (*found)->file;
+}
+
+H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
+  if (name == nullptr || (flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0) return nullptr;
+  try {
+    auto file = std::make_unique<DriverFile>();
+    file->file = std::exchange(to_open, nullptr);
+    if (file->file == nullptr) file->file = find_open(name);
+    if (file->file == nullptr) {
+      Result<std::unique_ptr<LoggedFile>> opened = LoggedFile::open(name);
+      if (!opened) return nullptr;
+      file->own = *std::move(opened);
+      file->file = file->own.get();
+    }
+    struct stat status{};
+    if (fstat(file->file->fd(), &status) != 0) return nullptr;
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
+    file->is_writable = (flags & H5F_ACC_RDWR) != 0;
+    if (const auto at = find_signature(file->file->fd())) {
+      file->superblock_address = *at;
+      if (auto block = unmarked_superblock(file->file->fd(), *at)) file->superblock = std::move(*block);
+    }
+    open_files().push_back(file.get());
+    return &file.release()->library;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+herr_t driver_close(H5FD_t* file) {
+  std::erase(open_files(), &of(file));
+  delete &of(file);
+  return 0;
+}
+
+int driver_compare(const H5FD_t* left, const H5FD_t* right) {
+  const DriverFile& a = of(left);
+  const DriverFile& b = of(right);
+  if (a.device != b.device) return a.device < b.device ? -1 : 1;
+  if (a.inode != b.inode) return a.inode < b.inode ? -1 : 1;
+  return 0;
+}
+
+herr_t driver_query(const H5FD_t*, unsigned long* flags) {
+  if (flags != nullptr) {
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+             H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_SUPPORTS_SWMR_IO | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+  }
+  return 0;
+}
+
+haddr_t driver_end_of_allocation(const H5FD_t* file, H5FD_mem_t) { return of(file).end_of_allocation; }
+
+herr_t driver_set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) {
+  of(file).end_of_allocation = address;
+  return 0;
+}
+
+haddr_t driver_end_of_file(const H5FD_t* file, H5FD_mem_t) { return of(file).file->size(); }
+
+herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address, size_t size, void* buffer) {
+  const DriverFile& file = of(library_file);
+  if (type == H5FD_MEM_DRAW && capture != nullptr) {
+    capture->address = address;
+    capture->size = size;
+    ++capture->reads;
+    return 0;
+  }
+  constexpr haddr_t kLargest = INT64_MAX;
+  if (address > kLargest || size > kLargest - address) return -1;
+  auto* to = static_cast<std::byte*>(buffer);
+  const Result<size_t> count = file.file->read(address, {to, size});
+  if (!count) return -1;
+  const size_t have = *count;
+  if (have < size) {
+    // Data that is not there is no zeros, unless it is space that was allocated and never written.
+    if (type == H5FD_MEM_DRAW && !is_allocated(*file.file, address, size)) return -1;
+    // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it ask for gigabytes of
+    // nothing.
+    constexpr size_t kMaxBeyondEnd = size_t{1} << 20;  // bytes
+    if (type != H5FD_MEM_DRAW && size - have > kMaxBeyondEnd) return -1;
+    std::memset(to + have, 0, size - have);
+  }
+  // Where the read and the superblock that we show overlap.
+  const haddr_t from = std::max(address, file.superblock_address);
+  const haddr_t until = std::min(address + size, file.superblock_address + file.superblock.size());
+  if (from < until) {
+    std::memcpy(to + (from - address), file.superblock.data() + (from - file.superblock_address), until - from);
+  }
+  return 0;
+}
+
+herr_t driver_write(H5FD_t* library_file, H5FD_mem_t, hid_t, haddr_t address, size_t size, const void* buffer) {
+  DriverFile& file = of(library_file);
+  const Bytes bytes(static_cast<const std::byte*>(buffer), size);
+  try {
+    if (address != file.superblock_address) return file.file->write(address, bytes) ? 0 : -1;
+    std::vector<std::byte> block(bytes.begin(), bytes.end());
+    clear_marks(block);
+    file.superblock.clear();  // what was read instead of the file's own is replaced
+    return file.file->write(address, block) ? 0 : -1;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+// The file ends where the allocated space ends.
+herr_t driver_truncate(H5FD_t* library_file, hid_t, hbool_t) {
+  DriverFile& file = of(library_file);
+  if (file.file->size() == file.end_of_allocation) return 0;
+  return file.file->set_size(file.end_of_allocation) ? 0 : -1;
+}
+
+// Durability is not libhdf5's to ask for: only a commit of the whole file is a state to keep.
+herr_t driver_flush(H5FD_t*, hid_t, hbool_t) { return 0; }
+
+H5FD_class_t driver_class() {
+  H5FD_class_t driver{};
+  set_driver_version(driver);
+  driver.name = "codecfs";
+  driver.maxaddr = static_cast<haddr_t>(INT64_MAX);
+  driver.fc_degree = H5F_CLOSE_WEAK;
+  driver.open = driver_open;
+  driver.close = driver_close;
+  driver.cmp = driver_compare;
+  driver.query = driver_query;
+  driver.get_eoa = driver_end_of_allocation;
+  driver.set_eoa = driver_set_end_of_allocation;
+  driver.get_eof = driver_end_of_file;
+  driver.read = driver_read;
+  driver.write = driver_write;
+  driver.flush = driver_flush;
+  driver.truncate = driver_truncate;
+  const H5FD_mem_t map[] = H5FD_FLMAP_DICHOTOMY;
+  std::memcpy(driver.fl_map, map, sizeof map);
+  return driver;
+}
+
+}  // namespace
+
+hid_t file_driver() {
+  static const H5FD_class_t driver = driver_class();
+  static const hid_t id = H5FDregister(&driver);
+  return id;
+}
+
+bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size) {
+  return std::ranges::any_of(open_files(), [&](const DriverFile* open) {
+    const uint64_t end = open->end_of_allocation;
+    return open->file == &file && open->is_writable && size <= end && address <= end - size;
+  });
+}
+
+bool marked_as_open(int fd) {
+  const auto at = find_signature(fd);
+  return at && unmarked_superblock(fd, *at).has_value();
+}
+
+OpenScope::OpenScope(LoggedFile& file) { to_open = &file; }
+OpenScope::~OpenScope() { to_open = nullptr; }
+
+CaptureScope::CaptureScope() { capture = &seen_; }
+CaptureScope::~CaptureScope() { capture = nullptr; }
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,299 @@
+// Attributes as JSON. libhdf5 converts the stored values to the machine's own types; those are walked recursively.
+
+#include "backends/hdf5/metadata/attribute_values.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <optional>
+
+#include "backends/hdf5/format/object_walk.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/type_map.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "filters/codecs/number_types.h"
+#include "model/base64.h"
+#include "model/json.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr std::array kNetcdfHidden = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",   "_NCProperties", "CLASS",
+                                      "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST"};
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// A value in memory and the type that it has there; `stored` is the type in the file, for what the conversion widens.
+class ValueReader {
+ public:
+  /// None where the value has no JSON form.
+  std::optional<Json> read(hid_t type, const std::byte* value) {
+    switch (H5Tget_class(type)) {
+      case H5T_INTEGER: return integer(type, value);
+      case H5T_FLOAT: return floating(type, value);
+      case H5T_STRING: return string(type, value);
+      case H5T_ENUM: {
+        const Handle base(H5Tget_super(type));
+        auto number = integer(base.get(), value);
+        return is_boolean(type) ? Json(number != Json(0)) : number;
+      }
+      case H5T_ARRAY: return array(type, value);
+      case H5T_VLEN: return sequence(type, value);
+      case H5T_COMPOUND: return compound(type, value);
+      case H5T_REFERENCE: return std::nullopt;
+      case H5T_BITFIELD:
+        if (auto number = integer(type, value)) return number;
+        [[fallthrough]];
+      default: return Json(encode_base64({value, H5Tget_size(type)}));
+    }
+  }
+
+  /// `rank` dimensions as nested lists.
+  std::optional<Json> nested(hid_t type, const std::byte*& value, const hsize_t* dims, int rank) {
+    if (rank == 0) {
+      auto one = read(type, value);
+      value += H5Tget_size(type);
+      return one;
+    }
+    Json list = Json::array();
+    for (hsize_t i = 0; i < dims[0]; ++i) {
+      auto item = nested(type, value, dims + 1, rank - 1);
+      if (!item) return std::nullopt;
+      list.push_back(std::move(*item));
+    }
+    return list;
+  }
+
+ private:
+  static std::optional<Json> integer(hid_t type, const std::byte* value) {
+    const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    switch (H5Tget_size(type)) {
+      case 1: return is_signed ? Json(load<int8_t>(value)) : Json(load<uint8_t>(value));
+      case 2: return is_signed ? Json(load<int16_t>(value)) : Json(load<uint16_t>(value));
+      case 4: return is_signed ? Json(load<int32_t>(value)) : Json(load<uint32_t>(value));
+      case 8: return is_signed ? Json(load<int64_t>(value)) : Json(load<uint64_t>(value));
+      default: return std::nullopt;
+    }
+  }
+
+  static std::optional<Json> floating(hid_t type, const std::byte* value) {
+    switch (H5Tget_size(type)) {
+      // Since 1.14.4, before it is a float in memory.
+      case sizeof(uint16_t): return Json(filters::half_to_double({load<uint16_t>(value)}));
+      case sizeof(float): return Json(shortest_double(load<float>(value)));
+      case sizeof(double): return Json(load<double>(value));
+      case sizeof(long double): return Json(static_cast<double>(load<long double>(value)));
+      default: return std::nullopt;
+    }
+  }
+
+  static std::optional<Json> string(hid_t type, const std::byte* value) {
+    if (H5Tis_variable_str(type) > 0) {
+      const char* text = load<const char*>(value);
+      return Json(text == nullptr ? "" : as_utf8(text));
+    }
+    std::string_view text(reinterpret_cast<const char*>(value), H5Tget_size(type));
+    const H5T_str_t padding = H5Tget_strpad(type);
+    if (padding == H5T_STR_NULLTERM) {
+      text = text.substr(0, text.find('\0'));
+    } else {
+      const char pad = padding == H5T_STR_SPACEPAD ? ' ' : '\0';
+      while (!text.empty() && text.back() == pad) text.remove_suffix(1);
+    }
+    return Json(as_utf8(text));
+  }
+
+  std::optional<Json> array(hid_t type, const std::byte* value) {
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+    const int rank = H5Tget_array_dims2(type, dims.data());
+    if (rank < 1) return std::nullopt;
+    const Handle base(H5Tget_super(type));
+    return nested(base.get(), value, dims.data(), rank);
+  }
+
+  std::optional<Json> sequence(hid_t type, const std::byte* value) {
+    const auto items = load<hvl_t>(value);
+    const Handle base(H5Tget_super(type));
+    const auto* item = static_cast<const std::byte*>(items.p);
+    const hsize_t count = item == nullptr ? 0 : items.len;
+    return nested(base.get(), item, &count, 1);
+  }
+
+  std::optional<Json> compound(hid_t type, const std::byte* value) {
+    const bool complex = is_complex(type);
+    Json members = complex ? Json::array() : Json::object();
+    const int count = H5Tget_nmembers(type);
+    for (unsigned i = 0; i < static_cast<unsigned>(std::max(count, 0)); ++i) {
+      const Handle member(H5Tget_member_type(type, i));
+      auto item = read(member.get(), value + H5Tget_member_offset(type, i));
+      if (!item) return std::nullopt;
+      if (complex) {
+        members.push_back(std::move(*item));
+        continue;
+      }
+      char* name = H5Tget_member_name(type, i);
+      members[as_utf8(name != nullptr ? name : "")] = std::move(*item);
+      H5free_memory(name);
+    }
+    return members;
+  }
+};
+
+// The value of an open attribute. None where it has no JSON form.
+Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
+  const Handle space(H5Aget_space(attribute));
+  const Handle stored(H5Aget_type(attribute));
+  if (!space || !stored) return fail_library(EIO, "its type");
+  if (H5Tdetect_class(stored.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
+  const H5S_class_t space_class = H5Sget_simple_extent_type(space.get());
+  if (space_class == H5S_NULL) return std::optional<Json>(Json());
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (rank < 0 || count < 0) return fail_library(EIO, "its shape");
+
+  // Opaque bytes, long bitfields and the like have no native type of another form.
+  Handle type(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND));
+  if (!type) type = Handle(H5Tcopy(stored.get()));
+  const uint64_t size = H5Tget_size(type.get());
+  if (size == 0 || static_cast<uint64_t>(count) > kMaxAttribute / size)
+    return fail(EFBIG, "{} elements of {} bytes are more than the limit of 16 MiB", count, size);
+  std::vector<std::byte> values(static_cast<size_t>(count) * size);
+  if (count > 0 && H5Aread(attribute, type.get(), values.data()) < 0) return fail_library(EIO, "its value");
+
+  struct Reclaim {
+    hid_t type, space;
+    void* values;
+    ~Reclaim() {
+      if (H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_STRING) > 0) reclaim(type, space, values);
+    }
+  } guard{type.get(), space.get(), values.data()};
+  if (count == 0) guard.type = H5T_NATIVE_INT;
+
+  if (single_values && count == 1) rank = 0;
+  const std::byte* at = values.data();
+  return ValueReader().nested(type.get(), at, dims.data(), rank);
+}
+
+herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* to) {
+  try {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+struct Collector {
+  const AttributeRules& rules;
+  std::string_view object;
+  std::vector<Attribute> attributes;
+
+  void add(hid_t holder, const char* name) {
+    if (is_hidden_attribute(name, rules)) return;
+    const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
+    auto value = attribute ? read_attribute(attribute.get(), rules)
+                           : Result<std::optional<Json>>(fail_library(EIO, "cannot be opened"));
+    if (!value) {
+      log::warning("{}: attribute \"{}\" is left out: {}", object, name, value.error().reason);
+    } else if (!*value) {
+      log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
+    } else {
+      attributes.push_back({as_utf8(name), std::move(**value)});
+    }
+  }
+};
+
+herr_t visit_attribute(hid_t holder, const char* name, const H5A_info_t*, void* data) {
+  try {
+    static_cast<Collector*>(data)->add(holder, name);
+    return 0;
+  } catch (const std::exception&) {
+    return -1;  // out of memory; nothing may leave a callback of a C library
+  }
+}
+
+H5_index_t attribute_order(hid_t holder) {
+  const Result<Handle> properties = creation_properties_of(holder);
+  unsigned flags = 0;
+  if (!properties || H5Pget_attr_creation_order(properties->get(), &flags) < 0) return H5_INDEX_NAME;
+  return (flags & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+}
+
+// An attribute by its name, with a type of this class; none where there is no such attribute.
+Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
+  if (H5Aexists(holder, name) <= 0) return Handle();
+  Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
+  if (!attribute) return Handle();
+  const Handle type(H5Aget_type(attribute.get()));
+  return H5Tget_class(type.get()) == wanted ? std::move(attribute) : Handle();
+}
+
+}  // namespace
+
+bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
+  if (name == "_ARRAY_DIMENSIONS") return true;  // the dimensions are shown under this name
+  if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
+  return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
+}
+
+Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules) {
+  return read_value(attribute, rules.netcdf);
+}
+
+Result<std::vector<std::string>> attribute_names(hid_t holder) {
+  std::vector<std::string> names;
+  hsize_t position = 0;
+  if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, collect_name, &names) < 0)
+    return fail_library(EIO, "the attributes cannot be listed");
+  return names;
+}
+
+bool has_many_attributes(hid_t holder) {
+  constexpr uint64_t kMany = 64;
+  ObjectInfo info;
+  return object_info(holder, info) && info.attributes > kMany;
+}
+
+Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
+  Collector collector{rules, object, {}};
+  hsize_t position = 0;
+  if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, visit_attribute, &collector) < 0)
+    return fail_library(EIO, "{}: its attributes cannot be listed", object);
+  return std::move(collector.attributes);
+}
+
+std::string text_attribute(hid_t holder, const char* name) {
+  const Handle attribute = open_of_class(holder, name, H5T_STRING);
+  if (!attribute) return {};
+  const auto value = read_value(attribute.get(), true);
+  return value && *value && (*value)->is_string() ? (*value)->get<std::string>() : std::string();
+}
+
+std::vector<int> integer_attribute(hid_t holder, const char* name) {
+  const Handle attribute = open_of_class(holder, name, H5T_INTEGER);
+  if (!attribute) return {};
+  const Handle space(H5Aget_space(attribute.get()));
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 1 || count > 64) return {};
+  std::vector<int> values(static_cast<size_t>(count));
+  if (H5Aread(attribute.get(), H5T_NATIVE_INT, values.data()) < 0) return {};
+  return values;
+}
+
+std::string as_utf8(std::string_view bytes) {
+  if (is_utf8(bytes)) return std::string(bytes);
+  std::string text;
+  for (const char byte : bytes) utf8_append(text, static_cast<unsigned char>(byte));
+  return text;
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,523 @@
+// JSON to attributes: see the header for which types. What is to be kept as it is stored is tried first: every number
+// and text is put into the stored type, and has to come out of it the same.
+
+#include "backends/hdf5/metadata/attribute_write.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/type_make.h"
+#include "backends/hdf5/metadata/type_map.h"
+#include "filters/codecs/number_types.h"
+#include "model/json.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+using Dims = std::vector<hsize_t>;
+
+// An attribute of an object with an old header is one message, of at most 64 KiB with its name, type and shape.
+constexpr uint64_t kOldHeaderLimit = 64'000;
+constexpr size_t kLongestName = 32'000;
+constexpr uint64_t kMessage = 256;  // bytes of an attribute besides name and value, about
+
+constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",      "_NCProperties",
+                                    "DIMENSION_LIST", "REFERENCE_LIST",      "_ARRAY_DIMENSIONS"};
+
+bool is_kept(std::string_view name, const AttributeRules& rules) {
+  return std::ranges::find(kAlwaysKept, name) != kAlwaysKept.end() || is_hidden_attribute(name, rules);
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
+// The same number, not only the same double.
+bool same_number(const Json& a, const Json& b) {
+  if (a.is_number_float() && b.is_number_float())
+    return a == b || (std::isnan(a.get<double>()) && std::isnan(b.get<double>()));
+  if (a.is_number_float()) return same_number(b, a);
+  if (!b.is_number_float()) {
+    const bool below_a = !a.is_number_unsigned() && a.get<int64_t>() < 0;
+    const bool below_b = !b.is_number_unsigned() && b.get<int64_t>() < 0;
+    return below_a == below_b && a.get<uint64_t>() == b.get<uint64_t>();
+  }
+  const double number = b.get<double>();
+  if (number >= 0) return number < 0x1p64 && Json(static_cast<uint64_t>(number)) == a && std::floor(number) == number;
+  return number >= -0x1p63 && Json(static_cast<int64_t>(number)) == a && std::floor(number) == number;
+}
+
+bool same_value(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return same_number(a, b);
+  if (a.type() != b.type()) return false;
+  if (a.is_array()) return std::ranges::equal(a, b, same_value);
+  if (!a.is_object()) return a == b;
+  if (a.size() != b.size()) return false;
+  return std::ranges::all_of(a.items(), [&](const auto& member) {
+    const auto other = b.find(member.key());
+    return other != b.end() && same_value(member.value(), *other);
+  });
+}
+
+// The lengths of nested lists, as far as their first items go.
+Dims depth_of(const Json& value) {
+  Dims dims;
+  for (const Json* at = &value; at->is_array(); at = &at->front()) {
+    dims.push_back(at->size());
+    if (at->empty()) break;
+  }
+  return dims;
+}
+
+// Collects what lies in lists of these lengths; false where one has another.
+bool flatten(const Json& value, std::span<const hsize_t> dims, std::vector<const Json*>& items) {
+  if (dims.empty()) {
+    items.push_back(&value);
+    return true;
+  }
+  if (!value.is_array() || value.size() != dims[0]) return false;
+  return std::ranges::all_of(value, [&](const Json& item) { return flatten(item, dims.subspan(1), items); });
+}
+
+template <class T>
+void put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// Puts JSON into values of an HDF5 type as it is in memory. False where it does not fit exactly.
+class Encoder {
+ public:
+  explicit Encoder(std::deque<std::string>& texts) : texts_(texts) {}
+
+  bool encode(hid_t type, const Json& value, std::byte* to) {
+    switch (H5Tget_class(type)) {
+      case H5T_INTEGER: return integer(type, value, to);
+      case H5T_FLOAT: return value.is_number() && floating(H5Tget_size(type), value, to);
+      case H5T_STRING: return value.is_string() && text(type, value.get_ref<const std::string&>(), to);
+      case H5T_ENUM: return enumeration(type, value, to);
+      case H5T_COMPOUND: return compound(type, value, to);
+      case H5T_ARRAY: return array(type, value, to);
+      default: return false;
+    }
+  }
+
+  static bool integer(hid_t type, const Json& value, std::byte* to) {
+    if (!value.is_number()) return false;
+    const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    const uint64_t size = H5Tget_size(type);
+    if (!std::has_single_bit(size) || size > 8) return false;
+    const DataType native{is_signed ? TypeKind::signed_int : TypeKind::unsigned_int,
+                          std::endian::native == std::endian::big ? ByteOrder::big : ByteOrder::little,
+                          size,
+                          {},
+                          {}};
+    const auto bytes = fill_bytes(native, value);
+    if (!bytes) return false;
+    std::ranges::copy(*bytes, to);
+    return true;
+  }
+
+  static bool floating(uint64_t size, const Json& value, std::byte* to) {
+    const auto number = value.get<double>();
+    if (!same_number(value, Json(number))) return false;
+    if (size == sizeof(uint16_t)) {  // since 1.14.4, before it is a float in memory
+      const filters::Half narrow = filters::double_to_half(number);
+      put(to, narrow.bits);
+      return std::isnan(number) || filters::half_to_double(narrow) == number;
+    }
+    if (size == sizeof(float)) {
+      const auto narrow = static_cast<float>(number);
+      put(to, narrow);
+      return std::isnan(number) || static_cast<double>(narrow) == number || shortest_double(narrow) == number;
+    }
+    if (size == sizeof(double)) {
+      put(to, number);
+    } else if (size == sizeof(long double)) {
+      put(to, static_cast<long double>(number));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  bool text(hid_t type, const std::string& value, std::byte* to) {
+    if (value.find('\0') != std::string::npos) return false;
+    if (H5Tget_cset(type) != H5T_CSET_UTF8 && !is_ascii(value)) return false;
+    if (H5Tis_variable_str(type) > 0) {
+      put(to, texts_.emplace_back(value).c_str());
+      return true;
+    }
+    const size_t size = H5Tget_size(type);
+    const bool spaces = H5Tget_strpad(type) == H5T_STR_SPACEPAD;
+    if (value.size() > size || (spaces && value.ends_with(' '))) return false;
+    std::memset(to, spaces ? ' ' : '\0', size);
+    std::memcpy(to, value.data(), value.size());
+    return true;
+  }
+
+  static bool enumeration(hid_t type, const Json& value, std::byte* to) {
+    if (is_boolean(type)) {
+      if (!value.is_boolean()) return false;
+      put<unsigned char>(to, value.get<bool>() ? 1 : 0);
+      return true;
+    }
+    const Handle base(H5Tget_super(type));
+    std::array<char, 1024> name{};
+    return integer(base.get(), value, to) && H5Tenum_nameof(type, to, name.data(), name.size()) >= 0;
+  }
+
+  bool compound(hid_t type, const Json& value, std::byte* to) {
+    const bool complex = is_complex(type);
+    const auto count = static_cast<unsigned>(std::max(H5Tget_nmembers(type), 0));
+    if (value.size() != count || !(complex ? value.is_array() : value.is_object())) return false;
+    for (unsigned i = 0; i < count; ++i) {
+      const Handle member(H5Tget_member_type(type, i));
+      char* raw = H5Tget_member_name(type, i);
+      const std::string name = as_utf8(raw != nullptr ? raw : "");
+      H5free_memory(raw);
+      if (!complex && !value.contains(name)) return false;
+      if (!encode(member.get(), complex ? value[i] : value[name], to + H5Tget_member_offset(type, i))) return false;
+    }
+    return true;
+  }
+
+  bool array(hid_t type, const Json& value, std::byte* to) {
+    const Handle base(H5Tget_super(type));
+    Dims dims(static_cast<size_t>(std::max(H5Tget_array_ndims(type), 0)));
+    std::vector<const Json*> items;
+    if (H5Tget_array_dims2(type, dims.data()) < 1 || !flatten(value, dims, items)) return false;
+    const size_t size = H5Tget_size(base.get());
+    for (const Json* item : items) {
+      if (!encode(base.get(), *item, to)) return false;
+      to += size;
+    }
+    return true;
+  }
+
+  std::deque<std::string>& texts_;
+};
+
+// Lists that one element of the type takes up in JSON.
+size_t lists_in(hid_t type) {
+  if (H5Tget_class(type) == H5T_COMPOUND) return is_complex(type) ? 1 : 0;
+  if (H5Tget_class(type) != H5T_ARRAY) return 0;
+  const Handle base(H5Tget_super(type));
+  return static_cast<size_t>(std::max(H5Tget_array_ndims(type), 0)) + lists_in(base.get());
+}
+
+// Whether the values in memory come back the same from the type in the file.
+bool survives(hid_t memory, hid_t stored, const std::vector<std::byte>& bytes, size_t count) {
+  if (count == 0 || H5Tdetect_class(stored, H5T_STRING) > 0) return true;
+  const size_t size = std::max(H5Tget_size(memory), H5Tget_size(stored));
+  std::vector<std::byte> there(count * size);
+  std::vector<std::byte> background(count * size);
+  std::ranges::copy(bytes, there.begin());
+  if (H5Tconvert(memory, stored, count, there.data(), background.data(), H5P_DEFAULT) < 0) return false;
+  std::ranges::fill(background, std::byte{0});
+  if (H5Tconvert(stored, memory, count, there.data(), background.data(), H5P_DEFAULT) < 0) return false;
+  return std::equal(bytes.begin(), bytes.end(), there.begin());
+}
+
+}  // namespace
+
+// One attribute's new value; `old` is the attribute that is there, if one is.
+class ValueBuilder {
+ public:
+  ValueBuilder(const AttributeRules& rules, hid_t old, const Json& json)
+      : rules_(rules), old_(old), json_(json), dims_(depth_of(json)) {
+    if (old_ < 0) return;
+    old_type_ = Handle(H5Aget_type(old_));
+    old_space_ = Handle(H5Aget_space(old_));
+  }
+
+  Result<AttributeChange::Value> build() {
+    CODECFS_TRY(check());
+    if (!keep_type()) CODECFS_TRY(make_anew());
+    if (!value_.type || !value_.memory || !value_.space) return fail_library(EIO, "its type cannot be made");
+    return std::move(value_);
+  }
+
+ private:
+  [[nodiscard]] Result<> check() {
+    if (json_.is_object() && !old_type_) return fail(EINVAL, "an object cannot be an HDF5 attribute");
+    if (dims_.size() > H5S_MAX_RANK) return fail(EINVAL, "a list nested more than {} deep", H5S_MAX_RANK);
+    return check_texts(json_);
+  }
+
+  static Result<> check_texts(const Json& value) {
+    if (value.is_string() && value.get_ref<const std::string&>().find('\0') != std::string::npos)
+      return fail(EINVAL, "a text of HDF5 cannot hold a zero byte");
+    if (value.is_structured())
+      for (const Json& item : value) CODECFS_TRY(check_texts(item));
+    return {};
+  }
+
+  void set_shape(std::span<const hsize_t> dims) {
+    // netCDF has numbers in lists only, if of one element; and a list of one is shown without the list.
+    const bool text = H5Tget_class(value_.type.get()) == H5T_STRING && H5Tis_variable_str(value_.type.get()) <= 0;
+    if (json_.is_null()) {
+      value_.space = Handle(H5Screate(H5S_NULL));
+    } else if (dims.empty() && rules_.netcdf && !text && !was_scalar()) {
+      const hsize_t one = 1;
+      value_.space = Handle(H5Screate_simple(1, &one, nullptr));
+    } else if (dims.empty() || (rules_.netcdf && text && dims.size() == 1 && dims[0] == 1)) {
+      value_.space = Handle(H5Screate(H5S_SCALAR));
+    } else {
+      value_.space = Handle(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr));
+    }
+  }
+
+  [[nodiscard]] bool was_scalar() const {
+    return old_space_ && H5Sget_simple_extent_type(old_space_.get()) == H5S_SCALAR;
+  }
+
+  bool encode(std::span<const hsize_t> dims) {
+    std::vector<const Json*> items;
+    if (!json_.is_null() && !flatten(json_, dims, items)) return false;
+    const size_t size = H5Tget_size(value_.memory.get());
+    value_.bytes.assign(items.size() * size, std::byte{0});
+    value_.texts.clear();
+    Encoder encoder(value_.texts);
+    std::byte* at = value_.bytes.data();
+    for (const Json* item : items) {
+      if (!encoder.encode(value_.memory.get(), *item, at)) return false;
+      at += size;
+    }
+    return survives(value_.memory.get(), value_.type.get(), value_.bytes, items.size());
+  }
+
+  // Text of fixed length and text that is not ASCII may change the type's length and character set.
+  void fit_text(std::span<const Json* const> items) {
+    const hid_t type = value_.type.get();
+    size_t longest = 0;
+    bool ascii = true;
+    for (const Json* item : items) {
+      if (!item->is_string()) return;
+      const auto& text = item->get_ref<const std::string&>();
+      longest = std::max(longest, text.size());
+      ascii &= is_ascii(text);
+    }
+    if (!ascii) H5Tset_cset(type, H5T_CSET_UTF8);
+    if (H5Tis_variable_str(type) > 0) return;
+    if (H5Tget_strpad(type) == H5T_STR_NULLTERM && !rules_.netcdf) ++longest;
+    H5Tset_size(type, std::max<size_t>(longest, 1));
+  }
+
+  bool keep_type() {
+    if (!old_type_ || H5Tdetect_class(old_type_.get(), H5T_REFERENCE) > 0) return false;
+    value_.type = Handle(H5Tcopy(old_type_.get()));
+    const size_t inner = lists_in(value_.type.get());
+    if (!json_.is_null() && dims_.size() < inner) return false;
+    const std::span dims = std::span(dims_).first(json_.is_null() ? 0 : dims_.size() - inner);
+    if (rules_.netcdf && dims.size() > 1) return false;
+    if (H5Tget_class(value_.type.get()) == H5T_STRING) {
+      std::vector<const Json*> items;
+      if (!json_.is_null() && !flatten(json_, dims, items)) return false;
+      fit_text(items);
+    }
+    // A list of texts is a thing of its own in netCDF.
+    if (rules_.netcdf && !dims.empty() && H5Tget_class(value_.type.get()) == H5T_STRING &&
+        H5Tis_variable_str(value_.type.get()) <= 0)
+      return false;
+    value_.memory = Handle(H5Tget_native_type(value_.type.get(), H5T_DIR_ASCEND));
+    if (!value_.memory || !encode(dims)) return false;
+    set_shape(dims);
+    value_.in_place =
+        H5Tequal(value_.type.get(), old_type_.get()) > 0 && H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
+    return true;
+  }
+
+  Result<> make_anew() {
+    if (json_.is_object()) return fail(EINVAL, "an object cannot be an HDF5 attribute");
+    std::vector<const Json*> items;
+    if (!flatten(json_, dims_, items))
+      return fail(EINVAL, "its lists are not of one length, or values and lists are mixed");
+    if (rules_.netcdf && dims_.size() > 1) return fail(EINVAL, "an attribute of netCDF cannot be a list of lists");
+    CODECFS_TRY(choose_type(items));
+    value_.memory = Handle(H5Tcopy(value_.type.get()));
+    const hid_t type = value_.type.get();
+    const H5T_class_t kind = H5Tget_class(type);
+    if (kind == H5T_INTEGER || kind == H5T_FLOAT)  // STD types are the file's, whatever the machine is
+      value_.memory = Handle(H5Tget_native_type(type, H5T_DIR_ASCEND));
+    if (rules_.netcdf && !items.empty() && items[0]->is_boolean()) {
+      value_.bytes.clear();
+      for (const Json* item : items) value_.bytes.push_back(item->get<bool>() ? std::byte{1} : std::byte{0});
+    } else if (!encode(dims_)) {
+      return fail(EINVAL, "there is no type in which all of its numbers are exact");
+    }
+    set_shape(dims_);
+    if (!old_type_ || H5Tequal(type, old_type_.get()) <= 0) return {};
+    value_.in_place = H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
+    return {};
+  }
+
+  Result<> choose_type(std::span<const Json* const> items) {
+    const auto all = [&](auto is) { return std::ranges::all_of(items, is); };
+    if (items.empty() || json_.is_null()) {
+      value_.type = Handle(H5Tcopy(H5T_IEEE_F64LE));
+    } else if (all([](const Json* item) { return item->is_string(); })) {
+      value_.type = make_text();
+      if (rules_.netcdf && dims_.empty()) choose_characters();
+    } else if (all([](const Json* item) { return item->is_boolean(); })) {
+      value_.type = rules_.netcdf ? Handle(H5Tcopy(H5T_STD_I8LE)) : make_boolean();
+    } else if (!all([](const Json* item) { return item->is_number(); })) {
+      const auto odd =
+          std::ranges::find_if(items, [](const Json* item) { return item->is_structured() || item->is_null(); });
+      if (odd != items.end())
+        return fail(EINVAL, "a list that holds {} cannot be an HDF5 attribute", (*odd)->type_name());
+      return fail(EINVAL, "the values of a list must be of one kind: text, numbers or booleans");
+    } else if (!all([](const Json* item) { return item->is_number_integer(); })) {
+      value_.type = Handle(H5Tcopy(H5T_IEEE_F64LE));
+    } else {
+      const bool large = std::ranges::any_of(items, [](const Json* item) {
+        return item->is_number_unsigned() && item->get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
+      });
+      value_.type = Handle(H5Tcopy(large ? H5T_STD_U64LE : H5T_STD_I64LE));
+    }
+    return {};
+  }
+
+  // NC_CHAR: as long as the text, without a zero byte at its end.
+  void choose_characters() {
+    const auto& text = json_.get_ref<const std::string&>();
+    value_.type = Handle(H5Tcopy(H5T_C_S1));
+    H5Tset_size(value_.type.get(), std::max<size_t>(text.size(), 1));
+    if (!is_ascii(text)) H5Tset_cset(value_.type.get(), H5T_CSET_UTF8);
+  }
+
+  const AttributeRules& rules_;
+  hid_t old_;
+  const Json& json_;
+  Dims dims_;
+  Handle old_type_;
+  Handle old_space_;
+  AttributeChange::Value value_;
+};
+
+Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRules& rules, std::string_view object,
+                                                 std::span<const Attribute> set, std::span<const std::string> remove) {
+  AttributeChange change;
+  change.holder_ = holder;
+  change.rules_ = rules;
+  change.object_ = object;
+  if (holder >= 0) {
+    CODECFS_ASSIGN(change.names_, attribute_names(holder));
+    change.old_header_ = header_version(holder) < 2;
+  }
+  for (const std::string& name : remove) CODECFS_TRY(change.remove(name));
+  for (const Attribute& attribute : set) CODECFS_TRY(change.set(attribute));
+  return change;
+}
+
+Result<> AttributeChange::remove(const std::string& name) {
+  const auto raw = std::ranges::find(names_, name, as_utf8);
+  if (is_hidden_attribute(name, rules_) || raw == names_.end())
+    return fail(ENODATA, "{} has no attribute \"{}\"", object_, name);
+  if (is_kept(name, rules_)) return fail(EPERM, "{}: \"{}\" is kept by HDF5 and netCDF themselves", object_, name);
+  const Handle old(H5Aopen(holder_, raw->c_str(), H5P_DEFAULT));
+  if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, name);
+  CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
+  if (!shown) return fail(ENODATA, "{} has no attribute \"{}\" that has a JSON form", object_, name);
+  removed_.push_back(*raw);
+  return {};
+}
+
+Result<> AttributeChange::set(const Attribute& attribute) {
+  const std::string& name = attribute.name;
+  if (is_kept(name, rules_) || (name == "CLASS" && *attribute.value == "DIMENSION_SCALE"))
+    return fail(EPERM, "{}: \"{}\" is kept by HDF5 and netCDF themselves", object_, name);
+  if (name.empty() || name.size() > kLongestName || name.find('\0') != std::string::npos)
+    return fail(EINVAL, "{}: an attribute of HDF5 cannot have the name \"{}\"", object_, name.substr(0, 64));
+  if (std::ranges::find(values_, name, &Value::name) != values_.end())
+    return fail(EINVAL, "{}: attribute \"{}\" is given twice", object_, name);
+  const auto raw = std::ranges::find(names_, name, as_utf8);
+  if (raw != names_.end()) std::erase(removed_, *raw);
+  Handle old;
+  if (raw != names_.end()) {
+    old = Handle(H5Aopen(holder_, raw->c_str(), H5P_DEFAULT));
+    if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, name);
+    CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
+    if (!shown)
+      return fail(EPERM, "{}: attribute \"{}\" is of a type that has no JSON form: it is not replaced", object_, name);
+    if (same_value(*shown, attribute.value)) return {};
+    const bool one = rules_.netcdf && attribute.value->is_array() && attribute.value->size() == 1;
+    if (one && same_value(*shown, (*attribute.value)[0])) return {};
+  }
+  auto value = ValueBuilder(rules_, old.get(), attribute.value).build();
+  if (!value) return fail(value.error().code, "{}: attribute \"{}\": {}", object_, name, value.error().reason);
+  value->name = old ? *raw : name;
+  value->replaces = static_cast<bool>(old);
+  CODECFS_TRY(check_size(*value));
+  values_.push_back(std::move(*value));
+  return {};
+}
+
+Result<> AttributeChange::add_element(std::string_view name, hid_t type, std::vector<std::byte> element,
+                                      std::string text) {
+  Value value;
+  value.name = name;
+  value.type = Handle(H5Tcopy(type));
+  value.memory = Handle(H5Tcopy(type));
+  const hsize_t one = 1;  // as netCDF has its numbers
+  const bool is_text = H5Tget_class(type) == H5T_STRING;
+  value.space = Handle(is_text ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &one, nullptr));
+  value.bytes = std::move(element);
+  if (H5Tis_variable_str(type) > 0) {
+    value.bytes.resize(sizeof(char*));
+    put(value.bytes.data(), value.texts.emplace_back(std::move(text)).c_str());
+  }
+  value.replaces = std::ranges::find(names_, name) != names_.end();
+  CODECFS_TRY(check_size(value));
+  values_.push_back(std::move(value));
+  return {};
+}
+
+Result<> AttributeChange::check_size(const Value& value) const {
+  const hssize_t count = H5Sget_simple_extent_npoints(value.space.get());
+  const uint64_t size = static_cast<uint64_t>(std::max<hssize_t>(count, 0)) *
+                        std::max(H5Tget_size(value.type.get()), H5Tget_size(value.memory.get()));
+  if (size > kMaxAttribute)
+    return fail(EFBIG, "{}: attribute \"{}\" has {} bytes, more than the limit of 16 MiB", object_, value.name, size);
+  if (old_header_ && size + value.name.size() + kMessage > kOldHeaderLimit)
+    return fail(EFBIG,
+                "{}: attribute \"{}\" has {} bytes, and an object in HDF5's oldest format holds none over 64 KiB; "
+                "h5repack -l or nccopy make a file in a newer one",
+                object_, value.name, size);
+  return {};
+}
+
+uint64_t AttributeChange::bytes() const {
+  uint64_t bytes = 0;
+  for (const Value& value : values_) {
+    bytes += value.name.size() + 2 * value.bytes.size() + kMessage;
+    for (const std::string& text : value.texts) bytes += text.size() + kMessage;
+  }
+  return bytes + kMessage * removed_.size();
+}
+
+Result<> AttributeChange::apply(hid_t holder) const {
+  const auto failed = [&](const std::string& name) { return fail_library(EIO, "{}: attribute \"{}\"", object_, name); };
+  for (const std::string& name : removed_)
+    if (H5Adelete(holder, name.c_str()) < 0) return failed(name);
+  for (const Value& value : values_) {
+    const char* name = value.name.c_str();
+    if (value.replaces && !value.in_place && H5Adelete(holder, name) < 0) return failed(value.name);
+    const Handle attribute(
+        value.in_place ? H5Aopen(holder, name, H5P_DEFAULT)
+                       : H5Acreate2(holder, name, value.type.get(), value.space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    if (!attribute) return failed(value.name);
+    if (!value.bytes.empty() && H5Awrite(attribute.get(), value.memory.get(), value.bytes.data()) < 0)
+      return failed(value.name);
+  }
+  return {};
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,458 @@
+// Dimension scales, made and attached. Source of the rules: netcdf-c, libhdf5/hdf5dim.c, hdf5var.c and nc4hdf.c
+// (nc4_create_dim_wo_var, give_var_secret_name, attach_dimscales).
+
+#include "backends/hdf5/metadata/dimension_write.h"
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+// What netCDF writes as the NAME of a dimension without variable, before its length in ten places.
+constexpr const char* kNoVariable = "This is a netCDF dimension but not a netCDF variable.";
+constexpr const char* kRemoved = "_codecfs_removed_";
+constexpr const char* kNumber = "_Netcdf4Dimid";
+constexpr const char* kCoordinates = "_Netcdf4Coordinates";
+constexpr const char* kScales = "DIMENSION_LIST";  // of a dataset
+constexpr const char* kUsers = "REFERENCE_LIST";   // of a scale
+constexpr hssize_t kMaxUsers = 1 << 24;            // of one scale
+// REFERENCE_LIST is an attribute with an entry for each dimension that uses the scale.
+constexpr uint64_t kOldHeaderUsers = 4000;
+
+Result<> remove_attribute(hid_t holder, const char* name) {
+  if (H5Aexists(holder, name) > 0 && H5Adelete(holder, name) < 0) return fail_library(EIO, "attribute \"{}\"", name);
+  return {};
+}
+
+Result<> write_number(hid_t scale, int number) {
+  CODECFS_TRY(remove_attribute(scale, kNumber));
+  const Handle space(H5Screate(H5S_SCALAR));
+  const Handle attribute(H5Acreate2(scale, kNumber, H5T_NATIVE_INT, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  if (!attribute || H5Awrite(attribute.get(), H5T_NATIVE_INT, &number) < 0)
+    return fail_library(EIO, "attribute \"{}\"", kNumber);
+  return {};
+}
+
+bool link_exists(hid_t group, const std::string& name) { return H5Lexists(group, name.c_str(), H5P_DEFAULT) > 0; }
+
+Result<> move_link(hid_t group, const std::string& from, const std::string& to) {
+  if (H5Lmove(group, from.c_str(), group, to.c_str(), H5P_DEFAULT, H5P_DEFAULT) < 0)
+    return fail_library(EIO, "renaming the link \"{}\" to \"{}\"", from, to);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Extent>> extents_of(hid_t dataset) {
+  const Handle space(H5Dget_space(dataset));
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  std::array<hsize_t, H5S_MAX_RANK> most{};
+  const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
+  if (!space || rank < 0) return fail_library(EIO, "the shape of a dataset");
+  std::vector<Extent> extents;
+  for (size_t d = 0; d < static_cast<size_t>(rank); ++d) extents.push_back({dims[d], most[d] == H5S_UNLIMITED});
+  return extents;
+}
+
+Result<std::optional<DimensionWriter::Scale>> DimensionWriter::scale_at(uint64_t address) const {
+  Scale scale{Handle(open_object(file_, address)), address, {}, false};
+  if (!scale.dataset || H5Iget_type(scale.dataset.get()) != H5I_DATASET || !is_dimension_scale(scale.dataset.get()))
+    return std::optional<Scale>();
+  CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(scale.dataset.get()));
+  if (extents.empty()) return std::optional<Scale>();
+  scale.extent = extents[0];
+  scale.alone = is_dimension_without_variable(scale.dataset.get());
+  return std::optional(std::move(scale));
+}
+
+Result<std::optional<DimensionWriter::Scale>> DimensionWriter::scale_in(hid_t group, const std::string& name) const {
+  LinkInfo info;
+  if (!link_exists(group, name) || !link_info(group, name.c_str(), info) || info.type != H5L_TYPE_HARD)
+    return std::optional<Scale>();
+  return scale_at(info.address);
+}
+
+Result<DimensionWriter::Plan> DimensionWriter::plan(ObjectId group, std::string_view name,
+                                                    std::span<const Extent> extents,
+                                                    std::span<const std::string> names) {
+  Plan plan;
+  plan.group = group;
+  plan.name = name;
+  for (const std::string& dimension : names)
+    if (!is_link_name(dimension) || netcdf_name(dimension).size() != dimension.size())
+      return fail(EINVAL, "\"{}\" cannot be the name of a dimension", dimension);
+  if (extents.size() == 1 && names[0] == name) {
+    CODECFS_TRY(plan_scale(plan, extents[0]));
+    return plan;
+  }
+  for (size_t d = 0; d < extents.size(); ++d) {
+    const auto same = std::ranges::find(plan.dimensions, names[d], &Plan::Dimension::name);
+    if (same != plan.dimensions.end() && !same->scale && same->extent.length != extents[d].length)
+      return fail(EINVAL, "the dimension \"{}\" cannot have both the lengths {} and {}", names[d], same->extent.length,
+                  extents[d].length);
+    CODECFS_ASSIGN(auto dimension, plan_dimension(plan, names[d], extents[d]));
+    plan.dimensions.push_back(std::move(dimension));
+  }
+  return plan;
+}
+
+Result<> DimensionWriter::plan_scale(Plan& plan, const Extent& extent) {
+  plan.scale = true;
+  CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
+  CODECFS_ASSIGN(const auto there, scale_in(group.get(), plan.name));
+  if (!there || !there->alone) return {};
+  plan.replaced = there->address;
+  if (there->extent.length == extent.length || !is_used(there->dataset.get())) return {};
+  if (!there->extent.unlimited || !extent.unlimited)
+    return fail(EINVAL, "the dimension \"{}\" has the length {} in other variables, not {}", plan.name,
+                there->extent.length, extent.length);
+  return {};
+}
+
+Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const Plan& plan, const std::string& name,
+                                                                         const Extent& extent) {
+  Plan::Dimension dimension{name, extent, {}, false};
+  for (ObjectId at = plan.group;; at = tree_.parent(at)) {
+    CODECFS_ASSIGN(const Handle group, tree_.open_group(at));
+    CODECFS_ASSIGN(const auto scale, scale_in(group.get(), name));
+    // One of a group above that has another length is another dimension.
+    if (scale && (at == plan.group || scale->extent.length == extent.length ||
+                  dimensions_.length(scale->address) == extent.length)) {
+      CODECFS_TRY(check_scale(dimension, *scale));
+      return dimension;
+    }
+    if (at == ObjectTree::kRoot) break;
+  }
+  CODECFS_TRY(check_free(plan, name));
+  return dimension;
+}
+
+Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& scale) {
+  const Extent& extent = dimension.extent;
+  dimension.scale = scale.address;
+  if (header_version(scale.dataset.get()) < 2 && listed_users(scale.dataset.get()).size() >= kOldHeaderUsers)
+    return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
+                dimension.name);
+  if (scale.extent.length == extent.length || (scale.extent.unlimited && extent.unlimited)) return {};
+  if (!scale.alone || is_used(scale.dataset.get()))
+    return fail(EINVAL, "the dimension \"{}\" has the length {}, not {}", dimension.name, scale.extent.length,
+                extent.length);
+  dimension.unused = true;
+  return {};
+}
+
+// A dimension without variable is to get the name, from a variable where one has it.
+Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) {
+  CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
+  if (name == plan.name || !link_exists(group.get(), name)) return {};
+  ObjectInfo info;
+  LinkInfo link;
+  if (!link_info(group.get(), name.c_str(), link) || link.type != H5L_TYPE_HARD ||
+      !object_info_by_name(group.get(), name.c_str(), info) || info.type != H5O_TYPE_DATASET)
+    return fail(EINVAL, "{} has a member \"{}\" that is no variable, so that no dimension can have this name",
+                tree_.path(plan.group), name);
+  if (link_exists(group.get(), std::string(kNonCoordinate) + name))
+    return fail(EINVAL, "{} has two variables \"{}\"", tree_.path(plan.group), name);
+  return {};
+}
+
+// What the scale itself says, without opening anything.
+std::vector<DimensionWriter::User> DimensionWriter::listed_users(hid_t scale) {
+  struct Entry {
+    hobj_ref_t dataset;  // an object reference is the object's address
+    int dimension;
+  };
+  std::vector<User> users;
+  if (H5Aexists(scale, kUsers) <= 0) return users;
+  const Handle attribute(H5Aopen(scale, kUsers, H5P_DEFAULT));
+  const Handle space(H5Aget_space(attribute.get()));
+  const Handle memory(H5Tcreate(H5T_COMPOUND, sizeof(Entry)));
+  H5Tinsert(memory.get(), "dataset", HOFFSET(Entry, dataset), H5T_STD_REF_OBJ);
+  H5Tinsert(memory.get(), "dimension", HOFFSET(Entry, dimension), H5T_NATIVE_INT);
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 1 || count > kMaxUsers) return users;
+  std::vector<Entry> entries(static_cast<size_t>(count));
+  if (H5Aread(attribute.get(), memory.get(), entries.data()) < 0) return users;
+  for (const Entry& entry : entries)
+    if (entry.dimension >= 0) users.push_back({entry.dataset, static_cast<size_t>(entry.dimension)});
+  return users;
+}
+
+// Whether the dataset at that address says the same.
+bool DimensionWriter::is_user(const User& user, uint64_t scale) const {
+  const Handle dataset(open_object(file_, user.dataset));
+  if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET) return false;
+  const auto extents = extents_of(dataset.get());
+  if (!extents || user.dimension >= extents->size()) return false;
+  const auto attached = attached_scales(dataset.get(), extents->size());
+  return !attached.empty() && std::ranges::find(attached[user.dimension], scale) != attached[user.dimension].end();
+}
+
+std::vector<uint64_t> DimensionWriter::users(hid_t dataset) const {
+  std::vector<uint64_t> addresses;
+  ObjectInfo info;
+  if (!object_info(dataset, info)) return addresses;
+  for (const User& user : listed_users(dataset))
+    if (is_user(user, info.address)) addresses.push_back(user.dataset);
+  return addresses;
+}
+
+bool DimensionWriter::is_used(hid_t dataset) {
+  ObjectInfo info;
+  if (!is_dimension_scale(dataset) || !object_info(dataset, info)) return false;
+  if (std::ranges::any_of(listed_users(dataset), [&](const User& user) { return is_user(user, info.address); }))
+    return true;
+  if (!dimensions_.numbers().used) return false;
+  const std::vector<int> number = integer_attribute(dataset, kNumber);
+  return !number.empty() && dimensions_.numbers().by_number.contains(number[0]);
+}
+
+// The scale of each dimension becomes another. As H5DSdetach_scale and H5DSattach_scale do it, but these open all
+// datasets of a scale for each of them.
+Result<> DimensionWriter::hand_over(hid_t from, hid_t to) const {
+  ObjectInfo old_scale;
+  ObjectInfo new_scale;
+  if (!object_info(from, old_scale) || !object_info(to, new_scale)) return fail_library(EIO, "a dimension scale");
+  const auto failed = [] { return fail_library(EIO, "handing a dimension scale on"); };
+  for (const User& user : listed_users(from)) {
+    if (!is_user(user, old_scale.address)) continue;
+    const Handle dataset(open_object(file_, user.dataset));
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
+    auto scales = attached_scales(dataset.get(), extents.size());
+    std::ranges::replace(scales[user.dimension], old_scale.address, new_scale.address);
+    std::vector<hvl_t> lists;
+    for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
+    const Handle attribute(H5Aopen(dataset.get(), kScales, H5P_DEFAULT));
+    const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
+    if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0) return failed();
+  }
+  if (H5Aexists(from, kUsers) > 0) {
+    const Handle attribute(H5Aopen(from, kUsers, H5P_DEFAULT));
+    const Handle type(H5Aget_type(attribute.get()));
+    const Handle space(H5Aget_space(attribute.get()));
+    std::vector<std::byte> entries(static_cast<size_t>(H5Sget_simple_extent_npoints(space.get())) *
+                                   H5Tget_size(type.get()));
+    if (H5Aread(attribute.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(to, kUsers));
+    const Handle copy(H5Acreate2(to, kUsers, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    if (!copy || H5Awrite(copy.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(from, kUsers));
+  }
+  const std::vector<int> number = integer_attribute(from, kNumber);
+  if (!number.empty()) CODECFS_TRY(write_number(to, number[0]));
+  return {};
+}
+
+// Once a file numbers its dimensions all of them must have one: others count from the order of links, which changes.
+Result<> DimensionWriter::number_all() {
+  const Dimensions::Numbers& numbers = dimensions_.numbers();
+  if (!numbers.used) return {};
+  next_number_ = numbers.next;
+  for (const auto& [address, number] : numbers.untold) {
+    const Handle scale(open_object(file_, address));
+    if (!scale) return fail_library(EIO, "a dimension scale");
+    CODECFS_TRY(write_number(scale.get(), number));
+  }
+  return {};
+}
+
+Result<> DimensionWriter::number_next(hid_t scale) {
+  return next_number_ ? write_number(scale, (*next_number_)++) : Result<>();
+}
+
+Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& name, const Extent& extent) const {
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  const hsize_t length = extent.length;
+  const hsize_t most = extent.unlimited ? H5S_UNLIMITED : length;
+  const hsize_t chunk = 1;
+  if (extent.unlimited) H5Pset_chunk(properties.get(), 1, &chunk);
+  H5Pset_obj_track_times(properties.get(), false);
+  H5Pset_attr_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
+  const Handle space(H5Screate_simple(1, &length, &most));
+  Handle scale(
+      H5Dcreate2(group, name.c_str(), H5T_IEEE_F32BE, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+  const std::string text = fmt::format("{}{:10}", kNoVariable, extent.length);
+  if (!scale || H5DSset_scale(scale.get(), text.c_str()) < 0)
+    return fail_library(EIO, "making the dimension \"{}\"", name);
+  return scale;
+}
+
+// The variable that has a name makes room for a dimension without variable.
+Result<> DimensionWriter::move_aside(hid_t group, ObjectId parent, const std::string& name) const {
+  LinkInfo info;
+  const std::string prefixed = std::string(kNonCoordinate) + name;
+  if (!link_info(group, name.c_str(), info)) return fail_library(EIO, "link \"{}\"", name);
+  CODECFS_TRY(move_link(group, name, prefixed));
+  if (const auto known = tree_.number_of(info.address); known && tree_.parent(*known) == parent)
+    tree_.moved(*known, parent, prefixed);
+  return {};
+}
+
+Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std::string link) {
+  CODECFS_ASSIGN(const Handle group, tree_.open_with_path(plan.group));
+  const bool changes = plan.scale || std::ranges::any_of(plan.dimensions, [](const Plan::Dimension& dimension) {
+                         return !dimension.scale || dimension.unused;
+                       });
+  if (changes) CODECFS_TRY(number_all());
+  CODECFS_TRY(remove_attribute(dataset, kCoordinates));
+  if (plan.scale) {
+    CODECFS_TRY(become_scale(plan, group.get(), dataset, link));
+  } else {
+    if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kNumber));
+    for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(give_scale(plan, d, group.get(), dataset, link));
+  }
+  dimensions_.forget();
+  return link;
+}
+
+Result<> DimensionWriter::become_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link) {
+  const auto attached = attached_scales(dataset, 1);
+  if (!attached.empty()) CODECFS_TRY(detach(dataset, 0, attached[0]));
+  CODECFS_TRY(remove_attribute(dataset, kScales));
+  if (H5DSset_scale(dataset, plan.name.c_str()) < 0)
+    return fail_library(EIO, "making \"{}\" a dimension scale", plan.name);
+  if (!plan.replaced) return number_next(dataset);
+  CODECFS_TRY(remove_attribute(dataset, kNumber));
+  const Handle replaced(open_object(file_, *plan.replaced));
+  CODECFS_TRY(hand_over(replaced.get(), dataset));
+  if (H5Ldelete(group, plan.name.c_str(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "removing the dimension \"{}\"", plan.name);
+  CODECFS_TRY(move_link(group, link, plan.name));
+  link = plan.name;
+  return {};
+}
+
+Result<> DimensionWriter::give_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link) {
+  const Plan::Dimension& wanted = plan.dimensions[d];
+  Handle scale;
+  if (wanted.scale && !wanted.unused) {
+    scale = Handle(open_object(file_, *wanted.scale));
+  } else {
+    CODECFS_ASSIGN(scale, new_dimension(plan, wanted, group, link));
+  }
+  ObjectInfo info;
+  if (!scale || !object_info(scale.get(), info)) return fail_library(EIO, "the dimension \"{}\"", wanted.name);
+  const auto attached = attached_scales(dataset, plan.dimensions.size());
+  if (attached.empty() || attached[d].empty() || attached[d].back() != info.address) {
+    if (!attached.empty()) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
+    if (H5DSattach_scale(dataset, scale.get(), static_cast<unsigned>(d)) < 0)
+      return fail_library(EIO, "attaching the dimension \"{}\"", wanted.name);
+  }
+  CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(scale.get()));
+  if (!extents[0].unlimited || extents[0].length >= wanted.extent.length) return {};
+  std::vector<Growth> longer;
+  longer.push_back({std::move(scale), info.address, wanted.extent.length});
+  return grow(longer);
+}
+
+// In the place of an unused one of another length, or of a variable that has the name.
+Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group,
+                                              std::string& link) {
+  CODECFS_ASSIGN(auto there, scale_in(group, wanted.name));
+  // A name that stands twice was made the first time.
+  if (there && there->extent.length == wanted.extent.length) return std::move(there->dataset);
+  std::vector<int> number;
+  if (there) {
+    number = integer_attribute(there->dataset.get(), kNumber);
+    if (H5Ldelete(group, wanted.name.c_str(), H5P_DEFAULT) < 0)
+      return fail_library(EIO, "removing the dimension \"{}\"", wanted.name);
+  } else if (link_exists(group, wanted.name)) {
+    CODECFS_TRY(move_aside(group, plan.group, wanted.name));
+    if (link == wanted.name) link = std::string(kNonCoordinate) + wanted.name;
+  }
+  CODECFS_ASSIGN(Handle made, make_dimension(group, wanted.name, wanted.extent));
+  if (!number.empty()) {
+    CODECFS_TRY(write_number(made.get(), number[0]));
+  } else {
+    CODECFS_TRY(number_next(made.get()));
+  }
+  return made;
+}
+
+Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const {
+  ObjectInfo info;
+  if (!object_info(dataset, info)) return fail_library(EIO, "a dataset");
+  for (const uint64_t address : scales) {
+    const Handle scale(open_object(file_, address));
+    if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // it is gone
+    const std::vector<User> users = listed_users(scale.get());
+    const auto is_this = [&](const User& user) { return user.dataset == info.address && user.dimension == dimension; };
+    if (std::ranges::none_of(users, is_this)) continue;  // libhdf5 would fail
+    if (H5DSdetach_scale(dataset, scale.get(), dimension) < 0) return fail_library(EIO, "detaching a dimension scale");
+  }
+  return {};
+}
+
+Result<std::string> DimensionWriter::leave(hid_t group, std::string link, hid_t dataset) {
+  CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
+  if (!extents.empty() && is_used(dataset)) {
+    const std::string name(netcdf_name(link));
+    const std::string aside = kRemoved + name;
+    CODECFS_TRY(number_all());
+    CODECFS_TRY(move_link(group, link, aside));
+    link = aside;
+    CODECFS_ASSIGN(const Handle dimension, make_dimension(group, name, extents[0]));
+    CODECFS_TRY(hand_over(dataset, dimension.get()));
+  } else {
+    const auto attached = attached_scales(dataset, extents.size());
+    for (size_t d = 0; d < attached.size(); ++d) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
+  }
+  dimensions_.forget();
+  return link;
+}
+
+Result<> DimensionWriter::note_name(hid_t dataset, std::string_view old_name, std::string_view name) {
+  if (!is_dimension_scale(dataset) || text_attribute(dataset, "NAME") != as_utf8(old_name)) return {};
+  if (H5LTset_attribute_string(dataset, ".", "NAME", std::string(name).c_str()) < 0)
+    return fail_library(EIO, "the name of a dimension scale");
+  return {};
+}
+
+Result<std::vector<DimensionWriter::Growth>> DimensionWriter::growth(hid_t dataset, std::span<const uint64_t> shape) {
+  std::vector<Growth> longer;
+  if (is_dimension_scale(dataset)) {
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
+    if (extents[0].length != shape[0] && !extents[0].unlimited && is_used(dataset))
+      return fail(EINVAL, "other variables use it as a dimension of the fixed length {}", extents[0].length);
+    return longer;
+  }
+  const auto attached = attached_scales(dataset, shape.size());
+  for (size_t d = 0; d < attached.size(); ++d) {
+    for (const uint64_t address : attached[d]) {
+      CODECFS_ASSIGN(auto scale, scale_at(address));
+      if (!scale || scale->extent.length == shape[d]) continue;
+      if (!scale->extent.unlimited)
+        return fail(EINVAL, "dimension {} has a scale of the fixed length {}", d, scale->extent.length);
+      // A coordinate variable is a variable of its own, which Zarr's writers resize themselves; netCDF takes the
+      // longest.
+      if (!scale->alone) continue;
+      const auto known = std::ranges::find(longer, address, &Growth::address);
+      if (known != longer.end()) {
+        known->length = std::max(known->length, shape[d]);
+      } else if (scale->extent.length < shape[d]) {
+        longer.push_back({std::move(scale->dataset), address, shape[d]});
+      }
+    }
+  }
+  return longer;
+}
+
+Result<> DimensionWriter::grow(const std::vector<Growth>& scales) {
+  for (const Growth& scale : scales) {
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(scale.scale.get()));
+    std::vector<hsize_t> lengths;
+    for (const Extent& extent : extents) lengths.push_back(extent.length);
+    lengths[0] = scale.length;
+    if (H5Dset_extent(scale.scale.get(), lengths.data()) < 0) return fail_library(EIO, "a dimension scale");
+  }
+  return {};
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,466 @@
+// Links of an HDF5 file as directory entries. See the header for what becomes of links that make it a graph.
+
+#include "backends/hdf5/metadata/object_tree.h"
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <ranges>
+#include <utility>
+
+#include "backends/api/names.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr std::string_view kDimensionOnly = "This is a netCDF dimension but not a netCDF variable";
+
+herr_t collect_link(hid_t group, const char* name, const RawLinkInfo* info, void* to) {
+  try {
+    static_cast<std::vector<Link>*>(to)->push_back({name, link_info(group, *info)});
+    return 0;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+std::string file_name_of(std::string_view link_name) { return escape_name(netcdf_name(link_name)); }
+
+Result<std::string> link_value(hid_t group, const Link& link) {
+  std::string value(link.info.text_size, '\0');
+  if (link.info.text_size == 0) return value;
+  if (H5Lget_val(group, link.name.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "link \"{}\"", link.name);
+  return value;
+}
+
+}  // namespace
+
+bool is_link_name(std::string_view name) {
+  return !name.empty() && name != "." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+std::vector<std::string_view> components_of(std::string_view path) {
+  std::vector<std::string_view> components;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    const std::string_view component = path.substr(0, slash);
+    if (!component.empty() && component != ".") components.push_back(component);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return components;
+}
+
+std::string_view netcdf_name(std::string_view link_name) {
+  if (link_name.size() > kNonCoordinate.size() && link_name.starts_with(kNonCoordinate))
+    link_name.remove_prefix(kNonCoordinate.size());
+  return link_name;
+}
+
+Result<std::vector<Link>> links_of(hid_t group) {
+  std::vector<Link> links;
+  const Handle plist(H5Gget_create_plist(group));
+  unsigned flags = 0;
+  const bool ordered = H5Pget_link_creation_order(plist.get(), &flags) >= 0 && (flags & H5P_CRT_ORDER_TRACKED) != 0;
+  if (iterate_links(group, ordered ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, H5_ITER_INC, collect_link, &links) < 0)
+    return fail_library(EIO, "the links of a group cannot be listed");
+  return links;
+}
+
+bool is_dimension_without_variable(hid_t dataset) {
+  return text_attribute(dataset, "NAME").starts_with(kDimensionOnly);
+}
+
+std::string path_of(hid_t file, uint64_t address) {
+  const Handle handle(open_object(file, address));
+  const ssize_t size = handle ? H5Iget_name(handle.get(), nullptr, 0) : 0;
+  if (size <= 0) return {};
+  std::string path(static_cast<size_t>(size) + 1, '\0');
+  H5Iget_name(handle.get(), path.data(), path.size());
+  path.pop_back();
+  return path;
+}
+
+Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct stat& status, Watch& watch) {
+  const Handle root(H5Gopen2(file, "/", H5P_DEFAULT));
+  ObjectInfo info;
+  if (!root || !object_info(root.get(), info)) return fail_library(EIO, "{}: its root group", path);
+  ObjectTree tree;
+  tree.file_ = file;
+  tree.watch_ = &watch;
+  tree.file_path_ = std::move(path);
+  tree.status_ = status;
+  tree.nodes_.push_back({info.address, kRoot, "", true});
+  tree.numbers_.emplace(info.address, kRoot);
+  return tree;
+}
+
+Result<ObjectTree> ObjectTree::below(hid_t file, uint64_t group, Watch& watch) {
+  ObjectTree tree;
+  tree.file_ = file;
+  tree.watch_ = &watch;
+  tree.nodes_.push_back({group, kRoot, "", true});
+  tree.numbers_.emplace(group, kRoot);
+  tree.places_.emplace();
+  return tree;
+}
+
+bool ObjectTree::is_netcdf() const {
+  const auto root = open(kRoot);
+  if (!root) return false;
+  if (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0) return true;
+  struct Search {
+    Watch& watch;
+    int left = 16;
+    bool found = false;
+    static herr_t visit(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
+      auto& search = *static_cast<Search*>(data);
+      search.found = info->type == H5L_TYPE_HARD && search.watch.header(link_info(group, *info).address) &&
+                     H5Aexists_by_name(group, name, "_Netcdf4Dimid", H5P_DEFAULT) > 0;
+      return search.found || --search.left == 0 ? 1 : 0;
+    }
+  } search{*watch_};
+  // Any first ones: to sort them, libhdf5 would read them all.
+  iterate_links(root->get(), H5_INDEX_NAME, H5_ITER_NATIVE, Search::visit, &search);
+  return search.found;
+}
+
+Result<Handle> ObjectTree::open(ObjectId object) const {
+  if (object >= nodes_.size()) return fail(ENOENT, "no object has the number {}", object);
+  if (nodes_[object].gone) return fail(ENOENT, "{} does not exist any more", path(object));
+  CODECFS_TRY(watch_->object(nodes_[object].address));
+  Handle handle(open_object(file_, nodes_[object].address));
+  if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));
+  const H5I_type_t kind = H5Iget_type(handle.get());
+  if (kind != (nodes_[object].group ? H5I_GROUP : H5I_DATASET))
+    return fail(EIO, "{} is not the kind of object that it was", path(object));
+  return handle;
+}
+
+Result<Handle> ObjectTree::open_group(ObjectId group) const {
+  if (group < nodes_.size() && !nodes_[group].group) return fail(ENOTDIR, "{} is not a group", path(group));
+  return open(group);
+}
+
+Result<Handle> ObjectTree::open_with_path(ObjectId group) const {
+  CODECFS_ASSIGN(const Handle by_address, open_group(group));
+  std::string path;
+  for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) path = fmt::format("/{}{}", nodes_[at].name, path);
+  Handle handle(H5Gopen2(file_, path.empty() ? "/" : path.c_str(), H5P_DEFAULT));
+  ObjectInfo info;
+  if (!handle || !object_info(handle.get(), info)) return fail_library(EIO, "{} cannot be opened", this->path(group));
+  if (info.address != nodes_[group].address) return fail(EIO, "{} is not where it was", this->path(group));
+  return handle;
+}
+
+std::string ObjectTree::path(ObjectId object) const {
+  std::string path;
+  for (; object != kRoot; object = nodes_[object].parent)
+    path = fmt::format("/{}{}", as_utf8(nodes_[object].name), path);
+  return path.empty() ? "/" : path;
+}
+
+Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  CODECFS_TRY(watch_->list(nodes_[group].address));
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  std::vector<Entry> entries;
+  entries.reserve(links.size());
+  for (const Link& link : links) {
+    (void)watch_->header(nodes_[group].address);
+    auto entry = entry_of(group, handle.get(), link);
+    if (!entry) {
+      log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
+    } else if (*entry) {
+      entries.push_back(std::move(**entry));
+    }
+  }
+  return entries;
+}
+
+Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(Member found, member(group, file_name));
+  return std::move(found.entry);
+}
+
+Result<ObjectTree::Member> ObjectTree::member(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  CODECFS_TRY(watch_->find(nodes_[group].address, file_name));
+  const auto try_link = [&](const Link& link) -> Result<std::optional<Entry>> {
+    if (shown_name(handle.get(), link.name) != file_name) return std::optional<Entry>();
+    return entry_of(group, handle.get(), link);
+  };
+  if (is_cut_name(file_name)) {
+    CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+    for (const Link& link : links) {
+      if (file_name_of(link.name) != file_name && escape_name(link.name) != file_name) continue;
+      CODECFS_ASSIGN(auto entry, try_link(link));
+      if (entry) return Member{link, std::move(*entry)};
+    }
+  } else if (const auto name = unescape_name(file_name); name && is_link_name(*name)) {
+    for (const std::string& candidate : {*name, std::string(kNonCoordinate) + *name}) {
+      Link link{candidate, {}};
+      if (H5Lexists(handle.get(), candidate.c_str(), H5P_DEFAULT) <= 0) continue;
+      if (!link_info(handle.get(), candidate.c_str(), link.info)) return fail_library(EIO, "link \"{}\"", candidate);
+      CODECFS_ASSIGN(auto entry, try_link(link));
+      if (entry) return Member{std::move(link), std::move(*entry)};
+    }
+  }
+  return fail(ENOENT, "{} has no member \"{}\"", path(group), file_name);
+}
+
+Result<std::string> ObjectTree::new_link_name(ObjectId group, std::string_view file_name) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  const auto name = unescape_name(file_name);
+  if (!name || !is_link_name(*name)) return fail(EINVAL, "\"{}\" cannot be the name of an HDF5 object", file_name);
+  if (netcdf_name(*name).size() != name->size())
+    return fail(EINVAL, "\"{}\": netCDF gives names that begin with {} a meaning of its own", file_name,
+                kNonCoordinate);
+  const auto exists = [&](const std::string& link) { return H5Lexists(handle.get(), link.c_str(), H5P_DEFAULT) > 0; };
+  std::string prefixed = std::string(kNonCoordinate) + *name;
+  const bool hidden = exists(*name) && is_hidden(handle.get(), *name);
+  if ((exists(*name) && !hidden) || exists(prefixed)) return fail(EEXIST, "{} has a member \"{}\"", path(group), *name);
+  return hidden ? std::move(prefixed) : *name;
+}
+
+Result<> ObjectTree::check_empty(ObjectId group) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  for (const Link& link : links) {
+    auto entry = entry_of(group, handle.get(), link);
+    if (!entry)
+      return fail(EIO, "{}: its member \"{}\" cannot be read: {}", path(group), as_utf8(link.name),
+                  entry.error().reason);
+    if (*entry) return fail(ENOTEMPTY, "{} has a member \"{}\"", path(group), (*entry)->name);
+  }
+  return {};
+}
+
+bool ObjectTree::is_hidden(hid_t group, const std::string& link_name) const {
+  LinkInfo info;
+  if (!link_info(group, link_name.c_str(), info) || info.type != H5L_TYPE_HARD) return false;
+  if (!watch_->header(info.address)) return false;
+  const Handle object(open_object(file_, info.address));
+  return object && H5Iget_type(object.get()) == H5I_DATASET && is_dimension_without_variable(object.get());
+}
+
+// Without netCDF's prefix, unless something else has that name.
+std::string ObjectTree::shown_name(hid_t group, const std::string& link_name) const {
+  const std::string_view name = netcdf_name(link_name);
+  if (name.size() == link_name.size() || !is_link_name(name)) return escape_name(link_name);
+  const std::string plain(name);
+  if (H5Lexists(group, plain.c_str(), H5P_DEFAULT) > 0 && !is_hidden(group, plain)) return escape_name(link_name);
+  return escape_name(plain);
+}
+
+// None for what is not shown: committed datatypes, netCDF's dimensions without a variable.
+Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, const Link& link) {
+  Entry entry;
+  entry.name = shown_name(handle, link.name);
+  entry.kind = EntryKind::symlink;
+  switch (link.info.type) {
+    case H5L_TYPE_HARD: return hard_link(group, handle, link, std::move(entry));
+    case H5L_TYPE_SOFT: {
+      CODECFS_ASSIGN(entry.target, soft_target(group, handle, link));
+      return entry;
+    }
+    case H5L_TYPE_EXTERNAL: {
+      CODECFS_ASSIGN(entry.target, external_target(group, handle, link));
+      return entry;
+    }
+    default: entry.target = fmt::format("user-defined-link:{}", static_cast<int>(link.info.type)); return entry;
+  }
+}
+
+Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
+  CODECFS_TRY(watch_->header(link.info.address));
+  ObjectInfo info;
+  if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
+  if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
+  if (info.type == H5O_TYPE_DATASET && info.attributes > 0) {
+    const Handle dataset(open_object(file_, info.address));
+    if (dataset && is_dimension_without_variable(dataset.get())) return std::optional<Entry>();
+  }
+
+  const auto known = numbers_.find(info.address);
+  const bool elsewhere = known != numbers_.end() && (known->second == kRoot || nodes_[known->second].parent != group ||
+                                                     nodes_[known->second].name != link.name);
+  if (info.references > 1 || elsewhere) {
+    if (!places_) find_places();
+    const auto place = places_->find(info.address);
+    const bool here = place != places_->end() && info.address != nodes_[kRoot].address &&
+                      place->second.parent == nodes_[group].address && place->second.name == link.name;
+    if (!here) {
+      // An object that lies about its number of links was not among the places: where it was met first counts.
+      const auto other = place == places_->end() && elsewhere ? path(known->second) : place_path(info.address);
+      if (other) {
+        entry.target = relative_target(group, *other);
+        return entry;
+      }
+    }
+  }
+  entry.kind = info.type == H5O_TYPE_GROUP ? EntryKind::group : EntryKind::variable;
+  if (known != numbers_.end()) {
+    entry.object = known->second;
+  } else {
+    entry.object = nodes_.size();
+    nodes_.push_back({info.address, group, link.name, info.type == H5O_TYPE_GROUP});
+    numbers_.emplace(info.address, entry.object);
+  }
+  return entry;
+}
+
+Result<std::string> ObjectTree::soft_target(ObjectId group, hid_t handle, const Link& link) const {
+  CODECFS_ASSIGN(std::string value, link_value(handle, link));
+  value.resize(std::min(value.find('\0'), value.size()));
+  if (value.starts_with('/')) return relative_target(group, value);
+  std::string target;
+  for (const std::string_view component : components_of(value)) {
+    if (!target.empty()) target += '/';
+    target += file_name_of(component);
+  }
+  return target.empty() ? "." : target;
+}
+
+Result<std::string> ObjectTree::external_target(ObjectId group, hid_t handle, const Link& link) const {
+  CODECFS_ASSIGN(const std::string value, link_value(handle, link));
+  unsigned flags = 0;
+  const char* file_name = nullptr;
+  const char* object = nullptr;
+  if (H5Lunpack_elink_val(value.data(), value.size(), &flags, &file_name, &object) < 0)
+    return fail_library(EIO, "external link \"{}\"", link.name);
+  if (is_this_file(file_name)) return relative_target(group, object);
+  return fmt::format("external-link:{}:{}", file_name, object);
+}
+
+bool ObjectTree::is_this_file(std::string_view file_name) const {
+  std::string path(file_name);
+  if (!path.starts_with('/')) path = file_path_.substr(0, file_path_.rfind('/') + 1) + path;
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && status.st_dev == status_.st_dev && status.st_ino == status_.st_ino;
+}
+
+// From a group's directory to an absolute path of the file.
+std::string ObjectTree::relative_target(ObjectId group, std::string_view path) const {
+  std::vector<std::string_view> here;
+  for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) here.push_back(nodes_[at].name);
+  std::ranges::reverse(here);
+  const std::vector<std::string_view> there = components_of(path);
+  const auto common = static_cast<size_t>(std::ranges::mismatch(here, there).in1 - here.begin());
+  std::string target;
+  for (size_t i = common; i < here.size(); ++i) target += "../";
+  for (size_t i = common; i < there.size(); ++i) target += file_name_of(there[i]) + "/";
+  if (target.empty()) return ".";
+  target.pop_back();
+  return target;
+}
+
+// The breadth-first walk. What cannot be read is left out here and reported when it is listed.
+void ObjectTree::find_places() {
+  places_.emplace();
+  if (!watch_->places()) return;
+  places_->emplace(nodes_[kRoot].address, Place{nodes_[kRoot].address, ""});
+  std::deque<uint64_t> groups{nodes_[kRoot].address};
+  for (; !groups.empty(); groups.pop_front()) {
+    if (!watch_->header(groups.front())) continue;
+    const Handle group(open_object(file_, groups.front()));
+    if (!group) continue;
+    const auto links = links_of(group.get());
+    if (!links) continue;
+    for (const Link& link : *links) {
+      if (link.info.type != H5L_TYPE_HARD || places_->contains(link.info.address)) continue;
+      if (!watch_->header(link.info.address)) continue;
+      ObjectInfo info;
+      if (!object_info_by_name(group.get(), link.name.c_str(), info)) continue;
+      if (info.type == H5O_TYPE_GROUP)
+        groups.push_back(info.address);
+      else if (info.references < 2)
+        continue;
+      places_->emplace(info.address, Place{groups.front(), link.name});
+    }
+  }
+}
+
+std::optional<ObjectId> ObjectTree::number_of(uint64_t address) const {
+  const auto known = numbers_.find(address);
+  return known == numbers_.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::vector<uint64_t> ObjectTree::following(uint64_t address, size_t count) const {
+  std::vector<uint64_t> addresses;
+  const auto known = numbers_.find(address);
+  if (known == numbers_.end()) return {address};
+  for (ObjectId id = known->second; id < nodes_.size() && addresses.size() < count; ++id)
+    if (!nodes_[id].gone) addresses.push_back(nodes_[id].address);
+  return addresses;
+}
+
+bool ObjectTree::is_within(ObjectId object, ObjectId group) const {
+  while (object != group && object != kRoot) object = nodes_[object].parent;
+  return object == group;
+}
+
+std::vector<ObjectId> ObjectTree::subtree(ObjectId object) const {
+  std::vector<ObjectId> found;
+  for (ObjectId id = 0; id < nodes_.size(); ++id)
+    if (!nodes_[id].gone && is_within(id, object)) found.push_back(id);
+  return found;
+}
+
+void ObjectTree::removed(ObjectId object) {
+  for (const ObjectId id : subtree(object)) {
+    nodes_[id].gone = true;
+    numbers_.erase(nodes_[id].address);
+  }
+}
+
+void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
+  nodes_[object].parent = group;
+  nodes_[object].name = std::move(link_name);
+}
+
+// Where objects with several links stand may have changed anywhere, but only once such an object was met.
+void ObjectTree::links_changed() {
+  if (!places_) return;
+  find_places();
+  std::vector<ObjectId> unreachable;
+  for (ObjectId id = 1; id < nodes_.size(); ++id) {
+    if (nodes_[id].gone) continue;
+    if (places_->contains(nodes_[id].address)) {
+      settle(nodes_[id].address);
+    } else if (nodes_[id].group) {
+      unreachable.push_back(id);
+    }
+  }
+  for (const ObjectId id : unreachable) removed(id);
+}
+
+// An object that has a place and the groups above it, all put where they stand now.
+void ObjectTree::settle(uint64_t address) {
+  std::vector<uint64_t> chain;
+  for (uint64_t at = address; at != nodes_[kRoot].address; at = places_->at(at).parent) chain.push_back(at);
+  ObjectId parent = kRoot;
+  for (const uint64_t at : std::views::reverse(chain)) {
+    const auto [known, is_new] = numbers_.try_emplace(at, nodes_.size());
+    if (is_new) nodes_.push_back({at, parent, "", true});
+    moved(known->second, parent, places_->at(at).name);
+    parent = known->second;
+  }
+}
+
+std::optional<std::string> ObjectTree::place_path(uint64_t address) const {
+  std::string path;
+  while (address != nodes_[kRoot].address) {
+    const auto place = places_->find(address);
+    if (place == places_->end()) return std::nullopt;
+    path = fmt::format("/{}{}", place->second.name, path);
+    address = place->second.parent;
+  }
+  return path.empty() ? "/" : path;
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,41 @@
+#pragma once
+// Which object of a copied file is which of the copy, and references translated by that. All functions under a
+// LibraryLock.
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "backends/hdf5/metadata/value_layout.h"
+#include "base/buffer.h"
+#include "base/result.h"
+
+namespace codecfs::hdf5 {
+
+class ReferenceMap {
+ public:
+  /// Both files stay open as long as the map.
+  ReferenceMap(hid_t from, hid_t to) : from_(from), to_(to) {}
+
+  void add(uint64_t from_address, uint64_t to_address) { addresses_[from_address] = to_address; }
+  [[nodiscard]] std::optional<uint64_t> find(uint64_t from_address) const;
+
+  /// Changes all references in `values`, which libhdf5 read from the one file, to what they are in the other.
+  /// References to nothing stay. EOPNOTSUPP: one to something that was not copied, as it is not there any more.
+  Result<> translate(const ValueLayout& layout, MutableBytes values) const;
+
+ private:
+  Result<> translate_value(const ValueLayout& layout, std::byte* value) const;
+  Result<> translate_object(std::byte* value) const;
+  Result<> translate_region(std::byte* value) const;
+
+  hid_t from_;
+  hid_t to_;
+  std::unordered_map<uint64_t, uint64_t> addresses_;
+};
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,271 @@
+// HDF5 datatypes as Zarr v2 dtypes. What numpy cannot name becomes raw bytes (|Vn) with its HDF5 type told beside it.
+
+#include "backends/hdf5/metadata/type_map.h"
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "backends/hdf5/library/library_lock.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes; one is held as the fill
+constexpr int kMaxDepth = 32;
+
+ByteOrder order_of(hid_t type, uint64_t size) {
+  if (size == 1) return ByteOrder::none;
+  return H5Tget_order(type) == H5T_ORDER_BE ? ByteOrder::big : ByteOrder::little;
+}
+
+bool plain_order(hid_t type) {
+  const H5T_order_t order = H5Tget_order(type);
+  return order == H5T_ORDER_LE || order == H5T_ORDER_BE;
+}
+
+bool machine_size(uint64_t size) { return size == 1 || size == 2 || size == 4 || size == 8; }
+
+bool is_ieee_float(hid_t type) {
+  struct Layout {
+    size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
+  };
+  static constexpr std::array<Layout, 3> kLayouts = {Layout{2, 15, 10, 5, 0, 10, 15}, Layout{4, 31, 23, 8, 0, 23, 127},
+                                                     Layout{8, 63, 52, 11, 0, 52, 1023}};
+  Layout found{};
+  if (H5Tget_fields(type, &found.sign, &found.exponent, &found.exponent_bits, &found.mantissa, &found.mantissa_bits) <
+      0)
+    return false;
+  found.size = H5Tget_size(type);
+  found.bias = H5Tget_ebias(type);
+  const bool known = std::ranges::any_of(kLayouts, [&](const Layout& layout) {
+    return layout.size == found.size && layout.sign == found.sign && layout.exponent == found.exponent &&
+           layout.exponent_bits == found.exponent_bits && layout.mantissa == found.mantissa &&
+           layout.mantissa_bits == found.mantissa_bits && layout.bias == found.bias;
+  });
+  return known && plain_order(type) && H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * found.size &&
+         H5Tget_norm(type) == H5T_NORM_IMPLIED;
+}
+
+std::string member_name(hid_t compound, unsigned index) {
+  char* raw = H5Tget_member_name(compound, index);
+  std::string name = raw != nullptr ? raw : "";
+  H5free_memory(raw);
+  return name;
+}
+
+class Mapper {
+ public:
+  Result<MappedType> map(hid_t type, int depth) {
+    const uint64_t size = H5Tget_size(type);
+    if (size == 0) return fail_library(EIO, "the size of a datatype");
+    // Of an array the elements are what is held; how many they are is part of the shape.
+    if (size > kMaxElement && H5Tget_class(type) != H5T_ARRAY)
+      return fail(EFBIG, "an element of {} bytes is larger than the limit of {} MiB", size, kMaxElement >> 20);
+    if (depth > kMaxDepth) return fail(EIO, "a datatype is nested more than {} deep", kMaxDepth);
+    MappedType mapped;
+    mapped.memory = Handle(H5Tcopy(type));
+    mapped.type = {TypeKind::raw, ByteOrder::none, size, {}, {}};
+    switch (H5Tget_class(type)) {
+      case H5T_INTEGER:
+        integer(type, mapped, H5Tget_sign(type) == H5T_SGN_NONE ? TypeKind::unsigned_int : TypeKind::signed_int);
+        break;
+      case H5T_BITFIELD:
+        integer(type, mapped, TypeKind::unsigned_int);
+        mapped.tell = true;
+        break;
+      case H5T_FLOAT:
+        if (is_ieee_float(type)) {
+          mapped.type.kind = TypeKind::floating;
+          mapped.type.order = order_of(type, size);
+        } else {
+          mapped.tell = true;
+        }
+        break;
+      case H5T_STRING: string(type, mapped); break;
+      case H5T_OPAQUE: opaque(type, mapped); break;
+      case H5T_ENUM: CODECFS_TRY(enumeration(type, mapped, depth)); break;
+      case H5T_ARRAY: return array(type, depth);
+      case H5T_COMPOUND: return compound(type, depth, std::move(mapped));
+      case H5T_REFERENCE: no_form(mapped, "references point into the HDF5 file and have no Zarr form"); break;
+      case H5T_VLEN: no_form(mapped, "sequences of variable length have no Zarr v2 form that is read here"); break;
+      default: mapped.tell = true; break;
+    }
+    if (!mapped.memory) return fail_library(EIO, "a datatype");
+    return mapped;
+  }
+
+ private:
+  static void no_form(MappedType& mapped, const char* why) {
+    mapped.tell = true;
+    mapped.unreadable = Error{EOPNOTSUPP, why};
+  }
+
+  // An integer of fewer bits than its bytes hold comes out right by libhdf5's conversion to the full width.
+  static void integer(hid_t type, MappedType& mapped, TypeKind kind) {
+    const uint64_t size = mapped.type.size;
+    if (!machine_size(size) || !plain_order(type)) {
+      mapped.tell = true;
+      return;
+    }
+    mapped.type.kind = kind;
+    mapped.type.order = order_of(type, size);
+    if (H5Tget_precision(type) == 8 * size && H5Tget_offset(type) == 0) return;
+    mapped.tell = true;
+    mapped.converts = true;
+    H5Tset_offset(mapped.memory.get(), 0);
+    H5Tset_precision(mapped.memory.get(), 8 * size);
+  }
+
+  static void string(hid_t type, MappedType& mapped) {
+    if (H5Tis_variable_str(type) > 0) {
+      mapped.type = {TypeKind::object, ByteOrder::none, 0, {}, {}};
+      mapped.text = true;
+      return;
+    }
+    mapped.type.kind = TypeKind::string;
+    mapped.tell = H5Tget_strpad(type) == H5T_STR_SPACEPAD;
+  }
+
+  static void opaque(hid_t type, MappedType& mapped) {
+    char* tag = H5Tget_tag(type);
+    mapped.tell = tag != nullptr && *tag != '\0';
+    H5free_memory(tag);
+  }
+
+  Result<> enumeration(hid_t type, MappedType& mapped, int depth) {
+    if (is_boolean(type)) {
+      mapped.type.kind = TypeKind::boolean;
+      return {};
+    }
+    const Handle base(H5Tget_super(type));
+    CODECFS_ASSIGN(const MappedType integer, map(base.get(), depth + 1));
+    mapped.type = integer.type;
+    mapped.tell = true;
+    return {};
+  }
+
+  Result<MappedType> array(hid_t type, int depth) {
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+    const int rank = H5Tget_array_ndims(type);
+    if (rank < 1 || rank > H5S_MAX_RANK || H5Tget_array_dims2(type, dims.data()) < 0)
+      return fail_library(EIO, "the dimensions of an array type");
+    const Handle base(H5Tget_super(type));
+    CODECFS_ASSIGN(MappedType mapped, map(base.get(), depth + 1));
+    if (mapped.unreadable) {  // an element stays one piece of raw bytes
+      mapped.type.size = H5Tget_size(type);
+      mapped.memory = Handle(H5Tcopy(type));
+      return mapped;
+    }
+    mapped.memory = Handle(H5Tarray_create2(mapped.memory.get(), static_cast<unsigned>(rank), dims.data()));
+    if (!mapped.memory) return fail_library(EIO, "an array type");
+    mapped.shape.insert(mapped.shape.begin(), dims.begin(), dims.begin() + rank);
+    return mapped;
+  }
+
+  Result<MappedType> compound(hid_t type, int depth, MappedType mapped) {
+    const int count = H5Tget_nmembers(type);
+    if (count < 1) return fail_library(EIO, "the members of a compound type");
+    struct Member {
+      uint64_t offset;
+      TypeMember shown;
+      MappedType mapped;
+    };
+    std::vector<Member> members;
+    std::set<std::string> names;
+    for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
+      const Handle member_type(H5Tget_member_type(type, i));
+      CODECFS_ASSIGN(MappedType member, map(member_type.get(), depth + 1));
+      Member entry{H5Tget_member_offset(type, i), {member_name(type, i), member.type, member.shape}, std::move(member)};
+      if (entry.mapped.text) no_form(entry.mapped, "strings of variable length");
+      if (entry.mapped.unreadable) {
+        no_form(mapped, "");
+        mapped.unreadable->reason =
+            fmt::format("member \"{}\" has no Zarr form: {}", entry.shown.name, entry.mapped.unreadable->reason);
+        return mapped;
+      }
+      mapped.tell |= entry.mapped.tell;
+      mapped.converts |= entry.mapped.converts;
+      names.insert(entry.shown.name);
+      members.push_back(std::move(entry));
+    }
+    std::ranges::sort(members, {}, &Member::offset);
+
+    if (is_complex(type)) {
+      mapped.type.kind = TypeKind::complex;
+      mapped.type.order = members[0].shown.type.order;
+      return mapped;
+    }
+    mapped.type.kind = TypeKind::structured;
+    unsigned pads = 0;
+    uint64_t end = 0;
+    const auto pad_until = [&](uint64_t offset) {
+      if (offset <= end) return;
+      std::string name;
+      do name = fmt::format("__pad{}", pads++);
+      while (names.contains(name));
+      mapped.type.members.push_back({name, {TypeKind::raw, ByteOrder::none, offset - end, {}, {}}, {}});
+    };
+    for (Member& member : members) {
+      if (member.offset < end || member.offset > mapped.type.size ||
+          member.shown.size() > mapped.type.size - member.offset)
+        return fail(EIO, "the members of a compound type overlap");
+      pad_until(member.offset);
+      end = member.offset + member.shown.size();
+      mapped.type.members.push_back(member.shown);
+    }
+    pad_until(mapped.type.size);
+
+    if (mapped.converts) {  // the same layout from the members' full-width types
+      mapped.memory = Handle(H5Tcreate(H5T_COMPOUND, mapped.type.size));
+      for (const Member& member : members)
+        if (H5Tinsert(mapped.memory.get(), member.shown.name.c_str(), member.offset, member.mapped.memory.get()) < 0)
+          return fail_library(EIO, "a compound type");
+    }
+    return mapped;
+  }
+};
+
+}  // namespace
+
+uint64_t MappedType::count() const {
+  uint64_t product = 1;
+  for (const uint64_t length : shape) product *= length;  // an HDF5 type's size, which is bounded
+  return product;
+}
+
+Result<MappedType> map_type(hid_t file_type) { return Mapper().map(file_type, 0); }
+
+std::string type_text(hid_t type) {
+  size_t size = 0;
+  if (H5LTdtype_to_text(type, nullptr, H5LT_DDL, &size) < 0 || size == 0) return {};
+  std::string text(size, '\0');
+  if (H5LTdtype_to_text(type, text.data(), H5LT_DDL, &size) < 0) return {};
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+bool is_boolean(hid_t enumeration) {
+  if (H5Tget_size(enumeration) != 1 || H5Tget_nmembers(enumeration) != 2) return false;
+  for (unsigned i = 0; i < 2; ++i) {
+    signed char value = -1;
+    if (H5Tget_member_value(enumeration, i, &value) < 0) return false;
+    if (member_name(enumeration, i) != (value == 0 ? "FALSE" : "TRUE") || (value != 0 && value != 1)) return false;
+  }
+  return true;
+}
+
+bool is_complex(hid_t compound) {
+  if (H5Tget_nmembers(compound) != 2 || member_name(compound, 0) != "r" || member_name(compound, 1) != "i")
+    return false;
+  const Handle real(H5Tget_member_type(compound, 0));
+  const Handle imaginary(H5Tget_member_type(compound, 1));
+  const size_t size = H5Tget_size(real.get());
+  return H5Tget_class(real.get()) == H5T_FLOAT && is_ieee_float(real.get()) && size >= 4 &&
+         H5Tequal(real.get(), imaginary.get()) > 0 && H5Tget_size(compound) == 2 * size &&
+         H5Tget_member_offset(compound, 0) == 0 && H5Tget_member_offset(compound, 1) == size;
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,331 @@
+// Variables: made, and changed in their attributes, dimensions and shape.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/hdf5/format/edge_chunks.h"
+#include "backends/hdf5/library/filter_registration.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/attribute_write.h"
+#include "backends/hdf5/metadata/tree_write.h"
+#include "backends/hdf5/metadata/type_make.h"
+#include "base/endian.h"
+#include "model/json.h"
+#include "model/limits.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr uint64_t kMaxChunkBytes = UINT32_MAX;  // HDF5's own limit
+constexpr const char* kFillValue = "_FillValue";
+
+// Fill of text: its length, as vlen-utf8 stores it, and the text.
+std::string text_of(const std::vector<std::byte>& fill) {
+  if (fill.size() <= sizeof(uint32_t)) return {};
+  return {reinterpret_cast<const char*>(fill.data()) + sizeof(uint32_t), fill.size() - sizeof(uint32_t)};
+}
+
+// Whether an attribute's value is the fill of elements of this type.
+bool is_fill(const DataType& type, const std::vector<std::byte>& fill, const Json& value) {
+  if (type.kind == TypeKind::object) return value.is_string() && value.get<std::string>() == text_of(fill);
+  if (value.is_array() && type.kind != TypeKind::complex) return value.size() == 1 && is_fill(type, fill, value[0]);
+  const auto bytes = fill_bytes(type, value);
+  return bytes && *bytes == fill;
+}
+
+bool is_zero(const std::vector<std::byte>& bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// Limits that HDF5 has for chunked storage, in words that name them.
+Result<> check_chunks(const Variable& variable, uint64_t element) {
+  const std::vector<uint64_t>& chunks = variable.grid.chunks();
+  if (variable.grid.elements_per_chunk() > kMaxChunkBytes / element)
+    return fail(EINVAL, "a chunk of {} elements of {} bytes: HDF5 has chunks of at most 4 GiB - 1 byte",
+                variable.grid.elements_per_chunk(), element);
+  if (variable.grid.elements_per_chunk() > max_chunk_bytes() / element)
+    return fail(EFBIG, "a chunk of {} elements of {} bytes is larger than {}", variable.grid.elements_per_chunk(),
+                element, max_chunk_text());
+  for (size_t d = 0; d < variable.max_shape.size(); ++d) {
+    const auto most = variable.max_shape[d];
+    if (!most) continue;
+    if (*most < variable.grid.shape()[d])
+      return fail(EINVAL, "dimension {} has {} elements and a limit of {}", d, variable.grid.shape()[d], *most);
+    if (chunks[d] > *most)
+      return fail(EINVAL, "dimension {}: HDF5 has no chunks of {} elements where there are never more than {}", d,
+                  chunks[d], *most);
+  }
+  return {};
+}
+
+Result<Handle> make_space(const Variable& variable) {
+  const ChunkGrid& grid = variable.grid;
+  if (grid.rank() > H5S_MAX_RANK) return fail(EINVAL, "{} dimensions; HDF5 has at most {}", grid.rank(), H5S_MAX_RANK);
+  if (!variable.max_shape.empty() && variable.max_shape.size() != grid.rank())
+    return fail(EINVAL, "{} limits for {} dimensions", variable.max_shape.size(), grid.rank());
+  if (grid.rank() == 0) return Handle(H5Screate(H5S_SCALAR));
+  const std::vector<hsize_t> dims(grid.shape().begin(), grid.shape().end());
+  std::vector<hsize_t> most(grid.rank(), H5S_UNLIMITED);
+  for (size_t d = 0; d < variable.max_shape.size(); ++d) most[d] = variable.max_shape[d].value_or(H5S_UNLIMITED);
+  Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), most.data()));
+  if (!space) return fail_library(EINVAL, "its shape");
+  return space;
+}
+
+Result<> put_fill(hid_t properties, hid_t type, const Variable& variable) {
+  if (variable.type.kind == TypeKind::object) {
+    const std::string text = text_of(variable.fill);
+    const char* pointer = text.c_str();
+    if (text.find('\0') != std::string::npos) return fail(EINVAL, "fill_value: a text of HDF5 cannot hold a zero byte");
+    if (!text.empty() && H5Pset_fill_value(properties, type, &pointer) < 0) return fail_library(EIO, "its fill value");
+    return {};
+  }
+  if (variable.fill.size() != variable.type.size)
+    return fail(EINVAL, "a fill of {} bytes for elements of {}", variable.fill.size(), variable.type.size);
+  if (is_zero(variable.fill)) return {};
+  if (H5Pset_fill_value(properties, type, variable.fill.data()) < 0) return fail_library(EIO, "its fill value");
+  return {};
+}
+
+Result<Handle> make_properties(hid_t type, const Variable& variable) {
+  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_obj_track_times(properties.get(), false);
+  H5Pset_attr_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
+  CODECFS_TRY(put_fill(properties.get(), type, variable));
+  if (variable.grid.rank() == 0) {
+    if (!variable.filters.empty()) return fail(EINVAL, "a scalar is stored in one piece, which HDF5 does not filter");
+    return properties;
+  }
+  CODECFS_TRY(check_chunks(variable, H5Tget_size(type)));
+  const std::vector<hsize_t> chunks(variable.grid.chunks().begin(), variable.grid.chunks().end());
+  if (H5Pset_chunk(properties.get(), static_cast<int>(chunks.size()), chunks.data()) < 0)
+    return fail_library(EINVAL, "its chunks");
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain,
+                 complete_chain(variable.filters, filters::shape_of_chunk(variable)));
+  CODECFS_TRY(add_filters(properties.get(), chain));
+  return properties;
+}
+
+std::vector<Extent> extents_of(const Variable& variable) {
+  std::vector<Extent> extents;
+  for (size_t d = 0; d < variable.grid.rank(); ++d)
+    extents.push_back({variable.grid.shape()[d], variable.max_shape.empty() || !variable.max_shape[d]});
+  return extents;
+}
+
+}  // namespace
+
+// A dataset that only has to be made.
+struct TreeWriter::NewDataset {
+  std::string link;
+  std::optional<ObjectId> replaced;  // an empty group
+  Handle type;
+  Handle space;
+  Handle properties;
+  AttributeChange attributes;
+  std::optional<DimensionWriter::Plan> dimensions;
+};
+
+// The link name of a new variable, which may be an empty group's.
+Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_view name,
+                                                   std::optional<ObjectId>& replaced) {
+  auto member = tree_.member(group, name);
+  if (!member) {
+    if (member.error().code != ENOENT) return pass_on(member);
+    return tree_.new_link_name(group, name);
+  }
+  if (member->entry.kind != EntryKind::group) return fail(EEXIST, "{} has a member \"{}\"", tree_.path(group), name);
+  CODECFS_TRY(check_group_removal(member->entry.object));
+  replaced = member->entry.object;
+  return std::move(member->link.name);
+}
+
+Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, const Variable& variable) {
+  NewDataset made;
+  CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
+  CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec));
+  CODECFS_ASSIGN(made.space, make_space(variable));
+  CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable));
+
+  std::vector<Attribute> attributes;
+  for (const Attribute& attribute : variable.attributes) {
+    if (attribute.name != kFillValue) {
+      attributes.push_back(attribute);
+    } else if (variable.fill_value.is_null() || !is_fill(variable.type, variable.fill, attribute.value)) {
+      return fail(EINVAL, "the attribute _FillValue must be the fill_value of the variable");
+    }
+  }
+  CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, {netcdf_, false}, name, attributes, {}));
+  if (!variable.fill_value.is_null())
+    CODECFS_TRY(made.attributes.add_element(kFillValue, made.type.get(), variable.fill, text_of(variable.fill)));
+
+  if (variable.dimensions && variable.grid.rank() > 0) {
+    if (variable.dimensions->size() != variable.grid.rank())
+      return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
+    CODECFS_ASSIGN(made.dimensions,
+                   scales_.plan(group, netcdf_name(made.link), extents_of(variable), *variable.dimensions));
+  }
+  return made;
+}
+
+Result<Entry> TreeWriter::make_variable(ObjectId group, std::string_view name, const Variable& variable) {
+  CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
+  auto made = prepare(group, name, variable);
+  if (!made) return fail(made.error().code, "{}: {}", name, made.error().reason);
+  CODECFS_TRY(file_.allow_change(made->attributes.bytes()));
+  // Without a name it is nobody's: what fails up to here leaves nothing behind.
+  const Handle dataset(
+      H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT));
+  if (!dataset) return fail_library(EINVAL, "{}: HDF5 does not make such a dataset", name);
+  CODECFS_TRY(made->attributes.apply(dataset.get()));
+  const Result<> linked = done(carry_out_making(group, *made, dataset.get()));
+  if (!linked) return std::unexpected(linked.error());
+  return tree_.find(group, name);
+}
+
+Result<> TreeWriter::carry_out_making(ObjectId group, NewDataset& made, hid_t dataset) {
+  CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
+  if (made.replaced && H5Ldelete(parent.get(), made.link.c_str(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "removing the group \"{}\"", made.link);
+  if (made.replaced) tree_.removed(*made.replaced);
+  if (H5Olink(dataset, parent.get(), made.link.c_str(), link_properties(made.link).get(), H5P_DEFAULT) < 0)
+    return fail_library(EIO, "linking the variable \"{}\"", made.link);
+  if (made.dimensions) CODECFS_TRY(scales_.apply(*made.dimensions, dataset, made.link));
+  tree_.links_changed();
+  return {};
+}
+
+// _FillValue must say what absent chunks are, which no call of HDF5 changes. True where it is to be written.
+Result<bool> TreeWriter::check_fill(const Dataset& dataset, const Attribute& attribute, hid_t handle) const {
+  const Variable& facts = dataset.facts();
+  if (is_fill(facts.type, facts.fill, attribute.value)) return facts.fill_value.is_null();
+  const Handle old(H5Aexists(handle, kFillValue) > 0 ? H5Aopen(handle, kFillValue, H5P_DEFAULT) : H5I_INVALID_HID);
+  if (old) {
+    CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), {netcdf_, false}));
+    if (shown && *shown == *attribute.value) return false;  // whatever it says
+  }
+  return fail(EPERM, "{}: _FillValue cannot become {}: the fill value of an HDF5 dataset never changes", dataset.name(),
+              print_json(attribute.value));
+}
+
+Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
+                                    std::span<const std::string> remove) {
+  CODECFS_ASSIGN(const Handle handle, tree_.open(object));
+  const AttributeRules rules{netcdf_, dataset != nullptr && is_dimension_scale(handle.get())};
+  std::vector<Attribute> others;
+  bool fill = false;
+  for (const Attribute& attribute : set) {
+    if (dataset == nullptr || attribute.name != kFillValue) {
+      others.push_back(attribute);
+    } else {
+      CODECFS_ASSIGN(fill, check_fill(*dataset, attribute, handle.get()));
+    }
+  }
+  CODECFS_ASSIGN(AttributeChange change,
+                 AttributeChange::prepare(handle.get(), rules, tree_.path(object), others, remove));
+  if (fill) {
+    Handle type(H5Dget_type(handle.get()));
+    while (H5Tget_class(type.get()) == H5T_ARRAY) type = Handle(H5Tget_super(type.get()));
+    CODECFS_TRY(change.add_element(kFillValue, type.get(), dataset->facts().fill, text_of(dataset->facts().fill)));
+  }
+  if (change.empty()) return {};
+  CODECFS_TRY(file_.allow_change(change.bytes()));
+  return done(change.apply(handle.get()));
+}
+
+Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
+  CODECFS_ASSIGN(const std::vector<std::string> shown, dimensions_.names(variable, dataset));
+  if (names.size() != shown.size())
+    return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown.size());
+  const size_t rank = dataset.rank();
+  if (std::ranges::equal(names, shown)) {
+    // A name that is shown may be a guess by the length alone; one that was made up is no name.
+    const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+    const auto scales = attached_scales(dataset.id(), rank);
+    const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
+    if (rank == 0 || attached || is_dimension_scale(dataset.id()) || std::ranges::any_of(names, is_made_up)) return {};
+  }
+  for (size_t d = rank; d < names.size(); ++d)
+    if (names[d] != shown[d])
+      return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",
+                  dataset.name(), d);
+  if (is_dimension_scale(dataset.id()))
+    return fail(EINVAL, "{}: it is the coordinate variable of the dimension \"{}\"; rename the variable instead",
+                dataset.name(), shown[0]);
+  const std::string link = tree_.link_name(variable);
+  const ObjectId group = tree_.parent(variable);
+  CODECFS_ASSIGN(const std::vector<Extent> extents, hdf5::extents_of(dataset.id()));
+  auto plan = scales_.plan(group, netcdf_name(link), extents, names.first(rank));
+  if (!plan) return fail(plan.error().code, "{}: {}", dataset.name(), plan.error().reason);
+  CODECFS_TRY(file_.allow_change(0));
+  auto moved = done(scales_.apply(*plan, dataset.id(), link));
+  if (!moved) return pass_on(moved);
+  tree_.moved(variable, group, std::move(*moved));
+  tree_.links_changed();
+  return {};
+}
+
+Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> shape) {
+  const Variable& facts = dataset.facts();
+  const std::vector<uint64_t>& old = facts.grid.shape();
+  if (shape.size() != old.size())
+    return fail(EINVAL, "{}: it has {} dimensions, not {}", dataset.name(), old.size(), shape.size());
+  if (std::ranges::equal(shape, old)) return {};
+  if (facts.storage != Storage::chunked)
+    return fail(EOPNOTSUPP, "{}: only a variable in chunks can change its shape", dataset.name());
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (facts.max_shape[d] && shape[d] != old[d] && (shape[d] > *facts.max_shape[d] || d >= dataset.rank()))
+      return fail(EINVAL, "{}: dimension {} cannot have {} elements, only {}{}", dataset.name(), d, shape[d],
+                  d < dataset.rank() ? "up to " : "", *facts.max_shape[d]);
+  auto grid = ChunkGrid::make({shape.begin(), shape.end()}, facts.grid.chunks());
+  if (!grid) return fail(EINVAL, "{}: {}", dataset.name(), grid.error().reason);
+  const std::vector<hsize_t> dims(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(dataset.rank()));
+  auto longer = scales_.growth(dataset.id(), shape.first(dataset.rank()));
+  if (!longer) return fail(longer.error().code, "{}: {}", dataset.name(), longer.error().reason);
+  // At an edge that moves inwards libhdf5 fills what is beyond it by itself: the chunks there are decoded and encoded.
+  for (const FilterStage& stage : facts.filters) {
+    const Result<> available = make_available(stage);
+    if (!available) return fail(EIO, "{}: {}", dataset.name(), available.error().reason);
+  }
+  uint64_t rewritten = 0;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d] < old[d]) rewritten += facts.grid.count() / std::max<uint64_t>(facts.grid.cells()[d], 1);
+  const uint64_t stored = H5Dget_storage_size(dataset.id());
+  const uint64_t chunk = facts.grid.elements_per_chunk() * H5Tget_size(Handle(H5Dget_type(dataset.id())).get());
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
+  EdgeChunks edges(facts.grid, *grid, dataset.has_raw_partial_chunks());
+  CODECFS_TRY(edges.note(dataset));
+  CODECFS_TRY(file_.allow_risky_change(std::min(bytes, 2 * stored), std::min(bytes, 2 * stored)));
+
+  dimensions_.settle_shape(dataset.address());
+  ++file_.generation_of(dataset.address());
+  file_.listing.reset();
+  file_.listing_owner = nullptr;
+  if (const auto masks = file_.written_masks.find(dataset.address()); masks != file_.written_masks.end()) {
+    std::unordered_map<uint64_t, uint32_t> kept;
+    std::vector<uint64_t> at(grid->rank());
+    for (const auto& [number, mask] : masks->second) {
+      facts.grid.coordinates_of(number, at);
+      if (!edges.contains(at) && std::ranges::equal(at, grid->cells(), std::less()))
+        kept.emplace(grid->number_of(at), mask);
+    }
+    masks->second = std::move(kept);
+  }
+  return done(carry_out_resize(dataset, dims, edges, *longer));
+}
+
+Result<> TreeWriter::carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
+                                      const std::vector<DimensionWriter::Growth>& scales) {
+  if (H5Iinc_ref(dataset.id()) < 0) return fail_library(EIO, "{}", dataset.name());
+  Handle same(dataset.id());
+  if (H5Dset_extent(dataset.id(), dims.data()) < 0) return fail_library(EIO, "{}: changing its shape", dataset.name());
+  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized, Dataset::open(file_, std::move(same), dataset.name()));
+  CODECFS_TRY(edges.repair(*resized));
+  return DimensionWriter::grow(scales);
+}
+
+}  // namespace codecfs::hdf5

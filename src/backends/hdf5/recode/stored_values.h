@@ -1,0 +1,43 @@
+#pragma once
+// Values of attributes and datasets brought from one HDF5 file into another through the library: data of variable
+// length gets new places in heaps, references are translated. All functions under a LibraryRead.
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <span>
+
+#include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/metadata/reference_map.h"
+#include "backends/hdf5/metadata/value_layout.h"
+#include "base/result.h"
+
+namespace codecfs::hdf5 {
+
+/// The value of one attribute to another of the same type and shape. EIO, EOPNOTSUPP (ReferenceMap::translate()).
+Result<> copy_attribute_value(hid_t from, hid_t to, const ReferenceMap& references);
+
+/// Elements from one dataset to another of the same type and shape, in pieces of bounded size.
+class ElementCopy {
+ public:
+  /// Both datasets stay open as long as this.
+  static Result<ElementCopy> make(hid_t from, hid_t to, const ReferenceMap& references);
+
+  /// All elements. Errors as above.
+  Result<> copy_all() const;
+  /// Those of a box: both in elements, as many as the dataset has dimensions.
+  Result<> copy_box(std::span<const hsize_t> start, std::span<const hsize_t> count) const;
+
+ private:
+  ElementCopy(hid_t from, hid_t to, const ReferenceMap& references) : from_(from), to_(to), references_(&references) {}
+  Result<> copy_piece(hid_t memory_space, hid_t file_space, uint64_t elements) const;
+
+  hid_t from_;
+  hid_t to_;
+  const ReferenceMap* references_;
+  Handle type_;
+  Handle space_;
+  ValueLayout layout_;
+};
+
+}  // namespace codecfs::hdf5

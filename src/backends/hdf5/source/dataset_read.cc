@@ -1,0 +1,481 @@
+// Where a dataset's chunks are, and reading them. See dataset.h for the two roads.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/library/filter_registration.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/source/dataset.h"
+#include "base/endian.h"
+#include "model/fill.h"
+#include "model/limits.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+// Grids up to this size are listed by asking for every cell.
+constexpr uint64_t kSmallGrid = 1 << 16;
+// Larger ones as long as there is one stored chunk in so many cells.
+constexpr uint64_t kSparse = 16;
+// Cells that are asked for before others get a turn with the library.
+constexpr uint64_t kCellsAtOnce = 1024;
+
+// What an element takes in the file: a reference to the heap there, where libhdf5 tells the size of a pointer in
+// memory. `heaps` becomes true where there is such a one.
+uint64_t size_in_file(hid_t type, size_t offset_size, bool& heaps) {
+  const H5T_class_t kind = H5Tget_class(type);
+  const uint64_t size = H5Tget_size(type);
+  if (kind == H5T_VLEN || (kind == H5T_STRING && H5Tis_variable_str(type) != 0)) {
+    heaps = true;
+    return sizeof(uint32_t) + offset_size + sizeof(uint32_t);
+  }
+  if (kind == H5T_ARRAY) {
+    const Handle base(H5Tget_super(type));
+    const uint64_t base_size = H5Tget_size(base.get());
+    return base_size == 0 ? size : size / base_size * size_in_file(base.get(), offset_size, heaps);
+  }
+  if (kind != H5T_COMPOUND) return size;
+  uint64_t total = size;
+  for (int i = 0; i < H5Tget_nmembers(type); ++i) {
+    const Handle member(H5Tget_member_type(type, static_cast<unsigned>(i)));
+    total += size_in_file(member.get(), offset_size, heaps) - H5Tget_size(member.get());
+  }
+  return total;
+}
+
+std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& values, size_t rank) {
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  std::copy_n(values.begin(), rank, dims.begin());
+  return dims;
+}
+
+}  // namespace
+
+Dataset::Region Dataset::region_of(uint64_t number) const {
+  const ChunkGrid& grid = facts_.grid;
+  Region region;
+  region.coordinates.resize(grid.rank());
+  region.start.resize(grid.rank());
+  region.count.resize(grid.rank());
+  grid.coordinates_of(number, region.coordinates);
+  for (size_t d = 0; d < grid.rank(); ++d) {
+    region.start[d] = region.coordinates[d] * grid.chunks()[d];
+    region.count[d] = std::min(grid.chunks()[d], grid.shape()[d] - region.start[d]);
+    region.elements *= region.count[d];
+    region.first = region.first * grid.shape()[d] + region.start[d];
+  }
+  return region;
+}
+
+// For what is known without asking libhdf5.
+Result<> Dataset::check_current() const {
+  const LibraryLock lock;
+  if (id() < 0) return fail(ESTALE, "{}: its storage is another one now", name_);
+  return {};
+}
+
+Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
+  const LibraryLock lock;
+  if (longer_ && held_part(region).elements == 0) {
+    CODECFS_TRY(check_current());
+    return StoredChunk{};
+  }
+  CODECFS_TRY(look_at_way_to(number_in_file(region)));
+  auto chunk = locate_chunk(id(), {region.start.data(), rank_});
+  if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
+  if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
+    const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
+    if (mask != masks->second.end()) chunk->filter_mask = mask->second;
+  }
+  if (raw_partial_chunks_ && is_partial(region)) chunk->filter_mask = ~uint32_t{0};
+  return chunk;
+}
+
+// Whoever wants one chunk does not wait for the whole of a large index.
+Result<> Dataset::look_at_way_to(uint64_t number) const {
+  constexpr unsigned kFew = 64;
+  constexpr uint64_t kLargeGrid = 1 << 16;
+  if (index_known_) return {};
+  if (facts_.grid.count() < kLargeGrid || ++ways_ > kFew) return look_at_index();
+  return file_.watch->way_to(address_, number);
+}
+
+Result<> Dataset::look_at_index() const {
+  if (!index_known_) CODECFS_TRY(file_.watch->index(address_));
+  index_known_ = true;
+  return {};
+}
+
+Result<ChunkInfo> Dataset::locate(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  ChunkInfo info;
+  if (facts_.storage == Storage::chunked) {
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+    if (!chunk.stored) return info;
+    info.stored = true;
+    info.stored_size = chunk.size;
+    info.offset = chunk.address;
+    const size_t count = facts_.filters.size();
+    info.filter_mask = count < 32 ? chunk.filter_mask & ((uint32_t{1} << count) - 1) : chunk.filter_mask;
+    return info;
+  }
+  CODECFS_TRY(check_current());
+  info.stored = has_storage_;
+  if (!info.stored) return info;
+  const uint64_t element = mapped_.text ? 16 : facts_.type.size;  // a string's place in the array, without its text
+  info.stored_size = region.elements * element;
+  if (facts_.storage == Storage::contiguous) info.offset = offset_ + region.first * element;
+  return info;
+}
+
+Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit) {
+  const ChunkGrid& grid = facts_.grid;
+  std::vector<uint64_t> numbers;
+  if (facts_.storage != Storage::chunked) {
+    CODECFS_TRY(check_current());
+    if (has_storage_)
+      for (uint64_t number = from; number < grid.count() && numbers.size() < limit; ++number) numbers.push_back(number);
+    return numbers;
+  }
+
+  if (grid.count() > kSmallGrid) {
+    const LibraryLock lock;
+    CODECFS_TRY(look_at_index());
+    if (!stored_count_) {
+      CODECFS_ASSIGN(stored_count_, count_stored_chunks(id()));
+    }
+    if (*stored_count_ < grid.count() / kSparse) {
+      if (file_.listing_owner != this) {
+        CODECFS_ASSIGN(auto all, all_stored_chunks());
+        file_.listing = std::make_shared<const std::vector<uint64_t>>(std::move(all));
+        file_.listing_owner = this;
+      }
+      const auto begin = std::ranges::lower_bound(*file_.listing, from);
+      const auto left = static_cast<size_t>(file_.listing->end() - begin);
+      numbers.assign(begin, begin + static_cast<ptrdiff_t>(std::min(limit, left)));
+      if (numbers.empty()) {
+        file_.listing.reset();
+        file_.listing_owner = nullptr;
+      }
+      return numbers;
+    }
+  }
+
+  std::vector<uint64_t> offset(grid.rank());
+  for (uint64_t number = from; number < grid.count() && numbers.size() < limit;) {
+    const LibraryLock lock;
+    CODECFS_TRY(look_at_index());
+    const uint64_t until = std::min(grid.count(), number + kCellsAtOnce);
+    for (; number < until && numbers.size() < limit; ++number) {
+      grid.coordinates_of(number, offset);
+      for (size_t d = 0; d < rank_; ++d) offset[d] *= grid.chunks()[d];
+      if (longer_ && !std::ranges::equal(offset, stored_shape(), std::less())) continue;
+      CODECFS_ASSIGN(const bool stored, is_chunk_stored(id(), {offset.data(), rank_}));
+      if (stored) numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+Result<std::vector<uint64_t>> Dataset::all_stored_chunks() const {
+  CODECFS_ASSIGN(const std::optional<Buffer> found, file_.watch->stored_chunks(address_));
+  if (!found) return list_stored_chunks(id(), facts_.grid, rank_);
+  std::vector<uint64_t> numbers(found->size() / sizeof(uint64_t));
+  if (!numbers.empty()) std::memcpy(numbers.data(), found->data(), numbers.size() * sizeof(uint64_t));
+  if (!longer_) return numbers;
+  // Their order stays as it is: in both grids it is that of the coordinates.
+  CODECFS_ASSIGN(const ChunkGrid stored, ChunkGrid::make(stored_shape(), facts_.grid.chunks()));
+  std::vector<uint64_t> at(stored.rank());
+  for (uint64_t& number : numbers) {
+    stored.coordinates_of(number, at);
+    number = facts_.grid.number_of(at);
+  }
+  return numbers;
+}
+
+Result<Buffer> Dataset::read_chunk(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
+  const Region region = region_of(number);
+  if (facts_.storage == Storage::chunked && direct_) return read_stored(region);
+  if (facts_.storage == Storage::chunked) {
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+    if (!chunk.stored) return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
+  } else if (!has_storage_) {
+    CODECFS_TRY(check_current());
+    return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
+  }
+  if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
+  {
+    const LibraryLock lock;
+    CODECFS_TRY(check_current());
+    CODECFS_ASSIGN(std::optional<Buffer> chunk,
+                   file_.watch->chunk(address_, number_in_file(region), name_, facts_.chunk_bytes.value_or(0)));
+    if (chunk) return *std::move(chunk);
+  }
+  return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
+}
+
+Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
+  CODECFS_ASSIGN(const size_t count, file_.bytes->read(address, to));
+  if (count == to.size()) return {};
+  const LibraryLock lock;
+  if (!is_allocated(*file_.bytes, address, to.size()))
+    return fail(EIO, "{}: {} bytes at {} lie beyond the end of the file ({} bytes): it is truncated or damaged", name_,
+                to.size(), address, file_.bytes->size());
+  std::memset(to.data() + count, 0, to.size() - count);
+  return {};
+}
+
+// The place of the chunk may be given to another one while its bytes are read, so the generation is looked at before
+// and after. A writer that is always faster is shut out in the end.
+Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes) const {
+  constexpr int kTries = 8;
+  const std::atomic<uint64_t>& generation = file_.generation_of(address_);
+  for (int round = 1;; ++round) {
+    std::optional<LibraryLock> lock(std::in_place);
+    const uint64_t before = generation.load();
+    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+    if (!chunk.stored)
+      return fail(ENOENT, "{}: chunk {} is not stored", name_,
+                  facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+    Region held = held_part(region);
+    // No filter that is known makes data much larger; a damaged index may say anything.
+    const uint64_t most = 2 * chunk_bytes + (uint64_t{64} << 10);
+    if (chunk.size > most)
+      return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, chunk_bytes, chunk.size);
+    if (round < kTries) lock.reset();
+    CODECFS_ASSIGN(Buffer stored, Buffer::allocate(chunk.size));
+    const Result<> read = read_at(chunk.address, stored.mutable_bytes());
+    if (generation.load() != before) continue;
+    CODECFS_TRY(read);
+    return Encoded{std::move(stored), chunk, std::move(held)};
+  }
+}
+
+Result<Buffer> Dataset::read_stored(const Region& region) const {
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
+  auto decoded = decode(std::move(stored.bytes), stored.chunk.filter_mask);
+  if (!decoded)
+    return fail(decoded.error().code, "{}: chunk {}: {}", name_,
+                facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
+  if (stored.held.elements != region.elements) fill_beyond(stored.held, decoded->mutable_bytes());
+  return decoded;
+}
+
+Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
+  if (pipeline_) return pipeline_->decode(std::move(stored), filter_mask);
+  // A filter is missing: chunks that were stored without it can be read all the same.
+  std::vector<FilterStage> applied;
+  for (size_t i = 0; i < facts_.filters.size(); ++i)
+    if (i >= 32 || (filter_mask >> i & 1) == 0) applied.push_back(facts_.filters[i]);
+  if (applied.size() == facts_.filters.size()) return std::unexpected(*pipeline_error_);
+  CODECFS_ASSIGN(const filters::Pipeline pipeline, filters::Pipeline::make(applied, filters::shape_of_chunk(facts_)));
+  return pipeline.decode(std::move(stored));
+}
+
+Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes fill) const {
+  const uint64_t bytes = region.elements * element;
+  const uint64_t begin = region.first * element;
+  if (!external_ && (begin > storage_bytes_ || bytes > storage_bytes_ - begin))
+    return fail(EIO, "{}: its storage of {} bytes is smaller than its shape", name_, storage_bytes_);
+  CODECFS_ASSIGN(Buffer piece, Buffer::allocate(facts_.grid.elements_per_chunk() * element));
+  const MutableBytes inside = piece.mutable_bytes().first(bytes);
+  if (external_) {
+    auto read = external_->read(begin, inside);
+    if (!read) return fail(read.error().code, "{}: {}", name_, read.error().reason);
+  } else {
+    // It lies where it lies, but may be written meanwhile: then once more, and in the end without writers.
+    const std::atomic<uint64_t>& generation = file_.generation_of(address_);
+    std::optional<LibraryLock> lock(std::in_place);
+    CODECFS_TRY(check_current());
+    const uint64_t before = generation.load();
+    lock.reset();
+    const Result<> read = read_at(offset_ + begin, inside);
+    if (generation.load() != before) {
+      lock.emplace();
+      CODECFS_TRY(check_current());
+      CODECFS_TRY(read_at(offset_ + begin, inside));
+    } else {
+      CODECFS_TRY(read);
+    }
+  }
+  repeat_element(fill, piece.mutable_bytes().subspan(bytes));
+  return piece;
+}
+
+// Selects the chunk's part of the array in the file, and its place in a chunk in memory.
+Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) const {
+  Handle space(H5Dget_space(id()));
+  if (rank_ == 0) {
+    memory = Handle(H5Screate(H5S_SCALAR));
+    return space;
+  }
+  const auto start = library_dims(region.start, rank_);
+  const auto count = library_dims(region.count, rank_);
+  const auto chunk = library_dims(facts_.grid.chunks(), rank_);
+  const std::array<hsize_t, H5S_MAX_RANK> origin{};
+  memory = Handle(H5Screate_simple(static_cast<int>(rank_), chunk.data(), nullptr));
+  if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
+      H5Sselect_hyperslab(memory.get(), H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr) < 0)
+    return fail_library(EIO, "{}: selecting a chunk", name_);
+  return space;
+}
+
+Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes fill) const {
+  CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(*facts_.chunk_bytes));
+  repeat_element(fill, chunk.mutable_bytes());
+  register_temporarily(facts_);
+  const LibraryRead library;
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(held_part(region), memory));
+  if (H5Dread(id(), type, memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+  return chunk;
+}
+
+// vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
+Result<Buffer> Dataset::read_text(const Region& region) const {
+  const uint64_t elements = facts_.grid.elements_per_chunk();
+  std::vector<char*> texts(elements, nullptr);
+  register_temporarily(facts_);
+  const LibraryRead library;
+  const Region held = held_part(region);
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(held, memory));
+  struct Reclaim {
+    hid_t type, space;
+    void* values;
+    ~Reclaim() { reclaim(type, space, values); }
+  } const owned{mapped_.memory.get(), memory.get(), texts.data()};
+  if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, texts.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+
+  // Elements beyond the array's edge are fill; unwritten ones within it libhdf5 has filled itself.
+  std::vector<bool> inside(elements, held.whole(facts_.grid));
+  if (!held.whole(facts_.grid)) {
+    std::vector<uint64_t> at(facts_.grid.rank());
+    for (uint64_t i = 0; i < elements; ++i) {
+      uint64_t rest = i;
+      bool in = true;
+      for (size_t d = at.size(); d-- > 0;) {
+        in &= rest % facts_.grid.chunks()[d] < held.count[d];
+        rest /= facts_.grid.chunks()[d];
+      }
+      inside[i] = in;
+    }
+  }
+  uint64_t total = sizeof(uint32_t);
+  std::vector<uint32_t> sizes(elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const size_t size = texts[i] == nullptr ? 0 : std::strlen(texts[i]);
+    if (size > max_chunk_bytes())
+      return fail(EFBIG, "{}: a string of {} bytes is over {}", name_, size, max_chunk_text());
+    sizes[i] = static_cast<uint32_t>(size);
+    total += inside[i] ? sizeof(uint32_t) + size : facts_.fill.size();
+    if (total > max_chunk_bytes())
+      return fail(EFBIG, "{}: the strings of a chunk are over {}", name_, max_chunk_text());
+  }
+  CODECFS_ASSIGN(Buffer chunk, Buffer::allocate(total));
+  std::byte* to = chunk.data();
+  store_le(to, static_cast<uint32_t>(elements));
+  to += sizeof(uint32_t);
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (!inside[i]) {
+      to = std::ranges::copy(facts_.fill, to).out;
+      continue;
+    }
+    store_le(to, sizes[i]);
+    to += sizeof(uint32_t);
+    if (sizes[i] > 0) std::memcpy(to, texts[i], sizes[i]);
+    to += sizes[i];
+  }
+  return chunk;
+}
+
+Result<Dataset::FileForm> Dataset::file_form() const {
+  const LibraryLock lock;
+  FileForm form;
+  form.type = Handle(H5Dget_type(id()));
+  const Handle properties(H5Dget_create_plist(id()));
+  const Handle creation(H5Fget_create_plist(file_.file.get()));
+  size_t offset_size = 0;
+  size_t length_size = 0;
+  if (!form.type || !properties || H5Pget_sizes(creation.get(), &offset_size, &length_size) < 0)
+    return fail_library(EIO, "{}: its type cannot be read", name_);
+  bool heaps = false;
+  const uint64_t size = size_in_file(form.type.get(), offset_size, heaps);
+  form.element = size / mapped_.count();
+  if (form.element == 0) return fail(EIO, "{}: its type has no size", name_);
+  if (facts_.grid.elements_per_chunk() > max_chunk_bytes() / form.element)
+    return fail(EFBIG, "{}: a chunk of {} elements of {} bytes is larger than {}", name_,
+                facts_.grid.elements_per_chunk(), form.element, max_chunk_text());
+  form.shape = filters::shape_of_chunk(facts_);
+  form.shape.bytes = facts_.grid.elements_per_chunk() * form.element;
+  if (mapped_.text || facts_.unreadable) form.shape.type = {TypeKind::raw, ByteOrder::none, form.element, {}, {}};
+
+  const bool only_library =
+      facts_.storage == Storage::compact ||
+      std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });
+  if (only_library && (heaps || facts_.unreadable))
+    return fail(EOPNOTSUPP, "{}: data of this type that lies in compact storage or behind {} cannot be stored anew",
+                name_, "n-bit and scale-offset filters");
+  H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+  form.fill.assign(heaps ? 1 : size, std::byte{0});
+  if (!heaps && H5Pfill_value_defined(properties.get(), &defined) >= 0 && defined != H5D_FILL_VALUE_UNDEFINED &&
+      H5Pget_fill_value(properties.get(), form.type.get(), form.fill.data()) < 0)
+    return fail_library(EIO, "{}: its fill value", name_);
+  if (only_library) return form;
+
+  auto pipeline = filters::Pipeline::make(facts_.filters, form.shape);
+  if (!pipeline) return fail(pipeline.error().code, "{}: {}", name_, pipeline.error().reason);
+  form.pipeline = *std::move(pipeline);
+  return form;
+}
+
+Result<filters::EncodedChunk> Dataset::read_as_stored(uint64_t number, const FileForm& form) const {
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region_of(number), *form.shape.bytes));
+  return filters::EncodedChunk{std::move(stored.bytes), stored.chunk.filter_mask};
+}
+
+Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) const {
+  const Region region = region_of(number);
+  if (!form.pipeline) return read_by_library(region, form.type.get(), form.fill);
+  if (facts_.storage != Storage::chunked) return read_piece(region, form.element, form.fill);
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *form.shape.bytes));
+  auto decoded = form.pipeline->decode(std::move(stored.bytes), stored.chunk.filter_mask);
+  if (!decoded)
+    return fail(decoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), decoded.error().reason);
+  return decoded;
+}
+
+/// Whether undoing the filters of exactly what is stored gives the presented chunk, but for filter masks.
+bool Dataset::is_stored_as_told(const Region& region) const {
+  if (facts_.storage != Storage::chunked || !direct_ || mapped_.text || facts_.unreadable) return false;
+  if (longer_ && held_part(region).elements != region.elements) return false;
+  return facts_.chunk_bytes && !(raw_partial_chunks_ && is_partial(region));
+}
+
+Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
+  const Region region = region_of(number);
+  if (!is_stored_as_told(region)) return std::nullopt;
+  CODECFS_ASSIGN(const ChunkInfo chunk, locate(number));
+  if (!chunk.stored || chunk.filter_mask != 0) return std::nullopt;
+  return chunk.stored_size;
+}
+
+Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
+  if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  if (!is_stored_as_told(region)) return std::nullopt;
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
+  if (stored.chunk.filter_mask != 0 || stored.held.elements != region.elements) return std::nullopt;
+  return std::move(stored.bytes);
+}
+
+}  // namespace codecfs::hdf5

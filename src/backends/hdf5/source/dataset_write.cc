@@ -1,0 +1,199 @@
+// Writing a dataset's chunks. Where chunks are read past libhdf5 they are encoded past it too, by many threads at once,
+// and handed over encoded (H5Dwrite_chunk); the other road is H5Dwrite, as for reading.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "backends/hdf5/library/filter_registration.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/source/dataset.h"
+#include "base/endian.h"
+#include "model/fill.h"
+
+namespace codecfs::hdf5 {
+
+Result<> Dataset::writable() const {
+  if (file_.not_writable) return std::unexpected(*file_.not_writable);
+  if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
+  if (facts_.storage == Storage::virtual_sources)
+    return fail(EOPNOTSUPP, "{}: its data lies in the sources of a virtual dataset; write those", name_);
+  if (facts_.storage == Storage::external)
+    return fail(EOPNOTSUPP, "{}: its data lies in external files, which are only read", name_);
+  if (facts_.storage == Storage::chunked && direct_ && !pipeline_)
+    return fail(pipeline_error_->code, "{}: {}", name_, pipeline_error_->reason);
+  return {};
+}
+
+void Dataset::note_change() {
+  ++file_.generation_of(address_);
+  stored_count_.reset();
+  if (file_.listing_owner == this) {
+    file_.listing.reset();
+    file_.listing_owner = nullptr;
+  }
+}
+
+Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {
+  CODECFS_TRY(writable());
+  if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
+  if (facts_.chunk_bytes && chunk.size() != *facts_.chunk_bytes)
+    return fail(EINVAL, "{}: a chunk has {} bytes, not {}", name_, *facts_.chunk_bytes, chunk.size());
+  const Region region = region_of(number);
+  CODECFS_TRY(store_shape_for(region));
+  if (mapped_.text) return write_text(region, chunk);
+  const bool raw = raw_partial_chunks_ && is_partial(region);
+  if (facts_.storage != Storage::chunked || !direct_ || raw) return write_by_library(region, chunk);
+  if (pipeline_->empty()) return store(region, chunk, 0);
+  Result<filters::EncodedChunk> encoded = pipeline_->encode(chunk);
+  if (!encoded)
+    return fail(encoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), encoded.error().reason);
+  return store(region, encoded->bytes.bytes(), encoded->filter_mask);
+}
+
+Result<bool> Dataset::write_stored(uint64_t number, Bytes stored) {
+  CODECFS_TRY(writable());
+  if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
+  const Region region = region_of(number);
+  CODECFS_TRY(store_shape_for(region));
+  if (!is_stored_as_told(region)) return false;
+  CODECFS_TRY(store(region, stored, 0));
+  return true;
+}
+
+Result<> Dataset::remove_chunk(uint64_t number) {
+  CODECFS_TRY(writable());
+  CODECFS_ASSIGN(const ChunkInfo info, locate(number));
+  if (!info.stored) return {};
+  CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts_));
+  return write_chunk(number, fill.bytes());
+}
+
+// What the first chunk makes besides itself, where all chunks are allocated with it: their bytes, filled and encoded.
+Result<uint64_t> Dataset::first_allocation() const {
+  {
+    const LibraryLock lock;
+    H5D_space_status_t status{};
+    H5D_alloc_time_t time{};
+    const hid_t dataset = id();
+    if (dataset < 0) return uint64_t{0};  // asked again
+    const Handle properties(H5Dget_create_plist(dataset));
+    if (!properties || H5Pget_alloc_time(properties.get(), &time) < 0 || H5Dget_space_status(dataset, &status) < 0)
+      return fail_library(EIO, "{}: how it is stored", name_);
+    if (time == H5D_ALLOC_TIME_INCR || status != H5D_SPACE_STATUS_NOT_ALLOCATED) return uint64_t{0};
+  }
+  uint64_t each = facts_.chunk_bytes.value_or(0);
+  if (!pipeline_->empty()) {
+    CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts_));
+    CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(fill.bytes()));
+    each = encoded.bytes.size();
+  }
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(each, facts_.grid.count(), &all)) all = UINT64_MAX / 4;
+  return std::max<uint64_t>(std::min(all, UINT64_MAX / 4), 1);
+}
+
+Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
+  CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
+  if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
+  // libhdf5 fills and encodes all other chunks, for which it needs the filters itself.
+  register_temporarily(facts_);
+  const LibraryRead library;
+  return store_now(region, encoded, filter_mask, allocation);
+}
+
+Result<> Dataset::store_anew(uint64_t number, Bytes encoded, uint32_t filter_mask) {
+  return store_now(region_of(number), encoded, filter_mask, 0, true);
+}
+
+// `allocation`: see first_allocation().
+Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation, bool anew) {
+  const uint64_t number = facts_.grid.number_of(region.coordinates);
+  std::array<hsize_t, H5S_MAX_RANK> offset{};
+  std::copy_n(region.start.begin(), rank_, offset.begin());
+  const LibraryLock lock;
+  CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
+  const bool in_place = old.stored && old.size == encoded.size();
+  if (allocation != 0) {
+    CODECFS_TRY(file_.allow_risky_change(allocation + 2 * encoded.size(), allocation + encoded.size()));
+  } else {
+    CODECFS_TRY(file_.allow_change(2 * encoded.size(), in_place ? 0 : encoded.size()));
+  }
+  note_change();
+  const auto write = [&](Bytes bytes) {
+    return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
+  };
+  bool written = true;
+  // libhdf5 (1.10) puts a new mask into its index only together with a new size.
+  if (old.stored && old.size == encoded.size() && (anew || old.filter_mask != filter_mask)) {
+    CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
+    std::memcpy(longer.data(), encoded.data(), encoded.size());
+    longer.data()[encoded.size()] = std::byte{0};
+    written = write(longer.bytes());
+  }
+  if (written && write(encoded)) {
+    if (!facts_.filters.empty()) file_.written_masks[address_][number] = filter_mask;
+    return {};
+  }
+  return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(number)));
+}
+
+Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
+  register_temporarily(facts_);
+  const LibraryRead library;
+  if (facts_.storage == Storage::chunked) CODECFS_TRY(look_at_index());
+  CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  note_change();
+  const bool written =
+      H5Dwrite(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
+      H5Dflush(id()) >= 0;  // to the driver, where the other road reads
+  if (!has_storage_) outdated_ = true;
+  if (written) return {};
+  return file_.change_failed(
+      fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
+}
+
+// An empty text in the place of one that HDF5 has as a null pointer stays one: the codec cannot tell them apart.
+Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char*>& texts) const {
+  std::vector<char*> old(texts.size(), nullptr);
+  register_temporarily(facts_);
+  const LibraryRead library;
+  Handle memory;
+  CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, old.data()) < 0)
+    return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (*texts[i] == '\0' && old[i] == nullptr) texts[i] = nullptr;
+  reclaim(mapped_.memory.get(), memory.get(), old.data());
+  return {};
+}
+
+// vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
+Result<> Dataset::write_text(const Region& region, Bytes chunk) {
+  const uint64_t elements = facts_.grid.elements_per_chunk();
+  const auto damaged = [&] { return fail(EINVAL, "{}: this is no vlen-utf8 chunk of {} strings", name_, elements); };
+  if (chunk.size() < sizeof(uint32_t) || load_le<uint32_t>(chunk.data()) != elements) return damaged();
+  std::vector<std::string> texts(elements);
+  std::vector<const char*> pointers(elements);
+  Bytes rest = chunk.subspan(sizeof(uint32_t));
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (rest.size() < sizeof(uint32_t)) return damaged();
+    const size_t size = load_le<uint32_t>(rest.data());
+    rest = rest.subspan(sizeof(uint32_t));
+    if (size > rest.size()) return damaged();
+    texts[i].assign(reinterpret_cast<const char*>(rest.data()), size);
+    if (texts[i].find('\0') != std::string::npos)
+      return fail(EINVAL, "{}: a string of HDF5 cannot hold a zero byte", name_);
+    pointers[i] = texts[i].c_str();
+    rest = rest.subspan(size);
+  }
+  if (!rest.empty()) return damaged();
+  CODECFS_TRY(keep_null_strings(region, pointers));
+  return write_by_library(region, std::as_bytes(std::span(pointers)));
+}
+
+}  // namespace codecfs::hdf5

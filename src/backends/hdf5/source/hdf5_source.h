@@ -1,0 +1,30 @@
+#pragma once
+// HDF5 and netCDF-4 files as a Source. See backends/source.h for the interface.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/api/source.h"
+#include "base/file_io.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+/// Whether the file bears HDF5's signature, at its start or after a user block of less than `within` bytes.
+bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
+
+/// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
+/// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
+/// All that changes it goes through `io`, which outlives it.
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
+
+/// See check_source() and recover_source() of source.h.
+Result<std::string> check_hdf5_log(const std::string& path);
+Result<std::string> recover_hdf5_log(const std::string& path);
+
+/// See create_source() and compact_source() of source.h.
+Result<> create_hdf5(const std::string& path);
+Result<std::string> compact_hdf5(const std::string& path);
+
+}  // namespace codecfs

@@ -1,0 +1,277 @@
+// The mounted file in libhdf5, the right to change it, and its commits.
+
+#include "backends/hdf5/source/source_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/wal/survivor.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+// What a change of one chunk may write besides: nodes of its index, the free space that it leaves.
+constexpr uint64_t kRoomForMetadata = uint64_t{1} << 20;  // bytes
+// And how much of that is new in the file.
+constexpr uint64_t kGrowthByMetadata = uint64_t{64} << 10;  // bytes
+// A log that is longer than the file is copied into the source after a commit. These bound that length: a checkpoint
+// costs more than a commit, and the log of a large file shall not fill the disk.
+constexpr uint64_t kShortLog = uint64_t{16} << 20;  // bytes
+constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
+
+constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
+
+// The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
+// lookup at random reads and checks a node or two of it again.
+void keep_index_in_memory(hid_t access) {
+  H5AC_cache_config_t config{};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access, &config) < 0) return;
+  config.set_initial_size = true;
+  config.initial_size = kMetadataCache / 4;
+  config.max_size = kMetadataCache;
+  H5Pset_mdc_config(access, &config);
+}
+
+// Free space that will not be known any more when the file is opened again.
+uint64_t forgettable_space(hid_t file) {
+  const Handle creation(H5Fget_create_plist(file));
+  H5F_fspace_strategy_t strategy{};
+  hbool_t persists = 0;
+  hsize_t threshold = 0;
+  if (H5Pget_file_space_strategy(creation.get(), &strategy, &persists, &threshold) >= 0 && persists) return 0;
+  const hssize_t bytes = H5Fget_freespace(file);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+// Identifiers keep a file open in libhdf5, whoever holds them.
+bool close_objects_of(hid_t file) {
+  constexpr unsigned kObjects = H5F_OBJ_ALL & ~static_cast<unsigned>(H5F_OBJ_FILE);
+  const ssize_t count = H5Fget_obj_count(file, kObjects);
+  if (count <= 0) return count == 0;
+  std::vector<hid_t> objects(static_cast<size_t>(count));
+  const ssize_t found = H5Fget_obj_ids(file, kObjects, objects.size(), objects.data());
+  objects.resize(static_cast<size_t>(std::clamp<ssize_t>(found, 0, count)));
+  for (const hid_t object : objects)
+    while (H5Iget_ref(object) > 0 && H5Idec_ref(object) >= 0) continue;
+  return H5Fget_obj_count(file, kObjects) == 0;
+}
+
+}  // namespace
+
+Result<Handle> SourceFile::open_in_library(unsigned flags) const {
+  const hid_t driver = file_driver();
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+  if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail(EIO, "{}", latest_failure().reason);
+  keep_index_in_memory(access.get());
+  if (flags == H5F_ACC_RDONLY) allow_truncated(access.get());
+  const OpenScope scope(*bytes);
+  Handle opened(H5Fopen(path.c_str(), flags, access.get()));
+  // Asked before `access` is closed: libhdf5 forgets it at the next call.
+  if (!opened) return fail(EIO, "{}", latest_failure().reason);
+  return opened;
+}
+
+Result<> SourceFile::open_as_allowed() {
+  if (!not_writable) {
+    auto opened = open_in_library(H5F_ACC_RDWR);
+    if (opened) {
+      file = std::move(*opened);
+      return {};
+    }
+    not_writable = Error{EROFS, fmt::format("{}: libhdf5 opens it for reading only: {}", path, opened.error().reason)};
+  }
+  auto opened = open_in_library(H5F_ACC_RDONLY);
+  if (!opened) return fail(EIO, "{} cannot be opened as HDF5: {}", path, opened.error().reason);
+  file = std::move(*opened);
+  return {};
+}
+
+Result<> SourceFile::flush_in_library() {
+  bytes->hold();
+  if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) return fail_library(EIO, "{}: writing its metadata", path);
+  return bytes->release();
+}
+
+Result<> SourceFile::close_and_hold() {
+  bytes->hold();
+  if (!file) return {};
+  const uint64_t free_space = forgettable_space(file.get());
+  ++epoch;
+  listing.reset();
+  listing_owner = nullptr;
+  written_masks.clear();  // what libhdf5 remembered wrongly it forgets
+  // What is left open would go on living with the bytes as they were.
+  if (!close_objects_of(file.get()) || !file.close())
+    return fail_library(EIO, "{}: libhdf5 does not let go of it", path);
+  forgotten_space += free_space;
+  return {};
+}
+
+Result<> SourceFile::close_in_library() {
+  CODECFS_TRY(close_and_hold());
+  return bytes->release();
+}
+
+Result<> SourceFile::reopen_in_library() {
+  auto opened = open_in_library(H5F_ACC_RDWR);
+  ++epoch;
+  if (!opened) return change_failed(fail(EIO, "{} cannot be opened again: {}", path, opened.error().reason));
+  file = std::move(*opened);
+  return {};
+}
+
+void SourceFile::outdate(uint64_t address) {
+  outdated[address] = ++epoch;
+  ++generation_of(address);
+  written_masks.erase(address);
+  listing.reset();
+  listing_owner = nullptr;
+}
+
+Result<> SourceFile::begin_writing() {
+  if (not_writable) return std::unexpected(*not_writable);
+  if (failure)
+    return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
+                failure->reason);
+  if (!bytes->writing()) {
+    check_left_space();                                         // before the file is locked
+    auto begun = std::make_unique<WrittenSource>(bytes->fd());  // what was found in a log is brought into it now
+    CODECFS_TRY(bytes->begin_writing());
+    begun->has_log(mark_log(bytes->fd()));
+    written = std::move(begun);
+    if (bytes->left_space().datasets.empty()) left = {};
+  }
+  watch->writing();
+  if (left_is_released) return {};
+  left_is_released = true;
+  const Result<> released = left.release(file.get());
+  if (released) return {};
+  left = {};
+  return change_failed(std::unexpected(released.error()));
+}
+
+// Once it has settled, the watch allows all objects that it does not know.
+Result<> SourceFile::settle() {
+  check_left_space();
+  return watch->settle();
+}
+
+void SourceFile::check_left_space() {
+  if (std::exchange(left_is_checked, true)) return;
+  left.check([this](uint64_t address) { return watch->object(address).has_value(); });
+}
+
+Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
+  CODECFS_TRY(begin_writing());
+  const auto reserve = [&] { return bytes->reserve(size + kRoomForMetadata, growth + kGrowthByMetadata); };
+  Result<> room = reserve();
+  if (!room && !changed && bytes->log_bytes() != 0) {
+    // The log may be what takes the room.
+    if (checkpoint()) room = reserve();
+  }
+  CODECFS_TRY(room);
+  changed = true;
+  ++changes;
+  return {};
+}
+
+Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
+  CODECFS_TRY(commit());
+  return allow_change(size, growth);
+}
+
+std::unexpected<Error> SourceFile::change_failed(std::unexpected<Error> error) {
+  return take_back(std::move(error), changes > 1);
+}
+
+// `loses_others`: changes that were reported as done go with the one that failed.
+std::unexpected<Error> SourceFile::take_back(std::unexpected<Error> error, bool loses_others) {
+  bytes->hold();  // libhdf5 is to close the file without a further failure
+  failure = error.error();
+  if (rolling_back) return error;
+  rolling_back = true;
+  const Result<> rolled_back = roll_back();
+  rolling_back = false;
+  if (!rolled_back) {
+    log::error("{}: nothing is written any more; what was written since the last commit is lost: {}", path,
+               failure->reason);
+    return error;
+  }
+  failure.reset();
+  if (loses_others) {
+    loss = fail(EIO, "{}: what was written since the last commit is lost with a change that failed: {}", path,
+                error.error().reason)
+               .error();
+    loss_epoch = epoch;
+    log::error("{}", loss->reason);
+  }
+  reopened();
+  return error;
+}
+
+Result<> SourceFile::tell_loss() {
+  if (!loss) return {};
+  std::unexpected<Error> told(*std::move(loss));
+  loss.reset();
+  return told;
+}
+
+Result<> SourceFile::commit() {
+  if (!changed) return {};
+  if (failure) return std::unexpected(*failure);
+  bytes->hold();  // libhdf5 does not survive a full disk here
+  if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
+    return take_back(fail_library(EIO, "{}: writing its metadata", path), true);
+  CODECFS_TRY(bytes->release());
+  CODECFS_TRY(bytes->commit());
+  changed = false;
+  changes = 0;
+  if (left_is_released) left = {};
+  const uint64_t long_log = std::clamp(bytes->size(), kShortLog, kLongLog);
+  if (bytes->log_bytes() <= long_log && !bytes->room_is_short()) return {};
+  Result<> done = checkpoint();
+  const int code = done ? 0 : done.error().code;
+  if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;
+  // What was committed is durable in the log; the next change has the error.
+  log::warning("{}", done.error().reason);
+  return {};
+}
+
+Result<> SourceFile::checkpoint() {
+  CODECFS_TRY(settle());
+  return bytes->checkpoint();
+}
+
+Result<> SourceFile::roll_back() {
+  const uint64_t forgotten = forgotten_space;
+  Result<> done = close_and_hold();  // what it writes goes the same way
+  forgotten_space = forgotten;
+  for (std::atomic<uint64_t>& generation : generations) ++generation;
+  if (done) done = bytes->rollback();
+  CODECFS_TRY(reopen_in_library());
+  if (!done) return change_failed(std::unexpected(done.error()));
+  changed = false;
+  changes = 0;
+  left_is_released = left.empty();
+  return {};
+}
+
+Result<LeftSpace> SourceFile::leave_space() {
+  KeptSpace kept = left_is_released ? KeptSpace() : std::move(left);
+  if (!bytes->is_marked() || !bytes->reserve(kRoomForMetadata, kGrowthByMetadata)) return kept.kept();
+  bytes->hold();
+  CODECFS_TRY(kept.take(file.get()));
+  return kept.kept();
+}
+
+uint64_t SourceFile::free_space() const {
+  const hssize_t known = H5Fget_freespace(file.get());
+  return forgotten_space + (left_is_released ? 0 : left.kept().bytes) + (known > 0 ? static_cast<uint64_t>(known) : 0);
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,351 @@
+#include "backends/hdf5/wal/write_log.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "backends/hdf5/wal/write_log_checkpoint.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
+
+bool leads_to(const File& directory, const std::string& name, const File& file) {
+  struct stat there;
+  struct stat own;
+  return ::fstatat(directory.fd.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstat(file.fd.get(), &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+/// Where an open file is now, as the kernel knows it; something else where it was deleted.
+std::string present_path(const File& file) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(fmt::format("/proc/self/fd/{}", file.fd.get()).c_str(), path.data(), path.size());
+  path.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  return path;
+}
+
+}  // namespace
+
+Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
+  std::unique_lock turn(turn_);
+  const std::shared_lock lock(readable_mutex_);
+  turn.unlock();
+  const Overlay& overlay = readable_.overlay;
+  if (offset >= overlay.size()) return 0;
+  to = to.first(static_cast<size_t>(std::min<uint64_t>(to.size(), overlay.size() - offset)));
+  size_t done = 0;
+  while (done < to.size()) {
+    const Overlay::Piece piece = overlay.piece_at(offset + done);
+    const MutableBytes part = to.subspan(done).first(std::min<uint64_t>(piece.length, to.size() - done));
+    int fd = source_.fd.get();
+    if (piece.origin == Overlay::Origin::log) fd = readable_.log;
+    if (piece.origin == Overlay::Origin::aside) fd = readable_.aside;
+    if (piece.origin == Overlay::Origin::zeros) {
+      std::memset(part.data(), 0, part.size());
+    } else {
+      CODECFS_ASSIGN(const size_t got, read_at(fd, source_.path, piece.position, part));
+      if (got < part.size()) {
+        return fail(EIO, "{}: {} bytes at {} are not there any more: somebody cut the file or its log", source_.path,
+                    part.size(), offset + done);
+      }
+    }
+    done += part.size();
+  }
+  return done;
+}
+
+uint64_t LoggedFile::size() const {
+  std::unique_lock turn(turn_);
+  const std::shared_lock lock(readable_mutex_);
+  turn.unlock();
+  return readable_.overlay.size();
+}
+
+template <class Change>
+void LoggedFile::change(const Change& change) {
+  const std::lock_guard turn(turn_);
+  const std::unique_lock lock(readable_mutex_);
+  change(readable_);
+}
+
+void LoggedFile::show(Overlay overlay, int log, int aside) {
+  Readable next{.overlay = std::move(overlay), .log = log, .aside = aside};
+  change([&next](Readable& readable) { std::swap(readable, next); });
+}
+
+Result<> LoggedFile::keep_aside(uint64_t offset, Bytes bytes) {
+  if (!aside_) aside_ = UniqueFd(::memfd_create("codecfs-kept-aside", MFD_CLOEXEC));
+  if (!aside_) return fail_errno(errno, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count =
+        ::pwrite(aside_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(aside_bytes_ + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      return fail_errno(count < 0 ? errno : ENOSPC, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
+    }
+    done += static_cast<size_t>(count);
+  }
+  if (!aside_dirty_) aside_floor_ = readable_.overlay.size();
+  aside_dirty_ = true;
+  change([&](Readable& readable) {
+    readable.aside = aside_.get();
+    readable.overlay.write(offset, bytes.size(), Overlay::Origin::aside, aside_bytes_);
+  });
+  aside_bytes_ += bytes.size();
+  return {};
+}
+
+Result<> LoggedFile::write(uint64_t offset, Bytes bytes) {
+  if (offset > kLargestOffset || bytes.size() > kLargestOffset - offset) {
+    return fail_errno(EFBIG, "{}: {} bytes at {}", source_.path, bytes.size(), offset);
+  }
+  if (bytes.empty()) return {};
+  if (!log_ || held_) return keep_aside(offset, bytes);
+  CODECFS_ASSIGN(const uint64_t position, log_->append(FrameKind::data, offset, bytes));
+  change([&](Readable& readable) { readable.overlay.write(offset, bytes.size(), Overlay::Origin::log, position); });
+  return {};
+}
+
+Result<> LoggedFile::set_size(uint64_t bytes) {
+  if (bytes > kLargestOffset) return fail_errno(EFBIG, "{}: a size of {}", source_.path, bytes);
+  const uint64_t now = readable_.overlay.size();
+  if (bytes == now) return {};
+  if (log_ && !held_) {
+    CODECFS_TRY(log_->append(FrameKind::size, bytes, {}));
+  } else {
+    if (!aside_dirty_) aside_floor_ = now;
+    aside_floor_ = std::min(aside_floor_, bytes);
+    aside_dirty_ = true;
+  }
+  change([bytes](Readable& readable) { readable.overlay.set_size(bytes); });
+  return {};
+}
+
+// `overlay`: the file before anything was kept aside.
+Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const {
+  if (!aside_dirty_) return overlay;
+  const auto set_size = [&](uint64_t size) -> Result<> {
+    if (size == overlay.size()) return {};
+    CODECFS_TRY(log.append(FrameKind::size, size, {}));
+    overlay.set_size(size);
+    return {};
+  };
+  CODECFS_TRY(set_size(std::min(aside_floor_, overlay.size())));
+  std::vector<std::byte> buffer;
+  for (const auto& [start, extent] : readable_.overlay.extents()) {
+    if (extent.origin != Overlay::Origin::aside) continue;
+    for (uint64_t at = start; at < extent.end;) {
+      const auto part = static_cast<size_t>(std::min<uint64_t>(extent.end - at, kCopyBytes));
+      if (buffer.size() < part) buffer.resize(part);
+      const MutableBytes bytes = MutableBytes(buffer).first(part);
+      CODECFS_ASSIGN(const size_t got, read_at(aside_.get(), source_.path, extent.position + (at - start), bytes));
+      if (got < part) return fail(EIO, "{}: what was kept aside is not there any more", source_.path);
+      CODECFS_ASSIGN(const uint64_t position, log.append(FrameKind::data, at, bytes));
+      overlay.write(at, part, Overlay::Origin::log, position);
+      at += part;
+    }
+  }
+  CODECFS_TRY(set_size(readable_.overlay.size()));
+  return overlay;
+}
+
+void LoggedFile::forget_aside() {
+  aside_.reset();
+  aside_bytes_ = 0;
+  aside_dirty_ = false;
+  held_.reset();
+}
+
+void LoggedFile::hold() {
+  if (log_ && !held_) held_ = readable_.overlay;
+}
+
+Result<> LoggedFile::release() {
+  if (!held_) return {};
+  const LogFile::Mark before = log_->mark();
+  auto overlay = move_aside_into(*log_, *held_);
+  if (!overlay) {
+    log_->rewind(before);
+    return pass_on(overlay);
+  }
+  show(std::move(*overlay), log_->file().fd.get(), -1);
+  forget_aside();
+  return {};
+}
+
+Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
+  if (!log_) return {};
+  if (log_->checkpoint_begun()) CODECFS_TRY(checkpoint());
+  // Frames take a little more than what is written.
+  constexpr uint64_t kForFrames = uint64_t{64} << 10;
+  bytes += bytes / 64 + kForFrames;
+  const uint64_t end = size() + more;
+  if (end > largest_file() && end > log_->source_size())
+    return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", source_.path, end);
+  return log_->reserve(bytes, growth_until(end) + (rewriting_takes_room_ ? bytes : 0));
+}
+
+/// The disk space that the next checkpoint takes, when the file ends there.
+uint64_t LoggedFile::growth_until(uint64_t end) const {
+  const uint64_t there = log_->source_size();
+  return (end > there ? end - there : 0) + (rewriting_takes_room_ ? log_->bytes() : 0);
+}
+
+bool LoggedFile::room_is_short() const {
+  if (!log_) return false;
+  const uint64_t there = free_room(writable_);
+  return there != UINT64_MAX && there + log_->held() < growth_until(size()) + log_->bytes();
+}
+
+Result<> LoggedFile::commit() {
+  if (!log_) {
+    if (aside_dirty_) return fail(EINVAL, "{}: a commit of what was kept aside", source_.path);
+    return {};
+  }
+  if (log_->broken()) return std::unexpected(*log_->broken());
+  if (held_) return fail(EINVAL, "{}: a commit of what is held in memory", source_.path);
+  if (!log_->has_uncommitted()) return {};
+  CODECFS_TRY(relocate_log());
+  return log_->commit();
+}
+
+Result<> LoggedFile::relocate_log() {
+  if (leads_to(directory_, name_, source_)) return {};
+  const std::string path = present_path(source_);
+  const size_t slash = path.rfind('/');
+  const std::string name = slash == path.npos ? "" : path.substr(slash + 1);
+  auto directory = open_directory(slash == 0 || slash == path.npos ? "/" : path.substr(0, slash));
+  if (!directory || !leads_to(*directory, name, source_))
+    return fail(ESTALE, "{}: was deleted or replaced by another program, and what was written to it is lost",
+                source_.path);
+  if (log_) {
+    const std::string log_name = log_name_for(name);
+    const Result<> moved = io_.move(directory_, log_name_for(name_), *directory, log_name);
+    if (!moved && moved.error().code == EEXIST)
+      return fail(EBUSY, "{}: was moved to {}, where {} is in the way, a log of another file", source_.path, path,
+                  log_name);
+    CODECFS_TRY(moved);
+  }
+  const File before = std::exchange(directory_, std::move(*directory));
+  name_ = name;
+  if (!log_) return {};
+  // Where that fails the log is found all the same, beside the source.
+  if (is_marked_)
+    (void)set_log_mark(io_, writable_, log_->id(), {.fd = {}, .path = directory_.path + "/" + log_name_for(name)});
+  CODECFS_TRY(io_.sync(directory_));
+  return io_.sync(before);
+}
+
+bool LoggedFile::is_gone() const {
+  struct stat own;
+  return ::fstat(source_.fd.get(), &own) == 0 && own.st_nlink == 0;
+}
+
+Result<> LoggedFile::checkpoint() {
+  if (!log_) return commit();
+  if (log_->broken()) return std::unexpected(*log_->broken());
+  if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint of what is not committed", source_.path);
+  if (!log_->has_committed()) return {};
+  CODECFS_TRY(log_->apply(readable_.overlay, writable_));
+  show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
+  log_->shorten();  // after the readers of the old map have gone
+  rewriting_takes_room_ = overwriting_takes_room(writable_);
+  return {};
+}
+
+uint64_t LoggedFile::log_bytes() const { return log_ ? log_->bytes() : 0; }
+
+Result<> LoggedFile::drop_uncommitted() {
+  if (!log_->has_uncommitted() && !held_) return {};
+  CODECFS_ASSIGN(auto found, read_log(directory_, log_name_for(name_), writable_, LogAccess::write));
+  if ((found ? found->sequence : 0) != log_->committed_sequence()) {
+    return fail(EIO, "{}: does not hold what was committed to it any more", log_->file().path);
+  }
+  if (!found) {
+    CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
+    show(Overlay(now.size), log_->file().fd.get(), -1);
+    log_->restart();  // after the readers of the old map have gone
+    forget_aside();
+    return {};
+  }
+  Overlay committed = found->overlay;
+  auto log = std::make_unique<LogFile>(io_, std::move(*found), source_);
+  show(std::move(committed), log->file().fd.get(), -1);
+  log_ = std::move(log);
+  log_->show_in_use();
+  forget_aside();
+  return {};
+}
+
+void LoggedFile::drop_aside() {
+  if (aside_dirty_) {
+    show(old_log_ ? old_log_->overlay : Overlay(identity_.size), old_log_ ? old_log_->file.fd.get() : -1, -1);
+  }
+  forget_aside();
+}
+
+Result<> LoggedFile::rollback() {
+  if (!log_) {
+    drop_aside();
+    return {};
+  }
+  if (log_->broken()) return std::unexpected(*log_->broken());
+  return drop_uncommitted();
+}
+
+Result<> LoggedFile::finish(const LeftSpace& left) {
+  if (!log_) {
+    drop_aside();
+    return {};
+  }
+  if (is_gone()) return give_up();
+  if (log_->broken()) return std::unexpected(*log_->broken());
+  (void)relocate_log();  // the log is found beside the source if the checkpoint is cut short
+  CODECFS_TRY(drop_uncommitted());
+  if (log_->has_committed()) CODECFS_TRY(checkpoint());
+  CODECFS_ASSIGN(identity_, identify(writable_));
+  if (!left.datasets.empty()) {
+    if (const Result<> noted = note_left_space(io_, writable_, identity_, left); !noted)
+      log::info("{}: the next mount will not know its {} free bytes: {}", source_.path, left.bytes,
+                noted.error().reason);
+  }
+  // The source has everything. Whether or not the log goes, nothing may be written to it now.
+  return remove_log();
+}
+
+/// Nobody can have the source any more, so nothing is to be brought into it.
+Result<> LoggedFile::give_up() {
+  if (log_->has_committed())
+    log::warning("{}: was deleted or replaced by another program: what was written to it went with it", source_.path);
+  forget_aside();
+  CODECFS_ASSIGN(identity_, identify(writable_));
+  return remove_log();
+}
+
+/// The end of writing; the log is removed where it is ours still.
+Result<> LoggedFile::remove_log() {
+  const std::string log_name = log_name_for(name_);
+  // First, as a mark without a log means that something was lost.
+  Result<> removed = remove_log_mark(io_, writable_);
+  if (removed) is_marked_ = false;
+  if (removed && leads_to(directory_, log_name, log_->file())) {
+    removed = io_.unlink(directory_, log_name);
+    if (removed) removed = io_.sync(directory_);
+  }
+  show(Overlay(identity_.size), -1, -1);
+  log_.reset();
+  unlock();
+  return removed;
+}
+
+}  // namespace codecfs::hdf5

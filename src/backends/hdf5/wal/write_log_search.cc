@@ -1,0 +1,219 @@
+#include "backends/hdf5/wal/write_log_search.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <charconv>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr size_t kIdDigits = 16;
+constexpr size_t kLargestMark = 64 << 10;
+
+struct Mark {
+  uint64_t id = 0;
+  std::string directory;
+  std::string name;  // of the log; empty where the mark is damaged
+};
+
+std::optional<Mark> read_mark(const File& source) {
+  std::vector<char> value(kLargestMark);
+  const ssize_t size = ::fgetxattr(source.fd.get(), kLogMark, value.data(), value.size());
+  if (size < 0) return std::nullopt;
+  const std::string_view text(value.data(), static_cast<size_t>(size));
+  Mark mark;
+  if (text.size() < kIdDigits + 2 || text[kIdDigits] != ' ' || text[kIdDigits + 1] != '/') return mark;
+  const char* id_end = text.data() + kIdDigits;
+  if (std::from_chars(text.data(), id_end, mark.id, 16).ptr != id_end) return mark;
+  const std::string_view path = text.substr(kIdDigits + 1);
+  const size_t slash = path.rfind('/');
+  const std::string name(path.substr(slash + 1));
+  if (!is_log_name(name) || path.find('\0') != path.npos) return mark;
+  mark.directory = slash == 0 ? "/" : path.substr(0, slash);
+  mark.name = name;
+  return mark;
+}
+
+bool same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// A writer holds a lock on its log.
+bool is_in_use(const File& directory, const std::string& name) {
+  const UniqueFd log(::openat(directory.fd.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return log && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/// Whether a file other than the source has the name that a log was made for, and the log may be that file's. Where the
+/// source has no mark, that name is enough: not every log of a directory is read for each file in it.
+bool belongs_to_another(const File& directory, const std::string& name, const LogHeader& header, const File& source,
+                        bool is_marked) {
+  struct stat own;
+  if (::fstat(source.fd.get(), &own) != 0) return true;
+  if (header.source.device == own.st_dev && header.source.inode == own.st_ino) return false;
+  const std::string namesake = source_name_for(name);
+  if (namesake.empty()) return true;  // which file that is cannot be told
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const File other{.fd = UniqueFd(::openat(directory.fd.get(), namesake.c_str(), kFlags)), .path = namesake};
+  if (!other.fd) return errno != ENOENT;
+  struct stat theirs;
+  if (::fstat(other.fd.get(), &theirs) != 0) return true;
+  if (same_file(own, theirs) || !S_ISREG(theirs.st_mode)) return false;
+  if (!is_marked) return true;
+  const auto read = read_log(directory, name, other, LogAccess::read);
+  return read && (*read || log_exists(directory, name));
+}
+
+class Search {
+ public:
+  Search(const File& directory, const std::string& source_name, const File& source, LogAccess access)
+      : directory_(directory),
+        own_name_(log_name_for(source_name)),
+        source_(source),
+        access_(access),
+        mark_(read_mark(source)) {}
+
+  Result<FoundLog> run() {
+    auto own = read_log(directory_, own_name_, source_, access_);
+    const bool is_own = own && (*own || (log_exists(directory_, own_name_) && is_marked(directory_, own_name_)));
+    if (is_own) {
+      CODECFS_ASSIGN(FoundLog found, at(directory_.path, own_name_));
+      found.committed = *std::move(own);
+      return found;
+    }
+    if (!own && is_marked(directory_, own_name_)) return pass_on(own);
+    CODECFS_ASSIGN(std::optional<FoundLog> found, elsewhere());
+    if (found) return std::move(*found);
+    if (!own) return pass_on(own);
+    if (refusal_) return std::unexpected(*refusal_);
+    FoundLog none;
+    if (mark_) none.missing = missing();
+    return none;
+  }
+
+ private:
+  Result<FoundLog> at(const std::string& directory, const std::string& name) const {
+    FoundLog found;
+    CODECFS_ASSIGN(found.directory, open_directory(directory));
+    found.name = name;
+    return found;
+  }
+
+  /// Whether it is the log that the mark means, where there is a mark.
+  [[nodiscard]] bool is_marked(const File& directory, const std::string& name) const {
+    if (!mark_) return true;
+    const std::optional<LogHeader> header = read_log_header(directory, name);
+    return header && header->id == mark_->id;
+  }
+
+  Result<std::optional<FoundLog>> elsewhere() {
+    if (mark_ && !mark_->name.empty()) {
+      why_ = "is not there";
+      if (const auto there = open_directory(mark_->directory)) {
+        CODECFS_ASSIGN(auto found, candidate(*there, mark_->name));
+        if (found) return found;
+      }
+      CODECFS_ASSIGN(auto found, candidate(directory_, mark_->name));
+      if (found) return found;
+    }
+    for (const std::string& name : logs_in_directory()) {
+      CODECFS_ASSIGN(auto found, candidate(directory_, name));
+      if (found) return found;
+    }
+    return std::nullopt;
+  }
+
+  Result<std::optional<FoundLog>> candidate(const File& directory, const std::string& name) {
+    const std::optional<LogHeader> header = read_log_header(directory, name);
+    if (!header || (mark_ && header->id != mark_->id)) return std::nullopt;
+    if (is_in_use(directory, name)) {
+      why_ = "is being written by another codecfs";
+      is_in_use_ = true;
+      return std::nullopt;
+    }
+    if (belongs_to_another(directory, name, *header, source_, mark_.has_value())) {
+      why_ = fmt::format("belongs to the file '{}' beside it", source_name_for(name));
+      return std::nullopt;
+    }
+    if (!mark_ && header->checkpoint == 0) {
+      CODECFS_ASSIGN(const SourceIdentity now, identify(source_));
+      if (now.size != header->source.size || now.head != header->source.head) return std::nullopt;
+    }
+    auto read = read_log(directory, name, source_, access_);
+    if (!read) {
+      if (mark_) refusal_ = read.error();
+      return std::nullopt;
+    }
+    if (!*read && !mark_) return std::nullopt;
+    CODECFS_ASSIGN(FoundLog found, at(directory.path, name));
+    found.committed = *std::move(read);
+    return found;
+  }
+
+  [[nodiscard]] std::vector<std::string> logs_in_directory() const {
+    std::vector<std::string> names;
+    UniqueFd fd(::openat(directory_.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct Close {
+      void operator()(DIR* stream) const { ::closedir(stream); }
+    };
+    const std::unique_ptr<DIR, Close> stream(fd ? ::fdopendir(fd.get()) : nullptr);
+    if (!stream) return names;
+    (void)fd.release();
+    for (size_t count = 0; count < kMaxEntries && names.size() < kMaxCandidates; ++count) {
+      const dirent* entry = ::readdir(stream.get());
+      if (entry == nullptr) break;
+      if (is_log_name(entry->d_name) && entry->d_name != own_name_) names.emplace_back(entry->d_name);
+    }
+    return names;
+  }
+
+  [[nodiscard]] Error missing() const {
+    const std::string log = mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name;
+    return {is_in_use_ ? EBUSY : EUCLEAN,
+            fmt::format("{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
+                        "other log that fits is here. If the log was left behind, move it beside the file as '{}'; if "
+                        "this is a copy of a file that was mounted, unmount that and copy it again; to go on without "
+                        "what was written last: setfattr -x {} '{}'",
+                        source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, own_name_, kLogMark,
+                        source_.path)};
+  }
+
+  const File& directory_;
+  const std::string own_name_;
+  const File& source_;
+  const LogAccess access_;
+  const std::optional<Mark> mark_;
+  std::optional<Error> refusal_;  // of the log that the mark means
+  std::string why_;               // no candidate was taken
+  bool is_in_use_ = false;        // which may end soon
+};
+
+}  // namespace
+
+bool has_log_mark(const File& source) { return ::fgetxattr(source.fd.get(), kLogMark, nullptr, 0) >= 0; }
+
+Result<> set_log_mark(FileIo& io, const File& source, uint64_t log_id, const File& log) {
+  CODECFS_TRY(io.set_attribute(source, kLogMark, fmt::format("{:016x} {}", log_id, log.path)));
+  const Result<> synced = io.sync(source);
+  if (!synced) (void)remove_log_mark(io, source);
+  return synced;
+}
+
+Result<> remove_log_mark(FileIo& io, const File& source) {
+  if (!has_log_mark(source)) return {};
+  CODECFS_TRY(io.remove_attribute(source, kLogMark));
+  return io.sync(source);
+}
+
+Result<FoundLog> find_log(const File& directory, const std::string& source_name, const File& source, LogAccess access) {
+  return Search(directory, source_name, source, access).run();
+}
+
+}  // namespace codecfs::hdf5

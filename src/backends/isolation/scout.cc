@@ -1,0 +1,316 @@
+#include "backends/isolation/scout.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <ranges>
+
+#include "backends/api/source.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kMaxDeaths = 64;           // in a file; then nothing new in it is looked at any more
+constexpr unsigned kMaxDeathsOfAWalk = 16;    // in one call
+constexpr unsigned kMaxDamages = 1000;        // that libhdf5 tells of, which takes milliseconds each; then the same
+constexpr std::chrono::seconds kLongWalk{4};  // after which a death is the last one of a call
+// By the clock, without a step: longer than the allowance of processor time, for what waits for a disk.
+constexpr std::chrono::seconds kNoProgress{60};
+constexpr size_t kMaxAhead = 64;  // objects
+constexpr unsigned kViolentDeaths = 8;
+
+uint64_t number_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+std::string_view deed(ScoutTask task) {
+  switch (task) {
+    case ScoutTask::open: return "when it opens";
+    case ScoutTask::objects: return "when it reads";
+    case ScoutTask::links:
+    case ScoutTask::list: return "when it lists";
+    case ScoutTask::find: return "when it looks for a name in";
+    case ScoutTask::places:
+    case ScoutTask::numbering:
+    case ScoutTask::everything: return "when it goes through";
+    case ScoutTask::name: return "when it looks for the name of";
+    case ScoutTask::attributes: return "when it reads the attributes of";
+    case ScoutTask::way_to:
+    case ScoutTask::index:
+    case ScoutTask::stored_chunks: return "in the chunk index of";
+    case ScoutTask::chunk: return "when it reads a chunk of";
+  }
+  return "in";
+}
+
+std::string manner_of(const ScoutTrace& trace) {
+  switch (const int end = trace.end) {
+    case 0: return "libhdf5 is ended";
+    case SIGPROF: return "libhdf5 comes to no end";
+    case ScoutTrace::kOutOfMemory: return fmt::format("libhdf5 takes more than {} MiB of memory", kScoutMemory >> 20);
+    case ScoutTrace::kDamage: return fmt::format("libhdf5 finds damage ({})", trace.reason.data());
+    default: return fmt::format("libhdf5 crashes ({})", ::strsignal(end));
+  }
+}
+
+// Most of libhdf5's errors of versions that it does not know have no number of their own.
+std::string verdict_of(const ScoutTrace& trace) {
+  const bool may_be_newer =
+      trace.end == ScoutTrace::kDamage && std::string_view(trace.reason.data()).contains("version");
+  return may_be_newer ? fmt::format("the file is damaged, or newer than {}", format_versions()) : "the file is damaged";
+}
+
+}  // namespace
+
+Scout::Scout(std::string path, bool for_writing)
+    : path_(std::move(path)),
+      working_directory_([] {
+        std::error_code error;
+        return std::filesystem::current_path(error).string();
+      }()),
+      for_writing_(for_writing) {}
+
+Result<std::unique_ptr<Scout>> Scout::start(const std::string& path, bool for_writing) {
+  std::unique_ptr<Scout> scout(new Scout(path, for_writing));
+  CODECFS_TRY(scout->be_ready());
+  CODECFS_TRY(scout->opened_);
+  return scout;
+}
+
+std::string Scout::name_of(uint64_t address) const {
+  if (address == 0) return path_;
+  std::string name = around_.name ? around_.name(address) : "";
+  return name.empty() ? fmt::format("the object at {} of {}", address, path_) : name;
+}
+
+// What it was, and what is left of the process is gone.
+Scout::Death Scout::bury() {
+  Death death;
+  const bool was_killed = process_.trace->end == 0;
+  death.is_told = process_.trace->end == ScoutTrace::kDamage;
+  death.manner = manner_of(*process_.trace);
+  death.verdict = verdict_of(*process_.trace);
+  death.address = process_.trace->address;
+  process_.kill();
+  process_ = {};
+  ahead_.clear();
+  window_ = 1;
+  ++(death.is_told ? damages_ : deaths_);
+  death.is_violent = was_killed && ++violent_deaths_ <= kViolentDeaths;
+  return death;
+}
+
+// None where it died.
+std::optional<Result<ScoutGift>> Scout::await_answer() {
+  uint64_t steps = process_.trace->steps;
+  Clock::time_point moved = Clock::now();
+  while (true) {
+    pollfd waiting{process_.socket.get(), POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, 1000);
+    if (ready > 0) return receive_answer(process_.socket.get());
+    if (ready < 0 && errno != EINTR) return std::nullopt;
+    if (steps != process_.trace->steps) {
+      steps = process_.trace->steps;
+      moved = Clock::now();
+    } else if (Clock::now() - moved > kNoProgress) {
+      process_.trace->end = SIGPROF;
+      return std::nullopt;
+    }
+  }
+}
+
+// A process with the file open.
+Result<> Scout::be_ready() {
+  while (!process_.socket) {
+    if (deaths_ >= kMaxDeaths || damages_ >= kMaxDamages)
+      return fail(EIO, "{}: {} of its objects are damaged; no more are tried", path_, deaths_ + damages_);
+    CODECFS_TRY(start_process());
+  }
+  return {};
+}
+
+Result<> Scout::start_process() {
+  CODECFS_ASSIGN(process_, start_scout());
+  ScoutRequest request;
+  request.for_writing = for_writing_ ? 1 : 0;
+  std::vector<uint64_t> damaged;
+  for (const auto& [address, error] : damaged_) damaged.push_back(address);
+  const std::string text = path_ + '\0' + working_directory_;
+  request.strict = writing_ ? 0 : 1;
+  if (send_request(process_.socket.get(), request, text, damaged)) {
+    if (const auto answer = await_answer()) {
+      opened_ = {};
+      if (!*answer) opened_ = std::unexpected(answer->error());
+      return {};
+    }
+  }
+  const Death death = bury();
+  if (death.is_violent) return {};
+  return refuse({ScoutTask::open, 0, 0}, death);
+}
+
+// An error where that was what was asked for; nothing where it was something met on the way, which is left out now.
+Result<> Scout::refuse(const Question& question, const Death& death) {
+  const bool met = death.address != 0 && death.address != question.address;
+  const bool whole = question.task == ScoutTask::objects || met;
+  const uint64_t address = whole && death.address != 0 ? death.address : question.address;
+  Error error{EIO, fmt::format("{} {} {}; {}", death.manner, deed(met ? ScoutTask::objects : question.task),
+                               name_of(address), death.verdict)};
+  log::warning("{}", error.reason);
+  const bool is_new = whole ? damaged_.emplace(address, error).second : refused_.emplace(question, error).second;
+  if (met && is_new) return {};
+  return std::unexpected(std::move(error));
+}
+
+Result<ScoutGift> Scout::ask(const Question& question, std::string_view text) {
+  if (const auto known = refused_.find(question); known != refused_.end()) return std::unexpected(known->second);
+  const Clock::time_point began = Clock::now();
+  unsigned deaths = 0;
+  while (true) {
+    CODECFS_TRY(be_ready());
+    collect_ahead();
+    if (!process_.socket) continue;
+    ScoutRequest request;
+    request.task = question.task;
+    request.address = question.address;
+    request.number = question.number;
+    request.netcdf = around_.netcdf ? 1 : 0;
+    request.strict = writing_ ? 0 : 1;
+    if (send_request(process_.socket.get(), request, text, {})) {
+      if (auto answer = await_answer()) return *std::move(answer);
+    }
+    Death death = bury();
+    if (death.is_violent) continue;
+    if (!death.is_told) ++deaths;
+    if (deaths > kMaxDeathsOfAWalk || Clock::now() - began > kLongWalk) death.address = question.address;
+    CODECFS_TRY(refuse(question, death));
+  }
+}
+
+Result<> Scout::pass(const Question& question, std::string_view text) {
+  if (settled_) return {};
+  std::unordered_set<uint64_t>& passed = passed_[question.task];
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;  // so that neighbours of neighbours are not the same
+  const uint64_t key = question.address ^ (question.number * kSpread);
+  if (passed.contains(key)) return {};
+  const auto answer = ask(question, text);
+  if (!answer && refused_.contains(question)) return fail(EIO, "{}", answer.error().reason);
+  if (!answer && !process_.socket) return fail(EIO, "{}", answer.error().reason);
+  passed.insert(key);  // an orderly error too: the caller will have it himself
+  return {};
+}
+
+// --- objects, and those that follow
+
+bool Scout::send_ahead(uint64_t address) {
+  std::vector<uint64_t> batch =
+      around_.following ? around_.following(address, window_ + 1) : std::vector<uint64_t>{address};
+  next_ = batch.size() > window_ ? batch.back() : 0;
+  if (batch.size() > window_) batch.pop_back();
+  std::erase_if(batch, [&](uint64_t other) { return objects_.contains(other) || damaged_.contains(other); });
+  if (batch.empty()) return true;
+  ScoutRequest request;
+  request.task = ScoutTask::objects;
+  request.address = batch.front();
+  request.netcdf = around_.netcdf ? 1 : 0;
+  request.strict = writing_ ? 0 : 1;
+  if (!send_request(process_.socket.get(), request, {}, batch)) return false;
+  ahead_.push_back(std::move(batch));
+  return true;
+}
+
+// The oldest of what was asked ahead.
+void Scout::collect_one() {
+  if (await_answer()) {
+    objects_.insert(ahead_.front().begin(), ahead_.front().end());
+    ahead_.pop_front();
+  } else {
+    const Death death = bury();
+    if (!death.is_violent) (void)refuse({ScoutTask::objects, death.address, 0}, death);
+  }
+}
+
+void Scout::collect_ahead() {
+  while (!ahead_.empty()) collect_one();
+}
+
+Result<> Scout::object(uint64_t address) {
+  if (!damaged_.empty()) CODECFS_TRY(header(address));
+  if (settled_ || objects_.contains(address)) return {};
+  const auto is_asked_for = [&](const auto& batch) { return std::ranges::find(batch, address) != batch.end(); };
+  while (!objects_.contains(address)) {
+    CODECFS_TRY(be_ready());
+    CODECFS_TRY(header(address));
+    if (std::ranges::none_of(ahead_, is_asked_for)) {
+      window_ = address == next_ ? std::min(2 * window_, kMaxAhead) : 1;
+      if (!send_ahead(address) && !process_.socket) continue;
+    }
+    collect_one();
+  }
+  // While these are used, the next ones are looked at.
+  if (window_ > 8 && ahead_.empty() && next_ != 0 && process_.socket) {
+    window_ = std::min(2 * window_, kMaxAhead);
+    (void)send_ahead(next_);
+  }
+  return {};
+}
+
+Result<> Scout::header(uint64_t address) {
+  if (damaged_.empty()) return {};
+  if (const auto known = damaged_.find(address); known != damaged_.end()) return std::unexpected(known->second);
+  return {};
+}
+
+// --- the other questions
+
+Result<> Scout::links(uint64_t address) {
+  if (const auto listed = passed_.find(ScoutTask::list); listed != passed_.end() && listed->second.contains(address))
+    return {};
+  return pass({ScoutTask::links, address, 0});
+}
+Result<> Scout::list(uint64_t address) { return pass({ScoutTask::list, address, 0}); }
+Result<> Scout::find(uint64_t address, std::string_view name) {
+  if (passed_[ScoutTask::list].contains(address)) return {};
+  return pass({ScoutTask::find, address, number_of(name)}, name);
+}
+Result<> Scout::places() { return pass({ScoutTask::places, 0, 0}); }
+Result<> Scout::numbering() { return pass({ScoutTask::numbering, 0, 0}); }
+Result<> Scout::name(uint64_t address) { return pass({ScoutTask::name, address, 0}); }
+Result<> Scout::attributes(uint64_t address) { return pass({ScoutTask::attributes, address, 0}); }
+Result<> Scout::way_to(uint64_t address, uint64_t number) { return pass({ScoutTask::way_to, address, number}); }
+Result<> Scout::index(uint64_t address) { return pass({ScoutTask::index, address, 0}); }
+
+// What is being written only we know, but what it is made of must be looked at all the same.
+Result<std::optional<Buffer>> Scout::stored_chunks(uint64_t address) {
+  if (settled_) return std::nullopt;
+  if (!writing_) return ask({ScoutTask::stored_chunks, address, 0});
+  CODECFS_TRY(pass({ScoutTask::stored_chunks, address, 0}));
+  return std::nullopt;
+}
+
+Result<std::optional<Buffer>> Scout::chunk(uint64_t address, uint64_t number, const std::string& name, uint64_t) {
+  if (settled_) return std::nullopt;
+  const Question question{ScoutTask::chunk, address, number};
+  if (!writing_) return ask(question, name);
+  const auto answer = ask(question, name);
+  if (!answer && refused_.contains(question)) return std::unexpected(answer.error());
+  return std::nullopt;
+}
+
+Result<> Scout::settle() {
+  if (settled_) return {};
+  CODECFS_TRY(pass({ScoutTask::everything, 0, 0}));
+  settled_ = true;
+  process_.kill();
+  process_ = {};
+  objects_ = {};
+  passed_ = {};
+  return {};
+}
+
+}  // namespace codecfs::hdf5

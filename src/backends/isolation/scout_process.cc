@@ -1,0 +1,217 @@
+// Forking scouts, and their deaths. What the handlers of signals do is what such handlers may do.
+
+#include "backends/isolation/scout_process.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "backends/hdf5/library/library_lock.h"
+#include "base/fd_passing.h"
+#include "base/log.h"
+#include "model/limits.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr int kControl = 3;  // in the nursery
+constexpr int kSocket = 4;   // in the scout, and its trace
+constexpr int kTrace = 5;
+constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // what libhdf5 goes through at the least
+constexpr unsigned kMaxSeconds = 60;
+
+ScoutTrace* own_trace = nullptr;  // in a scout
+unsigned seconds_of_a_step = kScoutSeconds;
+uint64_t memory_at_start = 0;  // bytes
+
+std::shared_ptr<ScoutTrace> map_trace(int fd) {
+  void* at = ::mmap(nullptr, sizeof(ScoutTrace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return nullptr;
+  return {static_cast<ScoutTrace*>(at), [](ScoutTrace* trace) { ::munmap(trace, sizeof(ScoutTrace)); }};
+}
+
+// --- the scout
+
+extern "C" void die_of(int signal) {
+  own_trace->end = signal;
+  ::_exit(1);
+}
+
+// On a stack of its own: that of the thread may be what ran out.
+void leave_trace_of_death() {
+  constexpr size_t kStack = size_t{64} << 10;
+  static std::array<char, kStack> stack;
+  stack_t other{};
+  other.ss_sp = stack.data();
+  other.ss_size = stack.size();
+  ::sigaltstack(&other, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP, SIGPROF}) {
+    struct sigaction action{};
+    action.sa_handler = die_of;
+    action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    ::sigaction(signal, &action, nullptr);
+  }
+  std::set_new_handler(end_without_memory);
+}
+
+uint64_t address_space() {
+  unsigned long pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return uint64_t{pages} * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void limit_memory(uint64_t more) {
+  rlimit memory{memory_at_start + kScoutMemory + more, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &memory);
+}
+
+[[noreturn]] void be_scout() {
+  static std::shared_ptr<ScoutTrace> trace;
+  trace = map_trace(kTrace);
+  ::close(kTrace);
+  if (!trace) ::_exit(1);
+  own_trace = trace.get();
+  own_trace->pid = ::getpid();
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  memory_at_start = address_space();
+  limit_memory(0);
+  leave_trace_of_death();
+  serve_scout(kSocket);
+  ::_exit(0);  // without the ends of static objects: libhdf5's would go on with what is open
+}
+
+// --- the nursery
+
+/// The two descriptors of a new scout become kSocket and kTrace. False: we are not needed any more.
+bool receive_birth() {
+  Datagram birth = receive_datagram(kControl, 1);
+  if (birth.bytes.empty()) return false;
+  if (birth.fds.size() != 2) return true;
+  // They come as the lowest numbers that are free, which are these.
+  return birth.fds[0].release() == kSocket && birth.fds[1].release() == kTrace;
+}
+
+[[noreturn]] void be_nursery(int control) {
+  renew_library_lock();  // whoever forked us may have it
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for them
+  // Nothing of what our starter has open, nor its directory, is held.
+  if (control != kControl) ::dup2(control, kControl);
+  ::close_range(kControl + 1, ~0U, 0);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
+  ::close(null);
+  if (::chdir("/") != 0) ::_exit(1);
+  sigset_t all;
+  ::sigemptyset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  while (receive_birth()) {
+    if (::fork() == 0) {
+      ::close(kControl);
+      be_scout();
+    }
+    ::close(kSocket);
+    ::close(kTrace);
+  }
+  ::_exit(0);
+}
+
+std::mutex nursery_mutex;
+UniqueFd& nursery() {
+  static auto& fd = *new UniqueFd;
+  return fd;
+}
+
+// Under the mutex.
+Result<> fork_nursery() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "a socket");
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno(errno, "a process that looks at files first");
+  if (child == 0) {
+    // Once more, so that nobody has to wait for it.
+    if (::fork() == 0) be_nursery(theirs.get());
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  nursery() = std::move(ours);
+  return {};
+}
+
+bool send_birth(int socket, int trace) { return send_datagram(nursery().get(), "b", std::array{socket, trace}); }
+
+}  // namespace
+
+void start_nursery() {
+  const std::lock_guard guard(nursery_mutex);
+  if (nursery()) return;
+  if (const Result<> forked = fork_nursery(); !forked) log::warning("{}", forked.error().reason);
+}
+
+Result<ScoutProcess> start_scout() {
+  const UniqueFd page(::memfd_create("codecfs-scout", MFD_CLOEXEC));
+  if (!page || ::ftruncate(page.get(), sizeof(ScoutTrace)) != 0) return fail_errno(errno, "memory that is shared");
+  ScoutProcess scout;
+  scout.trace = map_trace(page.get());
+  std::array<int, 2> ends{};
+  if (!scout.trace) return fail_errno(ENOMEM, "memory that is shared");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "a socket");
+  scout.socket = UniqueFd(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const std::lock_guard guard(nursery_mutex);
+  if (!nursery()) CODECFS_TRY(fork_nursery());
+  if (send_birth(theirs.get(), page.get())) return scout;
+  // Another one would have our files open in its copy of libhdf5.
+  return fail(EIO, "somebody has killed the process of codecfs that looks at HDF5 files first; mount again");
+}
+
+// As long as its end of the socket is open, the number is still its own.
+void ScoutProcess::kill() {
+  if (const int pid = trace ? trace->pid.load() : 0; pid > 0 && socket) ::kill(pid, SIGKILL);
+  socket.reset();
+}
+
+void note_step(uint64_t address) {
+  own_trace->address.store(address, std::memory_order_relaxed);
+  own_trace->steps.fetch_add(1, std::memory_order_relaxed);
+  const itimerval allowance{{0, 0}, {static_cast<time_t>(seconds_of_a_step), 0}};
+  ::setitimer(ITIMER_PROF, &allowance, nullptr);
+}
+
+void set_limits(uint64_t file, uint64_t chunk) {
+  const uint64_t seconds = kScoutSeconds + file / kBytesPerSecond + chunk / kBytesPerSecond;
+  seconds_of_a_step = static_cast<unsigned>(std::min<uint64_t>(seconds, kMaxSeconds));
+  limit_memory(3 * std::min(chunk, max_chunk_bytes()));
+}
+
+void end_without_memory() {
+  own_trace->end = ScoutTrace::kOutOfMemory;
+  ::_exit(1);
+}
+
+void end_of_damage(const char* reason) {
+  std::snprintf(own_trace->reason.data(), own_trace->reason.size(), "%s", reason);
+  own_trace->end = ScoutTrace::kDamage;
+  ::_exit(1);
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,315 @@
+// What a scout does: the same calls of libhdf5 that are to be made by others, with its own view of the same file.
+//
+// One thread, one file. What goes wrong in an orderly way is of no interest: those who sent us will see it themselves.
+
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "backends/hdf5/format/chunk_index.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/dimensions.h"
+#include "backends/hdf5/metadata/object_tree.h"
+#include "backends/hdf5/source/dataset.h"
+#include "backends/hdf5/source/source_file.h"
+#include "backends/isolation/scout_messages.h"
+#include "backends/isolation/scout_process.h"
+#include "base/log.h"
+#include "model/limits.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+// H5Dget_type, and not H5D_open or H5D__open, which libhdf5 calls itself.
+bool is_called_by_programs(std::string_view function) {
+  return std::ranges::any_of(function.substr(0, function.find('_')), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// What also fails in sound files: names that lead nowhere, in a circle, or out of the file; types, and kinds of links,
+// that libhdf5 does not know; what it is asked of things that have no such property, or by a number that it has taken
+// back; chunks that are not stored.
+bool is_of_sound_files(const H5E_error2_t& error) {
+  for (const hid_t minor :
+       {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
+    if (error.min_num == minor) return true;
+  if (error.func_name == nullptr) return false;
+  if (tells_absence(error.func_name)) return true;
+  // What it read from a file is a wrong argument too, of its own functions: a place outside of the file. It has crashed
+  // soon after it refused some.
+  return error.maj_num == H5E_ARGS && (error.min_num == H5E_BADTYPE || is_called_by_programs(error.func_name));
+}
+
+herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
+  *static_cast<H5E_error2_t*>(to) = *entry;
+  return 1;
+}
+
+// What libhdf5 calls where one of its functions fails. It has been seen to free what it never had on such ways.
+// Damaged attributes are an error for their readers alone; the object is still listed.
+herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
+  const std::string_view function = error->func_name == nullptr ? "" : error->func_name;
+  if (function.starts_with("H5A_") || function.starts_with("H5O_attr") || function.starts_with("H5O__attr"))
+    *static_cast<bool*>(found) = true;
+  return 0;
+}
+
+herr_t note_failure(hid_t stack, void*) {
+  H5E_error2_t error{};
+  if (H5Ewalk2(stack, H5E_WALK_UPWARD, take_first, &error) < 0 || error.desc == nullptr) return 0;
+  if (error.maj_num == H5E_RESOURCE && error.min_num == H5E_NOSPACE) end_without_memory();
+  bool in_attributes = false;
+  H5Ewalk2(stack, H5E_WALK_UPWARD, find_attributes, &in_attributes);
+  if (!in_attributes && !is_of_sound_files(error)) end_of_damage(error.desc);
+  return 0;
+}
+
+/// While it lives, whether such a failure is the end.
+class FailuresOfLibrary {
+ public:
+  explicit FailuresOfLibrary(bool deadly) {
+    H5Eget_auto2(H5E_DEFAULT, &before_, nullptr);
+    H5Eset_auto2(H5E_DEFAULT, deadly ? note_failure : nullptr, nullptr);
+  }
+  ~FailuresOfLibrary() { H5Eset_auto2(H5E_DEFAULT, before_, nullptr); }
+  FailuresOfLibrary(const FailuresOfLibrary&) = delete;
+  FailuresOfLibrary& operator=(const FailuresOfLibrary&) = delete;
+
+ private:
+  H5E_auto2_t before_ = nullptr;
+};
+
+/// Notes each object before it is looked at.
+class Noting final : public Watch {
+ public:
+  Result<> object(uint64_t address) override { return header(address); }
+  Result<> header(uint64_t address) override {
+    note_step(address);
+    if (damaged.contains(address)) return fail(EIO, "it is damaged");
+    return {};
+  }
+  std::unordered_set<uint64_t> damaged;
+};
+
+class Work {
+ public:
+  Result<ScoutGift> answer(const ReceivedRequest& request) {
+    set_limits(file_.bytes ? file_.bytes->size() : 0, 0);
+    note_step(request.head.address);
+    netcdf_ = request.head.netcdf != 0;
+    if (request.head.task != ScoutTask::open && !file_.file) return fail(EIO, "the file is not open");
+    const FailuresOfLibrary failures(request.head.strict != 0 && request.head.task != ScoutTask::chunk);
+    const uint64_t address = request.head.address;
+    switch (request.head.task) {
+      case ScoutTask::open: return without_gift(open(request));
+      case ScoutTask::objects:
+        for (const uint64_t object : request.addresses) (void)look_at(object);
+        return std::nullopt;
+      case ScoutTask::links: return without_gift(links(address));
+      case ScoutTask::list: return without_gift(list(address));
+      case ScoutTask::find: return without_gift(find(address, request.text));
+      case ScoutTask::places: return without_gift(places());
+      case ScoutTask::numbering: return without_gift(numbering());
+      case ScoutTask::name: return without_gift(name(address));
+      case ScoutTask::attributes: return without_gift(attributes(address));
+      case ScoutTask::way_to: return without_gift(way_to(address, request.head.number));
+      case ScoutTask::index: return without_gift(index(address));
+      case ScoutTask::stored_chunks: return stored_chunks(address);
+      case ScoutTask::chunk: return chunk(request);
+      case ScoutTask::everything: return without_gift(everything());
+    }
+    return fail(EINVAL, "no such task");
+  }
+
+ private:
+  static Result<ScoutGift> without_gift(Result<> done) {
+    if (!done) return pass_on(done);
+    return std::nullopt;
+  }
+
+  // Once as it will be done, and closed again: libhdf5 may not survive that either.
+  Result<> open(const ReceivedRequest& request) {
+    const size_t end = request.text.find('\0');
+    file_.path = request.text.substr(0, end);
+    file_.working_directory = request.text.substr(end + 1);
+    if (::chdir(file_.working_directory.c_str()) != 0) file_.working_directory = std::string(1, '/');
+    file_.directory = file_.path.substr(0, file_.path.rfind('/'));
+    watch_->damaged.insert(request.addresses.begin(), request.addresses.end());
+    CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
+    ::flock(file_.bytes->fd(), LOCK_UN);  // those who sent us have it locked
+    if (request.head.for_writing == 0) file_.not_writable = Error{EROFS, "it is only read here"};
+    set_limits(file_.bytes->size(), 0);
+    note_step(0);
+    CODECFS_TRY(open_file());
+    CODECFS_TRY(look_at_root());
+    tree_.reset();
+    note_step(0);
+    CODECFS_TRY(file_.close_and_hold());
+    CODECFS_TRY(file_.bytes->release());
+    CODECFS_TRY(open_file());
+    return look_at_root();
+  }
+
+  // Why it cannot be opened is the answer, and not tried again.
+  Result<> open_file() {
+    const FailuresOfLibrary failures(false);
+    return file_.open_as_allowed();
+  }
+
+  Result<> look_at_root() {
+    hsize_t size = 0;
+    H5Fget_filesize(file_.file.get(), &size);
+    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::make(file_.file.get(), file_.path, {}, *watch_));
+    tree_.emplace(std::move(tree));
+    (void)tree_->is_netcdf();
+    return {};
+  }
+
+  Result<> look_at(uint64_t address) {
+    CODECFS_TRY(watch_->object(address));
+    Handle object(open_object(file_.file.get(), address));
+    if (!object) return fail_library(EIO, "it cannot be opened");
+    if (H5Iget_type(object.get()) != H5I_DATASET) return look_at_attributes(object.get(), {netcdf_, false});
+    CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, Dataset::open(file_, std::move(object), "it"));
+    const hid_t id = dataset->id();
+    (void)attached_scales(id, dataset->rank());
+    (void)integer_attribute(id, "_Netcdf4Coordinates");
+    (void)is_dimension_without_variable(id);
+    return look_at_attributes(id, {netcdf_, is_dimension_scale(id)});
+  }
+  static Result<> look_at_attributes(hid_t holder, const AttributeRules& rules) {
+    if (!has_many_attributes(holder)) CODECFS_TRY(read_attributes(holder, rules, "it"));
+    return {};
+  }
+  Result<> attributes(uint64_t address) {
+    const Handle object(open_object(file_.file.get(), address));
+    if (object) (void)read_attributes(object.get(), {netcdf_, false}, "it");
+    return {};
+  }
+
+  Result<> links(uint64_t address) {
+    const Handle group(open_object(file_.file.get(), address));
+    if (group) (void)links_of(group.get());
+    return {};
+  }
+  Result<> list(uint64_t address) {
+    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::below(file_.file.get(), address, *watch_));
+    (void)tree.list(ObjectTree::kRoot);
+    return {};
+  }
+  Result<> find(uint64_t address, const std::string& name) {
+    CODECFS_ASSIGN(ObjectTree tree, ObjectTree::below(file_.file.get(), address, *watch_));
+    (void)tree.find(ObjectTree::kRoot, name);
+    return {};
+  }
+  Result<> places() {
+    tree_->find_places();
+    return {};
+  }
+  Result<> numbering() {
+    Dimensions dimensions(file_.file.get(), *tree_, *watch_);
+    (void)dimensions.numbers();
+    return {};
+  }
+  Result<> name(uint64_t address) {
+    (void)path_of(file_.file.get(), address);
+    return {};
+  }
+
+  Result<std::shared_ptr<Dataset>> dataset_at(uint64_t address, const std::string& name) {
+    if (latest_ && latest_->address() == address && latest_->name() == name) return latest_;
+    Handle object(open_object(file_.file.get(), address));
+    if (!object || H5Iget_type(object.get()) != H5I_DATASET) return fail_library(EIO, "{} cannot be opened", name);
+    CODECFS_ASSIGN(latest_, Dataset::open(file_, std::move(object), name));
+    return latest_;
+  }
+  Result<> way_to(uint64_t address, uint64_t number) {
+    CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, dataset_at(address, "it"));
+    (void)dataset->locate(number);
+    return {};
+  }
+  Result<> index(uint64_t address) {
+    const Handle dataset(open_object(file_.file.get(), address));
+    if (dataset) (void)count_stored_chunks(dataset.get());
+    return {};
+  }
+  Result<ScoutGift> stored_chunks(uint64_t address) {
+    CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, dataset_at(address, "it"));
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers,
+                   list_stored_chunks(dataset->id(), dataset->facts().grid, dataset->rank()));
+    CODECFS_ASSIGN(Buffer buffer, Buffer::copy_of(std::as_bytes(std::span(numbers))));
+    return ScoutGift(std::move(buffer));
+  }
+  Result<ScoutGift> chunk(const ReceivedRequest& request) {
+    CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, dataset_at(request.head.address, request.text));
+    set_limits(file_.bytes->size(), dataset->facts().chunk_bytes.value_or(max_chunk_bytes() / 2));
+    note_step(request.head.address);
+    CODECFS_ASSIGN(Buffer chunk, dataset->read_chunk(request.head.number));
+    return ScoutGift(std::move(chunk));
+  }
+
+  Result<> everything() {
+    std::unordered_set<uint64_t> seen{tree_->address(ObjectTree::kRoot)};
+    std::deque<uint64_t> groups(seen.begin(), seen.end());
+    for (; !groups.empty(); groups.pop_front()) {
+      const uint64_t at = groups.front();
+      if (!watch_->header(at) || !list(at)) continue;
+      (void)look_at(at);
+      (void)attributes(at);
+      const Handle group(open_object(file_.file.get(), at));
+      const auto links = group ? links_of(group.get()) : Result<std::vector<Link>>(fail(EIO, "not opened"));
+      if (!links) continue;
+      for (const Link& link : *links) {
+        if (link.info.type != H5L_TYPE_HARD || !seen.insert(link.info.address).second) continue;
+        if (!watch_->header(link.info.address)) continue;
+        const Handle member(open_object(file_.file.get(), link.info.address));
+        if (member && H5Iget_type(member.get()) == H5I_GROUP) {
+          groups.push_back(link.info.address);
+        } else if (member && H5Iget_type(member.get()) == H5I_DATASET) {
+          (void)look_at(link.info.address);
+          (void)attributes(link.info.address);
+          (void)index(link.info.address);
+        }
+      }
+    }
+    return {};
+  }
+
+  SourceFile file_;
+  Noting* watch_ = static_cast<Noting*>((file_.watch = std::make_unique<Noting>()).get());
+  std::optional<ObjectTree> tree_;
+  std::shared_ptr<Dataset> latest_;
+  bool netcdf_ = false;
+};
+
+}  // namespace
+
+void serve_scout(int socket) {
+  log::set_level(log::Level::error);
+  auto& work = *new Work;  // never destroyed
+  const LibraryLock lock;
+  while (const auto request = receive_request(socket)) {
+    Result<ScoutGift> answer;
+    try {
+      answer = work.answer(*request);
+    } catch (const std::bad_alloc&) {
+      end_without_memory();
+    } catch (const std::exception& error) {
+      answer = fail(EIO, "{}", error.what());
+    }
+    if (library_ran_out_of_memory()) end_without_memory();
+    if (!send_answer(socket, answer)) return;
+  }
+}
+
+}  // namespace codecfs::hdf5

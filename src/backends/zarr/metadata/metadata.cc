@@ -1,0 +1,310 @@
+// .zarray and .zattrs to a Variable.
+
+#include "backends/zarr/metadata/metadata.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "backends/zarr/metadata/nczarr.h"
+#include "base/endian.h"
+#include "filters/core/codec_json.h"
+#include "model/json.h"
+#include "model/limits.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint64_t kMaxTextFill = uint64_t{1} << 20;  // bytes
+
+template <class... Args>
+std::unexpected<Error> bad_array(fmt::format_string<Args...> format, Args&&... args) {
+  return fail(EIO, ".zarray: {}", fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Whatever went wrong below was in this file. Only memory is not its fault.
+std::unexpected<Error> blame(const char* file, const Error& error) {
+  return fail(error.code == ENOMEM ? ENOMEM : EIO, "{}: {}", file, error.reason);
+}
+
+Result<Json> parse_object(const char* file, std::string_view text) {
+  auto json = parse_json(text);
+  if (!json) return blame(file, json.error());
+  if (!json->is_object()) return fail(EIO, "{}: no JSON object", file);
+  return json;
+}
+
+/// The value of a key, null where there is none.
+Json value_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? Json() : *found;
+}
+
+Result<std::vector<uint64_t>> extents(const Json& zarray, const char* key) {
+  const Json value = value_of(zarray, key);
+  const auto is_extent = [](const Json& item) { return item.is_number_unsigned(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_extent))
+    return bad_array("\"{}\" is no list of lengths", key);
+  if (value.size() > ChunkGrid::kMaxRank) return bad_array("\"{}\" has more than {} items", key, ChunkGrid::kMaxRank);
+  std::vector<uint64_t> result;
+  for (const Json& item : value) result.push_back(item.get<uint64_t>());
+  return result;
+}
+
+Result<ChunkGrid> parse_grid(const Json& zarray, const std::optional<NczarrArray>& nczarr) {
+  CODECFS_ASSIGN(auto shape, extents(zarray, "shape"));
+  CODECFS_ASSIGN(auto chunks, extents(zarray, "chunks"));
+  if (nczarr && nczarr->is_scalar && shape == std::vector<uint64_t>{1} && chunks == shape) {
+    // NCZarr's scalars: one chunk of one element, named "0" either way.
+    shape.clear();
+    chunks.clear();
+  }
+  // Some writers give an empty dimension chunks of length 0.
+  for (size_t i = 0; i < std::min(shape.size(), chunks.size()); ++i)
+    if (shape[i] == 0 && chunks[i] == 0) chunks[i] = 1;
+  auto grid = ChunkGrid::make(std::move(shape), std::move(chunks));
+  if (!grid) return bad_array("{}", grid.error().reason);
+  return grid;
+}
+
+/// A fill value that .zarray can show as it is, because every reader understands it.
+bool is_plain_fill(const DataType& type, const Json& fill_value) {
+  switch (type.kind) {
+    case TypeKind::boolean:
+    case TypeKind::signed_int:
+    case TypeKind::unsigned_int:
+    case TypeKind::floating:
+    case TypeKind::timedelta:
+    case TypeKind::datetime:
+      return fill_value.is_boolean() || (fill_value.is_number() && std::isfinite(fill_value.get<double>()));
+    case TypeKind::unicode: return fill_value.is_string();
+    default: return false;
+  }
+}
+
+/// LE32 length and text: an item of vlen-utf8.
+std::vector<std::byte> text_item(std::string_view text) {
+  std::vector<std::byte> item(4 + text.size());
+  store_le(item.data(), static_cast<uint32_t>(text.size()));
+  std::ranges::copy(std::as_bytes(std::span(text)), item.begin() + 4);
+  return item;
+}
+
+Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
+  variable.fill_value = value_of(zarray, "fill_value");
+  if (is_nczarr) variable.fill_value = meant_fill(variable.type, variable.fill_value);
+  const Json& given = variable.fill_value;
+  if (variable.type.kind == TypeKind::object) {
+    if (given.is_string() && given.get_ref<const std::string&>().size() > kMaxTextFill)
+      return bad_array("\"fill_value\" is a text of more than {} MiB", kMaxTextFill >> 20);
+    // Writers that mean "nothing" put null, "" or 0 here.
+    variable.fill = text_item(given.is_string() ? std::string_view(given.get_ref<const std::string&>()) : "");
+    return {};
+  }
+  if (given.is_null()) {
+    variable.fill.assign(variable.type.size, std::byte{0});
+    return {};
+  }
+  if (is_nczarr && variable.type.kind == TypeKind::string && given.is_string() &&
+      given.get_ref<const std::string&>().size() <= variable.type.size) {
+    // netCDF-C writes text as it is, also where it would pass for base64.
+    const auto text = std::as_bytes(std::span(given.get_ref<const std::string&>()));
+    variable.fill.assign(text.begin(), text.end());
+    variable.fill.resize(variable.type.size);
+  } else {
+    auto fill = fill_bytes(variable.type, given);
+    if (!fill) return bad_array("{}", fill.error().reason);
+    variable.fill = std::move(*fill);
+  }
+  if (!is_plain_fill(variable.type, given)) variable.fill_value = fill_json(variable.type, variable.fill);
+  return {};
+}
+
+/// Whether a codec says in the file what it says to all readers: others misread a shuffle whose element size is missing
+/// or 0, and numbers that are texts, as netCDF-C writes them.
+bool is_well_told(const Json& stored, const Json& meant) {
+  if (!stored.is_object() || !meant.is_object()) return true;
+  return std::ranges::all_of(meant.items(), [&](const auto& item) {
+    const auto found = stored.find(item.key());
+    if (found == stored.end()) return item.key() != "elementsize" && item.key() != "level";
+    return print_json(*found) == print_json(item.value());
+  });
+}
+
+bool are_well_told(std::span<const FilterStage> chain) {
+  const Json meant = filters::print_codecs(chain);
+  for (size_t i = 0; i < chain.size(); ++i)
+    if (!is_well_told(chain[i].codec, meant[i])) return false;
+  return true;
+}
+
+Result<> parse_codecs(const Json& zarray, Variable& variable) {
+  const Json compressor = value_of(zarray, "compressor");
+  Json filters = value_of(zarray, "filters");
+  if (variable.type.kind == TypeKind::object) {
+    if (!filters.is_array() || filters.empty() || !filters[0].is_object() || !value_of(filters[0], "id").is_string())
+      return bad_array("dtype \"|O\" without an object codec as the first of \"filters\"");
+    variable.object_codec = filters[0];
+    filters.erase(0);
+  }
+  auto chain = filters::parse_zarr_codecs(compressor, filters, variable.type.size);
+  if (!chain) return blame(".zarray", chain.error());
+  variable.filters = std::move(*chain);
+  return {};
+}
+
+/// Sets chunk_bytes, and unreadable where that is too much.
+Result<> measure_chunks(Variable& variable) {
+  if (variable.type.kind == TypeKind::object) return {};
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &bytes))
+    return bad_array("chunks of {} elements of {} bytes", variable.grid.elements_per_chunk(), variable.type.size);
+  variable.chunk_bytes = bytes;
+  if (bytes > max_chunk_bytes())
+    variable.unreadable =
+        Error{EOPNOTSUPP, fmt::format("chunks of {} bytes are over {}; rewrite the array with smaller "
+                                      "chunks",
+                                      bytes, max_chunk_text())};
+  if (variable.type.size == 0)
+    variable.unreadable =
+        Error{EOPNOTSUPP, fmt::format("elements of dtype {} have no bytes", print_json(print_dtype(variable.type)))};
+  return {};
+}
+
+/// Whether an object codec stores a list of items that can be put in another order.
+bool has_items(const Json& object_codec) {
+  const Json id = value_of(object_codec, "id");
+  return id == "vlen-utf8" || id == "vlen-bytes" || id == "vlen-array";
+}
+
+/// An object of NCZarr 4.8.0. A hint only: what is no JSON there is as good as absent.
+Json read_hint(const std::optional<std::string>& text) {
+  auto json = text ? parse_json(*text) : Result<Json>(Json());
+  return json ? std::move(*json) : Json();
+}
+
+/// Takes _ARRAY_DIMENSIONS out of the attributes where it fits the shape.
+std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t rank) {
+  const auto found = zattrs.find("_ARRAY_DIMENSIONS");
+  if (found == zattrs.end() || !found->is_array()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Json& name : *found) {
+    if (!name.is_string()) return std::nullopt;
+    names.push_back(name.get<std::string>());
+  }
+  if (rank == 0 && names == std::vector<std::string>{"_scalar_"}) names.clear();  // as netCDF-C marks a scalar
+  if (names.size() != rank) return std::nullopt;
+  zattrs.erase(found);
+  return names;
+}
+
+std::vector<Attribute> shown_attributes(const Json& zattrs, const std::optional<std::string>& nczattr) {
+  const Json hint = read_hint(nczattr);
+  const Json* types = attribute_types(zattrs, hint);
+  std::vector<Attribute> attributes;
+  for (const auto& [name, value] : zattrs.items())
+    if (!is_nczarr_key(name)) attributes.push_back({name, typed_attribute(value, attribute_type(types, name))});
+  return attributes;
+}
+
+Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
+  CODECFS_ASSIGN(const Json zarray, parse_object(".zarray", texts.zarray));
+  Json zattrs = Json::object();
+  if (texts.zattrs) {
+    CODECFS_ASSIGN(zattrs, parse_object(".zattrs", *texts.zattrs));
+  }
+  const auto nczarr = parse_nczarr(zarray, zattrs, read_hint(texts.nczvar));
+
+  if (const Json format = value_of(zarray, "zarr_format"); format != 2)
+    return bad_array("\"zarr_format\" is {}, not 2", print_json(format));
+
+  Array array;
+  array.nczarr = nczarr;
+  Variable& variable = array.variable;
+  auto type = parse_dtype(value_of(zarray, "dtype"));
+  if (!type) return blame(".zarray", type.error());
+  variable.type = std::move(*type);
+  if (variable.type.size > kMaxElementBytes)
+    return bad_array("elements of {} bytes, over the limit of {}", variable.type.size, kMaxElementBytes);
+  const bool is_early_text =
+      nczarr && nczarr->has_u1_characters && variable.type.kind == TypeKind::unicode && variable.type.size == 4;
+  if (is_early_text) {
+    variable.type.kind = TypeKind::string;
+    variable.type.order = ByteOrder::none;
+    variable.type.size = 1;
+  }
+  if (nczarr && nczarr->has_wrong_big_endian && variable.type.order == ByteOrder::big)
+    variable.type.order = ByteOrder::little;
+
+  CODECFS_ASSIGN(variable.grid, parse_grid(zarray, nczarr));
+  CODECFS_TRY(parse_codecs(zarray, variable));
+  array.has_wrong_codecs = !are_well_told(variable.filters);
+  CODECFS_TRY(parse_fill(zarray, nczarr.has_value(), variable));
+  CODECFS_TRY(measure_chunks(variable));
+
+  const Json order = value_of(zarray, "order");
+  if (!order.is_null() && order != "C" && order != "F")
+    return bad_array("\"order\" is {}, not \"C\" or \"F\"", print_json(order));
+  array.fortran_order =
+      order == "F" && std::ranges::count_if(variable.grid.chunks(), [](uint64_t n) { return n > 1; }) > 1;
+
+  const Json separator = value_of(zarray, "dimension_separator");
+  if (!separator.is_null() && separator != "." && separator != "/")
+    return bad_array("\"dimension_separator\" is {}, not \".\" or \"/\"", print_json(separator));
+  if (separator == "/") array.separator = '/';
+
+  const size_t rank = variable.grid.rank();
+  variable.dimensions = take_dimensions(zattrs, rank);
+  if (!variable.dimensions && nczarr) {
+    if (nczarr->dimensions && nczarr->dimensions->size() == rank) variable.dimensions = nczarr->dimensions;
+    if (rank == 0) variable.dimensions.emplace();
+  }
+  array.has_items = variable.type.kind == TypeKind::object && has_items(variable.object_codec);
+  if (array.fortran_order && variable.type.kind == TypeKind::object && !array.has_items)
+    variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
+                                                        print_json(variable.object_codec))};
+  variable.attributes = shown_attributes(zattrs, texts.nczattr);
+  array.may_be_narrow_text =
+      variable.type.kind == TypeKind::unicode && variable.type.size == 4 && variable.filters.empty();
+  return array;
+}
+
+}  // namespace
+
+Result<Array> parse_array(const ArrayTexts& texts) {
+  try {
+    return parse_array_unguarded(texts);
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, ".zarray: no memory for its metadata");
+  }
+}
+
+void narrow_text(Array& array) {
+  Variable& variable = array.variable;
+  // A fill of one ASCII character has the same code as a byte; others netCDF-C cannot have written.
+  const std::byte fill =
+      variable.fill.empty() ? std::byte{0} : variable.fill[variable.type.order == ByteOrder::big ? 3 : 0];
+  variable.type = {.kind = TypeKind::string, .order = ByteOrder::none, .size = 1, .unit = {}, .members = {}};
+  variable.fill = {fill};
+  if (!variable.fill_value.is_null()) variable.fill_value = fill_json(variable.type, variable.fill);
+  variable.chunk_bytes = variable.grid.elements_per_chunk();
+  array.may_be_narrow_text = false;
+}
+
+Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs, const std::optional<std::string>& nczattr) {
+  try {
+    CODECFS_ASSIGN(const Json object, parse_object(".zattrs", zattrs));
+    return shown_attributes(object, nczattr);
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, ".zattrs: no memory for its attributes");
+  }
+}
+
+Result<> check_group(std::string_view zgroup) {
+  CODECFS_ASSIGN(const Json object, parse_object(".zgroup", zgroup));
+  if (const Json format = value_of(object, "zarr_format"); format != 2)
+    return fail(EOPNOTSUPP, ".zgroup: \"zarr_format\" is {}, not 2", print_json(format));
+  return {};
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,327 @@
+#include "backends/zarr/metadata/metadata_write.h"
+
+#include <algorithm>
+#include <new>
+
+#include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/nczarr.h"
+#include "base/utf8.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter.h"
+#include "filters/core/filter_rules.h"
+#include "filters/core/zarr_chain.h"
+#include "model/json.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr int kIndent = 4;
+constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
+/// No chunk larger than this is encoded only to see whether the chain can.
+constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
+
+std::string print(const Json& json) { return print_json(json, kIndent); }
+
+Result<Json> parse_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
+  auto json = parse_json(text, most_bytes);
+  if (!json) return fail(json.error().code == ENOMEM ? ENOMEM : EIO, "{}: {}", file, json.error().reason);
+  if (!json->is_object()) return fail(EIO, "{}: no JSON object", file);
+  return json;
+}
+
+Result<Json> parse_file(const char* file, const std::optional<std::string>& text) {
+  if (!text) return Json::object();
+  return parse_object(file, *text);
+}
+
+Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
+
+/// Whether two values are printed alike: 1 is not 1.0, but NaN is NaN.
+bool is_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
+
+/// The same for codecs, where the order of members means nothing.
+bool is_same_codec(const Json& one, const Json& other) {
+  if (!one.is_object() || !other.is_object() || one.size() != other.size()) return is_same(one, other);
+  return std::ranges::all_of(one.items(), [&](const auto& member) {
+    const auto found = other.find(member.key());
+    return found != other.end() && is_same(member.value(), *found);
+  });
+}
+
+/// The codec's JSON of a stage; null where the filter has none.
+Json codec_of(const FilterStage& stage, const filters::Filter& filter) {
+  const auto id = stage.codec->is_object() ? stage.codec->find("id") : stage.codec->end();
+  if (id != stage.codec->end() && *id == filter.codec) return stage.codec;
+  // An id of HDF5, also where it was written as {"id": "hdf5:32015"}.
+  if (filter.codec.empty() || !filter.codec_of) return {};
+  return filter.codec_of(stage.parameters);
+}
+
+Result<FilterStage> complete_stage(const FilterStage& stage, uint64_t item_size) {
+  const filters::FilterPtr filter = filters::find_for(stage);
+  if (!filter) {
+    const auto why = filters::Pipeline::make(std::span(&stage, 1), {});
+    return fail(ENOENT, "{}", why ? "the filter is not known" : why.error().reason);
+  }
+  const std::string label = filter->id == 0 ? filter->codec : fmt::format("filter {} ({})", filter->id, filter->name);
+  if (!filter->encodes) return fail(EINVAL, "{}: can only be read here", label);
+  const Json codec = codec_of(stage, *filter);
+  if (codec.is_null()) return fail(EINVAL, "{}: has no codec in Zarr that says the same", label);
+  CODECFS_ASSIGN(auto complete, filters::parse_zarr_codecs(codec, {}, item_size));
+  return std::move(complete.front());
+}
+
+/// Whether a user's text can be written as JSON.
+Result<> check_text(std::string_view text, std::string_view name) {
+  if (!is_utf8(text)) return fail(EINVAL, "attribute {}: is not UTF-8, and JSON can hold nothing else", name);
+  return {};
+}
+
+Result<> check_texts(const Json& value, std::string_view name) {
+  if (value.is_string()) return check_text(value.get_ref<const std::string&>(), name);
+  if (!value.is_structured()) return {};
+  for (const auto& [key, member] : value.items()) {
+    CODECFS_TRY(check_text(key, name));
+    CODECFS_TRY(check_texts(member, name));
+  }
+  return {};
+}
+
+Result<> check_attribute(const Attribute& attribute, bool keeps_dimensions) {
+  if (is_nczarr_key(attribute.name)) return fail(EPERM, "attribute {}: is NCZarr's own", attribute.name);
+  if (keeps_dimensions && attribute.name == kDimensions)
+    return fail(EPERM, "attribute {}: names the dimensions, and is changed as these are", kDimensions);
+  CODECFS_TRY(check_text(attribute.name, attribute.name));
+  return check_texts(attribute.value, attribute.name);
+}
+
+/// Whether an attribute that netCDF-C has as `type` (">i4", "<U1" for text) can still be this with a new value.
+bool fits(const Json& type, const Json& value) {
+  const auto known = parse_dtype(type);
+  if (!known) return false;
+  if (known->kind == TypeKind::unicode || known->kind == TypeKind::string) return value.is_string();
+  const auto fits_one = [&](const Json& item) {
+    const auto bytes = fill_bytes(*known, item);
+    return item.is_number() && bytes && fill_json(*known, *bytes) == item;
+  };
+  return value.is_array() ? std::ranges::all_of(value, fits_one) : fits_one(value);
+}
+
+/// netCDF-C notes the types of attributes in one of its own. What it does not find there it infers from the value.
+void note_attribute_type(Json& zattrs, const std::string& name, const Json& value) {
+  for (auto& [key, noted] : zattrs.get_ref<Json::object_t&>()) {
+    if (!is_nczarr_key(key) || !noted.is_object()) continue;
+    const auto types = noted.find("types");
+    if (types == noted.end() || !types->is_object()) continue;
+    const auto type = types->find(name);
+    if (type != types->end() && (value.is_discarded() || !fits(*type, value))) types->erase(type);
+  }
+}
+
+Json shape_json(std::span<const uint64_t> shape) {
+  Json list = Json::array();
+  for (const uint64_t length : shape) list.push_back(length);
+  return list;
+}
+
+void set_chain(Json& zarray, const Variable& variable, std::span<const FilterStage> chain) {
+  filters::ZarrCodecs codecs = filters::print_zarr_codecs(chain);
+  if (!variable.object_codec.is_null()) {
+    Json all = Json::array({variable.object_codec});
+    if (codecs.filters.is_array()) all.insert(all.end(), codecs.filters.begin(), codecs.filters.end());
+    codecs.filters = std::move(all);
+  }
+  zarray["compressor"] = std::move(codecs.compressor);
+  zarray["filters"] = std::move(codecs.filters);
+}
+
+Result<Json> print_attributes(const Variable& variable) {
+  Json zattrs = Json::object();
+  for (const Attribute& attribute : variable.attributes) {
+    CODECFS_TRY(check_attribute(attribute, true));
+    zattrs[attribute.name] = attribute.value;
+  }
+  if (variable.dimensions) {
+    if (variable.dimensions->size() != variable.grid.rank())
+      return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
+    for (const std::string& name : *variable.dimensions) CODECFS_TRY(check_text(name, kDimensions));
+    zattrs[kDimensions] = *variable.dimensions;
+  }
+  return zattrs;
+}
+
+}  // namespace
+
+std::string print_group() { return print(Json{{"zarr_format", 2}}); }
+
+Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable& variable) {
+  Chain complete;
+  for (const FilterStage& stage : chain) {
+    CODECFS_ASSIGN(FilterStage done, complete_stage(stage, variable.type.size));
+    complete.stages.push_back(std::move(done));
+  }
+  if (filters::shuffle_goes_first(complete.stages, variable.type.size))
+    std::swap(complete.stages[0], complete.stages[1]);
+  if (const auto place = filters::shuffle_of_parts(complete.stages, filters::shape_of_chunk(variable)))
+    return fail(EINVAL, "{}: numcodecs undoes it on whole elements alone, and what it would get here are none",
+                print_json(filters::print_codecs(complete.stages)[*place]));
+  auto pipeline = filters::Pipeline::make(complete.stages, filters::shape_of_chunk(variable));
+  if (!pipeline) return fail(pipeline.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", pipeline.error().reason);
+  complete.pipeline = std::move(*pipeline);
+  if (!complete.pipeline.empty() && variable.chunk_bytes.value_or(kMaxTrial) < kMaxTrial) {
+    // Whether the data can be encoded depends on them; that nobody can does not.
+    CODECFS_ASSIGN(const Buffer chunk, make_fill_chunk(variable));
+    const auto encoded = complete.pipeline.encode(chunk.bytes());
+    if (!encoded && encoded.error().code == ENOTSUP) return fail(EINVAL, "{}", encoded.error().reason);
+  }
+  return complete;
+}
+
+bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other) {
+  const Json codecs = filters::print_codecs(one);
+  const Json others = filters::print_codecs(other);
+  return std::ranges::equal(codecs, others, is_same_codec);
+}
+
+Result<NewArray> print_array(const Variable& variable) try {
+  CODECFS_ASSIGN(const Chain chain, complete_chain(variable.filters, variable));
+  Json zarray = {{"chunks", shape_json(variable.grid.chunks())},
+                 {"compressor", nullptr},
+                 {"dimension_separator", "."},
+                 {"dtype", print_dtype(variable.type)},
+                 {"fill_value", variable.fill_value},
+                 {"filters", nullptr},
+                 {"order", "C"},
+                 {"shape", shape_json(variable.grid.shape())},
+                 {"zarr_format", 2}};
+  set_chain(zarray, variable, chain.stages);
+  CODECFS_ASSIGN(const Json zattrs, print_attributes(variable));
+  NewArray files = {.zarray = print(zarray), .zattrs = {}};
+  if (!zattrs.empty()) files.zattrs = print(zattrs);
+
+  // What is written has to mean the same when it is read.
+  const auto read = parse_array({.zarray = files.zarray, .zattrs = files.zattrs, .nczvar = {}});
+  if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
+  if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
+  if (read->variable.type != variable.type)
+    return fail(EINVAL, "elements of dtype {} cannot be told in a .zarray", print_json(print_dtype(variable.type)));
+  if (!variable.fill_value.is_null() && read->variable.fill != variable.fill)
+    return fail(EINVAL, "the fill value {} is not what it says", print_json(variable.fill_value));
+  return files;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for the metadata of a new array");
+}
+
+Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
+                           std::span<const std::string> references) try {
+  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", files.zarray));
+  CODECFS_ASSIGN(Json zattrs, parse_zattrs(files.zattrs));
+  const bool is_scalar = variable.grid.rank() == 0;
+  if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
+  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({"_scalar_"});
+  if (variable.type.kind == TypeKind::string) {
+    if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of one
+    if (!zarray["fill_value"].is_null()) zarray["fill_value"] = "";
+  }
+  if (form == NczarrForm::objects) {
+    Json nczvar = Json::object();
+    put_nczarr_array(nczvar, form, references);
+    files.nczvar = print(nczvar);
+  } else {
+    put_nczarr_array(form == NczarrForm::attributes ? zattrs : zarray, form, references);
+  }
+  files.zarray = print(zarray);
+  if (!zattrs.empty()) files.zattrs = print(zattrs);
+  return files;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for the metadata of a new array");
+}
+
+Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> shape) try {
+  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
+  zarray["shape"] = shape_json(shape);
+  // Some writers give an empty dimension chunks of length 0, which only stands for 1 as long as it is empty.
+  for (Json& length : zarray["chunks"])
+    if (length == 0) length = 1;
+  return print(zarray);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, ".zarray: no memory to change it");
+}
+
+Result<std::string> with_chain(std::string_view text, const Variable& variable,
+                               std::span<const FilterStage> chain) try {
+  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
+  set_chain(zarray, variable, chain);
+  return print(zarray);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, ".zarray: no memory to change it");
+}
+
+Result<std::optional<std::string>> with_attributes(const std::optional<std::string>& text,
+                                                   const AttributeChange& change) try {
+  CODECFS_ASSIGN(Json zattrs, parse_zattrs(text));
+  bool is_changed = false;
+  for (const std::string& name : change.remove) {
+    const bool is_hidden = is_nczarr_key(name) || (change.keeps_dimensions && name == kDimensions);
+    const auto found = zattrs.find(name);
+    if (is_hidden || found == zattrs.end()) return fail(ENODATA, "there is no attribute {}", name);
+    zattrs.erase(found);
+    note_attribute_type(zattrs, name, Json(Json::value_t::discarded));
+    is_changed = true;
+  }
+  for (const Attribute& attribute : change.set) {
+    CODECFS_TRY(check_attribute(attribute, change.keeps_dimensions));
+    const auto found = zattrs.find(attribute.name);
+    const Json* type = attribute_type(attribute_types(zattrs, {}), attribute.name);
+    if (found != zattrs.end() && is_same(typed_attribute(*found, type), attribute.value)) continue;
+    zattrs[attribute.name] = attribute.value;
+    note_attribute_type(zattrs, attribute.name, attribute.value);
+    is_changed = true;
+  }
+  if (!is_changed) return std::nullopt;
+  return print(zattrs);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, ".zattrs: no memory to change it");
+}
+
+Result<std::string> with_dimensions(const std::optional<std::string>& text, std::span<const std::string> names) try {
+  CODECFS_ASSIGN(Json zattrs, parse_zattrs(text));
+  Json list = Json::array();
+  for (const std::string& name : names) {
+    CODECFS_TRY(check_text(name, kDimensions));
+    list.push_back(name);
+  }
+  zattrs[kDimensions] = std::move(list);
+  return print(zattrs);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, ".zattrs: no memory to change it");
+}
+
+Result<std::string> with_references(const std::optional<std::string>& text, NczarrForm form,
+                                    std::span<const std::string> references) try {
+  CODECFS_ASSIGN(Json file, parse_file(nczarr_array_file(form), text));
+  put_nczarr_array(file, form, references);
+  return print(file);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to change it", nczarr_array_file(form));
+}
+
+Result<std::string> with_lists(const std::optional<std::string>& text, const NczarrGroup& group) try {
+  CODECFS_ASSIGN(Json file, parse_file(nczarr_group_file(group.form), text));
+  put_nczarr_group(file, group);
+  return print(file);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to change it", nczarr_group_file(group.form));
+}
+
+Result<std::optional<std::string>> with_entries(std::string_view text, Json entries) try {
+  CODECFS_ASSIGN(Json zmetadata, parse_object(".zmetadata", text, kMaxConsolidatedBytes));
+  const auto form = zmetadata.find("zarr_consolidated_format");
+  if (form == zmetadata.end() || *form != 1) return std::nullopt;
+  zmetadata["metadata"] = std::move(entries);
+  return print(zmetadata);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, ".zmetadata: no memory to make it anew");
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,22 @@
+#include "backends/api/zarr_texts.h"
+#include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/nczarr.h"
+#include "model/json.h"
+
+namespace codecfs::zarr_texts {
+
+Result<Variable> parse_zarray(std::string_view text) {
+  CODECFS_ASSIGN(zarr::Array array, zarr::parse_array({std::string(text), {}, {}}));
+  return std::move(array.variable);
+}
+
+std::optional<std::vector<std::string>> nczarr_dimensions(const Json& zattrs) {
+  const auto nczarr = zarr::parse_nczarr(Json(), zattrs, Json());
+  return nczarr ? nczarr->dimensions : std::nullopt;
+}
+
+bool is_nczarr_key(std::string_view name) { return zarr::is_nczarr_key(name); }
+
+Result<> check_zgroup(std::string_view text) { return zarr::check_group(text); }
+
+}  // namespace codecfs::zarr_texts

@@ -1,0 +1,145 @@
+#include "backends/zarr/source/chunk_listing.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <set>
+#include <span>
+#include <tuple>
+
+#include "base/log.h"
+
+namespace codecfs::zarr {
+namespace {
+
+using EntryType = Store::EntryType;
+
+/// Tells once why an entry with the name of a chunk is none.
+void tell_no_chunk(const Store& store, const std::string& directory, const std::string& key) {
+  static constexpr size_t kMaxTold = 4096;
+  static std::mutex mutex;
+  static std::set<std::tuple<dev_t, ino_t, std::string>> told;  // guarded by mutex
+  const auto holder = store.stat(directory);
+  if (!holder || !*holder) return;
+  const std::lock_guard lock(mutex);
+  if (told.size() < kMaxTold && told.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
+    log::warning("{}: has the name of a chunk but is no regular file, so it is taken for absent", key);
+}
+
+/// Whether an entry with the name of a chunk is one: a regular file, or a link to one, as locate() has it.
+bool is_chunk(const Store& store, const std::string& directory, const char* name, EntryType type) {
+  if (type == EntryType::file) return true;
+  const std::string key = join_key(directory, name);
+  if (type == EntryType::unknown) {
+    const auto status = store.stat(key);
+    if (!status || !*status) return !status;  // what cannot be looked at is listed; reading it tells why
+    if (S_ISREG((*status)->st_mode)) return true;
+  }
+  tell_no_chunk(store, directory, key);
+  return false;
+}
+
+/// With '/' between the coordinates, chunks lie in directories as deep as the array has dimensions.
+Result<> walk(const Store& store, const std::string& directory, std::span<const uint64_t> cells, uint64_t base,
+              std::vector<uint64_t>& numbers) {
+  return store.for_each(directory, [&](const char* name, EntryType type) -> Result<> {
+    const size_t length = std::strlen(name);
+    uint64_t coordinate = 0;
+    const auto [end, code] = std::from_chars(name, name + length, coordinate);
+    if (code != std::errc() || end != name + length || coordinate >= cells[0] || name[0] == '-') return {};
+    if (name[0] == '0' && length > 1) return {};
+    const uint64_t number = base * cells[0] + coordinate;
+    if (cells.size() == 1) {
+      if (is_chunk(store, directory, name, type)) numbers.push_back(number);
+      return {};
+    }
+    if (type == EntryType::file || type == EntryType::special) return {};
+    Result<> below = walk(store, join_key(directory, name), cells.subspan(1), number, numbers);
+    // A file or a dangling link where a directory should be is no chunk.
+    if (!below && (below.error().code == ENOTDIR || below.error().code == ENOENT)) return {};
+    return below;
+  });
+}
+
+}  // namespace
+
+Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
+                                          char separator) {
+  try {
+    std::vector<uint64_t> numbers;
+    if (separator == '/' && grid.rank() > 0) {
+      CODECFS_TRY(walk(store, array, grid.cells(), 0, numbers));
+    } else {
+      CODECFS_TRY(store.for_each(array, [&](const char* name, EntryType type) -> Result<> {
+        const auto number = grid.number_of(name);
+        if (number && is_chunk(store, array, name, type)) numbers.push_back(*number);
+        return {};
+      }));
+    }
+    std::ranges::sort(numbers);
+    return numbers;
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to list its chunks", array);
+  }
+}
+
+Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, const ChunkGrid& grid,
+                                                  char separator, uint64_t from, size_t limit) {
+  const std::lock_guard lock(mutex_);
+  auto found = std::ranges::find(listings_, array, &Listing::array);
+  if (found == listings_.end() || from == 0) {
+    CODECFS_ASSIGN(const auto status, store.stat(array));
+    if (!status) return fail(ENOENT, "{}: is gone", array);
+    const struct timespec changed = status->st_mtim;
+    // With '/' the chunks lie deeper, where a change does not touch this directory.
+    const bool is_current = found != listings_.end() && separator == '.' && found->changed.tv_sec == changed.tv_sec &&
+                            found->changed.tv_nsec == changed.tv_nsec;
+    if (!is_current) {
+      if (found != listings_.end()) listings_.erase(found);
+      std::erase_if(listings_, [](const Listing& listing) { return listing.was_finished; });
+      CODECFS_ASSIGN(auto numbers, list_chunks(store, array, grid, separator));
+      listings_.push_front({array, changed, std::move(numbers)});
+      if (listings_.size() > kKept) listings_.pop_back();
+      found = listings_.begin();
+    }
+  }
+  listings_.splice(listings_.begin(), listings_, found);
+  const auto first = std::ranges::lower_bound(found->numbers, from);
+  const auto last =
+      first + static_cast<ptrdiff_t>(std::min<size_t>(limit, static_cast<size_t>(found->numbers.end() - first)));
+  std::vector<uint64_t> batch(first, last);
+  if (last == found->numbers.end()) found->was_finished = true;
+  return batch;
+}
+
+void ChunkListings::refresh(const Store& store, const std::string& array, const std::string& chunk_key,
+                            uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(listings_, array, &Listing::array);
+  if (found == listings_.end()) return;
+  const auto status = store.stat(chunk_key);
+  try {
+    std::vector<uint64_t>& numbers = found->numbers;
+    const auto place = std::ranges::lower_bound(numbers, number);
+    const bool is_listed = place != numbers.end() && *place == number;
+    const bool is_stored = status && *status && S_ISREG((*status)->st_mode);
+    if (!status) {
+      listings_.erase(found);
+    } else if (is_stored && !is_listed) {
+      numbers.insert(place, number);
+    } else if (!is_stored && is_listed) {
+      numbers.erase(place);
+    }
+  } catch (const std::bad_alloc&) {
+    listings_.erase(found);
+  }
+}
+
+void ChunkListings::forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(listings_, [&](const Listing& listing) { return is_at_or_below(listing.array, key); });
+}
+
+}  // namespace codecfs::zarr

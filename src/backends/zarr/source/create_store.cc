@@ -1,0 +1,96 @@
+// An empty store: a directory or an archive with a .zgroup, there at once or not at all.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/zarr_source.h"
+#include "backends/zarr/store/directory_writer.h"
+#include "backends/zarr/store/temporary_directory.h"
+#include "backends/zarr/store/zip_rewrite.h"
+#include "backends/zarr/store/zip_writer.h"
+
+namespace codecfs {
+namespace {
+
+/// Where a new store is to be.
+struct Place {
+  File parent;
+  std::string name;
+  std::string temporary_name;
+  mode_t mask;  // permissions that nothing new has
+};
+
+Result<Place> new_place(const std::string& path) {
+  const std::string without_slash = path.substr(0, path.find_last_not_of('/') + 1);
+  const size_t slash = without_slash.rfind('/');
+  std::string name = without_slash.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (name.empty() || name == "." || name == "..") return fail(EEXIST, "{}: exists", path);
+  const std::string holder = slash == std::string::npos ? "." : without_slash.substr(0, std::max<size_t>(slash, 1));
+  CODECFS_ASSIGN(File parent, open_directory(holder));
+  struct stat status;
+  if (::fstatat(parent.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+    return fail(EEXIST, "{}: exists", path);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  std::string temporary = zarr::temporary_name_of(name, 0);
+  return Place{
+      .parent = std::move(parent), .name = std::move(name), .temporary_name = std::move(temporary), .mask = mask};
+}
+
+/// Fills the new archive `file`.
+Result<> write_empty_zip(const Place& place, const File& file) {
+  FileIo& io = real_file_io();
+  CODECFS_ASSIGN(const auto spill, zarr::SpillFile::make(io, place.parent, zarr::temporary_name_of(place.name, 1)));
+  const std::string group = zarr::print_group();
+  CODECFS_ASSIGN(zarr::SpilledPtr bytes, spill->append(std::as_bytes(std::span(group))));
+  std::vector<zarr::NewZipEntry> entries;
+  entries.push_back({.name = zarr::kGroupFile, .bytes = std::move(bytes), .mode = 0666 & ~place.mask});
+  CODECFS_TRY(zarr::write_zip(io, file, entries, {}));
+  return io.sync(file);
+}
+
+}  // namespace
+
+Result<> create_zarr(const std::string& path) {
+  CODECFS_ASSIGN(Place place, new_place(path));
+  CODECFS_ASSIGN(auto fresh, zarr::TemporaryDirectory::make(real_file_io(), std::move(place.parent),
+                                                            place.temporary_name, 0777 & ~place.mask));
+  const std::string group = zarr::print_group();
+  CODECFS_TRY(fresh.write(zarr::kGroupFile, std::as_bytes(std::span(group)), 0666 & ~place.mask));
+  CODECFS_TRY(fresh.place(place.name));
+  return zarr::sync_names(real_file_io(), fresh.parent());
+}
+
+Result<> create_zarr_zip(const std::string& path) {
+  CODECFS_ASSIGN(const Place place, new_place(path));
+  FileIo& io = real_file_io();
+  CODECFS_ASSIGN(const File file, io.create(place.parent, place.temporary_name, 0666 & ~place.mask));
+  Result<> made = write_empty_zip(place, file);
+  if (made) made = check_name(place.parent, place.temporary_name, file);
+  if (made) made = io.move(place.parent, place.temporary_name, place.parent, place.name);
+  if (!made) {
+    (void)io.unlink(place.parent, place.temporary_name);
+    return made;
+  }
+  return zarr::sync_names(io, place.parent);
+}
+
+Result<std::string> compact_zarr_zip(const std::string& path) {
+  CODECFS_ASSIGN(const auto store, zarr::ZipStore::open(path));
+  const uint64_t before = static_cast<uint64_t>(store->status().st_size);
+  zarr::ZipWriter writer(*store, path, real_file_io());
+  CODECFS_ASSIGN(const bool is_smaller, writer.compact());
+  if (!is_smaller) return fmt::format("{}: {} bytes, and nothing to gain; left as it is", path, before);
+  const uint64_t after = static_cast<uint64_t>(store->tree().archive->status().st_size);
+  return fmt::format("{}: {} bytes became {}", path, before, after);
+}
+
+}  // namespace codecfs

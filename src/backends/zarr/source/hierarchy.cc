@@ -1,0 +1,141 @@
+#include "backends/zarr/source/hierarchy.h"
+
+#include <algorithm>
+
+#include "backends/api/names.h"
+#include "backends/zarr/store/directory_writer.h"
+#include "base/log.h"
+
+namespace codecfs::zarr {
+namespace {
+
+/// What makes a directory a group; the second is what NCZarr 4.8.0 writes.
+constexpr const char* kGroupFiles[] = {kGroupFile, ".nczgroup"};
+
+/// Files that a group may have: they go with it. The last three are those of NCZarr 4.8.0.
+constexpr std::string_view kOwnFiles[] = {".zgroup", ".zattrs", ".zmetadata", ".nczgroup", ".nczarr", ".nczattr"};
+
+/// Whether no directory can have that name, or it leads out of the one that it is in ("%2E." is "..").
+bool is_no_name(std::string_view name) {
+  return name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\0", 2)) != name.npos;
+}
+
+}  // namespace
+
+Result<std::optional<EntryKind>> Hierarchy::kind_of(const std::string& key) const {
+  if (is_temporary_name(std::string_view(key).substr(key.rfind('/') + 1))) return std::nullopt;
+  CODECFS_ASSIGN(const bool is_array, store_.has_file(join_key(key, kArrayFile)));
+  if (is_array) return EntryKind::variable;
+  for (const char* file : kGroupFiles) {
+    CODECFS_ASSIGN(const bool is_group, store_.has_file(join_key(key, file)));
+    if (is_group) return EntryKind::group;
+  }
+  return std::nullopt;
+}
+
+Result<> Hierarchy::for_each(const std::string& group,
+                             const std::function<bool(std::string_view, EntryKind)>& visit) const {
+  bool goes_on = true;
+  return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
+    if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
+    const std::string key = join_key(group, name);
+    const auto kind = kind_of(key);
+    if (!kind) {  // a link to itself, a directory that may not be entered: not ours, and no reason to hide the rest
+      log::warning("{}: left out of the listing: {}", key, kind.error().reason);
+      return {};
+    }
+    if (!*kind) return {};
+    if (type == Store::EntryType::unknown) {
+      CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
+      if (is_loop) {
+        log::warning("{}: left out of the listing: it is a link to a directory that holds it", key);
+        return {};
+      }
+    }
+    goes_on = visit(std::string_view(name), **kind);
+    return {};
+  });
+}
+
+Result<std::optional<Hierarchy::Member>> Hierarchy::find(const std::string& group, std::string_view entry) const {
+  if (is_cut_name(entry)) {
+    std::optional<Member> found;
+    CODECFS_TRY(for_each(group, [&](std::string_view name, EntryKind kind) {
+      if (escape_name(name) == entry) found = {std::string(name), kind};
+      return !found;
+    }));
+    return found;
+  }
+  const auto name = unescape_name(entry);
+  if (!name || is_no_name(*name)) return std::nullopt;
+  const std::string key = join_key(group, *name);
+  CODECFS_ASSIGN(const auto kind, kind_of(key));
+  if (!kind) return std::nullopt;
+  CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
+  if (is_loop) return std::nullopt;
+  return Member{*name, *kind};
+}
+
+Result<std::string> Hierarchy::new_name(const std::string& group, std::string_view entry) {
+  const auto refuse = [&](const char* why) {
+    return fail(EINVAL, "{}: cannot be made in Zarr: {}", join_key(group, entry), why);
+  };
+  auto name = unescape_name(entry);
+  if (!name) return refuse("the name is no escaped one");
+  if (is_no_name(*name)) return refuse("no directory can have this name");
+  if (name->starts_with(".z") || name->starts_with(".ncz")) return refuse("such names are for files of metadata");
+  if (is_temporary_name(*name)) return refuse("such names are for what is being written");
+  return std::move(*name);
+}
+
+Result<std::string> Hierarchy::free_name(const std::string& group, std::string_view entry) const {
+  CODECFS_ASSIGN(std::string name, new_name(group, entry));
+  const std::string key = join_key(group, name);
+  CODECFS_ASSIGN(const auto status, store_.stat(key));
+  if (!status) return name;
+  CODECFS_ASSIGN(const auto kind, kind_of(key));
+  return fail(EEXIST, "{}: {}", key,
+              kind ? "exists" : "a file or directory that is not Zarr's has this name in the store");
+}
+
+Result<bool> Hierarchy::leads_back(const std::string& group, const std::string& key) const {
+  CODECFS_ASSIGN(const auto status, store_.stat(key));
+  for (std::string above = group; status; above = holder_of(above)) {
+    CODECFS_ASSIGN(const auto holder, store_.stat(above));
+    if (holder && holder->st_dev == status->st_dev && holder->st_ino == status->st_ino) return true;
+    if (above.empty()) break;
+  }
+  return false;
+}
+
+Result<std::optional<std::string>> Hierarchy::read_text(const std::string& key) const {
+  CODECFS_ASSIGN(const auto buffer, store_.read(key, kMaxMetadataBytes));
+  if (!buffer) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(buffer->data()), buffer->size());
+}
+
+Result<> Hierarchy::check_empty(const std::string& group) const {
+  return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
+    if (is_temporary_name(name)) return {};
+    const bool is_own = std::ranges::find(kOwnFiles, std::string_view(name)) != std::ranges::end(kOwnFiles);
+    if (is_own && type != Store::EntryType::directory) return {};
+    const std::string key = join_key(group, name);
+    const auto kind = kind_of(key);
+    if (kind && *kind) return fail(ENOTEMPTY, "{}: is not empty: {} is in it", group, name);
+    return fail(ENOTEMPTY, "{}: the file {} in it is not Zarr's: see what it is, and remove it there first", group,
+                name);
+  });
+}
+
+Result<> Hierarchy::check_no_links(const std::string& key) const {
+  return store_.for_each(key, [&](const char* name, Store::EntryType type) -> Result<> {
+    const std::string member = join_key(key, name);
+    if (type == Store::EntryType::unknown && store_.passes_link(member))
+      return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
+    if (type == Store::EntryType::file || type == Store::EntryType::special) return {};
+    CODECFS_ASSIGN(const auto status, store_.stat(member));
+    return status && S_ISDIR(status->st_mode) ? check_no_links(member) : Result<>();
+  });
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,87 @@
+#pragma once
+// The objects that somebody has looked up: their ids, and where they are now. An id stays its object's wherever that is
+// moved to; one that is gone is never given out again. Safe from all threads.
+
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/api/source.h"
+#include "backends/zarr/store/store.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+struct Object {
+  std::string key;  // of its directory
+  EntryKind kind;
+};
+
+/// Ids are places in a list that only grows: one entry for every object looked up.
+class ObjectTable {
+ public:
+  ObjectId id_of(const std::string& key, EntryKind kind) {
+    const std::lock_guard lock(mutex_);
+    const auto [place, is_new] = ids_.try_emplace(key, objects_.size());
+    if (is_new) {
+      objects_.push_back({{key, kind}, true});
+    } else {
+      objects_[place->second].object.kind = kind;
+    }
+    return place->second;
+  }
+
+  /// ENOENT.
+  Result<Object> get(ObjectId id) const {
+    const std::shared_lock lock(mutex_);
+    if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
+    if (!objects_[id].exists) return fail(ENOENT, "{}: was removed", objects_[id].object.key);
+    return objects_[id].object;
+  }
+
+  /// What is at `key` and below it is gone: the ids that it had.
+  std::vector<ObjectId> remove(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    std::vector<ObjectId> removed = ids_below(key);
+    for (const ObjectId id : removed) {
+      ids_.erase(objects_[id].object.key);
+      objects_[id].exists = false;
+    }
+    return removed;
+  }
+
+  /// What was at `from` and below it is at `to`: its ids.
+  std::vector<ObjectId> move(const std::string& from, const std::string& to) {
+    const std::lock_guard lock(mutex_);
+    std::vector<ObjectId> moved = ids_below(from);
+    for (const ObjectId id : moved) {
+      std::string& key = objects_[id].object.key;
+      ids_.erase(key);
+      key.replace(0, from.size(), to);
+      ids_[key] = id;
+    }
+    return moved;
+  }
+
+ private:
+  struct Row {
+    Object object;
+    bool exists;
+  };
+
+  std::vector<ObjectId> ids_below(const std::string& key) const {
+    std::vector<ObjectId> ids;
+    for (ObjectId id = 0; id < objects_.size(); ++id)
+      if (objects_[id].exists && is_at_or_below(objects_[id].object.key, key)) ids.push_back(id);
+    return ids;
+  }
+
+  mutable std::shared_mutex mutex_;  // guards what follows
+  std::deque<Row> objects_;
+  std::unordered_map<std::string, ObjectId> ids_;  // of those that exist
+};
+
+}  // namespace codecfs::zarr

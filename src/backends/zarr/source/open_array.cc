@@ -1,0 +1,177 @@
+#include "backends/zarr/source/open_array.h"
+
+#include <algorithm>
+
+#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/transpose.h"
+#include "filters/core/filter.h"
+#include "model/json.h"
+#include "model/limits.h"
+
+namespace codecfs::zarr {
+namespace {
+
+std::unexpected<Error> in_file(const std::string& key, const Error& error) {
+  return fail(error.code, "{}: {}", key, error.reason);
+}
+
+/// Whether the chunks of an array that says "<U1" hold one byte an element. The first that is stored tells.
+Result<bool> has_narrow_text(const Store& store, const std::string& key, const Array& array) {
+  const ChunkGrid& grid = array.variable.grid;
+  CODECFS_ASSIGN(auto status, store.stat(join_key(key, grid.name_of(0, array.separator))));
+  if (!status) {
+    CODECFS_ASSIGN(const auto stored, list_chunks(store, key, grid, array.separator));
+    if (stored.empty()) return false;
+    CODECFS_ASSIGN(status, store.stat(join_key(key, grid.name_of(stored.front(), array.separator))));
+  }
+  return status && static_cast<uint64_t>(status->st_size) == grid.elements_per_chunk();
+}
+
+/// Finds out how chunks of an array are written, and why they cannot be if so.
+Result<> look_at_writing(const Store& store, OpenArray& array, bool may_write) {
+  CODECFS_ASSIGN(const auto zarray, store.stat(join_key(array.key, kArrayFile)));
+  array.mode = zarray ? zarray->st_mode & 0666 : 0666;
+  const Variable& facts = array.array.variable;
+  if (facts.unreadable) array.unchangeable = facts.unreadable;
+  array.unwritable = array.unchangeable;
+  if (!may_write || array.unwritable) return {};
+  for (const FilterStage& stage : facts.filters) {
+    const filters::FilterPtr filter = filters::find_for(stage);
+    if (filter && filter->encodes) continue;
+    array.unwritable =
+        Error{EOPNOTSUPP, fmt::format("{}: {} can only be read here", called(array.key), print_json(stage.codec))};
+    return {};
+  }
+  if (const auto changeable = store.may_change(array.key); !changeable) array.unwritable = changeable.error();
+  return {};
+}
+
+Result<std::optional<std::string>> read_text(const Store& store, const std::string& array, const char* file) {
+  return Hierarchy(store).read_text(join_key(array, file));
+}
+
+}  // namespace
+
+const char* called(const std::string& key) { return key.empty() ? "the array" : key.c_str(); }
+
+uint64_t max_stored_bytes(const Variable& variable) {
+  // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
+  // length.
+  return variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 + (uint64_t{64} << 10)
+                              : max_chunk_bytes() + (uint64_t{64} << 10);
+}
+
+Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write) {
+  ArrayTexts texts;
+  CODECFS_ASSIGN(auto zarray, read_text(store, key, kArrayFile));
+  if (!zarray) return fail(ENOENT, "{}: has no .zarray any more", key);
+  texts.zarray = std::move(*zarray);
+  CODECFS_ASSIGN(texts.zattrs, read_text(store, key, kAttributesFile));
+  CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczvar"));
+  if (!texts.nczvar) {
+    CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczarray"));
+  }
+  if (texts.nczvar) {
+    CODECFS_ASSIGN(texts.nczattr, read_text(store, key, ".nczattr"));
+  }
+
+  auto array = std::make_shared<OpenArray>();
+  array->key = key;
+  auto parsed = parse_array(texts);
+  if (!parsed) return key.empty() ? pass_on(parsed) : in_file(key, parsed.error());
+  array->array = std::move(*parsed);
+  array->zarray = std::move(texts.zarray);
+  Variable& facts = array->array.variable;
+  if (array->array.may_be_narrow_text && facts.grid.count() > 0) {
+    CODECFS_ASSIGN(const bool is_narrow, has_narrow_text(store, key, array->array));
+    if (is_narrow) {
+      narrow_text(array->array);
+      array->unchangeable =
+          Error{EOPNOTSUPP, fmt::format("{}: its characters are stored in one byte where .zarray says four, as early "
+                                        "netCDF-C wrote them: this is only read",
+                                        called(key))};
+    }
+  }
+  if (!facts.unreadable) {
+    auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
+    if (pipeline) {
+      array->pipeline = std::move(*pipeline);
+    } else {
+      facts.unreadable = std::move(pipeline.error());
+    }
+  }
+  if (array->array.nczarr) {
+    CODECFS_ASSIGN(facts.max_shape, nczarr_limits(Hierarchy(store), array->array));
+  }
+  if (facts.unreadable && !key.empty()) facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
+  array->max_stored = max_stored_bytes(facts);
+  CODECFS_TRY(look_at_writing(store, *array, may_write));
+  return array;
+}
+
+Result<Buffer> undo_filters(const OpenArray& array, const std::string& key, Buffer stored) {
+  const Variable& facts = array.array.variable;
+  if (stored.empty() && facts.chunk_bytes != 0)
+    return fail(EIO, "{}: the chunk file is empty: its writer was interrupted, or the disk was full", key);
+  auto decoded = array.pipeline->decode(std::move(stored));
+  if (!decoded) return in_file(key, decoded.error());
+  if (facts.chunk_bytes && decoded->size() != *facts.chunk_bytes)
+    return fail(EIO, "{}: the chunk has {} bytes where {} are due", key, decoded->size(), *facts.chunk_bytes);
+  return decoded;
+}
+
+Result<StoredChunk> apply_filters(const filters::Pipeline& pipeline, const std::string& key, Bytes chunk,
+                                  uint64_t max_stored) {
+  StoredChunk stored{.buffer = {}, .bytes = chunk};
+  if (!pipeline.empty()) {
+    auto encoded = pipeline.encode(chunk);
+    if (!encoded) return in_file(key, encoded.error());
+    if (encoded->filter_mask != 0)
+      return fail(EIO, "{}: a filter was left out, and Zarr has no way to tell readers so", key);
+    stored.buffer = std::move(encoded->bytes);
+    stored.bytes = stored.buffer.bytes();
+  }
+  if (stored.bytes.size() > max_stored)
+    return fail(EINVAL, "{}: encoded to {} bytes, more than the {} that are read again", key, stored.bytes.size(),
+                max_stored);
+  return stored;
+}
+
+Result<Buffer> decode_chunk(const OpenArray& array, const std::string& key, Buffer stored) {
+  CODECFS_ASSIGN(Buffer decoded, undo_filters(array, key, std::move(stored)));
+  if (!array.array.fortran_order) return decoded;
+  const Variable& facts = array.array.variable;
+  auto ordered = facts.type.kind == TypeKind::object
+                     ? fortran_to_c_items(decoded.bytes(), facts.grid.chunks())
+                     : fortran_to_c(decoded.bytes(), facts.grid.chunks(), facts.type.size);
+  if (!ordered) return in_file(key, ordered.error());
+  return ordered;
+}
+
+Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key, Bytes chunk) {
+  const Variable& facts = array.array.variable;
+  if (facts.chunk_bytes && chunk.size() != *facts.chunk_bytes)
+    return fail(EINVAL, "{}: a chunk has {} bytes, not {}", key, *facts.chunk_bytes, chunk.size());
+  if (!facts.chunk_bytes && chunk.size() > max_chunk_bytes())
+    return fail(EINVAL, "{}: a chunk of {} bytes is over {}", key, chunk.size(), max_chunk_text());
+  if (array.array.has_items) {
+    if (const auto valid = check_items(chunk, facts.grid.elements_per_chunk()); !valid)
+      return in_file(key, valid.error());
+  }
+  if (!array.array.fortran_order) return apply_filters(*array.pipeline, key, chunk, array.max_stored);
+
+  std::vector<uint64_t> reversed(facts.grid.chunks().rbegin(), facts.grid.chunks().rend());
+  auto ordered =
+      array.array.has_items ? fortran_to_c_items(chunk, reversed) : fortran_to_c(chunk, reversed, facts.type.size);
+  if (!ordered) return in_file(key, ordered.error());
+  CODECFS_ASSIGN(StoredChunk stored, apply_filters(*array.pipeline, key, ordered->bytes(), array.max_stored));
+  if (stored.buffer.empty() && !stored.bytes.empty()) {  // the bytes are those of `ordered`, which goes
+    stored.buffer = std::move(*ordered);
+    stored.bytes = stored.buffer.bytes();
+  }
+  return stored;
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,168 @@
+#include "backends/zarr/source/recode.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/store/directory_writer.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes that all threads together may take
+constexpr uint64_t kBuffers = 4;                       // of a chunk's size that a thread takes at most
+constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // assumed of chunks whose size depends on their data
+constexpr uint64_t kMaxOtherFile = uint64_t{1} << 30;  // bytes of a file that is not a chunk
+constexpr mode_t kPermissions = 07777;
+
+class ChunkRecoder {
+ public:
+  ChunkRecoder(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
+               Progress& progress)
+      : source_(source), array_(array), chain_(chain), target_(target), progress_(progress) {}
+
+  Result<> run() {
+    CODECFS_ASSIGN(numbers_, list_chunks(source_, "", array_.array.variable.grid, array_.array.separator));
+    progress_.total = numbers_.size();
+    std::vector<std::jthread> helpers;
+    try {
+      helpers.reserve(threads());
+      while (helpers.size() + 1 < threads()) helpers.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // Fewer of them do it too.
+    } catch (const std::bad_alloc&) {
+    }
+    work();
+    helpers.clear();
+    if (failure_) return std::unexpected(*failure_);
+    return {};
+  }
+
+ private:
+  [[nodiscard]] size_t threads() const {
+    const uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
+    const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / chunk, 1);
+    const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+    return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(numbers_.size(), 1)}));
+  }
+
+  /// A thread's share: the next chunk, until there is none or something went wrong.
+  void work() {
+    while (!stopped_) {
+      const size_t i = next_++;
+      if (i >= numbers_.size()) return;
+      Result<> done = next_step(numbers_[i]);
+      if (done) continue;
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::move(done.error());
+      stopped_ = true;
+    }
+  }
+
+  Result<> next_step(uint64_t number) try {
+    if (progress_.cancelled && progress_.cancelled())
+      return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
+    CODECFS_TRY(recode(array_.array.variable.grid.name_of(number, array_.array.separator)));
+    ++progress_.done;
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to change its filters", called(array_.key));
+  }
+
+  Result<> recode(const std::string& name) {
+    const std::string key = join_key(array_.key, name);
+    CODECFS_ASSIGN(const auto status, source_.stat(name));
+    CODECFS_ASSIGN(auto stored, source_.read(name, array_.max_stored));
+    if (!status || !stored) return fail(EIO, "{}: went away while it was read", key);
+    CODECFS_ASSIGN(const Buffer chunk, undo_filters(array_, key, std::move(*stored)));
+    CODECFS_ASSIGN(const StoredChunk encoded, apply_filters(chain_.pipeline, key, chunk.bytes(), array_.max_stored));
+    return target_.write(name, encoded.bytes, status->st_mode & kPermissions);
+  }
+
+  const Store& source_;
+  const OpenArray& array_;
+  const Chain& chain_;
+  NewDirectory& target_;
+  Progress& progress_;
+  std::vector<uint64_t> numbers_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> stopped_ = false;
+  std::mutex mutex_;              // guards failure_
+  std::optional<Error> failure_;  // the first
+};
+
+/// Whether a key in the array's directory has the form of a chunk's, in the grid or not.
+bool looks_like_chunk(std::string_view key, const Array& array) {
+  size_t numbers = 0;
+  for (size_t start = 0; start <= key.size(); ++numbers) {
+    const size_t end = std::min(key.find(array.separator, start), key.size());
+    const std::string_view number = key.substr(start, end - start);
+    if (number.empty() || !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) return false;
+    start = end + 1;
+  }
+  return numbers == std::max<size_t>(array.variable.grid.rank(), 1);
+}
+
+class FileCopier {
+ public:
+  FileCopier(const Store& source, const OpenArray& array, NewDirectory& target)
+      : source_(source), array_(array), target_(target) {}
+
+  Result<> copy_below(const std::string& directory) {
+    return source_.for_each(directory, [&](const char* name, Store::EntryType) -> Result<> {
+      if (is_temporary_name(name) || (directory.empty() && std::string_view(name) == kArrayFile)) return {};
+      return copy(join_key(directory, name));
+    });
+  }
+
+ private:
+  Result<> copy(const std::string& key) {
+    CODECFS_ASSIGN(const auto status, source_.stat(key));
+    if (!status) return cannot_copy(key, "is a link that leads nowhere");
+    const mode_t mode = status->st_mode & kPermissions;
+    if (S_ISDIR(status->st_mode)) {
+      if (source_.passes_link(key)) return cannot_copy(key, "is a link to a directory");
+      CODECFS_TRY(target_.make_directory(key, mode));
+      return copy_below(key);
+    }
+    if (looks_like_chunk(key, array_.array)) return {};
+    if (!S_ISREG(status->st_mode)) return cannot_copy(key, "is no file");
+    if (static_cast<uint64_t>(status->st_size) > kMaxOtherFile) return cannot_copy(key, "is not Zarr's, and is large");
+    CODECFS_ASSIGN(const auto content, source_.read(key, kMaxOtherFile));
+    if (!content) return fail(EIO, "{}: went away while it was copied", join_key(array_.key, key));
+    return target_.write(key, content->bytes(), mode);
+  }
+
+  [[nodiscard]] std::unexpected<Error> cannot_copy(const std::string& key, const char* what) const {
+    return fail(EOPNOTSUPP, "{}: {}: move it out of the array's directory first", join_key(array_.key, key), what);
+  }
+
+  const Store& source_;
+  const OpenArray& array_;
+  NewDirectory& target_;
+};
+
+}  // namespace
+
+Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
+                       Progress& progress) {
+  return ChunkRecoder(source, array, chain, target, progress).run();
+}
+
+Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target) try {
+  CODECFS_ASSIGN(const auto status, source.stat(kArrayFile));
+  CODECFS_ASSIGN(const std::string zarray, with_chain(array.zarray, array.array.variable, chain.stages));
+  CODECFS_TRY(
+      target.write(kArrayFile, std::as_bytes(std::span(zarray)), status ? status->st_mode & kPermissions : array.mode));
+  return FileCopier(source, array, target).copy_below("");
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to change its filters", called(array.key));
+}
+
+}  // namespace codecfs::zarr

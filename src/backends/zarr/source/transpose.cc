@@ -1,0 +1,167 @@
+// A chunk of shape (a, .., z) in Fortran order is one of shape (z, .., a) in C order, so this reverses the axes: for
+// every setting of the inner axes it is a plain matrix transposition between the first and the last axis, done in tiles
+// that fit the first cache.
+
+#include "backends/zarr/source/transpose.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/endian.h"
+
+namespace codecfs::zarr {
+namespace {
+
+/// Axes longer than 1, with the distance of neighbours along them, in elements.
+struct Axis {
+  uint64_t length;
+  uint64_t from_stride;
+  uint64_t to_stride;
+};
+
+std::vector<Axis> make_axes(std::span<const uint64_t> shape) {
+  std::vector<Axis> axes;
+  for (const uint64_t length : shape)
+    if (length != 1) axes.push_back({length, 0, 0});
+  uint64_t stride = 1;
+  for (Axis& axis : axes) {
+    axis.from_stride = stride;
+    stride *= axis.length;
+  }
+  stride = 1;
+  for (size_t i = axes.size(); i-- > 0;) {
+    axes[i].to_stride = stride;
+    stride *= axes[i].length;
+  }
+  return axes;
+}
+
+/// Calls plane(from, to), offsets in elements, for every setting of the inner axes.
+template <class Plane>
+void for_each_plane(std::span<const Axis> inner, Plane plane) {
+  std::vector<uint64_t> at(inner.size());
+  uint64_t from = 0;
+  uint64_t to = 0;
+  while (true) {
+    plane(from, to);
+    size_t i = 0;
+    for (; i < inner.size(); ++i) {
+      from += inner[i].from_stride;
+      to += inner[i].to_stride;
+      if (++at[i] < inner[i].length) break;
+      from -= inner[i].from_stride * inner[i].length;
+      to -= inner[i].to_stride * inner[i].length;
+      at[i] = 0;
+    }
+    if (i == inner.size()) return;
+  }
+}
+
+/// Calls move(from, to) for every element of a plane, tile by tile.
+template <class Move>
+void for_each_in_tiles(const Axis& first, const Axis& last, Move move) {
+  static constexpr uint64_t kTile = 32;
+  for (uint64_t i0 = 0; i0 < first.length; i0 += kTile)
+    for (uint64_t j0 = 0; j0 < last.length; j0 += kTile) {
+      const uint64_t i1 = std::min(first.length, i0 + kTile);
+      const uint64_t j1 = std::min(last.length, j0 + kTile);
+      for (uint64_t i = i0; i < i1; ++i)
+        for (uint64_t j = j0; j < j1; ++j)
+          move(i * first.from_stride + j * last.from_stride, i * first.to_stride + j * last.to_stride);
+    }
+}
+
+/// Calls move(from, to) for every element.
+template <class Move>
+void for_each_element(std::span<const uint64_t> shape, Move move) {
+  if (std::ranges::find(shape, 0U) != shape.end()) return;
+  const std::vector<Axis> axes = make_axes(shape);
+  if (axes.empty()) return move(0, 0);
+  if (axes.size() == 1) {
+    for (uint64_t i = 0; i < axes[0].length; ++i) move(i, i);
+    return;
+  }
+  for_each_plane(std::span(axes).subspan(1, axes.size() - 2), [&](uint64_t from, uint64_t to) {
+    for_each_in_tiles(axes.front(), axes.back(), [&](uint64_t f, uint64_t t) { move(from + f, to + t); });
+  });
+}
+
+/// Calls visit(i, start) for every item of a chunk that holds items of variable length. EIO. Nothing is visited before
+/// it is known that the chunk is large enough for that many.
+template <class Visit>
+Result<> for_each_item(Bytes chunk, uint64_t elements, Visit visit) {
+  if (chunk.size() < 4 || load_le<uint32_t>(chunk.data()) != elements)
+    return fail(EIO, "the chunk does not hold {} items of variable length", elements);
+  if (elements > chunk.size() / 4 || chunk.size() > UINT32_MAX)
+    return fail(EIO, "a chunk of {} bytes cannot hold {} items", chunk.size(), elements);
+  size_t at = 4;
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (chunk.size() - at < 4) return fail(EIO, "the chunk ends before item {}", i);
+    const uint64_t size = uint64_t{load_le<uint32_t>(chunk.data() + at)} + 4;
+    if (chunk.size() - at < size) return fail(EIO, "item {} reaches beyond the chunk", i);
+    visit(i, at);
+    at += size;
+  }
+  if (at != chunk.size()) return fail(EIO, "{} bytes follow the last item of the chunk", chunk.size() - at);
+  return {};
+}
+
+template <size_t kSize>
+void transpose_sized(const std::byte* from, std::byte* to, std::span<const uint64_t> shape) {
+  for_each_element(shape, [=](uint64_t f, uint64_t t) { std::memcpy(to + t * kSize, from + f * kSize, kSize); });
+}
+
+}  // namespace
+
+Result<Buffer> fortran_to_c(Bytes chunk, std::span<const uint64_t> shape, size_t element_size) {
+  CODECFS_ASSIGN(Buffer result, Buffer::allocate(chunk.size()));
+  const std::byte* from = chunk.data();
+  std::byte* to = result.data();
+  switch (element_size) {  // a size known to the compiler is a register move
+    case 1: transpose_sized<1>(from, to, shape); break;
+    case 2: transpose_sized<2>(from, to, shape); break;
+    case 4: transpose_sized<4>(from, to, shape); break;
+    case 8: transpose_sized<8>(from, to, shape); break;
+    case 16: transpose_sized<16>(from, to, shape); break;
+    default:
+      for_each_element(shape, [=](uint64_t f, uint64_t t) {
+        std::memcpy(to + t * element_size, from + f * element_size, element_size);
+      });
+  }
+  return result;
+}
+
+Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) {
+  uint64_t elements = 1;
+  for (const uint64_t length : shape) elements *= length;
+  try {
+    std::vector<uint32_t> starts;
+    CODECFS_TRY(for_each_item(chunk, elements, [&](uint64_t i, size_t at) {
+      if (i == 0) starts.resize(elements);
+      starts[i] = static_cast<uint32_t>(at);
+    }));
+
+    std::vector<uint32_t> ordered(elements);
+    for_each_element(shape, [&](uint64_t f, uint64_t t) { ordered[t] = starts[f]; });
+    CODECFS_ASSIGN(Buffer result, Buffer::allocate(chunk.size()));
+    std::memcpy(result.data(), chunk.data(), 4);
+    std::byte* to = result.data() + 4;
+    for (const uint32_t start : ordered) {
+      const size_t size = load_le<uint32_t>(chunk.data() + start) + size_t{4};
+      std::memcpy(to, chunk.data() + start, size);
+      to += size;
+    }
+    return result;
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "no memory to transpose {} items", elements);
+  }
+}
+
+Result<> check_items(Bytes chunk, uint64_t elements) {
+  const Result<> valid = for_each_item(chunk, elements, [](uint64_t, size_t) {});
+  if (!valid) return fail(EINVAL, "{}", valid.error().reason);
+  return {};
+}
+
+}  // namespace codecfs::zarr

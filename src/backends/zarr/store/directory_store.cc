@@ -1,0 +1,140 @@
+#include "backends/zarr/store/directory_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace codecfs::zarr {
+namespace {
+
+/// Names as a system call wants them: "" is the directory itself.
+const char* c_path(const std::string& key) { return key.empty() ? "." : key.c_str(); }
+
+/// Errors that say that there is no such file, as opposed to that it cannot be reached.
+bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG; }
+
+}  // namespace
+
+struct statvfs DirectoryStore::filesystem() const {
+  struct statvfs numbers{};
+  if (::fstatvfs(root_.get(), &numbers) != 0) numbers = {};
+  return numbers;
+}
+
+Result<DirectoryStore> DirectoryStore::open(const std::string& path) {
+  DirectoryStore store;
+  store.root_ = UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!store.root_) return fail_errno(errno, "{}", path);
+  if (::fstat(store.root_.get(), &store.status_) != 0) return fail_errno(errno, "{}", path);
+  return store;
+}
+
+Result<DirectoryStore> DirectoryStore::open(const File& directory) {
+  DirectoryStore store;
+  store.root_ = UniqueFd(::openat(directory.fd.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!store.root_ || ::fstat(store.root_.get(), &store.status_) != 0) return fail_errno(errno, "{}", directory.path);
+  return store;
+}
+
+Result<std::optional<struct stat>> DirectoryStore::stat(const std::string& key) const {
+  struct stat status;
+  if (::fstatat(root_.get(), c_path(key), &status, 0) == 0) return status;
+  if (means_absent(errno)) return std::nullopt;
+  return fail_errno(errno, "{}", key);
+}
+
+bool DirectoryStore::passes_link(const std::string& key) const {
+  for (size_t end = 0; end < key.size(); ++end) {
+    end = std::min(key.find('/', end), key.size());
+    struct stat status;
+    if (::fstatat(root_.get(), key.substr(0, end).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(status.st_mode))
+      return true;
+  }
+  return false;
+}
+
+Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {
+  // Not blocking: a pipe of that name would make open() wait for a writer.
+  const UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) {
+    if (means_absent(errno) || errno == ENXIO) return std::nullopt;
+    return fail_errno(errno, "{}", key);
+  }
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", key);
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size > limit) return fail(EIO, "{}: {} bytes, more than the {} that it can need", key, size, limit);
+
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::pread(fd.get(), buffer.data() + done, size - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(errno, "{}", key);
+    if (count == 0) return fail(EIO, "{}: became shorter while it was read", key);
+    done += static_cast<size_t>(count);
+  }
+  return buffer;
+}
+
+Result<File> DirectoryStore::directory(const std::string& key) const {
+  // Part by part, as none may be a link: what is changed is never outside of the store, whoever puts a link there.
+  constexpr int kPart = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd holder;
+  std::string_view rest = key.empty() ? "." : std::string_view(key);
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    UniqueFd part(::openat(holder ? holder.get() : root_.get(), std::string(rest.substr(0, slash)).c_str(), kPart));
+    if (!part) return fail_errno(errno, "{}", key);
+    holder = std::move(part);
+    rest.remove_prefix(slash + 1);
+  }
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  File directory{.fd = UniqueFd(::openat(holder ? holder.get() : root_.get(), std::string(rest).c_str(), kFlags)),
+                 .path = c_path(key)};
+  if (!directory.fd) return fail_errno(errno, "{}", directory.path);
+  return directory;
+}
+
+Result<std::unique_ptr<Store>> DirectoryStore::below(const std::string& key) const {
+  CODECFS_ASSIGN(const File found, directory(key));
+  CODECFS_ASSIGN(DirectoryStore store, open(found));
+  return std::make_unique<DirectoryStore>(std::move(store));
+}
+
+Result<> DirectoryStore::may_change(const std::string& key) const {
+  if (::faccessat(root_.get(), c_path(key), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  const int code = errno;
+  const char* name = key.empty() ? "the store's directory" : key.c_str();
+  if (code == EROFS) return fail(EROFS, "{}: lies on a file system that is mounted read-only", name);
+  return fail(EROFS, "{}: cannot be written: {}", name, std::strerror(code));
+}
+
+Result<> DirectoryStore::for_each(const std::string& key,
+                                  const std::function<Result<>(const char*, EntryType)>& visit) const {
+  UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail_errno(errno, "{}", key.empty() ? "the store" : key);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
+  if (!directory) return fail_errno(errno, "{}", key);
+  (void)fd.release();  // closedir closes it
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const char* name = entry->d_name;
+    if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
+    EntryType type = EntryType::special;
+    if (entry->d_type == DT_REG) type = EntryType::file;
+    if (entry->d_type == DT_DIR) type = EntryType::directory;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) type = EntryType::unknown;
+    CODECFS_TRY(visit(name, type));
+  }
+  if (errno != 0) return fail_errno(errno, "{}", key);
+  return {};
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,42 @@
+#pragma once
+// A store that is a directory. Symbolic links are followed, as every other tool does. Holds one descriptor.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "backends/zarr/store/store.h"
+#include "base/file_io.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace codecfs::zarr {
+
+class DirectoryStore final : public Store {
+ public:
+  static Result<DirectoryStore> open(const std::string& path);
+  static Result<DirectoryStore> open(const File& directory);
+  /// The store is another directory from now on; nobody may use this meanwhile. status() stays.
+  void move_to(DirectoryStore& other) { root_ = std::move(other.root_); }
+
+  [[nodiscard]] const struct stat& status() const override { return status_; }
+  [[nodiscard]] struct statvfs filesystem() const override;
+  [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
+  [[nodiscard]] bool passes_link(const std::string& key) const override;
+  [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
+  [[nodiscard]] Result<> may_change(const std::string& key) const override;
+  Result<> for_each(const std::string& key,
+                    const std::function<Result<>(const char* name, EntryType type)>& visit) const override;
+  [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
+
+  /// A directory, to change what is in it; messages call it by its key. ENOENT, ENOTDIR.
+  [[nodiscard]] Result<File> directory(const std::string& key) const;
+
+ private:
+  UniqueFd root_;
+  struct stat status_ = {};
+};
+
+}  // namespace codecfs::zarr

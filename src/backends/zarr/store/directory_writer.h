@@ -1,0 +1,102 @@
+#pragma once
+// Changes to a store that is a directory.
+//
+//   write:             create .NAME.codecfs-PID-N -> write -> fsync it -> rename it to NAME
+//   remove:            unlink
+//   new_directory:     see temporary_directory.h
+//   remove_directory:  rename it to .NAME.codecfs-PID-N -> fsync where that is -> delete it with all that is in it
+//   move:              rename
+//   commit:            fsync every directory in which names were changed: from here on they are durable. The first one
+//                      syncs the filesystem: it is unknown in which directories a killed program changed names
+//
+// The file is synced before the rename and not at the commit, as a directory may reach the disk at any time after it.
+// It also makes the disk work while other chunks are encoded. A directory that is new is durable with those above it,
+// up to the array's. What a kill leaves are temporary names: nothing is called so that is shown, and they are removed
+// from a directory when it, or something below it, is first written by a program that has the store for itself.
+//
+// A chunk file that is a symbolic link (git-annex, DataLad) is replaced by a file; what it pointed to stays as it was.
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backends/zarr/store/directory_store.h"
+#include "backends/zarr/store/store_lock.h"
+#include "backends/zarr/store/store_writer.h"
+#include "backends/zarr/store/temporary_directory.h"
+#include "base/buffer.h"
+#include "base/file_io.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+/// ".0.1.codecfs-4711-12", made of the name of what is written and a number that is new in this process.
+std::string temporary_name_of(std::string_view name, uint64_t number);
+bool is_temporary_name(std::string_view name);
+/// Removes what a kill left in a directory of what was to take the place of `name`. Nobody else may write that.
+void remove_leftovers_of(FileIo& io, const File& directory, const std::string& name);
+/// A path without links; as it is where there is nothing.
+std::string real_path(const std::string& path);
+
+class DirectoryWriter final : public StoreWriter {
+ public:
+  /// Takes the shared lock of the store. `store`, opened by `path`, and `io` outlive this.
+  DirectoryWriter(DirectoryStore& store, const std::string& path, FileIo& io);
+
+  Result<> begin() override { return lock_.make_exclusive(); }
+  Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
+  Result<> remove(const std::string& array, const std::string& name) override;
+  Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
+                                                      mode_t mode) override;
+  Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) override;
+  /// The locked directory is another one from now on.
+  Result<> exchange_store(NewDirectory& directory) override;
+  Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
+  Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
+                const std::string& to) override;
+  void remove_leftovers_beside() override;
+  void note_change(const std::string& directory) override { note_change(directory, ""); }
+  Result<> order(const std::string& directory) override { return sync_directory(directory); }
+  Result<> order() override { return commit(); }
+  Result<> sync_inherited() override;
+  Result<> commit() override;
+  Result<bool> commit_at_interval() override;
+  void end() override { lock_.make_shared(); }
+
+ private:
+  Result<File> holder_of_store() const;
+  Result<std::unique_ptr<NewDirectory>> new_directory(const File& parent, const std::string& name, mode_t mode);
+  Result<File> directory_for(const std::string& array, std::string_view below);
+  void remove_leftovers(const File& directory, const std::string& key);
+  void remove_leftovers_above(const std::string& key);
+  Result<File> directory_to_change(const std::string& key);
+  std::string temporary_name(std::string_view name);
+  Result<std::pair<File, std::string>> create_temporary(const File& directory, std::string_view name, mode_t mode);
+  Result<> sync_directory(const std::string& key);
+  void note_change(const std::string& array, std::string_view below);
+
+  DirectoryStore& store_;
+  std::string path_;  // of the store, without links
+  FileIo& io_;
+  StoreLock lock_;
+  std::atomic<uint64_t> temporaries_ = 0;  // made so far: the N of the next
+
+  std::mutex leftovers_mutex_;                 // held while a directory is searched
+  std::set<std::pair<dev_t, ino_t>> cleared_;  // directories without leftovers; guarded by leftovers_mutex_
+  std::set<std::string> cleared_above_;        // keys; what is above them has none; guarded by leftovers_mutex_
+
+  std::mutex inherited_mutex_;  // held while the filesystem is synced; guards is_inherited_synced_
+  bool is_inherited_synced_ = false;
+
+  std::mutex commit_mutex_;        // held during a commit: it is over for all that wait for it; before changed_mutex_
+  std::mutex changed_mutex_;       // guards changed_
+  std::set<std::string> changed_;  // keys of directories to be synced
+};
+
+}  // namespace codecfs::zarr

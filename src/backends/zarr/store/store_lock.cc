@@ -1,0 +1,50 @@
+#include "backends/zarr/store/store_lock.h"
+
+#include <sys/file.h>
+
+#include "base/log.h"
+
+namespace codecfs::zarr {
+
+StoreLock::StoreLock(const DirectoryStore& store) {
+  if (auto directory = store.directory("")) file_ = std::move(directory->fd);
+  if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);
+}
+
+StoreLock::StoreLock(UniqueFd file, const char* what) : file_(std::move(file)), what_(what) {
+  if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);
+}
+
+Result<> StoreLock::make_exclusive() {
+  if (state_ != State::shared) return {};
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::shared) return {};
+  if (file_ && ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
+    state_ = State::exclusive;
+    return {};
+  }
+  if (file_ && errno == EWOULDBLOCK) {
+    ::flock(file_.get(), LOCK_SH | LOCK_NB);  // a failed conversion loses the lock that was there
+    return fail(
+        EBUSY,
+        "the store is open in another codecfs, or locked by another program: unmount it there, then write again");
+  }
+  log::warning("{} cannot be locked here: see to it that only one codecfs writes it", what_);
+  state_ = State::absent;
+  return {};
+}
+
+void StoreLock::take_over(StoreLock& other) {
+  const std::scoped_lock lock(mutex_, other.mutex_);
+  file_ = std::move(other.file_);
+  state_ = other.state_.load();
+}
+
+void StoreLock::make_shared() {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::exclusive) return;
+  ::flock(file_.get(), LOCK_SH | LOCK_NB);
+  state_ = State::shared;
+}
+
+}  // namespace codecfs::zarr

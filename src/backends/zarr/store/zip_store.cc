@@ -1,0 +1,192 @@
+#include "backends/zarr/store/zip_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "backends/zarr/store/directory_writer.h"
+#include "base/log.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr int64_t kNanoseconds = 1'000'000'000;
+
+bool holds_file(const ZipDirectory& directory, const char* name) {
+  const auto found = directory.members.find(name);
+  return found != directory.members.end() && std::holds_alternative<ZipFilePtr>(found->second);
+}
+
+bool is_store(const ZipDirectory& directory) {
+  for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
+    if (holds_file(directory, file)) return true;
+  return false;
+}
+
+std::unexpected<Error> no_store(const ZipTree& tree, const ZipDirectory& directory) {
+  if (holds_file(directory, "zarr.json"))
+    return fail(EINVAL,
+                "is a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
+                "xarray.open_zarr(SOURCE).to_zarr(NEW, zarr_format=2)");
+  if (tree.first_name.ends_with(".npy"))
+    return fail(EINVAL, "is an archive of NumPy arrays; np.load(FILE) reads it as it is");
+  return fail(EINVAL, "is a zip archive without a Zarr v2 store in it (there is neither .zgroup nor .zarray)");
+}
+
+/// The directory of the archive that is the store: the archive itself, else the one that the first entry is in, else
+/// the only one that can be meant.
+Result<std::string> find_store(const ZipTree& tree) {
+  std::string path;
+  for (ZipDirectoryPtr at = tree.top; !is_store(*at);) {
+    std::vector<std::pair<std::string, ZipDirectoryPtr>> all;
+    std::vector<std::pair<std::string, ZipDirectoryPtr>> stores;
+    const std::string_view rest = std::string_view(tree.first_name).substr(path.empty() ? 0 : path.size() + 1);
+    const std::string_view first = rest.substr(0, rest.find('/'));
+    for (const auto& [name, member] : at->members) {
+      const auto* directory = std::get_if<ZipDirectoryPtr>(&member);
+      if (directory == nullptr) continue;
+      if (is_store(**directory) && name == first) return join_key(path, name);
+      all.emplace_back(name, *directory);
+      if (is_store(**directory)) stores.emplace_back(name, *directory);
+    }
+    if (stores.size() == 1) return join_key(path, stores.front().first);
+    if (stores.size() > 1)
+      return fail(EINVAL, "holds several Zarr stores ({} and {}): unpack it, and mount one of them",
+                  stores.front().first, stores.back().first);
+    if (all.size() != 1) return no_store(tree, *at);
+    path = join_key(path, all.front().first);
+    at = all.front().second;
+  }
+  return path;
+}
+
+/// Why nothing in the archive can be changed.
+Result<> look_at_writing(const std::string& path, const ZipTree& tree) {
+  CODECFS_TRY(tree.whole());
+  const std::string real = real_path(path);
+  const std::string holder = real.substr(0, std::max<size_t>(real.rfind('/'), 1));
+  for (const auto& [name, wanted] : {std::pair(real, W_OK), std::pair(holder, W_OK | X_OK)}) {
+    if (::faccessat(AT_FDCWD, name.c_str(), wanted, AT_EACCESS) == 0) continue;
+    const int code = errno;
+    if (code == EROFS) return fail(EROFS, "{}: lies on a file system that is mounted read-only", name);
+    if (name == real) return fail(EROFS, "{}: cannot be written: {}", name, std::strerror(code));
+    return fail(EROFS, "{}: cannot be written, and a commit makes the archive anew in there: {}", name,
+                std::strerror(code));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
+  File file{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), .path = path};
+  if (!file.fd) return fail_errno(errno, "{}", path);
+  CODECFS_ASSIGN(auto tree, ZipTree::open(std::move(file)));
+  auto name = find_store(*tree);
+  if (!name) return fail(name.error().code, "{}: {}", path, name.error().reason);
+  tree->store_name = std::move(*name);
+  std::unique_ptr<ZipStore> store(new ZipStore(std::move(tree)));
+  store->status_ = store->archived_ = store->tree_->archive->status();
+  if (auto changeable = look_at_writing(path, *store->tree_); !changeable)
+    store->unchangeable_ = std::move(changeable.error());
+  return store;
+}
+
+struct statvfs ZipStore::filesystem() const {
+  const std::shared_lock lock(tree_->mutex);
+  struct statvfs numbers{};
+  if (::fstatvfs(tree_->archive->file().fd.get(), &numbers) != 0) numbers = {};
+  return numbers;
+}
+
+ZipDirectoryPtr ZipStore::root() const {
+  if (root_) return root_;
+  return find_zip_directory(tree_->top, tree_->store_name);
+}
+
+struct stat ZipStore::status_of(const ZipDirectory& directory) const {
+  struct stat status = archived_;
+  const mode_t mode = archived_.st_mode & 0666;
+  status.st_mode = S_IFDIR | mode | (mode & 0444) >> 2;
+  status.st_ino = directory.number;
+  status.st_size = 0;
+  const int64_t nanoseconds = status.st_mtim.tv_nsec + static_cast<int64_t>(directory.version);
+  status.st_mtim = {.tv_sec = status.st_mtim.tv_sec + nanoseconds / kNanoseconds,
+                    .tv_nsec = nanoseconds % kNanoseconds};
+  return status;
+}
+
+Result<std::optional<struct stat>> ZipStore::stat(const std::string& key) const {
+  const std::shared_lock lock(tree_->mutex);
+  const auto member = find_zip_member(root(), key);
+  if (!member) return std::nullopt;
+  if (const auto* directory = std::get_if<ZipDirectoryPtr>(&*member)) return status_of(**directory);
+  struct stat status = archived_;
+  status.st_mode = S_IFREG | (archived_.st_mode & 0666);
+  status.st_size = static_cast<off_t>(size_of(std::get<ZipFilePtr>(*member)->place));
+  return status;
+}
+
+Result<std::optional<Store::Stored>> ZipStore::locate(const std::string& key) const {
+  const std::shared_lock lock(tree_->mutex);
+  const auto member = find_zip_member(root(), key);
+  if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
+  const ZipPlace& place = std::get<ZipFilePtr>(*member)->place;
+  const auto* archived = std::get_if<ArchivedBytes>(&place);
+  return Stored{.bytes = archived != nullptr ? archived->entry.stored : size_of(place), .offset = std::nullopt};
+}
+
+Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t limit) const {
+  ZipPlace place;
+  {
+    const std::shared_lock lock(tree_->mutex);
+    const auto member = find_zip_member(root(), key);
+    if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
+    place = std::get<ZipFilePtr>(*member)->place;
+  }
+  CODECFS_ASSIGN(Buffer bytes, read_place(place, key, limit));
+  return bytes;
+}
+
+Result<> ZipStore::may_change(const std::string&) const {
+  if (unchangeable_) return std::unexpected(*unchangeable_);
+  return {};
+}
+
+Result<> ZipStore::for_each(const std::string& key,
+                            const std::function<Result<>(const char* name, EntryType type)>& visit) const try {
+  std::vector<std::pair<std::string, EntryType>> names;  // as the visitor may look at the store
+  {
+    const std::shared_lock lock(tree_->mutex);
+    const auto member = find_zip_member(root(), key);
+    if (!member) return fail(ENOENT, "{}: is not there", key);
+    const auto* directory = std::get_if<ZipDirectoryPtr>(&*member);
+    if (directory == nullptr) return fail(ENOTDIR, "{}: is no directory", key);
+    names.reserve((*directory)->members.size());
+    for (const auto& [name, below] : (*directory)->members)
+      names.emplace_back(name, std::holds_alternative<ZipDirectoryPtr>(below) ? EntryType::directory : EntryType::file);
+  }
+  for (const auto& [name, type] : names) CODECFS_TRY(visit(name.c_str(), type));
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to list it", key);
+}
+
+Result<std::unique_ptr<Store>> ZipStore::below(const std::string& key) const {
+  const std::shared_lock lock(tree_->mutex);
+  ZipDirectoryPtr directory = find_zip_directory(root(), key);
+  if (!directory) return fail(ENOENT, "{}: is no directory", key);
+  std::unique_ptr<ZipStore> store(new ZipStore(tree_));
+  store->archived_ = archived_;
+  store->status_ = status_of(*directory);
+  store->root_ = std::move(directory);
+  store->unchangeable_ = unchangeable_;
+  return store;
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,201 @@
+#include "backends/zarr/store/zip_tree.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/log.h"
+#include "base/utf8.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint16_t kUnix = 3;          // the upper byte of "made by"
+constexpr unsigned kMaxWarnings = 10;  // about one archive
+
+/// Why no file of a tree can have this name; null: it can.
+const char* wrong_with(std::string_view name) {
+  if (name.empty()) return "it has no name";
+  if (name.find('\0') != std::string_view::npos) return "its name has a NUL in it";
+  if (!is_utf8(name)) return "its name is not UTF-8";
+  if (name.front() == '/') return "its name is an absolute path";
+  if (name.back() == '/') name.remove_suffix(1);
+  size_t depth = 0;
+  for (size_t start = 0; start <= name.size(); ++depth) {
+    const size_t end = std::min(name.find('/', start), name.size());
+    const std::string_view part = name.substr(start, end - start);
+    if (part.empty() || part == "." || part == "..") return "its name is no plain path, and may lead out of the store";
+    start = end + 1;
+  }
+  return depth > ZipTree::kMaxDepth ? "it lies too deep" : nullptr;
+}
+
+/// Whether the entry is a file or directory, and no link or device.
+bool is_plain(const zip::CentralRecord& record) {
+  if (record.made_by >> 8 != kUnix) return true;
+  const mode_t type = (record.external >> 16) & S_IFMT;
+  return type == 0 || type == S_IFREG || type == S_IFDIR;
+}
+
+}  // namespace
+
+uint64_t size_of(const ZipPlace& place) {
+  if (const auto* archived = std::get_if<ArchivedBytes>(&place)) return archived->entry.size;
+  return std::get<SpilledPtr>(place)->size();
+}
+
+Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64_t limit) {
+  if (const auto* archived = std::get_if<ArchivedBytes>(&place))
+    return archived->archive->read(archived->entry, name, limit);
+  const Spilled& spilled = *std::get<SpilledPtr>(place);
+  if (spilled.size() > limit)
+    return fail(EIO, "{}: {} bytes, more than the {} that it can need", name, spilled.size(), limit);
+  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(static_cast<size_t>(spilled.size())));
+  CODECFS_TRY(spilled.read(0, bytes.mutable_bytes()));
+  return bytes;
+}
+
+/// Puts the entries of an archive into a tree, one after the other.
+class ZipTree::Builder {
+ public:
+  explicit Builder(ZipTree& tree) : tree_(tree) { tree_.top = tree_.new_directory(); }
+
+  Result<> add(const zip::CentralRecord& record, const ZipEntry& entry) {
+    if (const char* wrong = wrong_with(record.name)) return leave_out(record.name, wrong);
+    if (!is_plain(record)) return leave_out(record.name, "it is a link or a device");
+    if ((entry.flags & zip::kEncrypted) != 0) tree_.lost_ = fmt::format("{}: is encrypted", record.name);
+    if (tree_.first_name.empty()) tree_.first_name = record.name;
+    std::string_view path = record.name;
+    const bool is_directory = path.back() == '/';
+    if (is_directory) path.remove_suffix(1);
+    const size_t slash = path.rfind('/');
+    const std::string_view holder = slash == std::string_view::npos ? "" : path.substr(0, slash);
+    CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_of(is_directory ? path : holder));
+    if (!directory) return leave_out(record.name, "another entry is a file where it needs a directory");
+    if (is_directory) {
+      if (directory->entry) warn(record.name, "is there twice");
+      directory->entry = ArchivedBytes{nullptr, entry};
+      tree_.has_directory_entries = true;
+      if (entry.size != 0) return leave_out(record.name, "it is a directory with bytes in it");
+      return {};
+    }
+    const auto [place, is_new] = directory->members.try_emplace(std::string(path.substr(slash + 1)));
+    if (!is_new && std::holds_alternative<ZipDirectoryPtr>(place->second))
+      return leave_out(record.name, "it is a file where another entry needs a directory");
+    // zarr-python writes a chunk again by appending it; whoever opens the archive reads the last one.
+    if (!is_new) warn(record.name, "is there more than once: the last one counts, the others go with the next commit");
+    auto file = std::make_shared<ZipFile>();
+    file->place = ArchivedBytes{nullptr, entry};
+    place->second = std::move(file);
+    return {};
+  }
+
+  /// All entries are of this archive.
+  void belong_to(const std::shared_ptr<const ZipArchive>& archive) {
+    tree_.archive = archive;
+    belong_to(*tree_.top, archive);
+    if (warnings_ > kMaxWarnings)
+      log::warning("{}: {} more such entries", archive->file().path, warnings_ - kMaxWarnings);
+  }
+
+ private:
+  static void belong_to(ZipDirectory& directory, const std::shared_ptr<const ZipArchive>& archive) {
+    if (directory.entry) directory.entry->archive = archive;
+    for (auto& [name, member] : directory.members) {
+      if (auto* file = std::get_if<ZipFilePtr>(&member)) {
+        std::get<ArchivedBytes>((*file)->place).archive = archive;
+      } else {
+        belong_to(*std::get<ZipDirectoryPtr>(member), archive);
+      }
+    }
+  }
+
+  /// The directory of a path, made where it is not there; null where a file is in the way.
+  Result<ZipDirectoryPtr> directory_of(std::string_view path) {
+    if (latest_ && path == latest_path_) return latest_;
+    ZipDirectoryPtr at = tree_.top;
+    for (size_t start = 0; start < path.size();) {
+      const size_t end = std::min(path.find('/', start), path.size());
+      const std::string_view part = path.substr(start, end - start);
+      auto found = at->members.find(part);
+      if (found == at->members.end()) {
+        if (++directories_ > kMaxDirectories) return fail(EFBIG, "has more than {} directories", kMaxDirectories);
+        found = at->members.emplace(part, tree_.new_directory()).first;
+      }
+      const auto* directory = std::get_if<ZipDirectoryPtr>(&found->second);
+      if (directory == nullptr) return ZipDirectoryPtr();
+      at = *directory;
+      start = end + 1;
+    }
+    latest_ = at;
+    latest_path_ = path;
+    return at;
+  }
+
+  void warn(std::string_view name, const char* what) {
+    if (++warnings_ <= kMaxWarnings) log::warning("the entry \"{}\" of the archive {}", shown(name), what);
+  }
+  Result<> leave_out(std::string_view name, const char* why) {
+    if (++warnings_ <= kMaxWarnings) log::warning("the entry \"{}\" of the archive is left out: {}", shown(name), why);
+    tree_.lost_ = fmt::format("the entry \"{}\" is left out: {}", shown(name), why);
+    return {};
+  }
+  /// A name that does a terminal no harm.
+  static std::string shown(std::string_view name) {
+    const bool is_text = is_utf8(name);
+    std::string text;
+    for (const char c : name.substr(0, 200)) {
+      const auto byte = static_cast<unsigned char>(c);
+      text += byte < ' ' || byte == 0x7F || (byte > 0x7F && !is_text) ? '?' : c;
+    }
+    return text;
+  }
+
+  ZipTree& tree_;
+  ZipDirectoryPtr latest_;
+  std::string latest_path_;
+  uint64_t directories_ = 0;
+  uint64_t warnings_ = 0;
+};
+
+Result<std::shared_ptr<ZipTree>> ZipTree::open(File file) try {
+  auto tree = std::make_shared<ZipTree>();
+  Builder builder(*tree);
+  CODECFS_ASSIGN(const auto archive,
+                 ZipArchive::open(std::move(file), [&](const zip::CentralRecord& record, const ZipEntry& entry) {
+                   return builder.add(record, entry);
+                 }));
+  builder.belong_to(archive);
+  return tree;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for what the zip archive holds");
+}
+
+Result<> ZipTree::whole() const {
+  if (!lost_) return {};
+  return fail(EROFS, "the archive can only be read, as it could not be written again with all that is in it: {}",
+              *lost_);
+}
+
+std::optional<ZipMember> find_zip_member(const ZipDirectoryPtr& from, std::string_view key) {
+  ZipMember at = from;
+  for (size_t start = 0; start < key.size();) {
+    const size_t end = std::min(key.find('/', start), key.size());
+    const auto* directory = std::get_if<ZipDirectoryPtr>(&at);
+    if (directory == nullptr) return std::nullopt;
+    const auto found = (*directory)->members.find(key.substr(start, end - start));
+    if (found == (*directory)->members.end()) return std::nullopt;
+    at = ZipMember(found->second);  // keeps what it is in until it is found
+    start = end + 1;
+  }
+  return at;
+}
+
+ZipDirectoryPtr find_zip_directory(const ZipDirectoryPtr& from, std::string_view key) {
+  const auto member = find_zip_member(from, key);
+  if (!member || !std::holds_alternative<ZipDirectoryPtr>(*member)) return nullptr;
+  return std::get<ZipDirectoryPtr>(*member);
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,504 @@
+#include "backends/zarr/store/zip_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+
+#include "backends/zarr/store/directory_writer.h"
+#include "base/file_owner.h"
+#include "base/log.h"
+#include "base/progress_reporter.h"
+
+namespace codecfs::zarr {
+namespace {
+
+std::atomic<uint64_t> temporaries = 0;  // made so far by this process, which may have several archives open
+
+/// Parts and bytes of the longest path.
+struct Reach {
+  size_t parts = 0;
+  size_t bytes = 0;
+};
+
+Reach reach_of(std::string_view path) {
+  return {.parts = static_cast<size_t>(std::ranges::count(path, '/')) + 1, .bytes = path.size()};
+}
+
+Reach reach_below(const ZipDirectory& directory) {
+  Reach reach;
+  for (const auto& [name, member] : directory.members) {
+    Reach one = {.parts = 1, .bytes = name.size() + 1};
+    if (const auto* below = std::get_if<ZipDirectoryPtr>(&member)) {
+      const Reach more = reach_below(**below);
+      one.parts += more.parts;
+      one.bytes += more.bytes;
+    }
+    reach = {.parts = std::max(reach.parts, one.parts), .bytes = std::max(reach.bytes, one.bytes)};
+  }
+  return reach;
+}
+
+const char* called(const std::string& key) { return key.empty() ? "the store" : key.c_str(); }
+
+}  // namespace
+
+/// What a commit writes. The files get their new places when it is done.
+struct ZipWriter::Snapshot {
+  std::vector<NewZipEntry> entries;
+  std::vector<ZipMember> owners;  // of each
+  std::shared_ptr<const ZipArchive> archive;
+  uint64_t top_number = 0;
+
+  void collect(const ZipDirectory& directory, const std::string& path, const ZipTree& tree, mode_t mode) {
+    for (const auto& [name, member] : directory.members) {
+      if (const auto* file = std::get_if<ZipFilePtr>(&member)) {
+        NewZipEntry entry{.name = path + name, .bytes = {}, .mode = (*file)->mode};
+        std::visit([&](const auto& place) { entry.bytes = place; }, (*file)->place);
+        entries.push_back(std::move(entry));
+        owners.emplace_back(member);
+        continue;
+      }
+      const auto& below = std::get<ZipDirectoryPtr>(member);
+      const std::string below_path = path + name + "/";
+      if (below->entry) {
+        entries.push_back({.name = below_path, .bytes = *below->entry, .mode = 0});
+        owners.emplace_back(member);
+      } else if (tree.has_directory_entries || below->members.empty()) {
+        entries.push_back({.name = below_path, .bytes = std::monostate(), .mode = mode});
+        owners.emplace_back(member);
+      }
+      collect(*below, below_path, tree, mode);
+    }
+  }
+
+  /// What is archived in the order that it has there, which is also the quickest to copy; then the rest.
+  void sort() {
+    std::vector<size_t> order(entries.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto place = [&](size_t i) {
+      const auto* archived = std::get_if<ArchivedBytes>(&entries[i].bytes);
+      return archived != nullptr ? archived->entry.central : UINT64_MAX;
+    };
+    std::ranges::stable_sort(order, {}, place);
+    std::vector<NewZipEntry> sorted;
+    std::vector<ZipMember> sorted_owners;
+    sorted.reserve(order.size());
+    sorted_owners.reserve(order.size());
+    for (const size_t i : order) {
+      sorted.push_back(std::move(entries[i]));
+      sorted_owners.push_back(std::move(owners[i]));
+    }
+    entries = std::move(sorted);
+    owners = std::move(sorted_owners);
+  }
+};
+
+/// A directory of the tree that is not in its place, or not any more.
+class ZipWriter::Directory final : public NewDirectory {
+ public:
+  /// `parent` null: it is to be the store. `key`: the one that it is to have.
+  Directory(ZipWriter& writer, ZipDirectoryPtr parent, ZipDirectoryPtr own, std::string key)
+      : writer_(writer), parent_(std::move(parent)), own_(std::move(own)), key_(std::move(key)) {}
+
+  Result<> write(const std::string& name, Bytes bytes, mode_t mode) override {
+    CODECFS_ASSIGN(SpilledPtr spilled, writer_.spill(bytes));
+    const std::unique_lock lock(writer_.tree_.mutex);
+    return writer_.insert(own_, key_, name, std::move(spilled), mode);
+  }
+
+  Result<> make_directory(const std::string& name, mode_t) override try {
+    const std::unique_lock lock(writer_.tree_.mutex);
+    CODECFS_TRY(writer_.check_reach(join_key(key_, name)));
+    ZipDirectoryPtr at = own_;
+    for (size_t start = 0; start < name.size();) {
+      const size_t end = std::min(name.find('/', start), name.size());
+      ZipMember& member = at->members.try_emplace(name.substr(start, end - start)).first->second;
+      if (auto* file = std::get_if<ZipFilePtr>(&member)) {
+        if (*file) return fail(ENOTDIR, "{}: a file is in the way", name);
+        member = writer_.tree_.new_directory();
+      }
+      at = ZipDirectoryPtr(std::get<ZipDirectoryPtr>(member));
+      start = end + 1;
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to make it", name);
+  }
+
+  [[nodiscard]] Result<struct stat> parent_status() const override {
+    if (!parent_) return fail(ENOENT, "no directory holds the store");
+    const std::shared_lock lock(writer_.tree_.mutex);
+    return writer_.store_.status_of(*parent_);
+  }
+
+  Result<> place(const std::string& name) override try {
+    const std::unique_lock lock(writer_.tree_.mutex);
+    CODECFS_TRY(writer_.check_reach(key_, own_.get()));
+    if (!parent_->members.try_emplace(name, own_).second) return fail(EEXIST, "{}: exists", key_);
+    own_.reset();
+    writer_.tree_.touch(*parent_);
+    writer_.is_dirty_ = true;
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to make it", key_);
+  }
+
+  Result<> exchange(const std::string& name) override {
+    const std::unique_lock lock(writer_.tree_.mutex);
+    const auto found = parent_->members.find(name);
+    if (found == parent_->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
+      return fail(ENOENT, "{}: is gone", key_);
+    exchange_with(std::get<ZipDirectoryPtr>(found->second));
+    writer_.tree_.touch(*parent_);
+    return {};
+  }
+
+  /// ZipTree::mutex is held alone.
+  void exchange_with(ZipDirectoryPtr& other) {
+    own_->entry = std::exchange(other->entry, std::nullopt);
+    own_.swap(other);
+    writer_.is_dirty_ = true;
+  }
+
+ private:
+  ZipWriter& writer_;
+  ZipDirectoryPtr parent_;
+  ZipDirectoryPtr own_;
+  std::string key_;
+};
+
+ZipWriter::ZipWriter(ZipStore& store, const std::string& path, FileIo& io)
+    : store_(store),
+      tree_(store.tree()),
+      path_(real_path(path)),
+      io_(io),
+      lock_(UniqueFd(::fcntl(tree_.archive->file().fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive") {}
+
+std::string ZipWriter::temporary_name() { return temporary_name_of(name(), temporaries++); }
+
+Result<File> ZipWriter::holder() const {
+  return open_directory(path_.substr(0, std::max<size_t>(path_.rfind('/'), 1)));
+}
+
+/// Nothing, or ESTALE: changes are made of what was opened, and are not to undo what somebody else has done since.
+Result<> ZipWriter::check_unchanged(const File& holder) const {
+  const std::shared_lock lock(tree_.mutex);
+  const struct stat& opened = tree_.archive->status();
+  struct stat own;
+  struct stat there;
+  const bool is_same = ::fstat(tree_.archive->file().fd.get(), &own) == 0 &&
+                       ::fstatat(holder.fd.get(), name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       own.st_dev == there.st_dev && own.st_ino == there.st_ino && own.st_size == opened.st_size &&
+                       own.st_mtim.tv_sec == opened.st_mtim.tv_sec && own.st_mtim.tv_nsec == opened.st_mtim.tv_nsec;
+  if (is_same) return {};
+  return fail(ESTALE, "{}: another program has changed or replaced the archive: mount it again", path_);
+}
+
+Result<> ZipWriter::begin() {
+  if (has_begun_) return {};
+  const std::lock_guard lock(begin_mutex_);
+  if (has_begun_) return {};
+  CODECFS_TRY(store_.may_change(""));
+  CODECFS_TRY(lock_.make_exclusive());
+  CODECFS_ASSIGN(const File directory, holder());
+  if (Result<> unchanged = check_unchanged(directory); !unchanged) {
+    lock_.make_shared();
+    return unchanged;
+  }
+  if (lock_.is_exclusive()) remove_leftovers_of(io_, directory, name());
+  has_begun_ = true;
+  return {};
+}
+
+Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
+  std::shared_ptr<SpillFile> file;
+  {
+    const std::lock_guard lock(spill_mutex_);
+    while (!spill_) {
+      CODECFS_ASSIGN(const File directory, holder());
+      auto made = SpillFile::make(io_, directory, temporary_name());
+      if (made) {
+        spill_ = std::move(*made);
+      } else if (made.error().code != EEXIST) {  // else: left by another process that had our number
+        return fail(made.error().code, "no file beside the archive for what is to be stored: {}", made.error().reason);
+      }
+    }
+    file = spill_;
+  }
+  return file->append(bytes);
+}
+
+/// ENAMETOOLONG where the archive cannot have such a path, or not with what is below. ZipTree::mutex is held.
+Result<> ZipWriter::check_reach(const std::string& key, const ZipDirectory* below) const {
+  const Reach above = reach_of(join_key(tree_.store_name, key));
+  const Reach more = below != nullptr ? reach_below(*below) : Reach();
+  if (above.parts + more.parts < ZipTree::kMaxDepth && above.bytes + more.bytes < zip::kMaxName) return {};
+  return fail(ENAMETOOLONG, "{}: lies too deep, or has too long a path, for a zip archive", key);
+}
+
+/// ZipTree::mutex is held. ENOENT.
+Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
+  auto directory = find_zip_directory(store_.root(), key);
+  if (!directory) return fail(ENOENT, "{}: is gone", called(key));
+  return directory;
+}
+
+/// ZipTree::mutex is held alone. `key` is that of `into`.
+Result<> ZipWriter::insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name,
+                           SpilledPtr bytes, mode_t mode) try {
+  CODECFS_TRY(check_reach(join_key(key, name)));
+  auto file = std::make_shared<ZipFile>();
+  file->place = std::move(bytes);
+  file->mode = mode;
+  ZipDirectoryPtr at = into;
+  for (size_t start = 0;;) {
+    const size_t end = std::min(name.find('/', start), name.size());
+    const auto [place, is_new] = at->members.try_emplace(name.substr(start, end - start));
+    ZipMember& member = place->second;
+    if (is_new) tree_.touch(*at);
+    if (end == name.size()) {
+      if (std::holds_alternative<ZipDirectoryPtr>(member))
+        return fail(EISDIR, "{}: is a directory", join_key(key, name));
+      member = std::move(file);
+      return {};
+    }
+    if (is_new) member = tree_.new_directory();
+    if (std::holds_alternative<ZipFilePtr>(member))
+      return fail(ENOTDIR, "{}: a file is in the way", join_key(key, name));
+    at = ZipDirectoryPtr(std::get<ZipDirectoryPtr>(member));
+    start = end + 1;
+  }
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to store it", join_key(key, name));
+}
+
+Result<> ZipWriter::write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) {
+  CODECFS_TRY(begin());
+  auto spilled = spill(bytes);
+  if (!spilled)
+    return fail(spilled.error().code, "{} was not stored: {}", join_key(array, name), spilled.error().reason);
+  const std::unique_lock lock(tree_.mutex);
+  CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_to_change(array));
+  CODECFS_TRY(insert(directory, array, name, std::move(*spilled), mode));
+  is_dirty_ = true;
+  return {};
+}
+
+Result<> ZipWriter::remove(const std::string& array, const std::string& name) {
+  {
+    const std::shared_lock lock(tree_.mutex);
+    const auto member = find_zip_member(store_.root(), join_key(array, name));
+    if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return {};
+  }
+  CODECFS_TRY(begin());
+  const std::unique_lock lock(tree_.mutex);
+  const std::string key = join_key(array, name);
+  const auto directory = find_zip_directory(store_.root(), holder_of(key));
+  if (!directory) return {};
+  const auto found = directory->members.find(key.substr(key.rfind('/') + 1));
+  if (found == directory->members.end() || !std::holds_alternative<ZipFilePtr>(found->second)) return {};
+  directory->members.erase(found);
+  tree_.touch(*directory);
+  is_dirty_ = true;
+  return {};
+}
+
+Result<std::unique_ptr<NewDirectory>> ZipWriter::new_directory(const std::string& parent, const std::string& name,
+                                                               mode_t) try {
+  CODECFS_TRY(begin());
+  const std::shared_lock lock(tree_.mutex);
+  CODECFS_ASSIGN(ZipDirectoryPtr directory, directory_to_change(parent));
+  CODECFS_TRY(check_reach(join_key(parent, name)));
+  return std::make_unique<Directory>(*this, std::move(directory), tree_.new_directory(), join_key(parent, name));
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to make it", name);
+}
+
+Result<std::unique_ptr<NewDirectory>> ZipWriter::new_store(mode_t) try {
+  CODECFS_TRY(begin());
+  return std::make_unique<Directory>(*this, nullptr, tree_.new_directory(), "");
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to make a store");
+}
+
+Result<> ZipWriter::exchange_store(NewDirectory& directory) {
+  const std::unique_lock lock(tree_.mutex);
+  auto& fresh = dynamic_cast<Directory&>(directory);
+  if (tree_.store_name.empty()) {
+    fresh.exchange_with(tree_.top);
+    return {};
+  }
+  const auto parent = find_zip_directory(tree_.top, holder_of(tree_.store_name));
+  const auto found = parent->members.find(tree_.store_name.substr(tree_.store_name.rfind('/') + 1));
+  fresh.exchange_with(std::get<ZipDirectoryPtr>(found->second));
+  return {};
+}
+
+Result<std::unique_ptr<NewDirectory>> ZipWriter::remove_directory(const std::string& parent,
+                                                                  const std::string& name) try {
+  CODECFS_TRY(begin());
+  const std::unique_lock lock(tree_.mutex);
+  CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_to_change(parent));
+  const auto found = directory->members.find(name);
+  if (found == directory->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
+    return fail(ENOENT, "{}: is gone", join_key(parent, name));
+  auto removed = std::make_unique<Directory>(*this, nullptr, std::get<ZipDirectoryPtr>(found->second), "");
+  directory->members.erase(found);
+  tree_.touch(*directory);
+  is_dirty_ = true;
+  return removed;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to remove it", join_key(parent, name));
+}
+
+Result<> ZipWriter::move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
+                         const std::string& to) try {
+  CODECFS_TRY(begin());
+  const std::unique_lock lock(tree_.mutex);
+  CODECFS_ASSIGN(const ZipDirectoryPtr source, directory_to_change(from_parent));
+  CODECFS_ASSIGN(const ZipDirectoryPtr target, directory_to_change(to_parent));
+  const auto found = source->members.find(from);
+  if (found == source->members.end()) return fail(ENOENT, "{}: is gone", join_key(from_parent, from));
+  if (const auto* directory = std::get_if<ZipDirectoryPtr>(&found->second))
+    CODECFS_TRY(check_reach(join_key(to_parent, to), directory->get()));
+  if (!target->members.try_emplace(to, found->second).second)
+    return fail(EEXIST, "{}: exists", join_key(to_parent, to));
+  source->members.erase(found);
+  tree_.touch(*source);
+  tree_.touch(*target);
+  is_dirty_ = true;
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to move it", join_key(from_parent, from));
+}
+
+ZipWriter::Snapshot ZipWriter::snapshot() const {
+  Snapshot snapshot;
+  snapshot.archive = tree_.archive;
+  const mode_t files = tree_.archive->status().st_mode & 0666;
+  snapshot.collect(*tree_.top, "", tree_, files | (files & 0444) >> 2);
+  snapshot.sort();
+  return snapshot;
+}
+
+Result<bool> ZipWriter::commit_at_interval() {
+  uint64_t bytes = 0;
+  {
+    const std::lock_guard lock(spill_mutex_);
+    if (spill_) bytes = spill_->memory_estimate();
+  }
+  {
+    const std::shared_lock lock(tree_.mutex);
+    bytes += static_cast<uint64_t>(tree_.archive->status().st_size);
+  }
+  if (bytes > kSmallArchive && is_dirty_) return false;
+  CODECFS_TRY(commit());
+  return true;
+}
+
+Result<> ZipWriter::sync_inherited() {
+  if (is_inherited_synced_) return {};
+  CODECFS_ASSIGN(const File directory, holder());
+  CODECFS_TRY(sync_names(io_, directory));
+  is_inherited_synced_ = true;
+  return {};
+}
+
+Result<> ZipWriter::commit() {
+  const std::lock_guard committing(commit_mutex_);
+  if (!is_dirty_) return {};
+  CODECFS_TRY(make_anew(false));
+  return {};
+}
+
+Result<bool> ZipWriter::compact() {
+  CODECFS_TRY(begin());
+  const std::lock_guard committing(commit_mutex_);
+  return make_anew(true);
+}
+
+void ZipWriter::end() {
+  const std::lock_guard lock(begin_mutex_);
+  has_begun_ = false;
+  lock_.make_shared();
+}
+
+/// commit_mutex_ is held. False: the new archive was to be smaller, and is not.
+Result<bool> ZipWriter::make_anew(bool only_smaller) try {
+  CODECFS_ASSIGN(const File directory, holder());
+  CODECFS_TRY(check_unchanged(directory));
+  Snapshot now;
+  {
+    const std::shared_lock lock(tree_.mutex);
+    now = snapshot();
+    is_dirty_ = false;
+  }
+  std::string temporary = temporary_name();
+  auto file = io_.create(directory, temporary, S_IRUSR | S_IWUSR);
+  while (!file && file.error().code == EEXIST) {
+    temporary = temporary_name();
+    file = io_.create(directory, temporary, S_IRUSR | S_IWUSR);
+  }
+  Result<bool> done = false;
+  if (!file) {
+    done = pass_on(file);
+  } else if (done = replace(directory, std::move(*file), temporary, now, only_smaller); !done || !*done) {
+    (void)io_.unlink(directory, temporary);
+  }
+  if (!done) {
+    is_dirty_ = true;
+    return fail(done.error().code, "{}: was not made anew, and is as it was: {}", path_, done.error().reason);
+  }
+  if (Result<> synced = sync_names(io_, directory); !synced) {
+    is_dirty_ = true;
+    return fail(synced.error().code, "{}: was made anew, but may be the old one after a power cut: {}", path_,
+                synced.error().reason);
+  }
+  return done;
+} catch (const std::bad_alloc&) {
+  is_dirty_ = true;
+  return fail(ENOMEM, "{}: no memory to make the archive anew", path_);
+}
+
+/// False: it was not done, as the new archive is not smaller.
+Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
+                                bool only_smaller) {
+  const struct stat& old = snapshot.archive->status();
+  if (const Result<> given = make_like(file.fd.get(), old); !given)
+    return fail(given.error().code, "{}: {}", file.path, given.error().reason);
+  ProgressReporter work(fmt::format("writing the archive {} anew", path_));
+  work.expect(work_of_writing(snapshot.entries));
+  CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries, snapshot.archive->comment()));
+  struct stat size;
+  if (only_smaller && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old.st_size) return false;
+  CODECFS_TRY(io_.sync(file));
+  StoreLock lock(UniqueFd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive");
+  CODECFS_TRY(lock.make_exclusive());  // before anybody else can see it
+  CODECFS_TRY(check_name(holder, temporary, file));
+  file.path = path_;
+  CODECFS_ASSIGN(const auto archive, ZipArchive::adopt(std::move(file), written.end));
+  CODECFS_TRY(check_unchanged(holder));
+  CODECFS_TRY(io_.rename(holder, temporary, name()));
+  lock_.take_over(lock);
+  {
+    const std::unique_lock tree(tree_.mutex);
+    tree_.archive = archive;
+    for (size_t i = 0; i < written.entries.size(); ++i) {
+      ArchivedBytes place{archive, written.entries[i]};
+      if (auto* owner = std::get_if<ZipFilePtr>(&snapshot.owners[i])) {
+        (*owner)->place = std::move(place);
+      } else {
+        std::get<ZipDirectoryPtr>(snapshot.owners[i])->entry = std::move(place);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,94 @@
+#include "base/progress_reporter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace codecfs {
+namespace {
+
+std::atomic<int> terminal = -1;  // -1: none
+
+void print(std::string_view text) {
+  // A terminal that is gone does not matter to the work.
+  [[maybe_unused]] const ssize_t count = ::write(terminal, text.data(), text.size());
+}
+
+std::mutex all_mutex;
+std::vector<const ProgressReporter*> all;  // that go on; guarded by all_mutex
+
+}  // namespace
+
+thread_local ProgressReporter* ProgressReporter::current_ = nullptr;
+
+ProgressReporter::ProgressReporter(std::string what, const Pace& pace)
+    : what_(std::move(what)),
+      pace_(terminal >= 0 ? pace.terminal : pace.log),
+      outer_(std::exchange(current_, this)),
+      next_((Clock::now() + pace_).time_since_epoch().count()) {
+  const std::lock_guard lock(all_mutex);
+  all.push_back(this);
+}
+
+ProgressReporter::~ProgressReporter() {
+  {
+    const std::lock_guard lock(all_mutex);
+    std::erase(all, this);
+  }
+  current_ = outer_;
+  // A child process may have written the line (libhdf5 works in one), so it goes even where we wrote none.
+  if (terminal >= 0)
+    print("\r\x1b[K");
+  else if (told_)
+    log::info("{}: ended", what_);
+}
+
+void ProgressReporter::at(uint64_t done, uint64_t total) {
+  done_.store(done, std::memory_order_relaxed);
+  total_.store(total, std::memory_order_relaxed);
+  tell_now_and_then();
+}
+
+void ProgressReporter::add(uint64_t more) {
+  done_.fetch_add(more, std::memory_order_relaxed);
+  tell_now_and_then();
+}
+
+void ProgressReporter::tell_now_and_then() {
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Clock::rep next = next_.load(std::memory_order_relaxed);
+  if (now < next || !next_.compare_exchange_strong(next, now + pace_.count())) return;
+  told_ = true;
+  if (terminal < 0)
+    log::info("{}", line());
+  else
+    print("\r\x1b[K" + line());
+}
+
+std::string ProgressReporter::line() const {
+  const uint64_t done = done_;
+  const uint64_t total = total_;
+  if (total == 0) return what_ + ": begun";
+  return fmt::format("{}: {} %", what_, static_cast<uint64_t>(100.0 * std::min(1.0, double(done) / double(total))));
+}
+
+std::string ProgressReporter::under_way() {
+  const std::lock_guard lock(all_mutex);
+  std::string lines;
+  for (const ProgressReporter* work : all) lines += (lines.empty() ? "" : "\n") + work->line();
+  return lines;
+}
+
+void ProgressReporter::add_to_current(uint64_t more) {
+  if (current_ != nullptr) current_->add(more);
+}
+
+void ProgressReporter::show_on_terminal(int fd) { terminal = fd; }
+
+}  // namespace codecfs

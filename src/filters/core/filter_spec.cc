@@ -1,0 +1,288 @@
+// Reads filter specs. netcdf-c's own reader stops at the first character that it does not understand and takes what it
+// has; here every character must have a meaning, and the error points at the first that has none.
+
+#include "filters/core/filter_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "filters/core/filter.h"
+
+namespace codecfs::filters {
+namespace {
+
+struct KnownName {
+  std::string_view name;
+  uint32_t id;
+};
+
+// The names of netCDF's table and of today's practice that no filter of the registry goes by. They come before the
+// registry, so that no plugin can change what they mean.
+constexpr std::array kKnownNames{
+    KnownName{"zip", 1},         KnownName{"mafisc", 32002},       KnownName{"snappy", 32003},
+    KnownName{"apax", 32005},    KnownName{"cbf", 32006},          KnownName{"jpeg-xr", 32007},
+    KnownName{"spdp", 32009},    KnownName{"lpc-rice", 32010},     KnownName{"ccsds-123", 32011},
+    KnownName{"jpeg-ls", 32012}, KnownName{"zfp", 32013},          KnownName{"fpzip", 32014},
+    KnownName{"b3d", 32016},     KnownName{"sz", 32017},           KnownName{"fcidecomp", 32018},
+    KnownName{"blosc2", 32026},  KnownName{"user-defined", 32768},
+};
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
+bool is_name_character(char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; }
+bool same_word(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
+
+void push_words(std::vector<uint32_t>& words, uint64_t value) {
+  words.push_back(static_cast<uint32_t>(value));
+  words.push_back(static_cast<uint32_t>(value >> 32));
+}
+
+/// [-]digits[.digits][e[+-]digits] and what follows, as places in a token.
+struct Number {
+  bool negative = false;
+  size_t digits = 0;               // where the digits begin
+  size_t integer_end = 0;          // behind the digits before a point
+  size_t end = 0;                  // behind the number: its tag
+  std::optional<size_t> float_at;  // of the point or exponent
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, size_t start) : text_(text), at_(start) {}
+
+  Result<std::vector<FilterStage>> run() {
+    skip_space();
+    CODECFS_TRY(parse_format_tag());
+    std::vector<FilterStage> chain;
+    if (is_none(text_.substr(at_))) return chain;
+    while (at_ < text_.size()) {
+      if (chain.size() == kMaxChain) return error(at_, fmt::format("a chain has at most {} filters", kMaxChain));
+      CODECFS_ASSIGN(FilterStage stage, parse_filter());
+      chain.push_back(std::move(stage));
+      if (at_ == text_.size()) break;
+      ++at_;  // '|'
+      skip_space();
+    }
+    return chain;
+  }
+
+ private:
+  [[nodiscard]] std::unexpected<Error> error(size_t at, std::string_view what) const {
+    return fail_at(text_, at, what);
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+
+  /// "[0]", which netCDF prints before a chain that is meant for every file format.
+  Result<> parse_format_tag() {
+    if (at_ == text_.size() || text_[at_] != '[') return {};
+    ++at_;
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != '0') return error(at_, "the format tag is [0], which means any format");
+    ++at_;
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != ']') return error(at_, "the format tag is [0], with a closing ']'");
+    ++at_;
+    skip_space();
+    return {};
+  }
+
+  /// What stands before the next ',' or '|' or the end, without the white space around it. Leaves at_ there.
+  std::string_view take_token() {
+    skip_space();
+    token_at_ = at_;
+    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '|') ++at_;
+    size_t end = at_;
+    while (end > token_at_ && is_space(text_[end - 1])) --end;
+    return text_.substr(token_at_, end - token_at_);
+  }
+
+  Result<FilterStage> parse_filter() {
+    FilterStage stage;
+    CODECFS_ASSIGN(stage.id, parse_id(take_token()));
+    while (at_ < text_.size() && text_[at_] == ',') {
+      ++at_;
+      CODECFS_TRY(parse_constant(take_token(), stage.parameters));
+    }
+    return stage;
+  }
+
+  Result<uint32_t> parse_id(std::string_view token) const {
+    if (token.empty()) return error(token_at_, "a filter is missing here: an id or a name");
+    if (is_letter(token[0])) return parse_name(token);
+    if (token[0] == '-') return error(token_at_, "a filter id is not negative");
+    const auto wrong = std::ranges::find_if_not(token, is_digit);
+    if (wrong != token.end())
+      return error(token_at_ + static_cast<size_t>(wrong - token.begin()), "a filter id is a plain number, or a name");
+    uint32_t id = 0;
+    if (std::from_chars(token.data(), token.data() + token.size(), id).ec != std::errc{})
+      return error(token_at_, "a filter id has 32 bits");
+    if (id == 0) return error(token_at_, "0 is no filter id; for no filters write none");
+    return id;
+  }
+
+  Result<uint32_t> parse_name(std::string_view token) const {
+    const auto wrong = std::ranges::find_if_not(token, is_name_character);
+    if (wrong != token.end())
+      return error(token_at_ + static_cast<size_t>(wrong - token.begin()),
+                   "a filter name has letters, digits, '-', '_' and '.'");
+    if (same_word(token, "none")) return error(token_at_, "none stands alone");
+    for (const KnownName& known : kKnownNames)
+      if (same_word(known.name, token)) return known.id;
+    const FilterPtr filter = find_by_name(token);
+    if (filter == nullptr) return error(token_at_, "no filter of this name is known; its number always works");
+    if (filter->id == 0) return error(token_at_, "this codec has no HDF5 filter id, so no filter spec can name it");
+    return filter->id;
+  }
+
+  /// Splits a token into number and tag.
+  Result<Number> parse_number(std::string_view token) const {
+    Number number;
+    size_t at = 0;
+    const auto skip_digits = [&] {
+      const size_t first = at;
+      while (at < token.size() && is_digit(token[at])) ++at;
+      return at - first;
+    };
+    if (token.empty()) return error(token_at_, "a number is missing here");
+    if (token[0] == '+') return error(token_at_, "a number has no '+' in front");
+    number.negative = token[0] == '-';
+    number.digits = at = number.negative ? 1 : 0;
+    size_t digits = skip_digits();
+    number.integer_end = at;
+    if (at < token.size() && token[at] == '.') {
+      number.float_at = at++;
+      digits += skip_digits();
+    }
+    if (digits == 0) return error(token_at_ + number.digits, "a number with at least one digit is expected here");
+    if (at < token.size() && lower(token[at]) == 'e') {
+      if (!number.float_at) number.float_at = at;
+      ++at;
+      if (at < token.size() && (token[at] == '+' || token[at] == '-')) ++at;
+      if (skip_digits() == 0) return error(token_at_ + at, "an exponent needs digits");
+    }
+    number.end = at;
+    return number;
+  }
+
+  Result<> parse_constant(std::string_view token, std::vector<uint32_t>& words) const {
+    CODECFS_ASSIGN(const Number number, parse_number(token));
+    size_t at = number.end;
+    const bool is_unsigned = at < token.size() && lower(token[at]) == 'u';
+    if (is_unsigned) ++at;
+    char type = '\0';
+    if (at < token.size() &&
+        std::string_view(is_unsigned ? "bsl" : "bslfd").find(lower(token[at])) != std::string::npos)
+      type = lower(token[at++]);
+    if (at < token.size()) return error(token_at_ + at, tag_hint(token, number));
+
+    if (type == 'f' || type == 'd') return parse_float(token, number, type == 'd', words);
+    if (number.float_at) {
+      return error(token_at_ + *number.float_at,
+                   at > number.end ? "an integer has no fraction and no exponent; the types of floats are f and d"
+                                   : "a number with a fraction or an exponent needs its type: add f or d");
+    }
+    return parse_integer(token, number, is_unsigned, type, words);
+  }
+
+  static std::string_view tag_hint(std::string_view token, const Number& number) {
+    const std::string_view tag = token.substr(number.end);
+    if (lower(tag[0]) == 'x' && token.substr(number.digits, number.end - number.digits) == "0")
+      return "hexadecimal numbers are not known here; write it in decimal";
+    if (tag.size() == 2 && lower(tag[1]) == 'u') return "the u comes first: ub, us, ul";
+    if (lower(tag[0]) == 'l' || same_word(tag, "ull")) return "64 bits are l or ul, with one l";
+    return "this is no type; the types are b, s, l, u, ub, us, ul, f, d";
+  }
+
+  Result<> parse_integer(std::string_view token, const Number& number, bool is_unsigned, char type,
+                         std::vector<uint32_t>& words) const {
+    constexpr uint64_t kSign32 = uint64_t{1} << 31;
+    constexpr uint64_t kSign64 = uint64_t{1} << 63;
+    uint64_t magnitude = 0;
+    if (std::from_chars(token.data() + number.digits, token.data() + number.integer_end, magnitude).ec != std::errc{})
+      return error(token_at_, "this number does not fit 64 bits");
+    const uint64_t value = number.negative ? 0 - magnitude : magnitude;
+
+    if (type == 'l') {
+      if (magnitude > (number.negative ? kSign64 : is_unsigned ? UINT64_MAX : kSign64 - 1))
+        return error(token_at_, number.negative ? "this number does not fit 64 bits"
+                                                : "this number does not fit 64 bits with a sign: make it ul");
+      push_words(words, value);
+      return {};
+    }
+    if (type == '\0' && !is_unsigned && !number.negative && magnitude > UINT32_MAX) {
+      push_words(words, value);
+      return {};
+    }
+    if (magnitude > (number.negative ? kSign32 : UINT32_MAX)) {
+      if (type != '\0') return error(token_at_, "this number does not even fit 32 bits");
+      return error(token_at_, is_unsigned ? "this number does not fit 32 bits: make it ul"
+                                          : "this number does not fit 32 bits: add l");
+    }
+    const uint64_t mask = type == 'b' ? 0xff : type == 's' ? 0xffff : UINT32_MAX;
+    words.push_back(static_cast<uint32_t>(value & mask));
+    return {};
+  }
+
+  Result<> parse_float(std::string_view token, const Number& number, bool is_double,
+                       std::vector<uint32_t>& words) const {
+    double value = 0;
+    if (std::from_chars(token.data(), token.data() + number.end, value).ec != std::errc{})
+      return error(token_at_, "this number does not fit a 64-bit float");
+    if (is_double) {
+      push_words(words, std::bit_cast<uint64_t>(value));
+      return {};
+    }
+    // Rounded twice where it was decimal, as netcdf-c does: equal text gives equal bits.
+    const auto rounded = static_cast<float>(value);
+    if (std::isinf(rounded) || (rounded == 0 && value != 0))
+      return error(token_at_, "this number does not fit a 32-bit float: make it d");
+    words.push_back(std::bit_cast<uint32_t>(rounded));
+    return {};
+  }
+
+  const std::string_view text_;
+  size_t at_;
+  size_t token_at_ = 0;  // where the latest token began
+};
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+}  // namespace
+
+std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_view what) {
+  constexpr size_t kAround = 40;    // bytes shown before and behind,
+  constexpr size_t kCharacter = 3;  // and so many more to the bounds of a UTF-8 character
+  size_t first = at > 2 * kAround ? at - kAround : 0;
+  for (size_t i = 0; i < kCharacter && first > 0 && !starts_character(text[first]); ++i) --first;
+  size_t last = text.size() - at > 2 * kAround ? at + kAround : text.size();
+  for (size_t i = 0; i < kCharacter && last < text.size() && !starts_character(text[last]); ++i) ++last;
+  std::string shown(text.substr(first, last - first));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = is_space(c) ? ' ' : '?';  // stays one line
+  if (first > 0) shown.insert(0, "...");
+  if (last < text.size()) shown += "...";
+  if (at >= text.size()) return fail(EINVAL, "at the end of \"{}\": {}", shown, what);
+  const auto position = std::ranges::count_if(text.substr(0, at), starts_character) + 1;
+  return fail(EINVAL, "character {} of \"{}\": {}", position, shown, what);
+}
+
+bool is_none(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return same_word(text, "none");
+}
+
+Result<std::vector<FilterStage>> parse_filter_spec(std::string_view text, size_t start) {
+  return Parser(text, std::min(start, text.size())).run();
+}
+
+}  // namespace codecfs::filters

@@ -1,0 +1,42 @@
+#include "filters/core/parameter_limits.h"
+
+#include <algorithm>
+
+#include "filters/core/filter.h"
+#include "model/json.h"
+
+namespace codecfs::filters {
+
+Result<> at_most(const FilterStage& stage, size_t count, std::string_view what) {
+  if (stage.parameters.size() <= count) return {};
+  if (count == 0) return fail(EINVAL, "takes no parameters, not {}", stage.parameters.size());
+  return fail(EINVAL, "takes at most {} parameter{} ({}), not {}", count, count == 1 ? "" : "s", what,
+              stage.parameters.size());
+}
+
+Result<> in_range(const FilterStage& stage, size_t index, std::string_view what, int64_t low, int64_t high) {
+  if (index >= stage.parameters.size()) return {};
+  const auto value = static_cast<int32_t>(stage.parameters[index]);
+  if (value >= low && value <= high) return {};
+  return fail(EINVAL, "{} must be from {} to {}, not {}", what, low, high, value);
+}
+
+Result<> check_new_chain(std::span<const FilterStage> chain, uint64_t item_size, std::span<const FilterStage> stored) {
+  for (const FilterStage& stage : chain) {
+    const bool is_stored = std::ranges::any_of(stored, [&](const FilterStage& other) {
+      return other.id == stage.id && other.parameters == stage.parameters && other.codec == stage.codec;
+    });
+    if (is_stored) continue;
+    const FilterPtr filter = find_for(stage);
+    if (filter == nullptr)
+      return fail(ENOENT, "no filter or plugin provides {}",
+                  stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec));
+    // A plugin judges its own parameters when the chain is made.
+    if (!filter->check_new) continue;
+    if (const Result<> checked = filter->check_new(stage, item_size); !checked)
+      return fail(checked.error().code, "{}: {}", filter->name, checked.error().reason);
+  }
+  return {};
+}
+
+}  // namespace codecfs::filters

@@ -1,0 +1,179 @@
+// A chain made ready: parameters are read once, in make(), so that decoding a chunk looks nothing up. Before the bytes
+// are touched, the sizes that each stage may give are computed from the chunk's size, front to back; then the stages
+// are undone back to front within these bounds.
+
+#include "filters/core/pipeline.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <new>
+#include <utility>
+
+#include "filters/core/filter.h"
+#include "filters/core/filter_sources.h"
+#include "filters/plugins/plugins.h"
+#include "model/json.h"
+#include "model/limits.h"
+
+namespace codecfs::filters {
+namespace {
+
+constexpr size_t kMaxStages = 32;  // bits of a filter mask; HDF5's own limit
+
+/// How the stage is called in messages: "deflate (filter 1)", "codec 'delta'".
+std::string label_of(const FilterStage& stage, const Filter* filter) {
+  if (stage.codec->is_object() && stage.codec->contains("id")) {
+    const auto* codec = (*stage.codec)["id"].get_ptr<const std::string*>();
+    if (codec != nullptr && !codec->starts_with("hdf5:")) return fmt::format("codec '{}'", *codec);
+  }
+  const std::string& name = filter != nullptr ? filter->name : stage.name;
+  return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
+}
+
+/// Where plugins were looked for, and where this one can be had, for the reason of an error.
+std::string searched(uint32_t id) {
+  if (plugins_are_refused()) return "no plugins are loaded (-o plugins=off)";
+  const std::vector<std::string> directories = searched_directories();
+  std::string advice;
+  for (const auto& [path, why] : plugin_search().untrusted)
+    advice += fmt::format("{}not {}, as {}", advice.empty() ? "" : "; ", path, why);
+  if (const std::string where = where_to_get(id); !where.empty())
+    advice += fmt::format("{}{}", advice.empty() ? "" : "; ", where);
+  const std::string_view comma = advice.empty() ? "" : "; ";
+  if (directories.empty())
+    return fmt::format("no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=){}{}", comma, advice);
+  return fmt::format("searched {}{}{}", fmt::join(directories, ", "), comma, advice);
+}
+
+}  // namespace
+
+struct Pipeline::Stage {
+  std::string label;
+  FilterPtr filter;
+  Coder coder;
+  bool optional = false;
+
+  [[nodiscard]] SizeBound encoded(const SizeBound& decoded) const {
+    return coder.encoded ? coder.encoded(decoded) : decoded;
+  }
+
+  Result<Buffer> decode(Buffer stored, const SizeBound& bound) const {
+    Result<Buffer> decoded = coder.decode(std::move(stored), bound);
+    if (!decoded) return fail(decoded.error().code, "{}: {}", label, decoded.error().reason);
+    if (bound.exact && decoded->size() != *bound.exact)
+      return fail(EIO, "{}: decoded to {} bytes, not {}", label, decoded->size(), *bound.exact);
+    if (decoded->size() > bound.max)
+      return fail(EIO, "{}: decoded to {} bytes, more than {}", label, decoded->size(), bound.max);
+    return decoded;
+  }
+
+  Result<Buffer> encode(Bytes in) const {
+    if (!coder.encode) return fail(ENOTSUP, "{}: can only be read here", label);
+    Result<Buffer> out = coder.encode(in);
+    if (!out) return fail(out.error().code, "{}: {}", label, out.error().reason);
+    // What decode() would refuse must not be stored.
+    const SizeBound bound = encoded(SizeBound::exactly(in.size()));
+    if (out->size() > bound.max || (bound.exact && out->size() != *bound.exact))
+      return fail(EIO, "{}: made {} bytes of {}", label, out->size(), in.size());
+    return out;
+  }
+
+  /// Whether the encoded size depends on the data, so that leaving the filter out may be the better choice.
+  [[nodiscard]] bool compresses() const { return !encoded(SizeBound::exactly(1 << 20)).exact; }
+};
+
+ChunkShape shape_of_chunk(const Variable& variable) {
+  return {variable.chunk_bytes, variable.type, variable.grid.shape(), variable.grid.chunks()};
+}
+
+bool only_in_libhdf5(uint32_t id) {
+  const FilterPtr filter = find_by_id(id);
+  return filter != nullptr && filter->in_libhdf5;
+}
+
+Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
+  if (chain.size() > kMaxStages) return fail(EINVAL, "{} filters in a chain, more than {}", chain.size(), kMaxStages);
+  Pipeline pipeline;
+  pipeline.chunk_ = chunk;
+  for (const FilterStage& stage : chain) {
+    auto made = std::make_shared<Stage>();
+    made->filter = find_for(stage);
+    made->label = label_of(stage, made->filter.get());
+    if (made->filter == nullptr)
+      return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, searched(stage.id));
+    if (made->filter->in_libhdf5) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
+    if (!made->filter->make_coder)
+      return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
+                  made->filter->codec_library, made->filter->id, searched(made->filter->id));
+    FilterStage complete = stage;
+    // A plugin gets them ready; built-in coders complete what they need themselves, and know more (Blosc's block size).
+    if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {
+      Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, chunk});
+      if (!parameters) return fail(parameters.error().code, "{}: {}", made->label, parameters.error().reason);
+      complete.parameters = *std::move(parameters);
+    }
+    Result<Coder> coder = made->filter->make_coder({complete, chunk});
+    if (!coder) return fail(coder.error().code, "{}: {}", made->label, coder.error().reason);
+    made->coder = *std::move(coder);
+    made->optional = stage.optional;
+    pipeline.stages_.push_back(std::move(made));
+  }
+  return pipeline;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for the filters of a variable");
+} catch (const std::exception& e) {
+  return fail(EINVAL, "the filters of a variable cannot be read: {}", e.what());
+}
+
+Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
+  const auto applied = [&](size_t i) { return (filter_mask >> i & 1) == 0; };
+  const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{max_chunk_bytes(), std::nullopt};
+
+  std::array<SizeBound, kMaxStages> decoded;  // what stage i has to give
+  SizeBound bound = chunk;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    decoded[i] = bound;
+    if (applied(i)) bound = stages_[i]->encoded(bound);
+  }
+
+  Buffer buffer = std::move(stored);
+  for (size_t i = stages_.size(); i-- > 0;) {
+    if (!applied(i)) continue;
+    CODECFS_ASSIGN(buffer, stages_[i]->decode(std::move(buffer), decoded[i]));
+  }
+  if (chunk.exact && buffer.size() != *chunk.exact)
+    return fail(EIO, "decoded to {} bytes, not {}", buffer.size(), *chunk.exact);
+  return buffer;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to decode a chunk");
+} catch (const std::exception& e) {
+  return fail(EIO, "a chunk cannot be decoded: {}", e.what());
+}
+
+Result<EncodedChunk> Pipeline::encode(Bytes chunk) const try {
+  if (chunk_.bytes && chunk.size() != *chunk_.bytes)
+    return fail(EINVAL, "a chunk has {} bytes, not {}", *chunk_.bytes, chunk.size());
+  EncodedChunk encoded;
+  Bytes now = chunk;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = *stages_[i];
+    Result<Buffer> out = stage.encode(now);
+    if (!out && (!stage.optional || out.error().code == ENOMEM)) return pass_on(out);
+    if (out && !(stage.optional && stage.compresses() && out->size() >= now.size())) {
+      encoded.bytes = *std::move(out);
+      now = encoded.bytes.bytes();
+    } else {
+      encoded.filter_mask |= uint32_t{1} << i;
+    }
+  }
+  if (now.data() == chunk.data()) {  // no filter was applied
+    CODECFS_ASSIGN(encoded.bytes, Buffer::copy_of(chunk));
+  }
+  return encoded;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to encode a chunk");
+} catch (const std::exception& e) {
+  return fail(EIO, "a chunk cannot be encoded: {}", e.what());
+}
+
+}  // namespace codecfs::filters

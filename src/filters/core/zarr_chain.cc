@@ -1,0 +1,119 @@
+#include "filters/core/zarr_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "filters/core/codec_json.h"
+#include "filters/core/filter_rules.h"
+#include "model/json.h"
+
+namespace codecfs::filters {
+namespace {
+
+constexpr uint32_t kShuffle = 2;
+constexpr uint32_t kSzip = 4;
+constexpr uint32_t kLz4 = 32004;
+constexpr const char* kNumcodecsLz4 = "lz4";
+
+/// What a filter of HDF5 may be shown as: codecs of numcodecs, of which every reader of Zarr v2 knows most.
+constexpr std::array<std::string_view, 11> kNumcodecs = {"adler32", "blosc", "bz2",     "crc32", "crc32c", "fletcher32",
+                                                         "gzip",    "lzma",  "shuffle", "zlib",  "zstd"};
+
+/// Null where Zarr has no codec that numcodecs knows (netCDF-C alone has one for szip).
+Json codec_for(const FilterStage& stage, bool& same_bytes) {
+  if (stage.codec->is_object()) return print_codecs(std::span(&stage, 1)).front();
+  if (stage.id == kSzip) return {};
+  if (stage.id == kLz4) {
+    same_bytes = false;
+    return {{"id", kNumcodecsLz4}, {"acceleration", 1}};
+  }
+  const FilterPtr filter = find_for(stage);
+  Json codec = filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
+  const auto id = codec.is_object() ? codec.find("id") : codec.end();
+  if (id == codec.end() || !id->is_string()) return {};
+  const std::string_view name = id->get_ref<const std::string&>();
+  return std::ranges::find(kNumcodecs, name) != kNumcodecs.end() ? codec : Json();
+}
+
+/// Bytes that a stage makes of so many; none where that depends on the data.
+std::optional<uint64_t> encoded_size(const FilterStage& stage, const ChunkShape& chunk, uint64_t size) {
+  const FilterPtr filter = find_for(stage);
+  if (filter == nullptr || !filter->make_coder) return std::nullopt;
+  const Result<Coder> coder = filter->make_coder({stage, chunk});
+  if (!coder) return std::nullopt;
+  return coder->encoded ? coder->encoded(SizeBound::exactly(size)).exact : size;
+}
+
+bool are_alike(const FilterStage& one, const FilterStage& other) {
+  return one.codec->value("id", Json()) == other.codec->value("id", Json());
+}
+
+}  // namespace
+
+std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  std::optional<uint64_t> size = chunk.bytes;
+  for (size_t i = 0; i < chain.size(); ++i) {
+    if (chain[i].id == kShuffle) {
+      const uint64_t given = chain[i].parameters.empty() ? 0 : chain[i].parameters[0];
+      const uint64_t element = given == 0 ? chunk.type.size : given;
+      if (element > 1 && (!size || *size % element != 0)) return i;
+    } else if (size) {
+      size = encoded_size(chain[i], chunk, *size);
+    }
+  }
+  return std::nullopt;
+}
+
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  const uint64_t item_size = chunk.type.size;
+  ZarrChain result;
+  Json codecs = Json::array();
+  for (const FilterStage& stage : chain) {
+    codecs.push_back(codec_for(stage, result.same_bytes));
+    if (codecs.back().is_null()) return {{}, false};
+  }
+  auto stages = parse_zarr_codecs(Json(), codecs, item_size);
+  if (!stages) return {{}, false};
+  result.stages = std::move(*stages);
+  const bool for_hdf5 = std::ranges::none_of(chain, [](const FilterStage& stage) { return stage.codec->is_object(); });
+  if (for_hdf5 && shuffle_goes_first(result.stages, item_size)) {
+    std::swap(result.stages[0], result.stages[1]);
+    result.same_bytes = false;
+  }
+  while (for_hdf5) {
+    const auto useless = shuffle_of_parts(result.stages, chunk);
+    if (!useless) break;
+    result.stages.erase(result.stages.begin() + static_cast<ptrdiff_t>(*useless));
+    result.same_bytes = false;
+  }
+  return result;
+}
+
+Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
+  const uint64_t item_size = chunk.type.size;
+  std::vector<FilterStage> chain;
+  for (const FilterStage& codec : codecs) {
+    FilterStage stage;
+    stage.id = codec.codec->value("id", Json()) == kNumcodecsLz4 ? kLz4 : codec.id;
+    if (stage.id != kLz4) stage.parameters = codec.parameters;
+    if (stage.id == 0)
+      return fail(EINVAL, "HDF5 has no filter for the codec {}; zlib, bz2, zstd, blosc, lz4 and shuffle have one",
+                  print_json(codec.codec));
+    if (stage.id == kShuffle && (stage.parameters.empty() || stage.parameters[0] != item_size))
+      return fail(EINVAL, "the codec {}: HDF5 shuffles by the size of an element, which is {}", print_json(codec.codec),
+                  item_size);
+    chain.push_back(std::move(stage));
+  }
+  const ZarrChain shown = zarr_chain(chain, chunk);
+  if (!std::ranges::equal(shown.stages, codecs, are_alike)) {
+    Json asked = Json::array();
+    for (const FilterStage& codec : codecs) asked.push_back(codec.codec);
+    return fail(EINVAL, "HDF5 has no chain of filters that decodes what {} encodes; it would be {}", print_json(asked),
+                print_json(print_codecs(shown.stages)));
+  }
+  return chain;
+}
+
+}  // namespace codecfs::filters

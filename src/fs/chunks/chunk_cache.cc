@@ -1,0 +1,145 @@
+#include "fs/chunks/chunk_cache.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace codecfs::fs {
+
+Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+  std::unique_lock lock(mutex_);
+  if (const auto found = slots_.find(key); found != slots_.end()) {
+    const std::shared_ptr<Slot> slot = found->second;
+    slot->wanted = true;
+    if (slot->ready) {
+      ages_.splice(ages_.begin(), ages_, slot->age);
+      ++stats_.cache_hits;
+    } else {
+      ++stats_.decodes_shared;
+    }
+    changed_.wait(lock, [&] { return slot->ready; });
+    return slot->result;
+  }
+
+  const auto slot = std::make_shared<Slot>();
+  slot->wanted = true;
+  slots_.emplace(key, slot);
+  changed_.wait(lock, [&] { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  decode_into(slot, key, estimate, decode, lock);
+  return slot->result;
+}
+
+ChunkPtr ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
+  std::unique_lock lock(mutex_);
+  if (slots_.contains(key) || in_flight_ + estimate > limit_) return nullptr;
+  if (std::ranges::find(done_, key) != done_.end()) return nullptr;
+  const auto slot = std::make_shared<Slot>();
+  slots_.emplace(key, slot);
+  ++stats_.decodes_ahead;
+  decode_into(slot, key, estimate, decode, lock);
+  return slot->result && !slot->wanted && !slot->dropped ? *slot->result : nullptr;
+}
+
+bool ChunkCache::is_wanted(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  return found != slots_.end() && found->second->wanted;
+}
+
+void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
+                             const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock) {
+  in_flight_ += estimate;
+  const uint64_t now = ++stats_.decodes_now;
+  if (now > stats_.decodes_parallel) stats_.decodes_parallel = now;
+  lock.unlock();
+
+  Result<Buffer> decoded;
+  try {
+    decoded = decode();
+  } catch (const std::exception& exception) {
+    decoded = fail(EIO, "internal error: {}", exception.what());
+  }
+
+  lock.lock();
+  in_flight_ -= estimate;
+  --stats_.decodes_now;
+  if (decoded) {
+    ++stats_.chunks_decoded;
+    stats_.bytes_decoded += decoded->size();
+    const uint64_t bytes = decoded->capacity();
+    slot->result = std::make_shared<const Buffer>(std::move(*decoded));
+    if (!slot->dropped) {
+      kept_ += bytes;
+      slot->age = ages_.insert(ages_.begin(), key);
+      make_room();
+    }
+  } else {
+    slot->result = pass_on(decoded);
+    if (!slot->dropped) slots_.erase(key);
+  }
+  slot->ready = true;
+  stats_.cache_bytes = kept_;
+  changed_.notify_all();
+}
+
+void ChunkCache::drop(ChunkKey key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) return;
+  if (found->second->ready) {
+    forget(key);
+    stats_.cache_bytes = kept_;
+  } else {
+    found->second->dropped = true;
+    slots_.erase(found);
+  }
+}
+
+void ChunkCache::drop(ChunkKey first, uint64_t count) {
+  std::vector<ChunkKey> known;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, slot] : slots_)
+      if (key >= first && key - first < count) known.push_back(key);
+  }
+  for (const ChunkKey key : known) drop(key);
+}
+
+void ChunkCache::served(ChunkKey key, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slots_.find(key);
+  if (found == slots_.end() || !found->second->ready) return;
+  Slot& slot = *found->second;
+  slot.served += bytes;
+  if (slot.served >= (*slot.result)->size()) {
+    forget(key);
+    note_done(key);
+  }
+  stats_.cache_bytes = kept_;
+}
+
+void ChunkCache::done(ChunkKey key) {
+  drop(key);
+  const std::lock_guard lock(mutex_);
+  note_done(key);
+}
+
+void ChunkCache::note_done(ChunkKey key) {
+  constexpr size_t kRemembered = 64;
+  done_.push_back(key);
+  if (done_.size() > kRemembered) done_.pop_front();
+}
+
+void ChunkCache::make_room() {
+  // The newest stays even where it is over the limit by itself: its readers are here.
+  while (kept_ > limit_ && ages_.size() > 1) forget(ages_.back());
+}
+
+void ChunkCache::forget(ChunkKey key) {
+  const auto found = slots_.find(key);
+  kept_ -= (*found->second->result)->capacity();
+  ages_.erase(found->second->age);
+  slots_.erase(found);
+}
+
+}  // namespace codecfs::fs

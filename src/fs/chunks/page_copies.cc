@@ -1,0 +1,200 @@
+#include "fs/chunks/page_copies.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr unsigned kBatch = 8;  // the part of the limit that is dropped at once
+
+/// Calls visit(page, offset in it, the part of the bytes) for each page that a request touches.
+template <class Visit>
+void for_each_page(uint64_t offset, Bytes bytes, Visit visit) {
+  while (!bytes.empty()) {
+    const uint64_t at = offset % PageCopies::kPage;
+    const Bytes part = bytes.first(std::min<uint64_t>(bytes.size(), PageCopies::kPage - at));
+    visit(offset / PageCopies::kPage, at, part);
+    offset += part.size();
+    bytes = bytes.subspan(part.size());
+  }
+}
+
+}  // namespace
+
+void copy_masked(std::byte* to, const std::byte* from, const std::byte* mask, size_t size) {
+  for (size_t i = 0; i < size; ++i) to[i] ^= (to[i] ^ from[i]) & mask[i];
+}
+
+bool PageCopies::add_writer(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  any_ = true;
+  return files_[ino].writers++ == 0;
+}
+
+void PageCopies::remove_writer(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (--found->second.writers > 0) return;
+  clear(found->second);
+  files_.erase(found);
+  any_ = !files_.empty();
+}
+
+void PageCopies::erase(File& file, uint64_t page) {
+  const auto found = file.pages.find(page);
+  if (found == file.pages.end()) return;
+  order_.erase(found->second.place);
+  file.pages.erase(found);
+}
+
+void PageCopies::clear(File& file) {
+  for (const auto& [number, page] : file.pages) order_.erase(page.place);
+  file.pages.clear();
+}
+
+void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) {
+  erase(file, page);
+  // Faster than pages are dropped: without a copy it is stored as a whole.
+  if (order_.size() * kPage >= limit_ + limit_ / 4) return;
+  order_.push_back({ino, page});
+  file.pages[page] = {{bytes.begin(), bytes.end()}, ++version_, std::prev(order_.end())};
+  if (order_.size() * kPage <= limit_ || stopped_) return;
+  if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  full_.notify_all();
+}
+
+void PageCopies::given(Ino ino, uint64_t offset, Bytes bytes) {
+  if (!any_) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.given_up) return;
+  for_each_page(offset, bytes, [&](uint64_t page, uint64_t at, Bytes part) {
+    if (at == 0)
+      put(ino, found->second, page, part);
+    else
+      erase(found->second, page);  // the kernel asks for whole pages
+  });
+}
+
+void PageCopies::written(Ino ino, uint64_t offset, Bytes bytes) {
+  if (!any_) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.given_up) return;
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+    const auto copy = found->second.pages.find(number);
+    if (copy == found->second.pages.end()) {
+      // A page of which a part is written is read before it is mapped.
+      if (part.size() == kPage) put(ino, found->second, number, part);
+      return;
+    }
+    Page& page = copy->second;
+    page.version = ++version_;
+    if (at > page.bytes.size()) return;
+    page.bytes.resize(std::max<size_t>(page.bytes.size(), at + part.size()));
+    std::memcpy(page.bytes.data() + at, part.data(), part.size());
+  });
+}
+
+void PageCopies::give_up(Ino ino) {
+  if (!any_) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return;
+  found->second.given_up = true;
+  clear(found->second);
+}
+
+PageCopies::WrittenBack PageCopies::compare(Ino ino, uint64_t offset, Bytes bytes) {
+  WrittenBack result;
+  if (!any_) return result;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.pages.empty()) return result;
+  result.changed.assign(bytes.size(), std::byte{0xff});
+  std::byte* mask = result.changed.data();
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+    const auto copy = found->second.pages.find(number);
+    result.versions.push_back(copy == found->second.pages.end() ? 0 : copy->second.version);
+    if (copy != found->second.pages.end() && at < copy->second.bytes.size()) {
+      const std::vector<std::byte>& page = copy->second.bytes;
+      const size_t known = std::min<size_t>(part.size(), page.size() - at);
+      for (size_t i = 0; i < known; ++i) mask[i] = part[i] == page[at + i] ? std::byte{0} : std::byte{0xff};
+    }
+    mask += part.size();
+  });
+  result.any = std::ranges::any_of(result.changed, [](std::byte byte) { return byte != std::byte{0}; });
+  return result;
+}
+
+void PageCopies::stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack& compared) {
+  if (compared.versions.empty()) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return;
+  size_t index = 0;
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+    const uint64_t version = compared.versions[index++];
+    const auto copy = found->second.pages.find(number);
+    if (copy == found->second.pages.end()) return;
+    Page& page = copy->second;
+    // Read or written meanwhile: what the page holds is not known.
+    if (page.version != version) return erase(found->second, number);
+    page.version = ++version_;
+    if (at > page.bytes.size()) return;
+    page.bytes.resize(std::max<size_t>(page.bytes.size(), at + part.size()));
+    std::memcpy(page.bytes.data() + at, part.data(), part.size());
+  });
+}
+
+uint64_t PageCopies::bytes() {
+  const std::lock_guard lock(mutex_);
+  return order_.size() * kPage;
+}
+
+void PageCopies::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (full_.wait(lock, stop, [&] { return order_.size() * kPage > limit_; })) {
+    struct Dropped {
+      Key key;
+      uint64_t version = 0;
+    };
+    std::vector<Dropped> oldest;
+    for (const Key& key : order_) {
+      if (oldest.size() * kPage * kBatch >= limit_ && !oldest.empty()) break;
+      oldest.push_back({key, files_[key.ino].pages[key.page].version});
+    }
+    lock.unlock();
+    for (size_t first = 0; first < oldest.size();) {
+      size_t last = first;
+      while (last + 1 < oldest.size() && oldest[last + 1].key.ino == oldest[first].key.ino &&
+             oldest[last + 1].key.page == oldest[last].key.page + 1)
+        ++last;
+      drop_(oldest[first].key.ino, oldest[first].key.page * kPage, (last - first + 1) * kPage);
+      first = last + 1;
+    }
+    lock.lock();
+    for (const Dropped& dropped : oldest) {
+      const auto file = files_.find(dropped.key.ino);
+      if (file == files_.end()) continue;
+      const auto page = file->second.pages.find(dropped.key.page);
+      // One that was written back or read meanwhile keeps its place: it is dropped in the next round.
+      if (page != file->second.pages.end() && page->second.version == dropped.version)
+        erase(file->second, dropped.key.page);
+    }
+    if (stop.stop_requested()) return;
+  }
+}
+
+void PageCopies::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,135 @@
+#include "fs/kernel/kernel_notices.h"
+
+#include <algorithm>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr std::chrono::seconds kPatience{1};
+// Of the last worker: what the kernel waits for may need him.
+constexpr std::chrono::milliseconds kPatienceOfLast{20};
+// With a notice of the inode that the request is about. One that waits for nothing takes microseconds.
+constexpr std::chrono::milliseconds kPatienceWithOwn{1};
+constexpr Ino kOften = 64;  // inodes, between two looks at the clock
+
+}  // namespace
+
+thread_local Ino KernelNotices::served_ = 0;
+
+void KernelNotices::start(fuse_session* session, unsigned workers) {
+  session_ = session;
+  workers_ = workers;
+  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_})
+    lane->thread = std::jthread([this, lane](const std::stop_token& stop) { run(*lane, stop); });
+}
+
+void KernelNotices::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
+      lane->done += lane->notices.size();
+      lane->notices.clear();
+    }
+    changed_.notify_all();
+  }
+  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
+    if (!lane->thread.joinable()) continue;
+    lane->thread.request_stop();
+    lane->thread.join();
+  }
+}
+
+void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
+  std::unique_lock lock(mutex_);
+  if (stopped_) return;
+  const Ino ino = notice.ino;
+  lane.notices.push_back(std::move(notice));
+  const uint64_t number = ++lane.last;
+  changed_.notify_all();
+  if (!wait) return;
+  ++waiting_;
+  await(lane, number, ino != served_ ? served_ : 0, lock);
+  --waiting_;
+}
+
+void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point begun = Clock::now();
+  const Clock::duration patience = waiting_ < workers_ ? Clock::duration(kPatience) : kPatienceOfLast;
+  while (lane.done < number) {
+    // Of millions, as long as it gets on.
+    Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + patience;
+    for (const Lane* awaited : {&inodes_, &awaited_names_})
+      if (held != 0 && awaited->told == held) until = std::min(until, awaited->since + kPatienceWithOwn);
+    if (Clock::now() >= until) return;
+    changed_.wait_until(lock, until);
+  }
+}
+
+void KernelNotices::content_changed(Ino ino, bool wait) { add(inodes_, {.ino = ino, .name = {}}, wait); }
+
+void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) {
+  add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
+}
+
+void KernelNotices::await_contents() {
+  std::unique_lock lock(mutex_);
+  if (inodes_.done == inodes_.last) return;
+  ++waiting_;
+  await(inodes_, inodes_.last, 0, lock);
+  --waiting_;
+}
+
+void KernelNotices::contents_changed(Ino first, uint64_t count, bool wait) {
+  add(ranges_, {.ino = first, .name = {}, .count = count}, wait);
+}
+
+void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {
+  add(ranges_, {.ino = first, .name = {}, .count = count, .attributes = true}, wait);
+}
+
+void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
+  add(wait ? awaited_names_ : names_, {.ino = parent, .name = std::move(name)}, wait);
+}
+
+/// ENOENT where the kernel does not know it; nothing to do then.
+void KernelNotices::tell(const Notice& notice, const std::stop_token& stop) {
+  if (!notice.name.empty()) {
+    fuse_lowlevel_notify_inval_entry(session_, notice.ino, notice.name.data(), notice.name.size());
+  } else if (notice.count == 1 && !notice.attributes) {
+    fuse_lowlevel_notify_inval_inode(session_, notice.ino, static_cast<off_t>(notice.offset),
+                                     static_cast<off_t>(notice.size));
+  } else {
+    tell_range(notice, stop);
+  }
+}
+
+void KernelNotices::tell_range(const Notice& notice, const std::stop_token& stop) {
+  const off_t from = notice.attributes ? -1 : 0;
+  for (const KnownInodes::Range& range : known_.within({notice.ino, notice.count}))
+    for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i) {
+      fuse_lowlevel_notify_inval_inode(session_, range.first + i, from, 0);
+      if (i % kOften != 0) continue;
+      const std::lock_guard lock(mutex_);
+      ranges_.since = Clock::now();
+    }
+}
+
+void KernelNotices::run(Lane& lane, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [&] { return !lane.notices.empty(); })) {
+    const Notice notice = std::move(lane.notices.front());
+    lane.notices.pop_front();
+    lane.told = notice.ino;
+    lane.since = Clock::now();
+    changed_.notify_all();  // who serves a request about it waits no more
+    lock.unlock();
+    tell(notice, stop);
+    lock.lock();
+    lane.told = 0;
+    ++lane.done;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace codecfs::fs

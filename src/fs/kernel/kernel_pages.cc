@@ -1,0 +1,67 @@
+#include "fs/kernel/kernel_pages.h"
+
+#include <chrono>
+
+namespace codecfs::fs {
+
+bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || states_.contains(ino)) return false;
+    states_[ino].giving = true;
+    ++giving_;
+  }
+  const bool given = give();
+  std::vector<std::function<void()>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    State& state = states_[ino];
+    state.giving = false;
+    waiting.swap(state.waiting);
+    if (state.writers == 0) states_.erase(ino);
+    changed_.notify_all();
+  }
+  for (const auto& then : waiting) then();
+  const std::lock_guard lock(mutex_);
+  if (--giving_ == 0) changed_.notify_all();
+  return given;
+}
+
+void KernelPages::after_pushes(Ino ino, std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = states_.find(ino); found != states_.end() && found->second.giving) {
+      found->second.waiting.push_back(std::move(then));
+      return;
+    }
+  }
+  then();
+}
+
+void KernelPages::await_quiet(Ino ino) {
+  constexpr std::chrono::seconds kPatience{1};
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [&] {
+    const auto found = states_.find(ino);
+    return found == states_.end() || !found->second.giving;
+  });
+}
+
+void KernelPages::stop() {
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  changed_.wait(lock, [&] { return giving_ == 0; });
+}
+
+void KernelPages::add_writer(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  ++states_[ino].writers;
+}
+
+void KernelPages::remove_writer(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  const auto found = states_.find(ino);
+  if (--found->second.writers == 0 && !found->second.giving) states_.erase(found);
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,74 @@
+#pragma once
+// Content that the kernel is given before it asks for it (FUSE_NOTIFY_STORE): a reader then finds it in the page cache,
+// while it is decoded and copied on another core.
+//
+// The kernel puts what it is given over what it has, dirty pages of mapped files too. So nothing is given while
+// somebody has the file open for writing, and who opens it for writing gets no answer before what is being given has
+// arrived. He does not wait for it in a thread of his own: the kernel may in turn be waiting for the answer to a read.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "fs/namespace/nodes.h"
+
+namespace codecfs::fs {
+
+class KernelPages {
+ public:
+  KernelPages() = default;
+  KernelPages(const KernelPages&) = delete;
+  KernelPages& operator=(const KernelPages&) = delete;
+
+  /// While it lives nothing more is given of an inode.
+  class Writer {
+   public:
+    Writer() = default;
+    Writer(KernelPages& pages, Ino ino) : pages_(&pages), ino_(ino) { pages.add_writer(ino); }
+    Writer(Writer&& other) noexcept : pages_(std::exchange(other.pages_, nullptr)), ino_(other.ino_) {}
+    Writer& operator=(Writer&& other) noexcept {
+      std::swap(pages_, other.pages_);
+      std::swap(ino_, other.ino_);
+      return *this;
+    }
+    ~Writer() {
+      if (pages_ != nullptr) pages_->remove_writer(ino_);
+    }
+
+   private:
+    KernelPages* pages_ = nullptr;
+    Ino ino_ = 0;
+  };
+
+  /// Calls `give`, which hands content of the inode to the kernel and may wait for it, unless there is a writer, or
+  /// something is being given already. Its answer; false where it was not called.
+  bool push_pages(Ino ino, const std::function<bool()>& give);
+  /// Calls `then` when nothing is being given of the inode: now, or soon and from another thread.
+  void after_pushes(Ino ino, std::function<void()> then);
+  /// Returns when nothing is being given of the inode that was taken before this call, or after a second: the kernel
+  /// may be waiting for the answer to a request. What changes a chunk calls it before it reports to its writer.
+  void await_quiet(Ino ino);
+  /// Nothing more is given from now on; returns when nothing is. While requests are still answered, or none will come.
+  void stop();
+
+ private:
+  struct State {
+    unsigned writers = 0;
+    bool giving = false;
+    std::vector<std::function<void()>> waiting;
+  };
+  void add_writer(Ino ino);
+  void remove_writer(Ino ino);
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::unordered_map<Ino, State> states_;  // of inodes with writers, or of which something is being given
+  unsigned giving_ = 0;                    // inodes
+  bool stopped_ = false;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,265 @@
+// Requests arrive on the threads of libfuse's loop, many at a time. Open files and directories belong to the kernel's
+// handle (fi->fh) and die at release; everything else is in the Tree.
+
+#include "fs/kernel/operations.h"
+
+#include <fcntl.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "base/log.h"
+#include "fs/kernel/kernel_tuning.h"
+#include "fs/kernel/requests.h"
+
+namespace codecfs::fs {
+namespace {
+
+void op_init(void* userdata, fuse_conn_info* connection) {
+  (void)userdata;
+  choose_capabilities(connection);
+  connection->max_read = kMaxRead;  // as in the mount option
+  connection->max_readahead = kMaxRead;
+  connection->max_background = 64;
+}
+
+/// What is made through another view is told to who knows of its absence, but that may have to wait for others.
+double absence_timeout(const Tree& tree, Ino parent, const char* name) {
+  if (!tree.remembers_absence(parent, name)) return 0;
+  return tree.read_only() ? kTimeout : kAbsenceTimeout;
+}
+
+void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    // The kernel lets names of up to 1024 bytes pass. It looks up each before it makes something of that name.
+    if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
+    const Result<struct stat> status = tree_of(request).lookup(parent, name);
+    if (status) {
+      const fuse_entry_param entry = entry_of(request, *status);
+      tree_of(request).looked_up(entry.ino);
+      fuse_reply_entry(request, &entry);
+    } else if (status.error().code == ENOENT) {
+      fuse_entry_param absent{};
+      absent.entry_timeout = absence_timeout(tree_of(request), parent, name);
+      fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing
+    } else {
+      return std::unexpected(status.error());
+    }
+    return {};
+  });
+}
+
+void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    Result<struct stat> found = tree_of(request).attributes(ino);
+    // Removed since it was opened: the kernel asks before it reads.
+    if (!found && found.error().code == ENOENT && info != nullptr)
+      found = tree_of(request).attributes_of_removed(ino, *file_of(info));
+    CODECFS_ASSIGN(const struct stat status, std::move(found));
+    fuse_reply_attr(request, &status, timeout_of(request, ino));
+    return {};
+  });
+}
+
+void op_readlink(fuse_req_t request, fuse_ino_t ino) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const std::string target, tree_of(request).link_target(ino));
+    fuse_reply_readlink(request, target.c_str());
+    return {};
+  });
+}
+
+OpenDirectory* directory_of(fuse_file_info* info) { return OpenHandles<OpenDirectory>::at(info->fh); }
+
+void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  static std::once_flag tuned;
+  std::call_once(tuned, [&] { raise_readahead(mount_of(request).mountpoint, kMaxRead); });
+  answer(request, ino, [&]() -> Result<> {
+    const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
+    CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
+                   tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
+    info->keep_cache = !file->live && !file->outside;
+    file->direct = writes_past_pages(*file, *info);
+    info->direct_io = file->live || file->direct;
+    keep_copies(request, ino, *file, *info);
+    // The kernel's pages are to be those of which there are copies.
+    if (file->copies.is_first()) info->keep_cache = 0;
+    info->noflush = !for_writing;
+    Mount& mount = mount_of(request);
+    info->fh = mount.files.add(std::move(file));
+    const auto reply = [request, &mount, opened = *info] {
+      if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
+    };
+    if (for_writing)
+      mount.tree.kernel_pages().after_pushes(ino, reply);
+    else
+      reply();
+    return {};
+  });
+}
+
+void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
+    if (!is_past_pages(*info)) tree_of(request).page_copies().given(ino, static_cast<uint64_t>(offset), slice.bytes);
+    fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
+    return {};
+  });
+}
+
+void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
+  if (mount.tree.close(*file_of(info))) mount.notices.content_changed(ino, false);
+  mount.files.close(info->fh);
+  fuse_reply_err(request, 0);
+}
+
+void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, tree_of(request).open_directory(ino));
+    Mount& mount = mount_of(request);
+    info->fh = mount.directories.add(std::move(directory));
+    if (fuse_reply_open(request, info) != 0) mount.directories.close(info->fh);
+    return {};
+  });
+}
+
+/// One entry with its attributes, where they are to be had.
+size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
+  fuse_entry_param entry{};
+  const bool dots = item.name == "." || item.name == "..";  // the kernel wants no attributes of these
+  if (item.attributes && !dots) {
+    // An entry whose attributes cannot be had is listed all the same; looking it up tells why.
+    if (const Result<struct stat> status = item.attributes()) entry = entry_of(request, *status);
+  }
+  entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
+  if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // shown as d_ino only
+  return fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &entry,
+                                item.next);
+}
+
+size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
+  struct stat status{};
+  status.st_mode = item.type;
+  status.st_ino = item.ino != 0 ? item.ino : 0xffffffff;
+  return fuse_add_direntry(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &status,
+                           item.next);
+}
+
+template <class Add>
+void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
+                    bool plus) {
+  answer(request, ino, [&]() -> Result<> {
+    std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
+    size_t used = 0;
+    const Result<> read = tree_of(request).read_directory(*directory_of(info), offset, [&](const DirectoryItem& item) {
+      const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
+      if (entry > reply.size() - used) return false;
+      used += entry;
+      if (plus) tree_of(request).looked_up(item.ino);
+      return true;
+    });
+    if (!read && used == 0) return std::unexpected(read.error());
+    fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used);
+    return {};
+  });
+}
+
+void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, ino, size, offset, info, add_plain, false);
+}
+
+void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, ino, size, offset, info, add_with_attributes, true);
+}
+
+void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  mount_of(request).directories.close(info->fh);
+  fuse_reply_err(request, 0);
+}
+
+void op_statfs(fuse_req_t request, fuse_ino_t) {
+  const struct statvfs numbers = tree_of(request).filesystem();
+  fuse_reply_statfs(request, &numbers);
+}
+
+/// A reply in the protocol of getxattr and listxattr: the length for size 0, else the bytes if they fit.
+void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
+  if (size == 0) {
+    fuse_reply_xattr(request, bytes.size());
+  } else if (bytes.size() > size) {
+    fuse_reply_err(request, ERANGE);
+  } else {
+    fuse_reply_buf(request, bytes.data(), bytes.size());
+  }
+}
+
+void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
+  answer(request, ino, [&]() -> Result<> {
+    const std::string_view wanted = name;
+    if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
+    if (ino == kRootIno && wanted.starts_with(kUnmountXattr)) {
+      CODECFS_TRY(mount_of(request).unmount_notifier.add_listener(wanted.substr(kUnmountXattr.size())));
+      reply_sized(request, "", size);
+      return {};
+    }
+    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
+    for (const std::vector<Xattr>* list : {&view.live, view.stored.get()}) {
+      for (const Xattr& xattr : *list) {
+        if (xattr.name != wanted) continue;
+        reply_sized(request, xattr.value, size);
+        return {};
+      }
+    }
+    return std::unexpected(Error{ENODATA, {}});
+  });
+}
+
+void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
+    std::string names;
+    for (const Xattr& xattr : view.live) names += xattr.name + '\0';
+    for (const Xattr& xattr : *view.stored) {
+      if (names.size() + xattr.name.size() + 1 > kMaxXattrList) {
+        log::warning("inode {}: only some of its {} attributes fit into an xattr list; .zattrs has them all", ino,
+                     view.stored->size());
+        break;
+      }
+      names += xattr.name;
+      names += '\0';
+    }
+    reply_sized(request, names, size);
+    return {};
+  });
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& operations() {
+  static const fuse_lowlevel_ops table = [] {
+    fuse_lowlevel_ops ops{};
+    ops.init = op_init;
+    ops.lookup = op_lookup;
+    ops.getattr = op_getattr;
+    ops.readlink = op_readlink;
+    ops.open = op_open;
+    ops.read = op_read;
+    ops.release = op_release;
+    ops.opendir = op_opendir;
+    ops.readdir = op_readdir;
+    ops.readdirplus = op_readdirplus;
+    ops.releasedir = op_releasedir;
+    ops.statfs = op_statfs;
+    ops.getxattr = op_getxattr;
+    ops.listxattr = op_listxattr;
+    add_writing_operations(ops);
+    return ops;
+  }();
+  return table;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,230 @@
+// The requests that change something. See operations.cc.
+
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <cstdio>
+
+#include "base/log.h"
+#include "fs/kernel/requests.h"
+#include "fs/namespace/clock.h"
+
+namespace codecfs::fs {
+namespace {
+
+/// Whether the user has given up what the request asks for, or the mount ends. While it is not answered.
+Cancelled given_up(fuse_req_t request) {
+  return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
+}
+
+void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, info->flags, given_up(request)));
+    fuse_entry_param entry = entry_of(request, created.status);
+    Mount& mount = mount_of(request);
+    mount.tree.looked_up(entry.ino);
+    created.file->direct = writes_past_pages(*created.file, *info);
+    info->direct_io = created.file->direct;
+    keep_copies(request, entry.ino, *created.file, *info);
+    info->fh = mount.files.add(std::move(created.file));
+    mount.tree.kernel_pages().after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
+      if (fuse_reply_create(request, &entry, &opened) != 0) close_unknown(mount, opened.fh);
+    });
+    return {};
+  });
+}
+
+void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    const bool is_mapped = info->writepage != 0;
+    const Bytes all = std::as_bytes(std::span(bytes, size));
+    const auto begin = static_cast<uint64_t>(offset);
+    PageCopies& copies = tree_of(request).page_copies();
+    PageCopies::WrittenBack compared;
+    if (is_mapped) compared = copies.compare(ino, begin, all);
+    const Result<size_t> taken =
+        tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
+    // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a mapping
+    // writes from now on: it is to drop them.
+    if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
+      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
+    CODECFS_ASSIGN(const size_t written, taken);
+    if (is_mapped)
+      copies.stored(ino, begin, all.first(written), compared);
+    else if (!file_of(info)->direct && !is_past_pages(*info))
+      copies.written(ino, begin, all.first(written));
+    // Through the number that it had before it became a chunk: the chunk's own has pages too.
+    if (file_of(info)->scratch != 0)
+      if (const auto chunk = tree_of(request).promoted_to(ino))
+        mount_of(request).notices.content_changed(*chunk, false);
+    // Kernels before 6.6 leave others the pages that they have; see also op_flush().
+    if (file_of(info)->direct && written > 0)
+      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
+    fuse_reply_write(request, written);
+    return {};
+  });
+}
+
+void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
+    // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
+    if (file_of(info)->writer) mount_of(request).notices.await_contents();
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
+    if (file_of(info)->writer) mount_of(request).notices.await_contents();
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).sync_all());
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info* info) {
+  answer(request, ino, [&]() -> Result<> {
+    Tree::Change change;
+    if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
+    if (set & FUSE_SET_ATTR_UID) change.owner = wanted->st_uid;
+    if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
+    if (set & FUSE_SET_ATTR_SIZE) change.size = static_cast<uint64_t>(wanted->st_size);
+    if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW))
+      change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
+    if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
+      change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
+    CODECFS_ASSIGN(const struct stat status,
+                   tree_of(request).change(ino, change, given_up(request), info != nullptr ? file_of(info) : nullptr));
+    // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
+    if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
+      mount_of(request).notices.content_changed(status.st_ino, true);
+    fuse_reply_attr(request, &status, timeout_of(request, ino));
+    return {};
+  });
+}
+
+void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    Tree& tree = tree_of(request);
+    const Result<struct stat> gone = tree.lookup(parent, name);
+    CODECFS_TRY(tree.unlink(parent, name));
+    // A chunk keeps its inode number: what the kernel has of it is not what comes there next.
+    if (gone) mount_of(request).notices.content_changed(gone->st_ino, false);
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to_parent, const char* to_name,
+               unsigned flags) {
+  answer(request, parent, [&]() -> Result<> {
+    if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
+    const Result<> renamed =
+        tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request));
+    if (!renamed && !renamed.error().reason.empty()) tree_of(request).remember_error(to_parent, renamed.error());
+    CODECFS_TRY(renamed);
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
+  tree_of(request).forgotten(ino, lookups);
+  fuse_reply_none(request);
+}
+
+void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
+  for (size_t i = 0; i < count; ++i) tree_of(request).forgotten(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(request);
+}
+
+void reply_made(fuse_req_t request, const struct stat& status) {
+  const fuse_entry_param entry = entry_of(request, status);
+  tree_of(request).looked_up(entry.ino);
+  fuse_reply_entry(request, &entry);
+}
+
+void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_directory(parent, name));
+    reply_made(request, status);
+    return {};
+  });
+}
+
+void op_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_link(parent, name, target));
+    reply_made(request, status);
+    return {};
+  });
+}
+
+void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).remove_directory(parent, name));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t) {
+  answer(request, parent, [&]() -> Result<> { return fail(EPERM, "making special files is not possible here"); });
+}
+
+void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&] { return tree_of(request).make_hard_link(parent, name); });
+}
+
+void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
+  answer(request, ino, [&]() -> Result<> {
+    const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
+                                 : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
+                                                                : Tree::XattrMode::any;
+    CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
+  answer(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(tree_of(request).remove_xattr(ino, name, given_up(request)));
+    fuse_reply_err(request, 0);
+    return {};
+  });
+}
+
+}  // namespace
+
+void add_writing_operations(fuse_lowlevel_ops& ops) {
+  ops.create = op_create;
+  ops.write = op_write;
+  ops.flush = op_flush;
+  ops.fsync = op_fsync;
+  ops.fsyncdir = op_fsyncdir;
+  ops.setattr = op_setattr;
+  ops.unlink = op_unlink;
+  ops.rename = op_rename;
+  ops.forget = op_forget;
+  ops.forget_multi = op_forget_multi;
+  ops.mkdir = op_mkdir;
+  ops.mknod = op_mknod;
+  ops.symlink = op_symlink;
+  ops.link = op_link;
+  ops.rmdir = op_rmdir;
+  ops.setxattr = op_setxattr;
+  ops.removexattr = op_removexattr;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,87 @@
+#pragma once
+// What the operations of operations.cc and operations_write.cc share: from a request to the mount, and from errors to
+// replies.
+
+#include <fcntl.h>
+
+#include <new>
+
+#include "fs/kernel/operations.h"
+
+namespace codecfs::fs {
+
+// Everything changes through this mount, which tells the kernel of it, so it may believe what we said for a day.
+inline constexpr double kTimeout = 86400;  // seconds
+// But for what other programs change too.
+inline constexpr double kOutsideTimeout = 0.9;
+// What is not there, where it may be made.
+inline constexpr double kAbsenceTimeout = 1;
+// And for symlinks: a removed object's other name becomes the object itself.
+inline constexpr double kLinkTimeout = 1;
+
+inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
+inline Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
+inline OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
+
+inline void reply_error(fuse_req_t request, Ino ino, const Error& error) {
+  tree_of(request).note_error(ino, error);
+  fuse_reply_err(request, error.code);
+}
+
+/// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
+template <class Operation>
+void answer(fuse_req_t request, Ino ino, Operation operation) {
+  const KernelNotices::Request served(ino);
+  // Read before it is written: many threads share it.
+  if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
+  Result<> result;
+  try {
+    result = operation();
+  } catch (const std::bad_alloc&) {
+    result = fail(ENOMEM, "out of memory");
+  } catch (const std::exception& exception) {
+    result = fail(EIO, "internal error: {}", exception.what());
+  }
+  if (!result) reply_error(request, ino, result.error());
+}
+
+inline double timeout_of(fuse_req_t request, Ino ino) {
+  return tree_of(request).may_change_outside(ino) ? kOutsideTimeout : kTimeout;
+}
+
+inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
+  mount_of(request).notices.note_known(status.st_ino);
+  fuse_entry_param entry{};
+  entry.ino = status.st_ino;
+  entry.attr = status;
+  entry.attr_timeout = entry.entry_timeout =
+      S_ISLNK(status.st_mode) ? kLinkTimeout : timeout_of(request, status.st_ino);
+  return entry;
+}
+
+/// A file that was opened although the kernel does not get to know it: it will not release it.
+inline void close_unknown(Mount& mount, uint64_t handle) {
+  (void)mount.tree.close(*OpenHandles<OpenFile>::at(handle));
+  mount.files.close(handle);
+}
+
+/// Who only writes chunks needs no pages of them: filling these takes as long as all the rest of a write but encoding.
+/// Such a file cannot be mapped, so what is mapped by others is not affected.
+inline bool writes_past_pages(const OpenFile& file, const fuse_file_info& info) {
+  return (info.flags & O_ACCMODE) == O_WRONLY && file.staged == nullptr;
+}
+
+/// Whether a READ or WRITE is one that goes past the page cache (O_DIRECT): only these tell the owner of locks.
+inline bool is_past_pages(const fuse_file_info& info) { return info.lock_owner != 0; }
+
+/// Of a file that may be mapped for writing; before the open is answered.
+inline void keep_copies(fuse_req_t request, Ino ino, OpenFile& file, const fuse_file_info& info) {
+  if ((info.flags & O_ACCMODE) != O_RDWR || info.direct_io != 0) return;
+  if (file.array || file.chunk.variable != nullptr)
+    file.copies = PageCopies::Writer(tree_of(request).page_copies(), ino);
+}
+
+/// operations_write.cc
+void add_writing_operations(fuse_lowlevel_ops& ops);
+
+}  // namespace codecfs::fs

@@ -1,0 +1,39 @@
+#include "fs/namespace/known_inodes.h"
+
+#include <algorithm>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr unsigned kBlockBits = 10;
+constexpr size_t kMaxBlocks = size_t{1} << 18;
+// Inodes of a range where it is not known which the kernel knows.
+constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
+
+}  // namespace
+
+void KnownInodes::add(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  if (all_) return;
+  blocks_.insert(ino >> kBlockBits);
+  if (blocks_.size() <= kMaxBlocks) return;
+  all_ = true;
+  blocks_.clear();
+}
+
+std::vector<KnownInodes::Range> KnownInodes::within(Range range) const {
+  if (range.count == 0) return {};
+  const std::lock_guard lock(mutex_);
+  if (all_) return {{range.first, std::min(range.count, kMaxNotices)}};
+  const Ino last = range.first + (range.count - 1);
+  std::vector<Range> known;
+  for (auto block = blocks_.lower_bound(range.first >> kBlockBits);
+       block != blocks_.end() && *block <= last >> kBlockBits; ++block) {
+    const Ino from = std::max(*block << kBlockBits, range.first);
+    const Ino to = std::min((*block << kBlockBits) + ((Ino{1} << kBlockBits) - 1), last);
+    known.push_back({from, to - from + 1});
+  }
+  return known;
+}
+
+}  // namespace codecfs::fs

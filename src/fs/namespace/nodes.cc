@@ -1,0 +1,331 @@
+#include "fs/namespace/nodes.h"
+
+#include <array>
+#include <mutex>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr std::array kGroupFiles{NamedFile{".zgroup", FileKind::zgroup}, NamedFile{".zattrs", FileKind::zattrs},
+                                 NamedFile{".zmetadata", FileKind::zmetadata}};
+constexpr std::array kVariableFiles{NamedFile{".zarray", FileKind::zarray}, NamedFile{".zattrs", FileKind::zattrs},
+                                    NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
+constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
+                                   NamedFile{"stats", FileKind::stats}};
+
+constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "npy", "raw"};
+
+// Where the root is an array, which has no name to take.
+constexpr std::array kNpyRootFiles{NamedFile{"array.npy", FileKind::array}};
+constexpr std::array kRawRootFiles{NamedFile{"array", FileKind::array}};
+
+constexpr uint64_t kMaxSlots = uint64_t{1} << (63 - kLocalBits);  // inode numbers stay positive as off_t
+constexpr auto kDecoded = static_cast<size_t>(View::decoded);
+constexpr uint64_t kFirstChunk = static_cast<uint64_t>(FileKind::chunk);
+constexpr uint64_t kChunksInOneSlot = kLocalMask + 1 - kFirstChunk;
+
+NodeKind kind_of(EntryKind kind) {
+  switch (kind) {
+    case EntryKind::variable: return NodeKind::variable;
+    case EntryKind::symlink: return NodeKind::symlink;
+    case EntryKind::folder: return NodeKind::folder;
+    case EntryKind::file: return NodeKind::file;
+    case EntryKind::group: break;
+  }
+  return NodeKind::group;
+}
+
+}  // namespace
+
+std::string_view name_of(View view) { return kViewNames[static_cast<size_t>(view)]; }
+
+std::optional<View> view_named(std::string_view name) {
+  for (size_t i = 0; i < kViews; ++i)
+    if (kViewNames[i] == name) return static_cast<View>(i);
+  return std::nullopt;
+}
+
+std::span<const NamedFile> files_of(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::group: return kGroupFiles;
+    case NodeKind::variable: return kVariableFiles;
+    case NodeKind::control: return kControlFiles;
+    case NodeKind::folder:
+    case NodeKind::file:
+    case NodeKind::views:
+    case NodeKind::scratch:
+    case NodeKind::symlink: break;
+  }
+  return {};
+}
+
+std::span<const NamedFile> files_of(const Node& node) {
+  if (!shows_arrays(node.view)) return files_of(node.kind);
+  if (node.kind != NodeKind::variable || !node.is_root()) return {};
+  if (node.view == View::npy) return kNpyRootFiles;
+  return kRawRootFiles;
+}
+
+std::string_view name_of(FileKind file) {
+  for (const NodeKind kind : {NodeKind::group, NodeKind::variable, NodeKind::control})
+    for (const NamedFile& named : files_of(kind))
+      if (named.kind == file) return named.name;
+  return {};
+}
+
+Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
+  const auto root_of = [&](View view) {
+    Node node;
+    node.kind = kind_of(root.kind);
+    node.view = view;
+    node.object = root.object;
+    return node;
+  };
+  const auto special = [&](NodeKind kind, std::string path, Ino parent) {
+    Node node;
+    node.kind = kind;
+    node.path = std::move(path);
+    node.parent = parent;
+    const Node* added = add(std::move(node));
+    by_path_.erase(added->path);  // a dataset may have an object of this name
+    return added;
+  };
+  // Slots 0, 1, 2: as the header says.
+  Node top = root_of(shown);
+  const uint64_t first_view = 4;
+  top.common = shown == View::decoded ? 0 : first_view;
+  add(std::move(top));
+  control_ = special(NodeKind::control, "/.codecfs", kRootIno);
+  special(NodeKind::scratch, "/.codecfs/scratch", kRootIno);
+  views_ = special(NodeKind::views, "/.codecfs/view", control_->ino());
+  for (size_t i = 0; i < kViews; ++i) {
+    if (static_cast<View>(i) == shown) continue;
+    Node node = root_of(static_cast<View>(i));
+    node.parent = views_->ino();
+    node.common = shown == View::decoded ? 0 : first_view;  // the decoded view is the first of these
+    view_entries_[i] = add(std::move(node));
+  }
+  Node link;
+  link.kind = NodeKind::symlink;
+  link.view = shown;
+  link.target = "../..";
+  link.path = fmt::format("/.codecfs/view/{}", name_of(shown));
+  link.parent = views_->ino();
+  link.slot = slots_.size();
+  nodes_.push_back(std::move(link));
+  slots_.push_back(&nodes_.back());
+  view_entries_[static_cast<size_t>(shown)] = &nodes_.back();
+}
+
+/// Into the next slot. Where it is of the decoded view, the caller has set `common` to that slot or does not care.
+const Node* Nodes::add(Node node) {
+  node.slot = slots_.size();
+  nodes_.push_back(std::move(node));
+  const Node* added = &nodes_.back();
+  slots_.push_back(added);
+  by_path_[added->path][static_cast<size_t>(added->view)] = added;
+  return added;
+}
+
+Result<Place> Nodes::at(Ino ino) const {
+  const uint64_t slot = ino >> kLocalBits;
+  const uint64_t local = ino & kLocalMask;
+  const std::shared_lock lock(mutex_);
+  // No reason, so nothing in the log: the kernel asks so for what was renumbered or removed, and then looks the name
+  // up.
+  if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
+  const Node& node = *slots_[slot];
+  if (node.slot != slot) return Place{&node, FileKind::chunk, ino - (chunk_slots_.at(node.slot).first << kLocalBits)};
+  if (local == 0 || (local >= kFirstChunk && node.kind != NodeKind::scratch && chunk_slots_.contains(slot)))
+    return std::unexpected(Error{ESTALE, {}});
+  if (local >= kFirstChunk) return Place{&node, FileKind::chunk, local - kFirstChunk};
+  return Place{&node, static_cast<FileKind>(local), 0};
+}
+
+Result<const Node*> Nodes::child(const Node& parent, const Entry& entry) {
+  std::string path = parent.path + "/" + entry.name;
+  const auto view = static_cast<size_t>(parent.view);
+  const NodeKind kind = kind_of(entry.kind);
+  const auto is_same = [&](const Node& node) {
+    return node.kind == kind && node.object == entry.object && node.target == entry.target;
+  };
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = by_path_.find(path);
+    if (found != by_path_.end() && found->second[view] != nullptr && is_same(*found->second[view]))
+      return found->second[view];
+  }
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_path_.find(path); found != by_path_.end() && !is_same(*found->second[kDecoded]))
+    for_each_at_or_below(path, [&](const Node& node) { drop(node); });
+  const auto now = by_path_.find(path);
+  const InViews known = now == by_path_.end() ? InViews{} : now->second;
+  if (known[view] != nullptr) return known[view];
+  if (slots_.size() + 1 >= kMaxSlots) return fail(ENFILE, "{}: more than {} groups and variables", path, kMaxSlots);
+  Node node;
+  node.kind = kind;
+  node.object = entry.object;
+  node.target = entry.target;
+  node.path = std::move(path);
+  const Node* decoded = known[kDecoded];
+  if (decoded == nullptr) {
+    Node first = node;
+    first.parent = parent.key();
+    first.common = slots_.size();
+    decoded = add(std::move(first));
+    if (parent.view == View::decoded) return decoded;
+  }
+  node.view = parent.view;
+  node.parent = parent.ino();
+  node.common = decoded->slot;
+  return add(std::move(node));
+}
+
+std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<const Node*> nodes;
+  const auto found = by_path_.find(node.path);
+  if (found == by_path_.end()) return nodes;
+  for (const Node* other : found->second)
+    if (other != nullptr) nodes.push_back(other);
+  return nodes;
+}
+
+const Node* Nodes::find(const std::string& path) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = by_path_.find(path);
+  return found == by_path_.end() ? nullptr : found->second[kDecoded];
+}
+
+std::vector<Ino> Nodes::variables() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Ino> inodes;
+  for (const auto& [path, views] : by_path_)
+    for (const Node* node : views)
+      if (node != nullptr && node->kind == NodeKind::variable) inodes.push_back(node->ino());
+  return inodes;
+}
+
+Result<Nodes::Slots> Nodes::reserve(uint64_t slot, const std::string& path, uint64_t chunks) {
+  const Slots slots{slots_.size(), (chunks >> kLocalBits) + 1};
+  if (slots_.size() + slots.count > kMaxSlots)
+    return fail(ENFILE, "{}: no inode numbers are left for {} chunks", path, chunks);
+  slots_.insert(slots_.end(), slots.count, slots_[slot]);
+  return slots;
+}
+
+Result<Ino> Nodes::chunk_ino(const Node& variable, uint64_t number, uint64_t count) {
+  return chunk_of_slot(variable.slot, variable.path, number, count);
+}
+
+Result<Ino> Nodes::chunk_key(const Node& variable, uint64_t number, uint64_t count) {
+  return chunk_of_slot(variable.common, variable.path, number, count);
+}
+
+Result<Ino> Nodes::chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count) {
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = chunk_slots_.find(slot);
+    if (found != chunk_slots_.end()) return (found->second.first << kLocalBits) + number;
+    if (count <= kChunksInOneSlot) return (slot << kLocalBits) + kFirstChunk + number;
+  }
+  const std::lock_guard lock(mutex_);
+  auto found = chunk_slots_.find(slot);
+  if (found == chunk_slots_.end()) {
+    CODECFS_ASSIGN(const Slots slots, reserve(slot, path, count));
+    found = chunk_slots_.emplace(slot, slots).first;
+  }
+  return (found->second.first << kLocalBits) + number;
+}
+
+Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  const auto views = by_path_.find(variable.path);
+  if (views == by_path_.end()) return {};
+  for (const Node* node : views->second) {
+    if (node == nullptr) continue;
+    CODECFS_ASSIGN(const Slots slots, reserve(node->slot, node->path, count));
+    Slots& now = chunk_slots_[node->slot];
+    for (uint64_t i = 0; i < now.count; ++i) slots_[now.first + i] = nullptr;
+    now = slots;
+  }
+  return {};
+}
+
+// --- under mutex_
+
+template <class Visit>
+void Nodes::for_each_at_or_below(const std::string& path, Visit visit) {
+  std::vector<const Node*> found;
+  for (const auto& [other, views] : by_path_) {
+    if (!other.starts_with(path) || (other.size() != path.size() && other[path.size()] != '/')) continue;
+    for (const Node* node : views)
+      if (node != nullptr) found.push_back(node);
+  }
+  for (const Node* node : found) visit(*node);
+}
+
+/// Another node takes the slots of one.
+void Nodes::replace(const Node& old, Node node) {
+  forget_path(old);
+  node.slot = old.slot;
+  nodes_.push_back(std::move(node));
+  const Node* added = &nodes_.back();
+  slots_[old.slot] = added;
+  if (const auto chunks = chunk_slots_.find(old.slot); chunks != chunk_slots_.end())
+    for (uint64_t i = 0; i < chunks->second.count; ++i) slots_[chunks->second.first + i] = added;
+  by_path_[added->path][static_cast<size_t>(added->view)] = added;
+}
+
+void Nodes::drop(const Node& node) {
+  slots_[node.slot] = nullptr;
+  if (const auto chunks = chunk_slots_.find(node.slot); chunks != chunk_slots_.end()) {
+    for (uint64_t i = 0; i < chunks->second.count; ++i) slots_[chunks->second.first + i] = nullptr;
+    chunk_slots_.erase(chunks);
+  }
+  forget_path(node);
+}
+
+void Nodes::forget_path(const Node& node) {
+  const auto views = by_path_.find(node.path);
+  if (views == by_path_.end()) return;
+  views->second[static_cast<size_t>(node.view)] = nullptr;
+  if (views->second == InViews{}) by_path_.erase(views);
+}
+
+// --- without it
+
+void Nodes::become_variable(const Node& group, ObjectId variable) {
+  const std::lock_guard lock(mutex_);
+  const auto views = by_path_.find(group.path);
+  if (views == by_path_.end()) return;
+  for (const Node* old : InViews(views->second)) {
+    if (old == nullptr) continue;
+    Node node = *old;
+    node.kind = NodeKind::variable;
+    node.object = variable;
+    replace(*old, std::move(node));
+  }
+}
+
+void Nodes::remove(const Node& node) {
+  const std::lock_guard lock(mutex_);
+  for_each_at_or_below(node.path, [&](const Node& below) { drop(below); });
+}
+
+void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const std::string from = node.path;
+  const std::string to = fmt::format("{}/{}", parent.path, name);
+  const InViews parents = by_path_[parent.path];
+  for_each_at_or_below(from, [&](const Node& old) {
+    const Node* new_parent = parents[static_cast<size_t>(old.view)];
+    if (new_parent == nullptr) return drop(old);  // nobody has seen that directory in this view
+    Node moved = old;
+    moved.path = to + old.path.substr(from.size());
+    if (old.path == from) moved.parent = new_parent->ino();
+    replace(old, std::move(moved));
+  });
+}
+
+}  // namespace codecfs::fs

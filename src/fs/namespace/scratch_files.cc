@@ -1,0 +1,198 @@
+#include "fs/namespace/scratch_files.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fs/namespace/clock.h"
+
+namespace codecfs::fs {
+
+Result<ScratchFiles::File*> ScratchFiles::at(Ino ino) {
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return fail(ESTALE, "inode {}: this temporary file is gone", ino);
+  return &found->second;
+}
+
+Result<Ino> ScratchFiles::create(Ino directory, std::string_view name, mode_t permissions) {
+  const std::lock_guard lock(mutex_);
+  if (names_.contains({directory, std::string(name)})) return fail(EEXIST, "{}: exists", name);
+  if (names_.size() >= kMaxFiles) return fail(ENOSPC, "{}: there are {} temporary files already", name, kMaxFiles);
+  const Ino ino = kScratchSlot << kLocalBits | next_++;
+  files_.emplace(ino, File{.directory = directory,
+                           .name = std::string(name),
+                           .bytes = {},
+                           .permissions = permissions & 0777,
+                           .modified = now(),
+                           .lookups = 0,
+                           .chunk = {}});
+  names_.emplace(Key{directory, name}, ino);
+  return ino;
+}
+
+std::optional<Ino> ScratchFiles::find(Ino directory, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::pair<std::string, Ino>> ScratchFiles::list(Ino directory) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, Ino>> names;
+  for (auto at = names_.lower_bound({directory, ""}); at != names_.end() && at->first.first == directory; ++at)
+    names.emplace_back(at->first.second, at->second);
+  return names;
+}
+
+Result<struct stat> ScratchFiles::status(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  CODECFS_ASSIGN(const File* file, at(ino));
+  struct stat status{};
+  status.st_ino = ino;
+  status.st_mode = S_IFREG | file->permissions;
+  status.st_nlink = file->name.empty() ? 0 : 1;
+  status.st_size = static_cast<off_t>(file->bytes.size());
+  status.st_blocks = static_cast<blkcnt_t>((file->bytes.size() + 511) / 512);
+  status.st_mtim = status.st_ctim = status.st_atim = file->modified;
+  return status;
+}
+
+Result<> ScratchFiles::set_permissions(Ino ino, mode_t permissions) {
+  const std::lock_guard lock(mutex_);
+  CODECFS_ASSIGN(File * file, at(ino));
+  file->permissions = permissions & 0777;
+  return {};
+}
+
+Result<std::string> ScratchFiles::read(Ino ino, uint64_t offset, size_t size) {
+  const std::lock_guard lock(mutex_);
+  CODECFS_ASSIGN(const File* file, at(ino));
+  return offset < file->bytes.size() ? file->bytes.substr(offset, size) : std::string();
+}
+
+Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  unsealed_.wait(lock, [&] {
+    const auto found = files_.find(ino);
+    return found == files_.end() || !found->second.sealed;
+  });
+  CODECFS_ASSIGN(File* const file, at(ino));
+  if (file->chunk) return false;
+  const uint64_t end = offset + bytes.size();
+  if (end > file->bytes.size()) {
+    if (end > kMaxBytes || bytes_ + (end - file->bytes.size()) > kMaxBytes)
+      return fail(ENOSPC, "{}: temporary files may have {} bytes together", file->name, kMaxBytes);
+    bytes_ += end - file->bytes.size();
+    file->bytes.resize(end);
+  }
+  std::memcpy(file->bytes.data() + offset, bytes.data(), bytes.size());
+  file->modified = now();
+  return true;
+}
+
+Result<> ScratchFiles::resize(Ino ino, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  CODECFS_ASSIGN(File * file, at(ino));
+  if (size > file->bytes.size() && (size > kMaxBytes || bytes_ + (size - file->bytes.size()) > kMaxBytes))
+    return fail(ENOSPC, "{}: temporary files may have {} bytes together", file->name, kMaxBytes);
+  bytes_ += size - file->bytes.size();
+  file->bytes.resize(size);
+  file->modified = now();
+  return {};
+}
+
+Result<> ScratchFiles::unlink(Ino directory, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
+  const Ino ino = found->second;
+  names_.erase(found);
+  files_[ino].name.clear();
+  drop_if_unused(ino);
+  return {};
+}
+
+Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
+  const Ino ino = found->second;
+  names_.erase(found);
+  if (const auto there = names_.find({to_directory, std::string(to_name)}); there != names_.end()) {
+    const Ino replaced = there->second;
+    names_.erase(there);
+    files_[replaced].name.clear();
+    drop_if_unused(replaced);
+  }
+  names_.emplace(Key{to_directory, to_name}, ino);
+  files_[ino].directory = to_directory;
+  files_[ino].name = to_name;
+  return {};
+}
+
+Result<std::string> ScratchFiles::seal(Ino directory, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
+  File& file = files_[found->second];
+  if (file.sealed) return fail(EBUSY, "{}: is being renamed", name);
+  file.sealed = true;
+  return file.bytes;
+}
+
+void ScratchFiles::unseal(Ino directory, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found != names_.end()) files_[found->second].sealed = false;
+  unsealed_.notify_all();
+}
+
+void ScratchFiles::promote(Ino directory, std::string_view name, Ino chunk) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find({directory, std::string(name)});
+  if (found == names_.end()) return;
+  const Ino ino = found->second;
+  names_.erase(found);
+  File& file = files_[ino];
+  file.name.clear();
+  file.chunk = chunk;
+  file.sealed = false;
+  unsealed_.notify_all();
+  bytes_ -= file.bytes.size();
+  file.bytes = {};
+  drop_if_unused(ino);
+}
+
+std::optional<Ino> ScratchFiles::promoted_to(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  return found == files_.end() ? std::nullopt : found->second.chunk;
+}
+
+void ScratchFiles::looked_up(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = files_.find(ino); found != files_.end()) ++found->second.lookups;
+}
+
+void ScratchFiles::forgotten(Ino ino, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(ino);
+  if (found == files_.end()) return;
+  found->second.lookups -= std::min(count, found->second.lookups);
+  drop_if_unused(ino);
+}
+
+std::vector<std::pair<Ino, std::string>> ScratchFiles::names() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<Ino, std::string>> names;
+  for (const auto& [key, ino] : names_) names.push_back(key);
+  return names;
+}
+
+void ScratchFiles::drop_if_unused(Ino ino) {
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.lookups > 0 || !found->second.name.empty()) return;
+  bytes_ -= found->second.bytes.size();
+  files_.erase(found);
+}
+
+}  // namespace codecfs::fs

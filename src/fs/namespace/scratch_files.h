@@ -1,0 +1,87 @@
+#pragma once
+// Files of other names in a variable's directory: what rsync, zarr-python and editors write first and then rename to a
+// chunk's name. They are held in memory, never stored in the source, and gone at unmount.
+//
+// A scratch file that was renamed to a chunk is that chunk from then on, also for those who know it by its old inode
+// number (the kernel, until it has forgotten it). Safe from all threads.
+
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "fs/namespace/nodes.h"
+
+namespace codecfs::fs {
+
+class ScratchFiles {
+ public:
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;  // of all files together
+  static constexpr size_t kMaxFiles = 65536;
+
+  /// The inode number of a new file. EEXIST, ENOSPC.
+  Result<Ino> create(Ino directory, std::string_view name, mode_t permissions);
+  std::optional<Ino> find(Ino directory, std::string_view name);
+  std::vector<std::pair<std::string, Ino>> list(Ino directory);
+
+  /// Of the file: size, permissions, times. ESTALE.
+  Result<struct stat> status(Ino ino);
+  Result<> set_permissions(Ino ino, mode_t permissions);
+  /// Bytes from `offset` on, at most `size`. ESTALE.
+  Result<std::string> read(Ino ino, uint64_t offset, size_t size);
+  /// False where the file has become a chunk. Waits while it is sealed. ENOSPC, ESTALE.
+  Result<bool> write(Ino ino, uint64_t offset, Bytes bytes);
+  Result<> resize(Ino ino, uint64_t size);
+
+  /// ENOENT.
+  Result<> unlink(Ino directory, std::string_view name);
+  /// To another name that is no chunk's; what was there is replaced. ENOENT.
+  Result<> rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name);
+  /// What the file holds. Until unseal() or promote() nobody changes it: writers wait.
+  Result<std::string> seal(Ino directory, std::string_view name);
+  void unseal(Ino directory, std::string_view name);
+  /// The file was renamed to a chunk: its bytes go, its inode number means `chunk` now.
+  void promote(Ino directory, std::string_view name, Ino chunk);
+  /// The chunk that a file has become.
+  std::optional<Ino> promoted_to(Ino ino);
+
+  /// Counts what the kernel knows, so that files without a name can go when it has forgotten them.
+  void looked_up(Ino ino);
+  void forgotten(Ino ino, uint64_t count);
+  /// What is still there, as directory and name: it is lost at the unmount.
+  std::vector<std::pair<Ino, std::string>> names();
+
+ private:
+  struct File {
+    Ino directory = 0;
+    std::string name;  // empty: unlinked
+    std::string bytes;
+    mode_t permissions = 0600;
+    timespec modified = {};
+    uint64_t lookups = 0;
+    bool sealed = false;
+    std::optional<Ino> chunk;
+  };
+  using Key = std::pair<Ino, std::string>;
+
+  Result<File*> at(Ino ino);
+  void drop_if_unused(Ino ino);
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable unsealed_;
+  std::unordered_map<Ino, File> files_;
+  std::map<Key, Ino> names_;
+  uint64_t next_ = 16;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace codecfs::fs

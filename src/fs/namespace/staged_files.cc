@@ -1,0 +1,75 @@
+#include "fs/namespace/staged_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace codecfs::fs {
+
+std::string StagedFile::text() {
+  const std::lock_guard lock(mutex_);
+  return text_;
+}
+
+std::optional<uint64_t> StagedFile::shown_size() {
+  const std::lock_guard lock(mutex_);
+  return shown_ ? std::optional(text_.size()) : std::nullopt;
+}
+
+Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
+  if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
+    return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
+  const std::lock_guard lock(mutex_);
+  if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
+  std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
+  if (written_ == offset)
+    written_ = offset + bytes.size();
+  else
+    written_.reset();
+  changed_ = shown_ = true;
+  return {};
+}
+
+Result<> StagedFile::resize(uint64_t size) {
+  if (size > max_bytes_) return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
+  const std::lock_guard lock(mutex_);
+  text_.resize(size);
+  shown_ = true;
+  return {};
+}
+
+std::optional<StagedFile::Change> StagedFile::take_change() {
+  const std::lock_guard lock(mutex_);
+  const bool changed = std::exchange(changed_, false);
+  if (!changed && is_new_) return std::nullopt;
+  shown_ = is_new_ = false;
+  if (!changed) return std::nullopt;
+  Change change{text_, {}};
+  if (written_ && *written_ < text_.size()) change.without_rest = text_.substr(0, *written_);
+  return change;
+}
+
+void StagedFile::end() {
+  const std::lock_guard lock(mutex_);
+  if (!changed_) shown_ = is_new_ = false;
+}
+
+std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, bool is_new, uint64_t max_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (staged_files_.size() >= full_) {
+    std::erase_if(staged_files_, [](const auto& item) { return item.second.expired(); });
+    full_ = std::max(full_, 2 * staged_files_.size());
+  }
+  std::weak_ptr<StagedFile>& known = staged_files_[ino];
+  std::shared_ptr<StagedFile> staged = known.lock();
+  if (staged == nullptr) known = staged = std::make_shared<StagedFile>(ino, text, is_new, max_bytes);
+  return staged;
+}
+
+std::shared_ptr<StagedFile> StagedFiles::find(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  const auto found = staged_files_.find(ino);
+  return found == staged_files_.end() ? nullptr : found->second.lock();
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,84 @@
+// The rules of the mount (-F, -o filter=) for the variables that they name.
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/api/names.h"
+#include "base/log.h"
+#include "filters/core/codec_json.h"
+#include "fs/namespace/tree.h"
+
+namespace codecfs::fs {
+namespace {
+
+/// The name of a variable as its source has it, from the root: paths hold file names, which may be escaped.
+std::string full_name(const std::string& path) {
+  std::string name;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at + 1), path.size());
+    const std::string part = path.substr(at + 1, end - at - 1);
+    name += "/" + unescape_name(part).value_or(part);
+    at = end;
+  }
+  return name.empty() ? "/" : name;
+}
+
+/// Why a full name is not that of a variable; empty where it is.
+std::string why_no_variable(Source& source, std::string_view name) {
+  Entry entry = source.root();
+  for (name.remove_prefix(1); !name.empty(); name.remove_prefix(std::min(name.find('/'), name.size() - 1) + 1)) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    if (entry.kind != EntryKind::group && entry.kind != EntryKind::folder) return "there is no such variable";
+    // In a folder names are as they are.
+    Result<Entry> found =
+        source.find(entry.object, entry.kind == EntryKind::folder ? std::string(part) : escape_name(part));
+    if (!found) return found.error().code == ENOENT ? "there is no such variable" : found.error().reason;
+    entry = *std::move(found);
+  }
+  if (entry.kind == EntryKind::group) return "this is a group, not a variable";
+  if (entry.kind == EntryKind::folder || entry.kind == EntryKind::file) return "this is no dataset";
+  if (entry.kind == EntryKind::symlink) return fmt::format("this is a link to {}; name that", entry.target);
+  return {};
+}
+
+}  // namespace
+
+std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,
+                                        std::string_view path) {
+  chain = filters::arrange_chain(std::move(chain));
+  if (chains_for_numcodecs(path) && filters::shuffle_goes_first(chain, variable.type.size)) {
+    std::swap(chain[0], chain[1]);
+    std::call_once(told_placement_, [&] {
+      log::info(
+          "{}: shuffle is placed before fletcher32, as numcodecs cannot read the netCDF order with elements of {} "
+          "bytes (so for all such variables of this mount)",
+          path, variable.type.size);
+    });
+  }
+  return chain;
+}
+
+std::optional<std::vector<FilterStage>> Tree::chain_of_rules(const std::string& path, const Variable& variable) {
+  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
+  if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
+  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(path));
+  if (!chain) return std::nullopt;
+  return arranged(*std::move(chain), variable, path);
+}
+
+std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
+  const std::optional<std::vector<FilterStage>> chain = chain_of_rules(node.path, variable);
+  if (!chain) return std::nullopt;
+  const Result<std::string> spec = filters::print_filter_spec(*chain);
+  if (!spec) return std::nullopt;
+  return spec->empty() ? "none" : *spec;
+}
+
+void Tree::check_rules() {
+  for (const std::string& name : rules_.names()) {
+    const std::string problem = why_no_variable(dataset_.source(), name);
+    if (!problem.empty()) log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+  }
+}
+
+}  // namespace codecfs::fs

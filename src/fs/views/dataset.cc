@@ -1,0 +1,170 @@
+#include "fs/views/dataset.h"
+
+#include <filesystem>
+#include <unordered_map>
+
+#include "filters/core/codec_json.h"
+#include "fs/views/metadata_files.h"
+#include "model/json.h"
+#include "model/memory_estimate.h"
+
+namespace codecfs::fs {
+namespace {
+
+Text make_text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
+constexpr int kMaxDepth = 1024;  // of groups in groups: a path deeper than this is over PATH_MAX soon anyway
+
+/// Gathers the metadata of a group and of all below it.
+class Consolidation {
+ public:
+  Consolidation(Source& source, const Dataset::ZarrayOf& zarray_of) : source_(source), zarray_of_(zarray_of) {}
+
+  Result<Json> run(ObjectId group) {
+    CODECFS_TRY(collect(group, "", 0));
+    add_links();
+    Json json = Json::object();
+    json["metadata"] = std::move(metadata_);
+    json["zarr_consolidated_format"] = 1;
+    return json;
+  }
+
+ private:
+  struct Link {
+    std::string directory;  // "a/b/", "" for the top
+    std::string name;
+    std::string target;
+  };
+
+  Result<> collect(ObjectId group, const std::string& directory, int depth) {
+    if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", directory, kMaxDepth);
+    CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_.group_attributes(group));
+    append_member(metadata_, directory + ".zgroup", zgroup_json());
+    append_member(metadata_, directory + ".zattrs", zattrs_json(std::span(attributes)));
+    CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
+    for (const Entry& entry : entries) {
+      const Result<> added = add(entry, directory, depth);
+      // What somebody moves or removes at this moment may be left out; what is there may not.
+      if (!added && is_there(group, entry)) return added;
+    }
+    return {};
+  }
+
+  Result<> add(const Entry& entry, const std::string& directory, int depth) {
+    if (entry.kind == EntryKind::group) return collect(entry.object, directory + entry.name + "/", depth + 1);
+    if (entry.kind == EntryKind::variable) {
+      CODECFS_ASSIGN(const VariablePtr facts, source_.variable(entry.object));
+      add_variable(directory + entry.name, *facts);
+    } else {
+      links_.push_back({directory, entry.name, entry.target});
+    }
+    return {};
+  }
+
+  bool is_there(ObjectId group, const Entry& entry) {
+    const Result<Entry> now = source_.find(group, entry.name);
+    if (!now) return now.error().code != ENOENT;
+    return now->object == entry.object && now->kind == entry.kind;
+  }
+
+  void add_variable(const std::string& path, const Variable& facts) {
+    variables_.emplace(path, metadata_.size());
+    append_member(metadata_, path + "/.zarray", zarray_of_(path, facts));
+    append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
+  }
+
+  /// A link to a variable is a variable for a reader, so it is listed like one. Links to groups are not: they may be
+  /// cycles.
+  void add_links() {
+    for (const Link& link : links_) {
+      const std::string target =
+          std::filesystem::path("/" + link.directory + link.target).lexically_normal().string().substr(1);
+      const auto variable = variables_.find(target);
+      if (variable == variables_.end()) continue;
+      const auto& members = metadata_.get_ref<Json::object_t&>();
+      Json zarray = members.begin()[static_cast<ptrdiff_t>(variable->second)].second;
+      Json zattrs = members.begin()[static_cast<ptrdiff_t>(variable->second) + 1].second;
+      append_member(metadata_, link.directory + link.name + "/.zarray", std::move(zarray));
+      append_member(metadata_, link.directory + link.name + "/.zattrs", std::move(zattrs));
+    }
+  }
+
+  Source& source_;
+  const Dataset::ZarrayOf& zarray_of_;
+  Json metadata_ = Json::object();
+  std::unordered_map<std::string, size_t> variables_;  // path -> where its .zarray stands in metadata_, .zattrs next
+  std::vector<Link> links_;
+};
+
+}  // namespace
+
+Result<VariableViewPtr> Dataset::variable(ObjectId id) {
+  if (VariableViewPtr known = variables_.get(id)) return known;
+  const uint64_t changes = changes_;
+  CODECFS_ASSIGN(VariablePtr facts, source_->facts(id));
+  const auto view = std::make_shared<VariableView>();
+  view->zarray = make_text(file_text(zarray_json(*facts)));
+  if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
+    view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
+  view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
+  view->facts = std::move(facts);
+  variables_.put(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size());
+  if (changes_ != changes) variables_.erase(id);
+  return view;
+}
+
+Result<VariablePtr> Dataset::described(ObjectId id) {
+  if (VariablePtr known = described_.get(id)) return known;
+  const uint64_t changes = changes_;
+  CODECFS_ASSIGN(VariablePtr variable, source_->variable(id));
+  described_.put(id, variable, memory_estimate(*variable));
+  if (changes_ != changes) described_.erase(id);
+  return variable;
+}
+
+Text Dataset::zgroup() {
+  static const Text text = make_text(file_text(zgroup_json()));
+  return text;
+}
+
+Result<Text> Dataset::zattrs(ObjectId group) {
+  CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_->group_attributes(group));
+  return make_text(file_text(zattrs_json(std::span(attributes))));
+}
+
+Result<Text> Dataset::zmetadata(ObjectId group) {
+  if (Text known = consolidated_.get(group)) return known;
+  const uint64_t changes = changes_;
+  CODECFS_ASSIGN(const Json json,
+                 consolidate(group, [](const std::string&, const Variable& facts) { return zarray_json(facts); }));
+  const Text text = make_text(file_text(json));
+  consolidated_.put(group, text, text->size());
+  if (changes_ != changes) consolidated_.erase(group);
+  return text;
+}
+
+Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
+  const std::lock_guard lock(consolidating_);
+  return Consolidation(*source_, zarray_of).run(group);
+}
+
+// Callers that cache what they derive from these caches compare changes() from before and after. Counted twice: a
+// caller that reads the counter after the first step may still find the old state, and must not keep what it derives
+// from it.
+void Dataset::forget(ObjectId object) {
+  ++changes_;
+  variables_.erase(object);
+  described_.erase(object);
+  consolidated_.clear();
+  ++changes_;
+}
+
+void Dataset::forget_all() {
+  ++changes_;
+  variables_.clear();
+  described_.clear();
+  consolidated_.clear();
+  ++changes_;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,141 @@
+#include "fs/views/metadata_files.h"
+
+#include <algorithm>
+
+#include "backends/api/zarr_texts.h"
+#include "filters/core/codec_json.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
+
+template <class T>
+Result<T> or_invalid(Result<T> result) {
+  if (!result && result.error().code != ENOMEM) result.error().code = EINVAL;
+  return result;
+}
+
+Json member(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? Json() : *found;
+}
+
+Result<Json> parse_object(const char* file, std::string_view text) {
+  CODECFS_ASSIGN(Json json, parse_json(text));
+  if (!json.is_object()) return fail(EINVAL, "{}: no JSON object", file);
+  return json;
+}
+
+Result<std::vector<std::optional<uint64_t>>> parse_max_shape(const Json& list, const std::vector<uint64_t>& shape) {
+  const auto is_limit = [](const Json& item) { return item.is_null() || item.is_number_unsigned(); };
+  if (!list.is_array() || list.size() != shape.size() || !std::ranges::all_of(list, is_limit))
+    return fail(EINVAL, ".zarray: \"_maxshape\" is {}, not one length or null for each dimension", print_json(list));
+  std::vector<std::optional<uint64_t>> limits;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    limits.push_back(list[d].is_null() ? std::nullopt : std::optional(list[d].get<uint64_t>()));
+    if (limits[d] && *limits[d] < shape[d])
+      return fail(EINVAL, ".zarray: \"_maxshape\" {} is smaller than the shape {}", print_json(list),
+                  print_json(shape));
+  }
+  return limits;
+}
+
+}  // namespace
+
+Json zarray_json(const Variable& variable) {
+  Json json = Json::object();
+  json["zarr_format"] = 2;
+  json["shape"] = variable.grid.shape();
+  json["dtype"] = print_dtype(variable.type);
+  json["chunks"] = variable.grid.chunks();
+  json["fill_value"] = variable.fill_value;
+  json["order"] = "C";
+  json["compressor"] = nullptr;
+  json["filters"] = variable.object_codec.is_null() ? Json() : Json::array({variable.object_codec});
+  json["dimension_separator"] = ".";
+  return json;
+}
+
+Json zarray_json(const Variable& variable, std::span<const FilterStage> chain) {
+  Json json = zarray_json(variable);
+  const filters::ZarrCodecs codecs = filters::print_zarr_codecs(chain);
+  json["compressor"] = codecs.compressor;
+  if (!codecs.filters.is_array()) return json;
+  if (!json["filters"].is_array()) json["filters"] = Json::array();
+  for (const Json& codec : codecs.filters) json["filters"].push_back(codec);
+  return json;
+}
+
+Json zattrs_json(std::span<const Attribute> attributes) {
+  Json json = Json::object();
+  for (const Attribute& attribute : attributes) append_member(json, attribute.name, attribute.value);
+  return json;
+}
+
+Json zattrs_json(const Variable& variable) {
+  Json json = zattrs_json(std::span(variable.attributes));
+  if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
+  return json;
+}
+
+Json zgroup_json() {
+  Json json = Json::object();
+  json["zarr_format"] = 2;
+  return json;
+}
+
+std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
+
+Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
+  CODECFS_ASSIGN(const Json json, parse_object(".zarray", text));
+  if (const Json compressor = member(json, "compressor"); !compressor.is_null() && !with_codecs)
+    return fail(
+        EINVAL,
+        ".zarray: \"compressor\" is {}, but chunks are not compressed in this tree: write null, and the chain of the "
+        "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
+        print_json(compressor));
+  if (member(json, "order") == "F") return fail(EINVAL, ".zarray: \"order\" is \"F\", but chunks are in C order here");
+  if (const Json separator = member(json, "dimension_separator"); !separator.is_null() && separator != ".")
+    return fail(EINVAL, ".zarray: \"dimension_separator\" is {}, but chunks are named with \".\" here",
+                print_json(separator));
+  CODECFS_ASSIGN(Variable variable, or_invalid(zarr_texts::parse_zarray(text)));
+  if (!variable.filters.empty() && !with_codecs)
+    return fail(
+        EINVAL,
+        ".zarray: \"filters\" has {}, but chunks are not filtered in this tree: write null, and the chain of the "
+        "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
+        print_json(variable.filters[0].codec));
+  if (variable.unreadable) return fail(EINVAL, ".zarray: {}", variable.unreadable->reason);
+  if (const Json limits = member(json, "_maxshape"); !limits.is_null()) {
+    CODECFS_ASSIGN(variable.max_shape, parse_max_shape(limits, variable.grid.shape()));
+  }
+  return variable;
+}
+
+Result<WrittenAttributes> parse_zattrs(std::string_view text) {
+  CODECFS_ASSIGN(Json json, parse_object(".zattrs", text));
+  WrittenAttributes written;
+  written.dimensions = zarr_texts::nczarr_dimensions(json);
+  if (const Json names = member(json, kDimensions); !names.is_null()) {
+    const auto is_name = [](const Json& item) { return item.is_string(); };
+    if (!names.is_array() || !std::ranges::all_of(names, is_name))
+      return fail(EINVAL, ".zattrs: \"{}\" is {}, not a list of names", kDimensions, print_json(names));
+    written.dimensions = names.get<std::vector<std::string>>();
+  }
+  for (auto& [name, value] : json.get_ref<Json::object_t&>())
+    if (name != kDimensions && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
+      written.attributes.push_back({name, std::move(value)});
+  return written;
+}
+
+Result<> check_zgroup(std::string_view text) { return or_invalid(zarr_texts::check_zgroup(text)); }
+
+Json attribute_value(std::string_view value, const Json* now) {
+  if (now != nullptr && now->is_string()) return std::string(value);
+  if (Result<Json> json = parse_json(value); json && !json->is_object()) return *std::move(json);
+  return std::string(value);
+}
+
+}  // namespace codecfs::fs

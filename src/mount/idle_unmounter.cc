@@ -1,0 +1,68 @@
+#include "mount/idle_unmounter.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/log.h"
+#include "mount/unmount.h"
+
+namespace codecfs::mount {
+namespace {
+
+/// What is mounted at a path, without asking whom it belongs to: that would be us.
+std::optional<dev_t> device_at(const std::string& path) {
+  struct statx status{};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &status) != 0) return std::nullopt;
+  return makedev(status.stx_dev_major, status.stx_dev_minor);
+}
+
+}  // namespace
+
+IdleUnmounter::IdleUnmounter(fs::Mount& mount, std::chrono::seconds after)
+    : mount_(mount),
+      device_(device_at(mount.mountpoint)),
+      after_(after),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void IdleUnmounter::run(const std::stop_token& stop) {
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex;
+  std::condition_variable_any never;
+  const auto interval =
+      std::min<std::chrono::milliseconds>(std::chrono::milliseconds(after_) / 4, std::chrono::seconds(5));
+  auto used = Clock::now();
+  for (std::unique_lock lock(mutex); !stop.stop_requested();) {
+    never.wait_for(lock, stop, interval, [] { return false; });
+    const bool open = mount_.files.any() || mount_.directories.any();
+    if (mount_.used.exchange(false) || open) {
+      used = Clock::now();
+    } else if (Clock::now() - used >= after_ && !stop.stop_requested()) {
+      if (end()) return;
+      used = Clock::now();  // tried again after as long
+    }
+  }
+}
+
+bool IdleUnmounter::end() {
+  if (const std::vector<std::string> names = mount_.tree.files_not_stored(); !names.empty()) {
+    log::warning("nobody uses the mount, but it stays, as unmounting would lose {} (neither chunk nor metadata)",
+                 names.front());
+    return false;
+  }
+  if (const Result<> stored = mount_.tree.sync_all(); !stored) {
+    log::warning("nobody uses the mount, but it stays, as not all is stored: {}", stored.error().reason);
+    return false;
+  }
+  if (!device_ || device_at(mount_.mountpoint) != device_) return false;  // something else is mounted over it
+  // The kernel decides: EBUSY where somebody came meanwhile, or stands in it.
+  if (mount_.used || !unmount_unused(mount_.mountpoint)) return false;
+  log::info("unmounted, as nobody used it for {} s", after_.count());
+  return true;
+}
+
+}  // namespace codecfs::mount

@@ -1,0 +1,407 @@
+#include "mount/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+
+#include "backends/api/source.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter.h"
+#include "filters/core/parameter_limits.h"
+#include "filters/plugins/plugin_path.h"
+#include "filters/plugins/plugins.h"
+#include "fs/kernel/fuse_version.h"
+#include "version.h"
+
+namespace codecfs::mount {
+namespace {
+
+constexpr uint64_t kSmallestCache = uint64_t{1} << 20;
+
+struct OwnOption {
+  std::string_view name;
+  std::string_view help;
+  Result<> (*set)(Options&, const std::string& value);
+};
+
+Result<> set_size(uint64_t& field, std::string_view name, const std::string& value) {
+  const Result<uint64_t> bytes = parse_size(value);
+  if (!bytes) return fail(EINVAL, "-o {}={}: {}", name, value, bytes.error().reason);
+  if (*bytes < kSmallestCache) return fail(EINVAL, "-o {}={}: at least 1M", name, value);
+  field = *bytes;
+  return {};
+}
+
+Result<> set_max_chunk(Options& options, const std::string& value) {
+  CODECFS_TRY(set_size(options.max_chunk_bytes, "max_chunk", value));
+  if (options.max_chunk_bytes > kLargestMaxChunk)
+    return fail(EINVAL, "-o max_chunk={}: at most {}M", value, kLargestMaxChunk >> 20);
+  return {};
+}
+
+Result<> set_number(unsigned& field, std::string_view name, const std::string& value, unsigned most) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
+  if (error != std::errc{} || end != value.data() + value.size() || field < 1 || field > most)
+    return fail(EINVAL, "-o {}={}: a number from 1 to {}", name, value, most);
+  return {};
+}
+
+const std::array kOwnOptions{
+    OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
+              [](Options& options, const std::string& value) { return set_size(options.cache_bytes, "cache", value); }},
+    OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
+              [](Options& options, const std::string& value) { return set_size(options.dirty_bytes, "dirty", value); }},
+    OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
+              set_max_chunk},
+    OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
+              [](Options& options, const std::string& value) {
+                return set_number(options.commit_seconds, "commit", value, 3600);
+              }},
+    OwnOption{
+        "threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+        [](Options& options, const std::string& value) { return set_number(options.threads, "threads", value, 256); }},
+    OwnOption{"idle=SECONDS", "unmount by itself when nobody has used the mount for so long (default: never)",
+              [](Options& options, const std::string& value) {
+                return set_number(options.idle_seconds, "idle", value, 31'536'000);
+              }},
+    OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");
+                options.log_file = value;
+                return {};
+              }},
+    OwnOption{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",
+              [](Options& options, const std::string& value) -> Result<> {
+                const std::optional<log::Level> level = log::level_named(value);
+                if (!level) return fail(EINVAL, "-o loglevel={}: debug, info, warning or error", value);
+                options.log_level = *level;
+                return {};
+              }},
+    OwnOption{"create=hdf5|zarr|zip", "where there is no SOURCE yet, make an empty one",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value != "hdf5" && value != "zarr" && value != "zip")
+                  return fail(EINVAL, "-o create={}: hdf5, zarr or zip", value);
+                options.create = value;
+                return {};
+              }},
+    OwnOption{"view=NAME", "show this view of .codecfs/view in the mount point: decoded (default), encoded, npy or raw",
+              [](Options& options, const std::string& value) -> Result<> {
+                const std::optional<fs::View> view = fs::view_named(value);
+                if (!view) return fail(EINVAL, "-o view={}: there are the views decoded, encoded, npy and raw", value);
+                options.view = *view;
+                return {};
+              }},
+    OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
+              [](Options& options, const std::string& value) -> Result<> {
+                options.rules.push_back({"-o filter", value});
+                return {};
+              }},
+    OwnOption{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
+              [](Options& options, const std::string& value) -> Result<> {
+                options.plugin_path += ":" + value;
+                return {};
+              }},
+    OwnOption{"plugins=off", "load no plugins; what is built in stays",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value != "on" && value != "off") return fail(EINVAL, "-o plugins={}: on or off", value);
+                options.plugins = value == "on";
+                return {};
+              }},
+    OwnOption{"builtin=off[:NAME...]", "take plugins instead of all built-in filters, or of these (names or ids)",
+              [](Options& options, const std::string& value) -> Result<> {
+                if (value == "on") return {};
+                if (value == "off") {
+                  options.builtin = false;
+                  return {};
+                }
+                if (!value.starts_with("off:") || value.ends_with(':'))
+                  return fail(EINVAL, "-o builtin={}: on, off, or off:NAME:NAME", value);
+                for (size_t at = 4; at <= value.size();) {
+                  const size_t end = std::min(value.find(':', at), value.size());
+                  options.not_builtin.push_back(value.substr(at, end - at));
+                  at = end + 1;
+                }
+                return {};
+              }},
+};
+
+// Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
+constexpr std::array<std::string_view, 19> kIgnored{
+    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "_netdev",   "nodev",
+    "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
+// Options of the kernel and libfuse that we hand on.
+constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
+                                                     "diratime",    "nodiratime", "relatime",     "norelatime",
+                                                     "allow_other", "allow_root", "auto_unmount", "default_permissions",
+                                                     "sync",        "dirsync"};
+
+Result<> apply_option(Options& options, const std::string& option) {
+  const size_t equals = option.find('=');
+  const std::string name = option.substr(0, equals);
+  for (const OwnOption& own : kOwnOptions) {
+    if (own.name.substr(0, own.name.find('=')) != name) continue;
+    if (equals == std::string::npos) return fail(EINVAL, "-o {}: needs a value: {}", option, own.name);
+    return own.set(options, option.substr(equals + 1));
+  }
+  if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
+  if (name == "ro" || name == "rw") {
+    options.read_only = name == "ro";
+    return {};
+  }
+  if (option == "coherent") {
+    options.coherent = true;
+    return {};
+  }
+  if (name == "nofail") {
+    options.may_be_missing = true;
+    return {};
+  }
+  if (option == "mkdir") {
+    options.make_mountpoint = true;
+    return {};
+  }
+  if (option == "debug") {
+    options.debug = options.foreground = true;
+    options.log_level = log::Level::debug;
+    return {};
+  }
+  if (std::ranges::find(kHandedOn, name) != kHandedOn.end()) {
+    options.fuse.push_back(option);
+    return {};
+  }
+  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them)", option);
+}
+
+Result<> apply_options(Options& options, const std::vector<std::string>& lists) {
+  for (const std::string& list : lists) {
+    std::string_view rule;
+    for (const std::string& option : split_options(list)) {
+      const Result<> applied = apply_option(options, option);
+      if (!applied && !rule.empty())
+        return fail(EINVAL, "{}; if it is part of {}: there a comma is written \\,", applied.error().reason, rule);
+      if (!applied) return applied;
+      rule = option.starts_with("filter=") ? "-o filter" : "";
+    }
+  }
+  return {};
+}
+
+std::string version_text() {
+  return fmt::format("codecfs {}\nlibfuse {}\n{}\ncodecs: {}\n", CODECFS_VERSION, fuse_pkgversion(), format_versions(),
+                     filters::codec_versions());
+}
+
+std::string option_help() {
+  std::string text = "Options of -o (separated by commas):\n";
+  for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
+  text +=
+      "  ro                          read-only; so is the mount of a source that cannot be written\n"
+      "  mkdir                       make MOUNTPOINT where there is none; it is removed at the unmount\n"
+      "  coherent                    what other programs change in a Zarr directory is seen within a second\n"
+      "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
+      "  auto_unmount                unmount when the daemon dies\n"
+      "  debug                       log every request; implies -f and loglevel=debug\n"
+      "  nofail                      where there is no SOURCE, do nothing, and say that all went well\n"
+      "  noexec, noatime, ...        the usual options of mount(8) and fstab (noauto, x-*)\n"
+      "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
+      "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
+      "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"
+      "one is stored anew with it when it is first written to.\n"
+      "\n`codecfs -u MOUNTPOINT` returns when everything is stored; so does umount, for root, where "
+      "umount.fuse.codecfs\n"
+      "is installed. `fusermount3 -u MOUNTPOINT` returns at once; what was written is stored a moment later.\n"
+      "\nExit codes: 0, all went well (in the background: the mount is there); 1, the command line is wrong;\n"
+      "32, it cannot be mounted or, with -f, not all that was written is stored. A line on stderr tells why.\n"
+      "\nSee codecfs(8), and codecfs-filters(7) for filters, their plugins and what to install.\n";
+  return text;
+}
+
+/// mount(8) calls: mount.codecfs SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS].
+Result<Command> parse_mount_helper(int argc, const char* const* argv) {
+  Command command;
+  std::vector<std::string> lists;
+  std::vector<std::string> positional;
+  bool fake = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      positional.emplace_back(argument);
+      continue;
+    }
+    for (size_t at = 1; at < argument.size(); ++at) {
+      const char letter = argument[at];
+      if (letter == 'f') fake = true;
+      if (std::string_view("sfnv").find(letter) != std::string_view::npos) continue;
+      if (std::string_view("oNt").find(letter) == std::string_view::npos)
+        return fail(EINVAL, "mount.codecfs: unknown option -{}; usage: mount.codecfs SOURCE DIRECTORY [-o OPTIONS]",
+                    letter);
+      std::string value(argument.substr(at + 1));
+      if (value.empty()) {
+        if (i + 1 == argc) return fail(EINVAL, "mount.codecfs: -{} needs a value", letter);
+        value = argv[++i];
+      }
+      if (letter == 'o') lists.push_back(std::move(value));
+      break;
+    }
+  }
+  if (positional.size() != 2) return fail(EINVAL, "usage: mount.codecfs SOURCE DIRECTORY [-sfnv] [-o OPTIONS]");
+  command.options.source = positional[0];
+  command.options.mountpoint = positional[1];
+  CODECFS_TRY(apply_options(command.options, lists));
+  if (fake) command.kind = Command::Kind::check;
+  return command;
+}
+
+}  // namespace
+
+std::vector<std::string> split_options(const std::string& text) {
+  std::vector<std::string> options;
+  std::string option;
+  bool quoted = false;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && !quoted)) {
+      if (!option.empty()) options.push_back(std::exchange(option, {}));
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      option += text[i];
+    }
+  }
+  return options;
+}
+
+Result<uint64_t> parse_size(const std::string& text) {
+  uint64_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const std::string_view unit(end, last);
+  unsigned shift = 0;
+  if (unit == "K" || unit == "k")
+    shift = 10;
+  else if (unit == "M" || unit == "m")
+    shift = 20;
+  else if (unit == "G" || unit == "g")
+    shift = 30;
+  else if (!unit.empty())
+    shift = 64;
+  if (error != std::errc{} || shift == 64 || number > UINT64_MAX >> shift)
+    return fail(EINVAL, "not a size (examples: 512K, 64M, 2G)");
+  return number << shift;
+}
+
+Result<Command> parse_command_line(int argc, const char* const* argv) {
+  const std::string_view program = argc > 0 ? argv[0] : "codecfs";
+  const std::string_view base = program.substr(program.rfind('/') + 1);
+  if (base.starts_with("mount.")) return parse_mount_helper(argc, argv);
+
+  Command command;
+  Options& options = command.options;
+  std::vector<std::string> lists;
+  std::vector<std::string> rules;
+  std::string unmounted;
+  bool version = false;
+
+  CLI::App app(
+      "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory or zip archive, or a folder of them, as a tree of decoded\n"
+      "chunk files.",
+      "codecfs");
+  app.set_help_flag();
+  bool help = false;
+  app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");
+  app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory (-o mkdir: a new one)")->group("Arguments");
+  app.add_option("-o", lists, "mount options, see below")
+      ->type_name("OPTIONS")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Mounting");
+  app.add_flag("-f,--foreground", options.foreground,
+               "stay in the foreground, log to stderr (default: background, syslog)")
+      ->group("Mounting");
+  app.add_option("-F", rules, "filter rule as in nccopy, see below; may be repeated")
+      ->type_name("VARS,SPEC")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Mounting");
+  app.add_option("-u,--unmount", unmounted, "store everything and unmount; tells what could not be stored")
+      ->type_name("MOUNTPOINT")
+      ->group("Mounting");
+  std::string checked;
+  std::string recovered;
+  std::string compacted;
+  app.add_option("--check", checked, "tell whether changes of a mount that was killed wait in a log beside SOURCE")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
+  app.add_option("--recover", recovered, "bring them into SOURCE now; mounting does the same at the first change")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
+  app.add_option("--compact", compacted,
+                 "rewrite an HDF5 file or zip archive without the space that changes have left unused in it")
+      ->type_name("SOURCE")
+      ->group("Without mounting");
+  app.add_flag("-h,--help", help, "print this and exit")->group("Information");
+  app.add_flag("-V,--version", version, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
+      ->group("Information");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Error& error) {
+    return fail(EINVAL, "{} (see codecfs --help)", error.what());
+  }
+  if (help || version) {
+    command.kind = Command::Kind::print;
+    command.text = help ? app.help() + "\n" + option_help() : version_text();
+    return command;
+  }
+  for (const auto& [source, kind] :
+       {std::pair(checked, Command::Kind::check_log), std::pair(recovered, Command::Kind::recover),
+        std::pair(compacted, Command::Kind::compact)}) {
+    if (source.empty()) continue;
+    command.kind = kind;
+    options.source = source;
+    return command;
+  }
+  if (!unmounted.empty()) {
+    if (!options.source.empty() || !lists.empty() || !rules.empty())
+      return fail(EINVAL, "usage: codecfs --unmount MOUNTPOINT");
+    command.kind = Command::Kind::unmount;
+    options.mountpoint = unmounted;
+    return command;
+  }
+  if (options.source.empty() || options.mountpoint.empty())
+    return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
+  for (std::string& rule : rules) options.rules.push_back({"-F", std::move(rule)});
+  CODECFS_TRY(apply_options(options, lists));
+  return command;
+}
+
+Result<filters::FilterRules> set_up_filters(const Options& options) {
+  filters::set_plugin_directories(filters::plugin_directories(options.plugin_path, secure_getenv("HDF5_PLUGIN_PATH")));
+  if (!options.plugins) filters::refuse_plugins();
+  if (!options.builtin) filters::unregister_built_in();
+  for (const std::string& name : options.not_builtin) {
+    const Result<> removed = filters::unregister_built_in(name);
+    if (!removed && options.builtin) return fail(EINVAL, "-o builtin=off:{}: {}", name, removed.error().reason);
+  }
+  filters::FilterRules rules;
+  for (const auto& [option, text] : options.rules) {
+    const Result<> added = rules.add(text);
+    if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
+  }
+  // Without the variables that they are for; these are checked again with each.
+  if (const Result<> checked = filters::check_new_chain(rules.stages(), 0); !checked)
+    return fail(EINVAL, "filter rules: {}", checked.error().reason);
+  for (const FilterStage& stage : rules.stages())
+    if (const filters::FilterPtr filter = filters::find_for(stage); filter && filter->in_libhdf5)
+      return fail(EINVAL, "filter rules: {} cannot be set, as only libhdf5 has it", filter->name);
+  return rules;
+}
+
+}  // namespace codecfs::mount

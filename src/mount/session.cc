@@ -1,0 +1,307 @@
+#include "mount/session.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
+#include <csignal>
+#include <cstdarg>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "backends/api/source.h"
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "fs/kernel/fuse_version.h"
+#include "fs/kernel/operations.h"
+#include "fs/namespace/tree.h"
+#include "model/limits.h"
+#include "mount/dead_mount.h"
+#include "mount/idle_unmounter.h"
+#include "mount/mount_directory.h"
+#include "mount/service_manager.h"
+#include "mount/unmount.h"
+#include "mount/watchdog.h"
+
+namespace codecfs::mount {
+namespace {
+
+struct DestroySession {
+  void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+struct DestroyLoopConfig {
+  void operator()(fuse_loop_config* config) const { fuse_loop_cfg_destroy(config); }
+};
+
+/// What libfuse said while it mounted: it becomes part of our one line on failure.
+std::string& mount_messages() {
+  static std::string messages;
+  return messages;
+}
+
+std::string format_message(const char* format, va_list arguments) {
+  char line[512];
+  std::vsnprintf(line, sizeof line, format, arguments);
+  std::string text = line;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+__attribute__((format(printf, 2, 0))) void collect_message(fuse_log_level, const char* format, va_list arguments) {
+  if (!mount_messages().empty()) mount_messages() += "; ";
+  mount_messages() += format_message(format, arguments);
+}
+
+__attribute__((format(printf, 2, 0))) void log_message(fuse_log_level level, const char* format, va_list arguments) {
+  const std::string text = format_message(format, arguments);
+  if (text.empty()) return;
+  if (level <= FUSE_LOG_ERR)
+    log::error("{}", text);
+  else if (level <= FUSE_LOG_WARNING)
+    log::warning("{}", text);
+  else if (level <= FUSE_LOG_INFO)
+    log::info("{}", text);
+  else
+    log::debug("{}", text);
+}
+
+/// From here on. A file is named before we go to the background, where the current directory is another.
+Result<> set_up_log(const Options& options) {
+  log::set_level(options.log_level);
+  if (options.log_file.empty()) return {};
+  return log::to_file(options.log_file);
+}
+
+/// What -o mkdir makes.
+Result<MadeDirectories> make_mountpoint(const Options& options) {
+  if (!options.make_mountpoint) return MadeDirectories();
+  return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
+}
+
+Result<std::string> check_mountpoint(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "mount point {}", path);
+  if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
+  std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
+  if (!real) return fail_errno(errno, "mount point {}", path);
+  return std::string(real.get());
+}
+
+/// The option list for libfuse. A comma in the source's name would end the option, so it is escaped.
+std::string fuse_options(const Options& options, bool read_only) {
+  std::string name;
+  for (const char c : std::filesystem::absolute(options.source).lexically_normal().string()) {
+    if (c == ',' || c == '\\') name += '\\';
+    name += c;
+  }
+  std::string text =
+      fmt::format("{},nosuid,nodev,subtype=codecfs,max_read={},fsname={}", read_only ? "ro" : "rw", fs::kMaxRead, name);
+  bool default_permissions = false;
+  for (const std::string& option : options.fuse) {
+    default_permissions |= option == "default_permissions";
+    text += "," + option;
+  }
+  if (!default_permissions) text += ",default_permissions";
+  if (options.debug) text += ",debug";
+  return text;
+}
+
+/// By itself glibc maps only blocks that are larger than any that was freed, up to 32 MiB, and keeps what is freed
+/// below that in the heap of each thread: one large attribute, and the process holds a hundred MiB more from then on.
+void give_freed_memory_back() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);  // above usual chunks, which are had again and again
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
+
+/// SIGTERM, SIGINT and SIGHUP end the mount. They are blocked in all threads and taken by a thread of their own.
+sigset_t block_endings() {
+  sigset_t endings;
+  sigemptyset(&endings);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&endings, signal);
+  pthread_sigmask(SIG_BLOCK, &endings, nullptr);
+  // By this the thread that waits for them wakes the loop; it may be there before the loop is.
+  struct sigaction wake{};
+  wake.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &wake, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return endings;
+}
+
+/// Waits for an ending signal while it lives. Dirty pages of mapped files reach us only if somebody asks the kernel for
+/// them, so it does, while the loop still serves; then it lets the loop end.
+class EndingSignals {
+ public:
+  /// `mountpoint`: empty where nothing can be dirty.
+  EndingSignals(const sigset_t& endings, fuse_session* session, fs::Mount& mount, const std::string& mountpoint)
+      : loop_(pthread_self()),
+        thread_([=, this, &mount](const std::stop_token& stop) { run(endings, session, mount, mountpoint, stop); }) {}
+  ~EndingSignals() {
+    thread_.request_stop();
+    thread_.join();
+  }
+  EndingSignals(const EndingSignals&) = delete;
+  EndingSignals& operator=(const EndingSignals&) = delete;
+
+ private:
+  void run(const sigset_t& endings, fuse_session* session, fs::Mount& mount, const std::string& mountpoint,
+           const std::stop_token& stop) {
+    int signal = -1;
+    while (signal < 0) {
+      const timespec moment{0, 100'000'000};
+      signal = sigtimedwait(&endings, nullptr, &moment);
+      if (stop.stop_requested()) return;
+    }
+    log::info("signal {}: unmounting", signal);
+    // syncfs does not wait for the pages of a FUSE filesystem in all kernels; fsync does.
+    if (!mountpoint.empty()) {
+      for (const std::string& path : mount.tree.paths_open_for_writing()) {
+        const UniqueFd file(open((mountpoint + path).c_str(), O_RDONLY | O_CLOEXEC));
+        if (file) fsync(file.get());
+      }
+    }
+    // What the kernel is being given or told may wait for the answer to a request, and so may a thread of ours for the
+    // kernel, which nothing could end any more.
+    mount.tree.stop_reading_ahead();
+    mount.notices.stop();
+    mount.ending = true;
+    fuse_session_exit(session);
+    // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
+    while (!stop.stop_requested()) {
+      pthread_kill(loop_, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  const pthread_t loop_;
+  std::jthread thread_;
+};
+
+/// Puts content into the kernel's page cache; false where it does not know the inode, or is gone.
+bool store(fuse_session* session, fs::Ino ino, uint64_t offset, Bytes content) {
+  fuse_bufvec bytes = FUSE_BUFVEC_INIT(content.size());
+  bytes.buf[0].mem = const_cast<std::byte*>(content.data());  // it is only read
+  return fuse_lowlevel_notify_store(session, ino, static_cast<off_t>(offset), &bytes, fuse_buf_copy_flags{}) == 0;
+}
+
+void rest_now_and_then(Source& source, const std::stop_token& stop) {
+  constexpr std::chrono::seconds kUnused{30};
+  constexpr std::chrono::seconds kInterval{2};
+  std::mutex mutex;
+  std::condition_variable_any never;
+  for (std::unique_lock lock(mutex); !stop.stop_requested(); source.release_idle(kUnused))
+    never.wait_for(lock, stop, kInterval, [] { return false; });
+}
+
+}  // namespace
+
+Result<> run_mount(const Options& options, filters::FilterRules rules) {
+  const ServiceManager manager;
+  CODECFS_TRY(set_up_log(options));
+  CODECFS_TRY(detach_dead_mounts(options.mountpoint));
+  CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
+  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
+  if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
+    CODECFS_TRY(create_source(options.source, options.create));
+  give_freed_memory_back();
+  set_max_chunk_bytes(options.max_chunk_bytes);
+  prepare_sources();                     // its processes keep to the limit too
+  fs::UnmountNotifier unmount_notifier;  // outlives the source
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
+  CODECFS_TRY(source->exclude_path(mountpoint));
+  const std::string format = source->format();
+  const Result<> writable = source->writable();
+  if (!options.read_only && !writable)
+    log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
+  fs::Tree tree(std::move(source), {.cache_bytes = options.cache_bytes,
+                                    .rules = std::move(rules),
+                                    .write_back = {.dirty_bytes = options.dirty_bytes,
+                                                   .commit = std::chrono::seconds(options.commit_seconds)},
+                                    .read_only = options.read_only,
+                                    .view = options.view,
+                                    .coherent = options.coherent,
+                                    .mountpoint = mountpoint});
+  tree.check_rules();
+  fs::Mount mount{tree, mountpoint, unmount_notifier};
+  fuse_session* serving = nullptr;  // while there are requests
+  tree.set_kernel(
+      {.content_changed = [&](fs::Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
+       .part_changed = [&](fs::Ino ino, uint64_t offset, uint64_t size,
+                           bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
+       .contents_changed = [&](fs::Ino first, uint64_t n,
+                               bool wait) { mount.notices.contents_changed(first, n, wait); },
+       .attributes_changed = [&](fs::Ino first, uint64_t n,
+                                 bool wait) { mount.notices.attributes_changed(first, n, wait); },
+       .name_changed = [&](fs::Ino parent, std::string name,
+                           bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
+       .drop =
+           [&](fs::Ino ino, uint64_t offset, uint64_t size) {
+             fuse_lowlevel_notify_inval_inode(serving, ino, static_cast<off_t>(offset), static_cast<off_t>(size));
+           },
+       .store = [&](fs::Ino ino, uint64_t offset, Bytes content) { return store(serving, ino, offset, content); }});
+
+  fuse_set_log_func(collect_message);
+  const std::string list = fuse_options(options, tree.read_only());
+  const char* words[] = {"codecfs", "-o", list.c_str(), nullptr};
+  fuse_args arguments = FUSE_ARGS_INIT(3, const_cast<char**>(words));
+  const std::unique_ptr<fuse_session, DestroySession> session(
+      fuse_session_new(&arguments, &fs::operations(), sizeof(fuse_lowlevel_ops), &mount));
+  fuse_opt_free_args(&arguments);
+  if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
+  if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
+    return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
+  fuse_set_log_func(log_message);
+
+  // The mount is there: from here on the parent may report success. Signals wait from now on, so that one in between
+  // unmounts.
+  const sigset_t endings = block_endings();
+  std::optional<NotedHelper> noted;
+  if (!tree.read_only())
+    noted.emplace(std::filesystem::absolute(options.source).lexically_normal().string(), mountpoint);
+  if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
+    fuse_session_unmount(session.get());
+    return fail_errno(errno, "cannot go to the background");
+  }
+  if (!options.foreground && options.log_file.empty()) log::to_syslog();
+  log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
+
+  const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
+  const Watchdog watchdog(mountpoint, options.source, !tree.read_only(), log);
+  const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
+  const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
+  fuse_loop_cfg_set_max_threads(config.get(), threads);
+  fuse_loop_cfg_set_idle_threads(config.get(), threads);
+  mount.notices.start(session.get(), threads);
+  serving = session.get();
+  std::optional<IdleUnmounter> idle;
+  {
+    const EndingSignals signals(endings, session.get(), mount, tree.read_only() ? "" : mountpoint);
+    const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
+    if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
+    manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
+    const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
+    if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
+  }
+  tree.stop_reading_ahead();
+  mount.notices.stop();
+  fuse_session_unmount(session.get());
+  idle.reset();  // not before: what it asks of the mount is answered, or refused, from here on
+  manager.stopping(fmt::format("storing what was written to {}", options.source));
+  const Result<> finished = tree.finish();
+  if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
+  noted.reset();
+  made.remove();
+  unmount_notifier.set_result(finished);
+  return finished;
+}
+
+}  // namespace codecfs::mount

@@ -1,0 +1,254 @@
+#include "mount/unmount.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ranges>
+#include <stop_token>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mount_table.h"
+#include "base/unique_fd.h"
+#include "fs/kernel/unmount_notifier.h"
+
+namespace codecfs::mount {
+namespace {
+
+constexpr int kFailed = 32;  // umount(8)'s exit code
+
+int complain(const std::string& text) {
+  std::fprintf(stderr, "umount.fuse.codecfs: %s\n", text.c_str());
+  return kFailed;
+}
+
+/// Runs a program and waits for it: its exit code.
+int run(std::vector<const char*> words, bool quiet) {
+  words.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int nowhere = quiet ? open("/dev/null", O_RDWR) : -1;
+    if (nowhere >= 0) {
+      dup2(nowhere, 1);
+      dup2(nowhere, 2);
+    }
+    execvp(words[0], const_cast<char* const*>(words.data()));
+    _exit(127);
+  }
+  int status = 0;
+  if (child < 0) return kFailed;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return kFailed;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+}
+
+/// Runs the plain umount. Its exit code.
+int run_umount(const std::string& directory, bool lazy) {
+  // -i: not through this helper again.
+  if (geteuid() == 0) return run({"umount", "-i", lazy ? "-l" : "--", directory.c_str()}, false);
+  return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
+}
+
+/// While it lives: how far the daemon is with long work, as a line on stderr where that is a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(int root) {
+    if (isatty(STDERR_FILENO) != 0) thread_ = std::jthread([=](const std::stop_token& stop) { show(root, stop); });
+  }
+
+ private:
+  static void show(int root, const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kPace{200};
+    std::mutex mutex;
+    std::condition_variable_any never;
+    bool shown = false;
+    for (std::unique_lock lock(mutex);
+         never.wait_for(lock, stop, kPace, [] { return false; }), !stop.stop_requested();) {
+      char text[4096];
+      const ssize_t size = fgetxattr(root, "user._Progress", text, sizeof text);
+      if (size <= 0 && !shown) continue;
+      const std::string_view lines(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+      fmt::print(stderr, "\r\x1b[K{}", lines.substr(0, lines.find('\n')));
+      shown = true;
+    }
+    if (shown) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  std::jthread thread_;
+};
+
+/// EBUSY while there are files that are neither chunk nor metadata, which the mount holds in memory only.
+Result<> nothing_is_lost(const std::string& directory) {
+  std::string paths(size_t{64} << 10, '\0');
+  const ssize_t size = getxattr(directory.c_str(), fs::kNotStoredXattr, paths.data(), paths.size());
+  if (size <= 0) return {};  // none, or a daemon that died
+  paths.resize(static_cast<size_t>(size));
+  constexpr size_t kMaxNamed = 10;
+  std::string named;
+  size_t count = 0;
+  for (const auto line : paths | std::views::split('\n'))
+    if (++count <= kMaxNamed)
+      named += fmt::format("{}'{}'", count == 1 ? "" : ", ", std::string_view(line.begin(), line.end()));
+  return fail(EBUSY,
+              "{} stays mounted, as these files are neither chunks nor metadata and would be lost: {}{}; copy them to "
+              "another place or remove them, then unmount again",
+              directory, named, count > kMaxNamed ? " and more (user._NotStored of the mount point names them)" : "");
+}
+
+/// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
+/// mount, so that nothing is lost.
+Result<> store(const std::string& directory) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  UniqueFd root(open(directory.c_str(), kFlags));
+  // The root of a damaged file may not be readable: what is beside it syncs everything too.
+  if (!root && errno == EIO) root = UniqueFd(open((directory + "/.codecfs").c_str(), kFlags));
+  if (!root) return fail_errno(errno, "{}", directory);
+  std::optional<ProgressLine> progress(root.get());
+  if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) {
+    progress.reset();
+    return nothing_is_lost(directory);
+  }
+  const int code = errno;
+  progress.reset();
+  char reason[4096];
+  const ssize_t size = fgetxattr(root.get(), "user._Error", reason, sizeof reason);
+  return fail(code, "{} stays mounted, as not all can be stored: {}", directory,
+              size > 0 ? std::string_view(reason, static_cast<size_t>(size)) : std::strerror(code));
+}
+
+/// What hears the daemon's last word.
+class Listener {
+ public:
+  /// Tells the daemon. To be made before the unmount.
+  explicit Listener(const std::string& directory) : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    std::string name = fmt::format("codecfs-umount-{}-", getpid());
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) == sizeof random) name += fmt::format("{:016x}", random);
+    sockaddr_un address;
+    const Result<socklen_t> length = fs::make_socket_address(name, address);
+    is_known_ = length && socket_ && bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), *length) == 0 &&
+                listen(socket_.get(), 1) == 0 &&
+                getxattr(directory.c_str(), (std::string(fs::kUnmountXattr) + name).c_str(), nullptr, 0) >= 0;
+  }
+
+  /// Waits for it. Where the daemon is dead already, or knows nothing of this, it does not.
+  [[nodiscard]] Result<> wait() const {
+    if (!is_known_) return {};
+    const UniqueFd daemon(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!daemon) return fail_errno(errno, "the daemon does not answer");
+    std::string said;
+    char part[1024];
+    for (;;) {
+      const ssize_t count = read(daemon.get(), part, sizeof part);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      said.append(part, static_cast<size_t>(count));
+    }
+    if (said == fs::UnmountNotifier::kStored) return {};
+    while (said.ends_with('\n')) said.pop_back();
+    return fail(EIO, "{}", said.empty() ? "the daemon ended without a word: what was not stored is lost" : said);
+  }
+
+ private:
+  UniqueFd socket_;
+  bool is_known_ = false;
+};
+
+/// The path under which the system knows it. EINVAL where what is mounted there last is not ours.
+Result<std::string> mountpoint_of_ours(const std::string& directory) {
+  const std::unique_ptr<char, decltype(&std::free)> path(realpath(directory.c_str(), nullptr), &std::free);
+  if (!path) return fail_errno(errno, "{}", directory);
+  const std::optional<MountEntry> mount = mount_at(path.get());
+  if (!mount || mount->type != "fuse.codecfs") return fail(EINVAL, "{}: codecfs has mounted nothing there", directory);
+  return std::string(path.get());
+}
+
+}  // namespace
+
+NotedHelper::NotedHelper(const std::string& source, std::string mountpoint) {
+  if (geteuid() != 0 || access("/sbin/umount.fuse.codecfs", X_OK) != 0) return;
+  // --fake: only the note is made.
+  if (run({"mount", "--fake", "-i", "--no-canonicalize", "-t", "fuse.codecfs", "-o", "rw,uhelper=fuse.codecfs",
+           source.c_str(), mountpoint.c_str()},
+          true) == 0)
+    mountpoint_ = std::move(mountpoint);
+}
+
+NotedHelper::~NotedHelper() {
+  if (!mountpoint_.empty()) run({"umount", "--fake", "-i", mountpoint_.c_str()}, true);
+}
+
+bool unmount_unused(const std::string& directory) {
+  if (geteuid() == 0) return run({"umount", "-i", "--", directory.c_str()}, true) == 0;
+  return run({"fusermount3", "-u", "--", directory.c_str()}, true) == 0;
+}
+
+bool detach_mount(const std::string& directory) {
+  if (geteuid() == 0) return run({"umount", "-i", "-l", "--", directory.c_str()}, true) == 0;
+  return run({"fusermount3", "-uz", "--", directory.c_str()}, true) == 0;
+}
+
+int run_umount_helper(int argc, const char* const* argv) {
+  std::string directory;
+  bool lazy = false;
+  bool force = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.size() > 1 && argument[0] == '-') {
+      lazy |= argument.find('l') != argument.npos;
+      force |= argument.find('f') != argument.npos;
+      if (argument == "-t" || argument == "-N" || argument == "-O") ++i;
+    } else if (directory.empty()) {
+      directory = argument;
+    } else {
+      directory.clear();
+      break;
+    }
+  }
+  if (directory.empty()) {
+    std::fprintf(stderr, "usage: umount.fuse.codecfs DIRECTORY [-flnrv]\n");
+    return 1;
+  }
+  if (!lazy && !force) {
+    if (const Result<> stored = store(directory); !stored) return complain(stored.error().reason);
+  }
+  const Listener listener(directory);
+  if (const int code = run_umount(directory, lazy); code != 0) return code;
+  // A mount that was detached lives until its files are closed: nobody waits for that.
+  if (lazy) return 0;
+  const Result<> ended = listener.wait();
+  return ended ? 0 : complain(ended.error().reason);
+}
+
+Result<> unmount(const std::string& directory) {
+  CODECFS_ASSIGN(const std::string mountpoint, mountpoint_of_ours(directory));
+  const Result<> stored = store(mountpoint);
+  // A daemon that died has left nothing but the mount.
+  if (!stored && stored.error().code != ENOTCONN) return stored;
+  const Listener listener(mountpoint);
+  if (run_umount(mountpoint, false) != 0) return fail(EBUSY, "{} stays mounted", directory);
+  return listener.wait();
+}
+
+}  // namespace codecfs::mount

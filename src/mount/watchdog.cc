@@ -1,0 +1,225 @@
+#include "mount/watchdog.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/fd_passing.h"
+#include "base/log.h"
+#include "base/mount_table.h"
+
+namespace codecfs::mount {
+namespace {
+
+constexpr const char* kConnections = "/sys/fs/fuse/connections/";
+constexpr int kAbort = 0;  // in the child: /dev/null where there is no access
+constexpr int kControl = 3;
+constexpr int kAboveThose = 10;
+constexpr int kDeath = SIGUSR1;  // of the thread that forked the child
+
+/// None with errno. An open `abort` is its own connection's, also when that is gone and another has its number.
+UniqueFd open_abort(const std::string& connection) {
+  const std::string file = connection + "/abort";
+  UniqueFd abort(::open((std::string(kConnections) + file).c_str(), O_WRONLY | O_CLOEXEC));
+  if (abort || errno != ENOENT) return abort;
+  // Where nobody has mounted that directory (containers), root can have one of his own that stands nowhere.
+  const UniqueFd context(::fsopen("fusectl", FSOPEN_CLOEXEC));
+  if (!context || ::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
+  const UniqueFd directory(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  if (!directory) return {};
+  return UniqueFd(::openat(directory.get(), file.c_str(), O_WRONLY | O_CLOEXEC));
+}
+
+UniqueFd raised(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveThose)); }
+
+// In the child of a process with threads: nothing but calls of the system.
+[[noreturn]] void become_watchdog(int abort, int null, int control, bool keeps_stderr, char* const* words) {
+  ::dup2(abort, kAbort);
+  ::dup2(null, STDOUT_FILENO);
+  if (!keeps_stderr) ::dup2(null, STDERR_FILENO);
+  ::dup2(control, kControl);
+  ::close_range(kControl + 1, ~0U, 0);  // above all the connection itself, and locks
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, kDeath);
+  ::setsid();
+  if (::chdir("/") == 0) ::execv("/proc/self/exe", words);
+  ::_exit(127);
+}
+
+struct Entry {
+  uint64_t id;
+  UniqueFd source;
+  UniqueFd log;
+};
+
+/// False where the daemon is gone.
+bool receive(std::vector<Entry>& written) {
+  uint64_t id = 0;
+  Datagram told = receive_datagram(kControl, sizeof id);
+  if (told.bytes.size() != sizeof id) return false;
+  std::memcpy(&id, told.bytes.data(), sizeof id);
+  std::erase_if(written, [&](const Entry& entry) { return entry.id == id; });
+  if (told.fds.empty()) return true;  // it is finished
+  Entry entry{id, std::move(told.fds[0]), {}};
+  if (told.fds.size() > 1) entry.log = std::move(told.fds[1]);
+  written.push_back(std::move(entry));
+  return true;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const std::string& mountpoint, std::string source, bool writes, std::string log)
+    : source_(std::move(source)), log_(std::move(log)) {
+  if (const auto mount = mount_at(mountpoint)) {
+    abort_ = open_abort(mount->device.substr(mount->device.find(':') + 1));
+    if (!abort_)
+      log::info(
+          "no access to {} ({}): should this process be killed, its clients may have to wait for a forced unmount",
+          kConnections, std::strerror(errno));
+  }
+  if (!abort_ && !writes) return;
+  thread_ = std::thread([this] { run(); });
+  {
+    std::unique_lock lock(mutex_);
+    started_.wait(lock, [this] { return is_started_; });
+  }
+  if (writes) observe_writing(this);
+}
+
+Watchdog::~Watchdog() {
+  observe_writing(nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (child_ > 0) ::kill(child_, SIGKILL);
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Watchdog::run() {
+  while (true) {
+    const bool started = start();
+    {
+      const std::lock_guard lock(mutex_);
+      is_started_ = true;
+    }
+    started_.notify_all();
+    if (!started) return;
+    pollfd word{socket_.get(), POLLIN, 0};
+    while (::poll(&word, 1, -1) < 0 && errno == EINTR) continue;
+    const bool was_ready = (word.revents & POLLIN) != 0 && !receive_datagram(word.fd, 1).bytes.empty();
+    // The child stays a zombie meanwhile, so that its number belongs to no other process when it is killed.
+    siginfo_t end{};
+    while (::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+    const std::lock_guard lock(mutex_);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+    socket_.reset();
+    if (stopped_) return;
+    if (!was_ready) {
+      log::warning("the process that would complete the work of this one after a kill cannot be started");
+      return;
+    }
+    log::warning("the process that would complete the work of this one after a kill was killed: another is started");
+  }
+}
+
+bool Watchdog::start() {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) ends = {-1, -1};
+  UniqueFd ours(ends[0]);
+  const UniqueFd control = raised(UniqueFd(ends[1]).get());
+  const UniqueFd null = raised(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)).get());
+  const UniqueFd abort = raised(abort_ ? abort_.get() : null.get());
+  const std::string parent = fmt::format("{}", ::getpid());
+  const std::array<const char*, 5> words = {kWatchdogName, parent.c_str(), log_.c_str(), source_.c_str(), nullptr};
+  child_ = control && null && abort ? ::fork() : -1;
+  if (child_ == 0)
+    become_watchdog(abort.get(), null.get(), control.get(), log_ == "stderr", const_cast<char* const*>(words.data()));
+  if (child_ < 0) {
+    log::warning("no process that would complete the work of this one after a kill: {}", std::strerror(errno));
+    return false;
+  }
+  // A child that does not read must not stop us.
+  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  socket_ = std::move(ours);
+  for (const auto& [id, written] : written_) tell(id, written);
+  return true;
+}
+
+void Watchdog::tell(uint64_t id, const Written& written) const {
+  const std::string_view bytes(reinterpret_cast<const char*>(&id), sizeof id);
+  const std::array<int, 2> fds = {written.source.get(), written.log.get()};
+  const size_t count = written.source ? (written.log ? 2 : 1) : 0;
+  if (socket_ && !send_datagram(socket_.get(), bytes, std::span(fds).first(count)))
+    log::debug("the process that survives a kill is not told of a source: {}", std::strerror(errno));
+}
+
+void Watchdog::began(uint64_t id, int source, int log) {
+  const std::lock_guard lock(mutex_);
+  Written& written = written_[id];
+  written.source = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 0));
+  written.log = UniqueFd(log < 0 ? -1 : ::fcntl(log, F_DUPFD_CLOEXEC, 0));
+  tell(id, written);
+}
+
+void Watchdog::ended(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  written_.erase(id);
+  tell(id, {});
+}
+
+int run_watchdog(int argc, char** argv) {
+  pid_t parent = 0;
+  if (argc != 4 || std::from_chars(argv[1], argv[1] + std::strlen(argv[1]), parent).ec != std::errc()) return 1;
+  ::prctl(PR_SET_NAME, kWatchdogName);
+  const std::string_view log = argv[2];
+  if (log == "syslog")
+    log::to_syslog();
+  else if (log != "stderr")
+    (void)log::to_file(argv[2]);
+  sigset_t death;
+  ::sigemptyset(&death);
+  ::sigaddset(&death, kDeath);
+  const UniqueFd deaths(::signalfd(-1, &death, SFD_CLOEXEC | SFD_NONBLOCK));
+  // Ready. This fails if the daemon died before; the sources that it had told are in the socket all the same.
+  (void)send_datagram(kControl, "r");
+  std::vector<Entry> written;
+  std::array<pollfd, 2> events = {pollfd{kControl, POLLIN, 0}, pollfd{deaths.get(), POLLIN, 0}};
+  bool is_over = ::getppid() != parent;
+  while (!is_over) {
+    if (::poll(events.data(), events.size(), -1) < 0) continue;
+    is_over = events[1].revents != 0 || (events[0].revents != 0 && !receive(written));
+  }
+  [[maybe_unused]] const ssize_t aborted = ::write(kAbort, "1", 1);
+  // The last words of the dead. Others may hold its end of the socket for a moment.
+  ::fcntl(kControl, F_SETFL, O_NONBLOCK);
+  while (receive(written)) continue;
+  for (const Entry& entry : written) {
+    const Result<std::string> told = recover_for_the_dead(entry.source.get(), entry.log.get());
+    if (told)
+      log::info("after the death of process {}: {}", parent, *told);
+    else
+      log::error("after the death of process {}: {}; codecfs --recover brings in what was written", parent,
+                 told.error().reason);
+  }
+  return 0;
+}
+
+}  // namespace codecfs::mount

@@ -1,0 +1,94 @@
+#include "filters/core/zarr_chain.h"
+
+#include <gtest/gtest.h>
+
+#include "filters/core/codec_json.h"
+#include "filters/core/filter_spec.h"
+#include "model/json.h"
+
+namespace codecfs::filters {
+namespace {
+
+std::string shown(const ZarrChain& chain) { return print_json(print_codecs(chain.stages)); }
+
+ChunkShape chunk_of(uint64_t item_size) {
+  return {.bytes = 1000 * item_size, .type = {TypeKind::raw, ByteOrder::none, item_size, {}, {}}};
+}
+
+ZarrChain zarr(std::string_view spec, uint64_t item_size = 4) {
+  return zarr_chain(*parse_filter_spec(spec), chunk_of(item_size));
+}
+
+Result<std::string> hdf5(std::string_view codecs, uint64_t item_size = 4) {
+  CODECFS_ASSIGN(const auto stages, parse_zarr_codecs(Json(), *parse_json(codecs), item_size));
+  CODECFS_ASSIGN(const auto chain, hdf5_chain(stages, chunk_of(item_size)));
+  return print_filter_spec(chain);
+}
+
+TEST(ZarrChain, FiltersWithACodecOfTheSameBytes) {
+  const ZarrChain chain = zarr("2|1,5|3");
+  EXPECT_TRUE(chain.same_bytes);
+  EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}, {"id": "fletcher32"}])");
+  EXPECT_TRUE(zarr("307,9").same_bytes);
+  EXPECT_TRUE(zarr("32015,3").same_bytes);
+  EXPECT_TRUE(zarr("32001,2,2,4,4096,5,1,0").same_bytes);
+  EXPECT_TRUE(zarr("none").same_bytes);
+}
+
+TEST(ZarrChain, ThoseOfOtherBytesAndWithout) {
+  const ZarrChain lz4 = zarr("2|32004,0");
+  EXPECT_FALSE(lz4.same_bytes);
+  EXPECT_EQ(shown(lz4), R"([{"id": "shuffle", "elementsize": 4}, {"id": "lz4", "acceleration": 1}])");
+  for (const char* spec : {"4,32,8", "2|4,32,8", "32000", "32008,0,2", "5|1,4", "6,0", "32013,1", "64999|1,4"}) {
+    EXPECT_FALSE(zarr(spec).same_bytes) << spec;
+    EXPECT_TRUE(zarr(spec).stages.empty()) << spec;
+  }
+}
+
+TEST(ZarrChain, WhatNumcodecsCannotUndoIsPutInAnotherOrder) {
+  EXPECT_TRUE(zarr("3|2|1,4", 4).same_bytes);
+  const ZarrChain chain = zarr("3|2|1,4", 8);
+  EXPECT_FALSE(chain.same_bytes);
+  EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 8}, {"id": "fletcher32"}, {"id": "zlib", "level": 4}])");
+}
+
+TEST(ZarrChain, AShuffleThatNumcodecsCannotUndoIsLeftOut) {
+  const ChunkShape text{.bytes = {}, .type = {TypeKind::object, ByteOrder::none, 16, {}, {}}};
+  const auto chain = zarr_chain(*parse_filter_spec("2,16|1,3"), text);
+  EXPECT_FALSE(chain.same_bytes);
+  EXPECT_EQ(shown(chain), R"([{"id": "zlib", "level": 3}])");
+  EXPECT_TRUE(zarr_chain(*parse_filter_spec("2,1|1,3"), text).same_bytes) << "shuffling bytes does nothing";
+  EXPECT_EQ(shown(zarr("32015,3|2,4")), R"([{"id": "zstd", "level": 3}])");
+  EXPECT_EQ(shown(zarr("32004|2,4|1,1")), R"([{"id": "lz4", "acceleration": 1}, {"id": "zlib", "level": 1}])");
+  EXPECT_EQ(shown(zarr("2,7|1,1", 4)), R"([{"id": "zlib", "level": 1}])");
+  EXPECT_EQ(shown(zarr("3|1,1|2,4", 4)), R"([{"id": "fletcher32"}, {"id": "zlib", "level": 1}])");
+  EXPECT_TRUE(zarr("2,5|1,1", 5).same_bytes) << "elements of an odd size are whole all the same";
+  EXPECT_EQ(shuffle_of_parts(*parse_filter_spec("2,4|32015|2,4"), chunk_of(4)), 2U);
+  EXPECT_EQ(shuffle_of_parts(*parse_filter_spec("3|2,4"), chunk_of(4)), std::nullopt);
+}
+
+TEST(ZarrChain, CodecsOfAStoreStayAsTheyAre) {
+  const auto stages = parse_zarr_codecs(*parse_json(R"({"id": "nobodys", "x": 1})"),
+                                        *parse_json(R"([{"id": "shuffle", "elementsize": 0}])"), 4);
+  const ZarrChain chain = zarr_chain(*stages, chunk_of(4));
+  EXPECT_TRUE(chain.same_bytes);
+  EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 4}, {"id": "nobodys", "x": 1}])");
+}
+
+TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
+  EXPECT_EQ(hdf5(R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}])").value_or(""), "2,4|1,5");
+  EXPECT_EQ(hdf5(R"([{"id": "lz4", "acceleration": 5}])").value_or(""), "32004");
+  EXPECT_EQ(hdf5("[]").value_or("no"), "");
+  for (const char* codecs :
+       {R"([{"id": "gzip", "level": 1}])", R"([{"id": "lzma"}])", R"([{"id": "delta", "dtype": "<i4"}])",
+        R"([{"id": "shuffle", "elementsize": 2}])", R"([{"id": "unknown"}])", R"([{"id": "hdf5:32000"}])"}) {
+    const auto chain = hdf5(codecs);
+    ASSERT_FALSE(chain) << codecs;
+    EXPECT_EQ(chain.error().code, EINVAL);
+  }
+  // Eight-byte elements and a checksum before them: nothing of HDF5 shows such a chain.
+  EXPECT_FALSE(hdf5(R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}])", 8));
+}
+
+}  // namespace
+}  // namespace codecfs::filters

@@ -1,0 +1,114 @@
+// The cache's promises: one decode however many readers, memory within its limit, errors not kept.
+
+#include "fs/chunks/chunk_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 20;
+
+Result<Buffer> chunk_of(uint8_t value) {
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(kChunk));
+  std::fill_n(buffer.data(), kChunk, std::byte{value});
+  return buffer;
+}
+
+TEST(ChunkCache, DecodesOnceForManyReaders) {
+  Stats stats;
+  ChunkCache cache(16 * kChunk, stats);
+  std::atomic<int> decodes = 0;
+  std::atomic<int> waiting = 0;
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 8; ++i) {
+    readers.emplace_back([&] {
+      ++waiting;
+      const auto chunk = cache.get(7, kChunk, [&] {
+        ++decodes;
+        while (waiting < 8) std::this_thread::yield();
+        return chunk_of(42);
+      });
+      ASSERT_TRUE(chunk);
+      EXPECT_EQ((*chunk)->data()[kChunk - 1], std::byte{42});
+    });
+  }
+  readers.clear();
+  EXPECT_EQ(decodes, 1);
+  EXPECT_EQ(stats.chunks_decoded, 1);
+  EXPECT_EQ(stats.cache_hits + stats.decodes_shared, 7);
+}
+
+TEST(ChunkCache, KeepsAtMostItsLimit) {
+  Stats stats;
+  ChunkCache cache(4 * kChunk, stats);
+  for (ChunkKey key = 0; key < 20; ++key) ASSERT_TRUE(cache.get(key, kChunk, [&] { return chunk_of(1); }));
+  EXPECT_LE(stats.cache_bytes, 4 * kChunk);
+  int decodes = 0;
+  const auto count = [&] {
+    ++decodes;
+    return chunk_of(1);
+  };
+  ASSERT_TRUE(cache.get(19, kChunk, count));
+  EXPECT_EQ(decodes, 0) << "the latest is kept";
+  ASSERT_TRUE(cache.get(0, kChunk, count));
+  EXPECT_EQ(decodes, 1) << "the oldest is gone";
+}
+
+TEST(ChunkCache, KeepsAChunkLargerThanItsLimitWhileItIsRead) {
+  Stats stats;
+  ChunkCache cache(kChunk / 2, stats);
+  int decodes = 0;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(cache.get(1, 2 * kChunk, [&] {
+      ++decodes;
+      return chunk_of(1);
+    }));
+  }
+  EXPECT_EQ(decodes, 1);
+}
+
+TEST(ChunkCache, DropsAChunkThatTheKernelHas) {
+  Stats stats;
+  ChunkCache cache(16 * kChunk, stats);
+  ASSERT_TRUE(cache.get(1, kChunk, [&] { return chunk_of(1); }));
+  cache.served(1, kChunk / 2);
+  EXPECT_GT(stats.cache_bytes, 0);
+  cache.served(1, kChunk / 2);
+  EXPECT_EQ(stats.cache_bytes, 0);
+  cache.served(1, kChunk);  // a late word about a chunk that is gone
+}
+
+TEST(ChunkCache, ForgetsErrors) {
+  Stats stats;
+  ChunkCache cache(16 * kChunk, stats);
+  const auto failed = cache.get(1, kChunk, []() -> Result<Buffer> { return fail(EIO, "broken"); });
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, EIO);
+  EXPECT_TRUE(cache.get(1, kChunk, [&] { return chunk_of(1); }));
+  EXPECT_EQ(stats.decodes_now, 0);
+}
+
+TEST(ChunkCache, AdmitsDecodesWithinItsLimit) {
+  Stats stats;
+  ChunkCache cache(2 * kChunk, stats);
+  std::vector<std::jthread> readers;
+  for (ChunkKey key = 0; key < 16; ++key) {
+    readers.emplace_back([&, key] {
+      ASSERT_TRUE(cache.get(key, kChunk, [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        return chunk_of(static_cast<uint8_t>(key));
+      }));
+    });
+  }
+  readers.clear();
+  EXPECT_LE(stats.decodes_parallel, 2);
+  EXPECT_EQ(stats.chunks_decoded, 16);
+}
+
+}  // namespace
+}  // namespace codecfs::fs

@@ -1,0 +1,112 @@
+#include "fs/chunks/page_copies.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr uint64_t kPage = PageCopies::kPage;
+
+Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::string page_of(char fill) { return std::string(kPage, fill); }
+
+/// What compare() finds changed, as text: x for those bytes.
+std::string changed(PageCopies& copies, Ino ino, uint64_t offset, const std::string& text) {
+  const PageCopies::WrittenBack compared = copies.compare(ino, offset, bytes_of(text));
+  if (compared.changed.empty()) return std::string(text.size(), 'x');
+  std::string marks;
+  for (const std::byte byte : compared.changed) marks += byte == std::byte{0} ? '.' : 'x';
+  EXPECT_EQ(compared.any, marks.contains('x'));
+  return marks;
+}
+
+TEST(PageCopies, OnlyWhatDiffersFromWhatWasGivenIsChanged) {
+  PageCopies copies;
+  copies.given(1, 0, bytes_of(page_of('a')));  // no writer
+  EXPECT_EQ(copies.bytes(), 0U);
+  PageCopies::Writer writer(copies, 1);
+  EXPECT_TRUE(writer.is_first());
+  EXPECT_FALSE(PageCopies::Writer(copies, 1).is_first());
+  copies.given(1, 0, bytes_of(page_of('a') + page_of('b') + "tail"));
+  EXPECT_EQ(copies.bytes(), 3 * kPage);
+  EXPECT_EQ(changed(copies, 1, kPage, "bbcb"), "..x.");
+  EXPECT_EQ(changed(copies, 1, kPage - 2, "axbb"), ".x..");
+  EXPECT_EQ(changed(copies, 1, 2 * kPage, "tailend"), "....xxx");  // beyond what was given
+  EXPECT_EQ(changed(copies, 1, 3 * kPage, "abc"), "xxx");
+  EXPECT_EQ(changed(copies, 2, 0, "a"), "x");
+  writer = {};
+  EXPECT_EQ(copies.bytes(), 0U);
+}
+
+TEST(PageCopies, WhatIsStoredOrWrittenIsWhatThePageHolds) {
+  PageCopies copies;
+  const PageCopies::Writer writer(copies, 1);
+  copies.given(1, 0, bytes_of(page_of('a')));
+  const std::string text = "axa";
+  copies.stored(1, 0, bytes_of(text), copies.compare(1, 0, bytes_of(text)));
+  EXPECT_EQ(changed(copies, 1, 0, "axa"), "...");
+  EXPECT_EQ(changed(copies, 1, 0, "aaa"), ".x.");  // back again is a change
+  copies.written(1, 2, bytes_of("yy"));
+  EXPECT_EQ(changed(copies, 1, 0, "axyya"), ".....");
+  copies.written(1, kPage, bytes_of("part"));  // the rest of that page is read first
+  EXPECT_EQ(changed(copies, 1, kPage, "part"), "xxxx");
+  copies.written(1, kPage, bytes_of(page_of('w')));
+  EXPECT_EQ(changed(copies, 1, kPage, "ww"), "..");
+}
+
+TEST(PageCopies, APageThatChangedMeanwhileHasNoCopy) {
+  PageCopies copies;
+  const PageCopies::Writer writer(copies, 1);
+  copies.given(1, 0, bytes_of(page_of('a')));
+  const std::string text = "b";
+  const PageCopies::WrittenBack compared = copies.compare(1, 0, bytes_of(text));
+  copies.written(1, 5, bytes_of("c"));
+  copies.stored(1, 0, bytes_of(text), compared);
+  EXPECT_EQ(changed(copies, 1, 0, "a"), "x");
+  copies.given(1, 0, bytes_of(page_of('a')));
+  EXPECT_EQ(changed(copies, 1, 0, "a"), ".");
+  copies.give_up(1);
+  copies.given(1, 0, bytes_of(page_of('a')));
+  EXPECT_EQ(changed(copies, 1, 0, "a"), "x");
+}
+
+TEST(PageCopies, MemoryIsBoundedByDroppingTheOldest) {
+  constexpr uint64_t kPages = 64;
+  PageCopies copies(kPages * kPage);
+  std::mutex mutex;
+  std::condition_variable done;
+  std::vector<uint64_t> dropped;  // pages
+  copies.set_drop([&](Ino, uint64_t offset, uint64_t size) {
+    const std::lock_guard lock(mutex);
+    for (uint64_t at = offset; at < offset + size; at += kPage) dropped.push_back(at / kPage);
+    done.notify_all();
+  });
+  const PageCopies::Writer writer(copies, 1);
+  for (uint64_t page = 0; page < kPages + 1; ++page) copies.given(1, page * kPage, bytes_of(page_of('a')));
+  {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [&] { return !dropped.empty(); });
+    for (size_t i = 0; i < dropped.size(); ++i) EXPECT_EQ(dropped[i], i);
+  }
+  for (uint64_t page = 0; page < 100 * kPages; ++page) {
+    copies.given(1, page * kPage, bytes_of(page_of('b')));
+    ASSERT_LE(copies.bytes(), kPages * kPage * 5 / 4);
+  }
+  copies.stop();
+}
+
+TEST(CopyMasked, TakesTheBytesOfTheMask) {
+  std::string to = "aaaa";
+  const std::string from = "bcde";
+  const std::string mask("\0\xff\0\xff", 4);
+  copy_masked(std::as_writable_bytes(std::span(to)).data(), bytes_of(from).data(), bytes_of(mask).data(), 4);
+  EXPECT_EQ(to, "acae");
+}
+
+}  // namespace
+}  // namespace codecfs::fs

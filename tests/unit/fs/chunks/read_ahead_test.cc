@@ -1,0 +1,158 @@
+#include "fs/chunks/read_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr uint64_t kChunk = 1000;  // bytes
+constexpr uint64_t kReader = 7;
+
+ChunkGrid grid_of(const std::vector<uint64_t>& cells) {
+  return *ChunkGrid::make(cells, std::vector<uint64_t>(cells.size(), 1));
+}
+
+/// Remembers what was fetched.
+class Fetched {
+ public:
+  std::function<void(uint64_t)> take() {
+    return [this](uint64_t number) {
+      const std::lock_guard lock(mutex_);
+      numbers_.insert(number);
+    };
+  }
+  std::set<uint64_t> numbers() {
+    const std::lock_guard lock(mutex_);
+    return numbers_;
+  }
+  /// Waits for a number, which a thread is about to take.
+  bool has(uint64_t number) {
+    for (int i = 0; i < 5000; ++i) {
+      if (numbers().contains(number)) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<uint64_t> numbers_;
+};
+
+TEST(ReadAhead, NamesFollowEachOtherAsStringsDo) {
+  for (const std::vector<uint64_t>& cells :
+       {std::vector<uint64_t>{1}, {9}, {10}, {11}, {123}, {1000}, {3, 12}, {21, 101}, {2, 11, 3}, {1, 1, 25}}) {
+    const ChunkGrid grid = grid_of(cells);
+    std::vector<std::string> names;
+    for (uint64_t i = 0; i < grid.count(); ++i) names.push_back(grid.name_of(i));
+    std::ranges::sort(names);
+    EXPECT_EQ(names.front(), grid.name_of(0));
+    std::optional<uint64_t> at = 0;
+    for (const std::string& name : names) {
+      ASSERT_TRUE(at) << name;
+      EXPECT_EQ(grid.name_of(*at), name);
+      at = next_by_name(grid, *at);
+    }
+    EXPECT_FALSE(at);
+  }
+}
+
+TEST(ReadAhead, WhoReadsInOrderIsFollowed) {
+  const ChunkGrid grid = grid_of({100});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  ahead.note(kReader, grid, 40, kChunk, fetched.take());
+  ahead.note(kReader, grid, 41, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.numbers().empty());
+  ahead.note(kReader, grid, 42, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.has(43));
+  EXPECT_TRUE(fetched.has(44));
+  EXPECT_FALSE(fetched.numbers().contains(42));
+}
+
+TEST(ReadAhead, TheOrderOfNamesIsAnOrder) {
+  const ChunkGrid grid = grid_of({100});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  for (const uint64_t number : {0, 1, 10, 11}) ahead.note(kReader, grid, number, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.has(12));
+  EXPECT_TRUE(fetched.has(13));
+  for (const uint64_t number : {12, 13, 14, 15, 16, 17, 18, 19})
+    ahead.note(kReader, grid, number, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.has(2)) << "what comes after 19 by name";
+}
+
+TEST(ReadAhead, NothingIsFetchedWhileTheOrderIsNotKnown) {
+  const ChunkGrid grid = grid_of({256});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  for (const uint64_t number : {0, 1}) ahead.note(kReader, grid, number, kChunk, fetched.take());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(fetched.numbers().empty()) << "2 or 10 may come";
+  ahead.note(kReader, grid, 2, kChunk, fetched.take());
+  EXPECT_TRUE(fetched.has(3));
+}
+
+TEST(ReadAhead, RandomReadersCauseNoWork) {
+  const ChunkGrid grid = grid_of({1'000'000});
+  Fetched fetched;
+  {
+    ReadAhead ahead(1 << 20);
+    std::mt19937_64 random(5);
+    for (int i = 0; i < 10000; ++i) ahead.note(kReader, grid, random() % grid.count(), kChunk, fetched.take());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(fetched.numbers().empty());
+}
+
+TEST(ReadAhead, TwoReadersAreToldApart) {
+  const ChunkGrid grid = grid_of({1000});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ahead.note(kReader, grid, 100 + i, kChunk, fetched.take());
+    ahead.note(kReader, grid, 500 + i, kChunk, fetched.take());
+  }
+  EXPECT_TRUE(fetched.has(104));
+  EXPECT_TRUE(fetched.has(504));
+}
+
+TEST(ReadAhead, TwoReadersThatShareTheWorkAreFollowed) {
+  const ChunkGrid grid = grid_of({1000});
+  Fetched fetched;
+  {
+    ReadAhead ahead(1 << 20);
+    // As a shell sorts the even and the odd ones, at different speeds.
+    for (const uint64_t number : {100, 102, 104, 101, 106, 103, 108, 110, 105, 112, 114, 107})
+      ahead.note(kReader, grid, number, kChunk, fetched.take());
+    EXPECT_TRUE(fetched.has(116));
+    EXPECT_TRUE(fetched.has(118));
+    EXPECT_TRUE(fetched.has(109));
+    EXPECT_TRUE(fetched.has(111));
+  }
+}
+
+TEST(ReadAhead, NoMoreThanTheBudgetAndTheEnd) {
+  const ChunkGrid grid = grid_of({100});
+  Fetched fetched;
+  {
+    ReadAhead ahead(2 * kChunk);
+    for (uint64_t i = 0; i < 3; ++i) ahead.note(kReader, grid, i, kChunk, fetched.take());
+    EXPECT_TRUE(fetched.has(4));
+    ahead.note(kReader + 1, grid, 97, kChunk, fetched.take());
+    ahead.note(kReader + 1, grid, 98, kChunk, fetched.take());
+    ahead.note(kReader + 1, grid, 99, kChunk, fetched.take());
+    for (uint64_t i = 0; i < 5; ++i) ahead.note(kReader + 2, grid, 50 + i, 3 * kChunk, fetched.take());
+  }
+  EXPECT_LE(*fetched.numbers().rbegin(), 5);
+}
+
+}  // namespace
+}  // namespace codecfs::fs

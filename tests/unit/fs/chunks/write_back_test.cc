@@ -1,0 +1,193 @@
+// Changes of a part of a chunk, as the whole-array views make them, over a source that is a map.
+
+#include "fs/chunks/write_back.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr uint64_t kChunk = 64 << 10;  // bytes
+constexpr std::byte kFill{7};
+constexpr ObjectId kVariable = 3;
+
+class MapSource : public Source {
+ public:
+  explicit MapSource(VariablePtr variable) : variable_(std::move(variable)) {}
+
+  [[nodiscard]] const struct stat& status() const override { return status_; }
+  [[nodiscard]] std::string format() const override { return "map"; }
+  [[nodiscard]] Entry root() const override { return {"", EntryKind::variable, kVariable, {}}; }
+  Result<std::vector<Entry>> list(ObjectId) override { return std::vector<Entry>(); }
+  Result<Entry> find(ObjectId, std::string_view) override { return fail(ENOENT, "no names"); }
+  Result<std::vector<Attribute>> group_attributes(ObjectId) override { return std::vector<Attribute>(); }
+  Result<VariablePtr> variable(ObjectId) override { return variable_; }
+  Result<ChunkInfo> locate(ObjectId, uint64_t number) override {
+    const std::lock_guard lock(mutex_);
+    return ChunkInfo{chunks_.contains(number), kChunk, {}, 0};
+  }
+  Result<std::vector<uint64_t>> stored_chunks(ObjectId, uint64_t, size_t) override { return std::vector<uint64_t>(); }
+  Result<Buffer> read_chunk(ObjectId, uint64_t number) override {
+    const std::lock_guard lock(mutex_);
+    ++reads;
+    const auto found = chunks_.find(number);
+    if (found == chunks_.end()) return fail(ENOENT, "not stored");
+    return Buffer::copy_of(std::as_bytes(std::span(found->second)));
+  }
+  Result<> writable() override { return {}; }
+  Result<> write_chunk(ObjectId, uint64_t number, Bytes bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (full) return fail(ENOSPC, "full");
+    ++writes;
+    chunks_[number] = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return {};
+  }
+  Result<> commit() override {
+    ++commits;
+    return {};
+  }
+
+  std::string stored(uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    return chunks_[number];
+  }
+
+  std::atomic<int> reads = 0;
+  std::atomic<int> writes = 0;
+  std::atomic<int> commits = 0;
+  std::atomic<bool> full = false;
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::string> chunks_;
+  VariablePtr variable_;
+  struct stat status_{};
+};
+
+class WriteBackTest : public testing::Test {
+ protected:
+  WriteBackTest() {
+    auto variable = std::make_shared<Variable>();
+    variable->type = {TypeKind::unsigned_int, ByteOrder::none, 1, {}, {}};
+    variable->grid = *ChunkGrid::make({1000 * kChunk}, {kChunk});
+    variable->chunk_bytes = kChunk;
+    variable->fill = {kFill};
+    view_ = std::make_shared<VariableView>();
+    view_->facts = variable;
+    auto source = std::make_unique<MapSource>(variable);
+    source_ = source.get();
+    dataset_ = std::make_unique<Dataset>(std::move(source));
+    WriteBack::Options options;
+    options.dirty_bytes = 64 * kChunk;
+    options.commit = std::chrono::seconds(3600);
+    write_back_ = std::make_unique<WriteBack>(
+        *dataset_, cache_, conversions_, stats_, options,
+        [this](const ChunkPlace& chunk) -> Result<ChunkPtr> {
+          Result<Buffer> bytes = source_->read_chunk(chunk.object, chunk.number);
+          if (!bytes) bytes = make_fill_chunk(*view_->facts);
+          return std::make_shared<const Buffer>(*std::move(bytes));
+        },
+        [](const ChunkPlace&) -> Result<> { return {}; });
+  }
+
+  ChunkPlace place(uint64_t number) { return {1000 + number, kVariable, number, view_}; }
+
+  Result<> put(uint64_t number, uint64_t offset, std::string_view text, bool done = false) {
+    return write_back_->change(place(number), false, done, [&](MutableBytes chunk) {
+      std::memcpy(chunk.data() + offset, text.data(), text.size());
+    });
+  }
+
+  std::string content(uint64_t number) {
+    const auto content = write_back_->content(1000 + number);
+    if (!content) return "none";
+    return {reinterpret_cast<const char*>(content->bytes->data()), content->size};
+  }
+
+  static std::string filled(uint64_t offset, std::string_view text) {
+    return std::string(kChunk, static_cast<char>(kFill)).replace(offset, text.size(), text);
+  }
+
+  Stats stats_;
+  ChunkCache cache_{uint64_t{8} << 20, stats_};
+  ChunkCache conversions_{uint64_t{8} << 20, stats_};
+  std::shared_ptr<VariableView> view_;
+  MapSource* source_ = nullptr;
+  std::unique_ptr<Dataset> dataset_;
+  std::unique_ptr<WriteBack> write_back_;
+};
+
+TEST_F(WriteBackTest, APartIsChangedAndTheRestIsFill) {
+  ASSERT_TRUE(put(5, 10, "abc"));
+  EXPECT_EQ(content(5), filled(10, "abc"));
+  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  EXPECT_EQ(source_->stored(5), filled(10, "abc"));
+  EXPECT_EQ(source_->commits, 1);
+  EXPECT_EQ(content(5), "none") << "it is stored and forgotten";
+  ASSERT_TRUE(put(5, 11, "XY"));
+  EXPECT_EQ(content(5), filled(10, "aXY")) << "the rest is what was stored";
+}
+
+TEST_F(WriteBackTest, WhatIsHandedOutStaysAsItWas) {
+  ASSERT_TRUE(put(1, 0, "one"));
+  const auto before = write_back_->content(1001);
+  ASSERT_TRUE(put(1, 0, "two"));
+  EXPECT_EQ(std::memcmp(before->bytes->data(), "one", 3), 0);
+  EXPECT_EQ(content(1).substr(0, 3), "two");
+}
+
+TEST_F(WriteBackTest, WhatIsWrittenWholeIsNotRead) {
+  ASSERT_TRUE(write_back_->change(place(2), true, true, [](MutableBytes chunk) {
+    EXPECT_EQ(chunk.size(), kChunk);
+    std::ranges::fill(chunk, std::byte{'w'});
+  }));
+  EXPECT_EQ(source_->reads, 0);
+  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  EXPECT_EQ(source_->stored(2), std::string(kChunk, 'w'));
+}
+
+TEST_F(WriteBackTest, AChunkFileThatIsShortIsWholeAgain) {
+  ASSERT_TRUE(write_back_->resize(place(3), 0));
+  EXPECT_EQ(write_back_->size(1003), 0);
+  ASSERT_TRUE(put(3, 100, "x"));
+  EXPECT_EQ(content(3), filled(100, "x"));
+}
+
+TEST_F(WriteBackTest, UnderPressureOnlyWhatIsDoneIsStored) {
+  for (uint64_t number = 0; number < 20; ++number) ASSERT_TRUE(put(number, 0, "part"));
+  EXPECT_EQ(source_->writes, 0);
+  for (uint64_t number = 0; number < 5; ++number) ASSERT_TRUE(put(number, 4, "rest", true));
+  for (int tries = 0; source_->writes < 5 && tries < 1000; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(source_->writes, 5);
+  EXPECT_EQ(source_->stored(4), filled(0, "partrest"));
+  ASSERT_TRUE(write_back_->flush_variable(kVariable));
+  for (int tries = 0; source_->writes < 20 && tries < 1000; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(source_->writes, 20) << "a close ends the waiting of all";
+}
+
+TEST_F(WriteBackTest, MoreThanTheLimitIsNeverWaiting) {
+  for (uint64_t number = 0; number < 300; ++number) {
+    ASSERT_TRUE(put(number, 0, "part"));
+    EXPECT_LE(stats_.dirty_bytes, (64 + 1) * kChunk);
+  }
+  ASSERT_TRUE(write_back_->finish());
+  for (uint64_t number = 0; number < 300; ++number) ASSERT_EQ(source_->stored(number), filled(0, "part"));
+}
+
+TEST_F(WriteBackTest, AFailureIsToldByTheNextFlushOrSyncOfTheVariable) {
+  source_->full = true;
+  ASSERT_TRUE(put(1, 0, "abc", true));
+  const auto synced = write_back_->sync_variable(kVariable);
+  ASSERT_FALSE(synced);
+  EXPECT_EQ(synced.error().code, ENOSPC);
+  source_->full = false;
+  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  EXPECT_EQ(source_->stored(1), filled(0, "abc"));
+}
+
+}  // namespace
+}  // namespace codecfs::fs

@@ -1,0 +1,99 @@
+#include "fs/kernel/kernel_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+namespace codecfs::fs {
+namespace {
+
+TEST(KernelPages, NothingIsGivenOfWhatSomebodyWrites) {
+  KernelPages pages;
+  const auto give = [] { return true; };
+  EXPECT_TRUE(pages.give(1, give));
+  {
+    const KernelPages::Writer one(pages, 1);
+    KernelPages::Writer other(pages, 1);
+    EXPECT_FALSE(pages.give(1, give));
+    EXPECT_TRUE(pages.give(2, give));
+    other = {};
+    EXPECT_FALSE(pages.give(1, give));
+  }
+  EXPECT_TRUE(pages.give(1, give));
+}
+
+TEST(KernelPages, AWriterIsAnsweredWhenAllHasArrived) {
+  KernelPages pages;
+  std::latch given(1);
+  std::latch go_on(1);
+  std::atomic<bool> arrived = false;
+  std::atomic<int> answers = 0;
+  std::thread giver([&] {
+    pages.give(1, [&] {
+      given.count_down();
+      go_on.wait();
+      arrived = true;
+      return true;
+    });
+  });
+  given.wait();
+  const KernelPages::Writer writer(pages, 1);
+  pages.after_pushes(1, [&] { answers += arrived ? 1 : 100; });
+  EXPECT_EQ(answers, 0) << "and this thread did not wait";
+  pages.after_pushes(2, [&] { answers += 10; });
+  EXPECT_EQ(answers, 10);
+  go_on.count_down();
+  giver.join();
+  EXPECT_EQ(answers, 11);
+  pages.after_pushes(1, [&] { ++answers; });
+  EXPECT_EQ(answers, 12);
+}
+
+TEST(KernelPages, AChangeWaitsForWhatIsBeingGiven) {
+  KernelPages pages;
+  std::latch given(1);
+  std::latch go_on(1);
+  std::atomic<bool> arrived = false;
+  std::thread giver([&] {
+    pages.give(1, [&] {
+      given.count_down();
+      go_on.wait();
+      arrived = true;
+      return true;
+    });
+  });
+  given.wait();
+  pages.await_quiet(2);
+  EXPECT_FALSE(arrived);
+  std::thread writer([&] {
+    pages.await_quiet(1);
+    EXPECT_TRUE(arrived);
+  });
+  go_on.count_down();
+  giver.join();
+  writer.join();
+}
+
+TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
+  KernelPages pages;
+  std::latch given(1);
+  std::atomic<bool> arrived = false;
+  std::thread giver([&] {
+    pages.give(1, [&] {
+      given.count_down();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      arrived = true;
+      return true;
+    });
+  });
+  given.wait();
+  pages.stop();
+  EXPECT_TRUE(arrived);
+  EXPECT_FALSE(pages.give(2, [] { return true; }));
+  giver.join();
+}
+
+}  // namespace
+}  // namespace codecfs::fs
