@@ -427,6 +427,8 @@ double shortest_double(float value) {
 
 JsonValue::JsonValue(const Json& value) : value_(std::make_shared<const Json>(value)) {}
 JsonValue::JsonValue(Json&& value) : value_(std::make_shared<const Json>(std::move(value))) {}
+JsonValue::JsonValue(std::string text) : JsonValue(Json(std::move(text))) {}
+JsonValue::JsonValue(const char* text) : JsonValue(Json(text)) {}
 
 const Json& JsonValue::operator*() const {
   static const Json null;
@@ -436,5 +438,6 @@ const Json& JsonValue::operator*() const {
 bool JsonValue::is_null() const { return !value_ || value_->is_null(); }
 
 bool operator==(const JsonValue& one, const JsonValue& other) { return one.value_ == other.value_ || *one == *other; }
+bool operator==(const JsonValue& one, const Json& other) { return *one == other; }
 
 }  // namespace codecfs

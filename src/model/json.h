@@ -12,6 +12,10 @@
 
 namespace codecfs {
 
+template <class T>
+  requires std::is_arithmetic_v<T>
+JsonValue::JsonValue(T number) : JsonValue(Json(number)) {}
+
 /// Reads one JSON text (UTF-8), in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position; also
 /// for nesting deeper than kMaxJsonDepth. EFBIG where it would take more than so many bytes of memory.
 Result<Json> parse_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes);

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <type_traits>
 
 namespace codecfs {
 
@@ -13,14 +15,21 @@ using Json = nlohmann::ordered_json;
 class JsonValue {
  public:
   JsonValue() = default;
-  JsonValue(const Json& value);  // NOLINT(google-explicit-constructor): a JsonValue stands for a Json
-  JsonValue(Json&& value);       // NOLINT(google-explicit-constructor)
+  // Implicit, as from Json to a JsonValue and back nothing changes.
+  JsonValue(const Json& value);
+  JsonValue(Json&& value);
+  JsonValue(std::string text);
+  JsonValue(const char* text);
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  JsonValue(T number);  // in model/json.h
 
-  operator const Json&() const { return **this; }  // NOLINT(google-explicit-constructor)
+  operator const Json&() const { return **this; }
   const Json& operator*() const;
   const Json* operator->() const { return &**this; }
   [[nodiscard]] bool is_null() const;
   friend bool operator==(const JsonValue& one, const JsonValue& other);
+  friend bool operator==(const JsonValue& one, const Json& other);
 
  private:
   std::shared_ptr<const Json> value_;  // empty: null

@@ -9,6 +9,7 @@
 
 #include "filters/core/filter_spec.h"
 #include "filters/core/pipeline.h"
+#include "model/json.h"
 #include "require.h"
 
 namespace {

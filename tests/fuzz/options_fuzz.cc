@@ -13,12 +13,12 @@ namespace {
 
 using namespace codecfs;
 
-void check(const Result<fs::Command>& command) {
+void check(const Result<mount::Command>& command) {
   if (!command) {
     require(command.error().code == EINVAL && !command.error().reason.empty(), "an error is EINVAL with a reason");
     return;
   }
-  const fs::Options& options = command->options;
+  const mount::Options& options = command->options;
   require(options.cache_bytes >= uint64_t{1} << 20, "a cache is not too small");
   require(options.dirty_bytes >= uint64_t{1} << 20, "nor is what may be dirty");
   require(options.threads <= 256, "threads are bounded");
@@ -31,11 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const std::string list = text.substr(0, text.find('\0'));  // an argument of a program ends there
   const char* const ours[] = {"codecfs", "-o", list.c_str(), "source", "mountpoint"};
-  check(fs::parse_command_line(5, ours));
+  check(mount::parse_command_line(5, ours));
   const char* const helper[] = {"/sbin/mount.codecfs", "source", "mountpoint", "-o", list.c_str()};
-  check(fs::parse_command_line(5, helper));
-  for (const std::string& option : fs::split_options(list)) require(!option.empty(), "no option is empty");
-  if (const auto bytes = fs::parse_size(text); !bytes) require(!bytes.error().reason.empty(), "an error has a reason");
+  check(mount::parse_command_line(5, helper));
+  for (const std::string& option : mount::split_options(list)) require(!option.empty(), "no option is empty");
+  if (const auto bytes = mount::parse_size(text); !bytes) require(!bytes.error().reason.empty(), "an error has a reason");
   if (const auto json = parse_json(text)) {
     const auto again = parse_json(print_json(*json));
     require(again && print_json(*again) == print_json(*json), "JSON that is printed reads back");

@@ -1,6 +1,7 @@
 #pragma once
 // A Zarr store in a zip archive in a directory of its own, and what it shows in a text.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zip.h>
 

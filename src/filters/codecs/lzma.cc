@@ -36,21 +36,27 @@ struct Chain {
   std::array<lzma_options_bcj, LZMA_FILTERS_MAX> bcj{};
 };
 
+Result<> read_option(const Json& filter, const char* key, uint32_t& option, int64_t low, int64_t high) {
+  CODECFS_ASSIGN(const int64_t value, integer_field(filter, key, option, low, high));
+  option = static_cast<uint32_t>(value);
+  return {};
+}
+
 Result<> read_lzma_options(const Json& filter, lzma_options_lzma& options) {
   CODECFS_ASSIGN(const int64_t preset, integer_field(filter, "preset", LZMA_PRESET_DEFAULT, 0, UINT32_MAX));
   if (lzma_lzma_preset(&options, static_cast<uint32_t>(preset)) != 0)
     return fail(EINVAL, "\"preset\": {} is not one of LZMA", preset);
-  CODECFS_ASSIGN(options.dict_size, integer_field(filter, "dict_size", options.dict_size, 0, UINT32_MAX));
-  CODECFS_ASSIGN(options.lc, integer_field(filter, "lc", options.lc, 0, LZMA_LCLP_MAX));
-  CODECFS_ASSIGN(options.lp, integer_field(filter, "lp", options.lp, 0, LZMA_LCLP_MAX));
-  CODECFS_ASSIGN(options.pb, integer_field(filter, "pb", options.pb, 0, LZMA_PB_MAX));
+  CODECFS_TRY(read_option(filter, "dict_size", options.dict_size, 0, UINT32_MAX));
+  CODECFS_TRY(read_option(filter, "lc", options.lc, 0, LZMA_LCLP_MAX));
+  CODECFS_TRY(read_option(filter, "lp", options.lp, 0, LZMA_LCLP_MAX));
+  CODECFS_TRY(read_option(filter, "pb", options.pb, 0, LZMA_PB_MAX));
   // These are for the encoder only.
   CODECFS_ASSIGN(const int64_t mode, integer_field(filter, "mode", options.mode, 0, INT32_MAX));
   options.mode = static_cast<lzma_mode>(mode);
-  CODECFS_ASSIGN(options.nice_len, integer_field(filter, "nice_len", options.nice_len, 0, UINT32_MAX));
+  CODECFS_TRY(read_option(filter, "nice_len", options.nice_len, 0, UINT32_MAX));
   CODECFS_ASSIGN(const int64_t finder, integer_field(filter, "mf", options.mf, 0, INT32_MAX));
   options.mf = static_cast<lzma_match_finder>(finder);
-  CODECFS_ASSIGN(options.depth, integer_field(filter, "depth", options.depth, 0, UINT32_MAX));
+  CODECFS_TRY(read_option(filter, "depth", options.depth, 0, UINT32_MAX));
   return {};
 }
 
@@ -73,13 +79,13 @@ Result<std::shared_ptr<const Chain>> read_chain(const Json& codec) {
         break;
       case LZMA_FILTER_DELTA: {
         chain->delta[i].type = LZMA_DELTA_TYPE_BYTE;
-        CODECFS_ASSIGN(chain->delta[i].dist,
-                       integer_field(filter, "dist", 1, LZMA_DELTA_DIST_MIN, LZMA_DELTA_DIST_MAX));
+        chain->delta[i].dist = 1;
+        CODECFS_TRY(read_option(filter, "dist", chain->delta[i].dist, LZMA_DELTA_DIST_MIN, LZMA_DELTA_DIST_MAX));
         chain->filters[i].options = &chain->delta[i];
         break;
       }
       default: {  // the branch converters; liblzma refuses what it does not know
-        CODECFS_ASSIGN(chain->bcj[i].start_offset, integer_field(filter, "start_offset", 0, 0, UINT32_MAX));
+        CODECFS_TRY(read_option(filter, "start_offset", chain->bcj[i].start_offset, 0, UINT32_MAX));
         chain->filters[i].options = &chain->bcj[i];
       }
     }

@@ -232,7 +232,7 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are
 
 Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
   bool is_new = false;
-  CODECFS_TRY(edit(place, [&](Edit& edit) -> Result<> {
+  const Result<> created = edit(place, [&](Edit& edit) -> Result<> {
     if (edit.bytes != nullptr) return {};
     // While it is pinned nobody removes it, and what is stored of it comes from here.
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
@@ -247,7 +247,8 @@ Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
     edit.size = 0;
     edit.gaps_are_fill = gaps_are_fill && variable.chunk_bytes;
     return {};
-  }));
+  });
+  CODECFS_TRY(created);
   return is_new;
 }
 

@@ -12,16 +12,16 @@ namespace {
 TEST(KernelPages, NothingIsGivenOfWhatSomebodyWrites) {
   KernelPages pages;
   const auto give = [] { return true; };
-  EXPECT_TRUE(pages.give(1, give));
+  EXPECT_TRUE(pages.push_pages(1, give));
   {
     const KernelPages::Writer one(pages, 1);
     KernelPages::Writer other(pages, 1);
-    EXPECT_FALSE(pages.give(1, give));
-    EXPECT_TRUE(pages.give(2, give));
+    EXPECT_FALSE(pages.push_pages(1, give));
+    EXPECT_TRUE(pages.push_pages(2, give));
     other = {};
-    EXPECT_FALSE(pages.give(1, give));
+    EXPECT_FALSE(pages.push_pages(1, give));
   }
-  EXPECT_TRUE(pages.give(1, give));
+  EXPECT_TRUE(pages.push_pages(1, give));
 }
 
 TEST(KernelPages, AWriterIsAnsweredWhenAllHasArrived) {
@@ -31,7 +31,7 @@ TEST(KernelPages, AWriterIsAnsweredWhenAllHasArrived) {
   std::atomic<bool> arrived = false;
   std::atomic<int> answers = 0;
   std::thread giver([&] {
-    pages.give(1, [&] {
+    pages.push_pages(1, [&] {
       given.count_down();
       go_on.wait();
       arrived = true;
@@ -57,7 +57,7 @@ TEST(KernelPages, AChangeWaitsForWhatIsBeingGiven) {
   std::latch go_on(1);
   std::atomic<bool> arrived = false;
   std::thread giver([&] {
-    pages.give(1, [&] {
+    pages.push_pages(1, [&] {
       given.count_down();
       go_on.wait();
       arrived = true;
@@ -81,7 +81,7 @@ TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
   std::latch given(1);
   std::atomic<bool> arrived = false;
   std::thread giver([&] {
-    pages.give(1, [&] {
+    pages.push_pages(1, [&] {
       given.count_down();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       arrived = true;
@@ -91,7 +91,7 @@ TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
   given.wait();
   pages.stop();
   EXPECT_TRUE(arrived);
-  EXPECT_FALSE(pages.give(2, [] { return true; }));
+  EXPECT_FALSE(pages.push_pages(2, [] { return true; }));
   giver.join();
 }
 

@@ -2,6 +2,7 @@
 // each form that a release of it has written. What it would make of a store is told here by its own rules (zsync.c of
 // 4.10.1): it opens nothing where something listed is missing or has another length.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>

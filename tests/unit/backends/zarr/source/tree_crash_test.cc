@@ -4,6 +4,7 @@
 // power cut each object must be what one was at the last commit or after it: names that were not synced may be lost
 // each on its own.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

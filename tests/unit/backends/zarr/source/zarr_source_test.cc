@@ -2,6 +2,7 @@
 
 #include "backends/zarr/source/zarr_source.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <zlib.h>
