@@ -67,6 +67,10 @@ class Variable:
             chunk.append(slice(0, end - begin))
         return tuple(array), tuple(chunk)
 
+    def is_in_array(self, number, half, shape):
+        """Whether a part of this half of a chunk is in the array, so that a view of the whole array can write it."""
+        return self.rows(half).start < self.inside(number, shape)[1][0].stop
+
     def content(self, number, versions):
         """Of a chunk: its halves are from these writes."""
         places = np.arange(self.chunks[0] * self.chunks[1], dtype="<i8").reshape(self.chunks)

@@ -264,10 +264,12 @@ class Worker:
         with self.excusing(variable), self.model.owning([cell]):
             if self.is_outside(variable, number):
                 raise Skip
+            # Through a view of the array nothing is written of a half beyond its edge: a removed chunk would stay removed.
+            by_array = self.rng.random() < 0.4 and variable.is_in_array(number, half, self.model.shape(variable))
             versions = [0, 0]
             versions[half] = self.model.begin([cell])[0]
             content = variable.content(number, versions)
-            if self.rng.random() < 0.4:
+            if by_array:
                 self.by_array(variable, number, content, half)
             else:
                 part = content[variable.rows(half)]
