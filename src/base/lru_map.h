@@ -31,7 +31,15 @@ class LruMap {
   }
 
   void put(const Key& key, Pointer value, uint64_t weight = 0) {
+    put_if(key, std::move(value), weight, [] { return true; });
+  }
+
+  /// Puts the value only where `is_current`, which is called under the lock, is true. A value that was made of an older
+  /// state is then never in the map after an erase() that follows the end of that state.
+  template <class IsCurrent>
+  void put_if(const Key& key, Pointer value, uint64_t weight, IsCurrent is_current) {
     const std::lock_guard lock(mutex_);
+    if (!is_current()) return;
     remove(key);
     items_.push_front({key, std::move(value), weight});
     places_.emplace(key, items_.begin());

@@ -388,8 +388,8 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
     uint64_t bytes = 0;
     for (const Xattr& xattr : *view.stored) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
-    if (made && place.file != FileKind::chunk) xattrs_.put(ino, view.stored, bytes);
-    if (dataset_.changes() != changes) xattrs_.erase(ino);
+    if (made && place.file != FileKind::chunk)
+      xattrs_.put_if(ino, view.stored, bytes, [&] { return dataset_.changes() == changes; });
   }
   if (is_variable(place)) {
     const std::lock_guard lock(states_mutex_);

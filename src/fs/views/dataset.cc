@@ -108,8 +108,8 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
   view->facts = std::move(facts);
-  variables_.put(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size());
-  if (changes_ != changes) variables_.erase(id);
+  variables_.put_if(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size(),
+                    [&] { return changes_ == changes; });
   return view;
 }
 
@@ -117,8 +117,7 @@ Result<VariablePtr> Dataset::described(ObjectId id) {
   if (VariablePtr known = described_.get(id)) return known;
   const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr variable, source_->variable(id));
-  described_.put(id, variable, memory_estimate(*variable));
-  if (changes_ != changes) described_.erase(id);
+  described_.put_if(id, variable, memory_estimate(*variable), [&] { return changes_ == changes; });
   return variable;
 }
 
@@ -138,8 +137,7 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
   CODECFS_ASSIGN(const Json json,
                  consolidate(group, [](const std::string&, const Variable& facts) { return zarray_json(facts); }));
   const Text text = make_text(file_text(json));
-  consolidated_.put(group, text, text->size());
-  if (changes_ != changes) consolidated_.erase(group);
+  consolidated_.put_if(group, text, text->size(), [&] { return changes_ == changes; });
   return text;
 }
 
@@ -148,9 +146,9 @@ Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
   return Consolidation(*source_, zarray_of).run(group);
 }
 
-// Callers that cache what they derive from these caches compare changes() from before and after. Counted twice: a
-// caller that reads the counter after the first step may still find the old state, and must not keep what it derives
-// from it.
+// What is read of the source is put into these caches only while changes() is what it was before the read. Callers that
+// cache what they derive from these caches do the same. Counted twice: a caller that reads the counter after the first
+// step may still find the old state, and must not keep what it derives from it.
 void Dataset::forget(ObjectId object) {
   ++changes_;
   variables_.erase(object);

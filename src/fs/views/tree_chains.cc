@@ -238,6 +238,7 @@ Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::
     state.filter = spec.empty() ? "none" : std::move(spec);
     state.chain = std::move(chain);
   });
+  dataset_.forget(group.object);  // attributes that are being made of the state before are not kept
   forget_xattrs(group);
   return {};
 }
@@ -341,6 +342,7 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
       state.filter.reset();
       state.chain.clear();
     });
+    dataset_.forget(node.object);  // as above
     forget_xattrs(node);
     return {};
   }

@@ -64,8 +64,7 @@ Result<Tree::EncodedFormPtr> Tree::encoded_form(const Node& node) {
   const uint64_t changes = dataset_.changes();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   const auto form = std::make_shared<const EncodedForm>(make_encoded_form(node.path, *view->facts));
-  encoded_forms_.put(node.key(), form, form->zarray->size());
-  if (dataset_.changes() != changes) encoded_forms_.erase(node.key());
+  encoded_forms_.put_if(node.key(), form, form->zarray->size(), [&] { return dataset_.changes() == changes; });
   return form;
 }
 
@@ -78,8 +77,7 @@ Result<Text> Tree::zmetadata_of(const Node& node) {
                    return zarray_json(facts, make_encoded_form(node.path + "/" + path, facts).chain);
                  }));
   const Text text = std::make_shared<const std::string>(file_text(json));
-  encoded_zmetadata_.put(node.key(), text, text->size());
-  if (dataset_.changes() != changes) encoded_zmetadata_.erase(node.key());
+  encoded_zmetadata_.put_if(node.key(), text, text->size(), [&] { return dataset_.changes() == changes; });
   return text;
 }
 

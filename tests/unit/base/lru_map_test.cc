@@ -42,5 +42,16 @@ TEST(LruMap, WeightsAreBoundedButTheLatestStays) {
   EXPECT_TRUE(map.get(8) && map.get(9));
 }
 
+TEST(LruMap, AValueOfAnOlderStateIsNotPut) {
+  LruMap<int, int> map(2);
+  map.put(1, value(10));
+  map.put_if(1, value(11), 0, [] { return false; });
+  EXPECT_EQ(*map.get(1), 10) << "and it does not take the place of another";
+  map.put_if(2, value(20), 0, [] { return false; });
+  EXPECT_FALSE(map.get(2));
+  map.put_if(2, value(21), 0, [] { return true; });
+  EXPECT_EQ(*map.get(2), 21);
+}
+
 }  // namespace
 }  // namespace codecfs
