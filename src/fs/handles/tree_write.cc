@@ -308,6 +308,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     write_back_.open_writer(chunk.key);
     const Result<> resized = write_back_.resize(chunk, *change.size);
     if (resized) touch(chunk.key, {}, now());
+    if (resized) kernel_pages_.await_quiet(status.st_ino);
     if (resized) chunk_changed(node, place.chunk);
     (void)write_back_.close_writer(chunk);
     CODECFS_TRY(resized);
@@ -409,6 +410,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   }
   touch(changed, times.accessed, times.modified ? times.modified : now());
   scratch_.promote(from->ino(), name, changed);
+  kernel_pages_.await_quiet(changed);
   kernel_.content_changed(changed, true);
   // The kernel moves the inode to the new name; with us the chunk keeps its own.
   kernel_.name_changed(to_parent, std::string(to_name), false);

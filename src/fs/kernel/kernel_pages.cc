@@ -1,5 +1,6 @@
 #include "fs/kernel/kernel_pages.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace codecfs::fs {
@@ -8,7 +9,7 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_ || states_.contains(ino)) return false;
-    states_[ino].giving = true;
+    states_[ino].giving = ++pushes_;
     ++giving_;
   }
   const bool given = give();
@@ -16,7 +17,7 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
   {
     const std::lock_guard lock(mutex_);
     State& state = states_[ino];
-    state.giving = false;
+    state.giving = 0;
     waiting.swap(state.waiting);
     if (state.writers == 0) states_.erase(ino);
     changed_.notify_all();
@@ -30,7 +31,7 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
 void KernelPages::after_pushes(Ino ino, std::function<void()> then) {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = states_.find(ino); found != states_.end() && found->second.giving) {
+    if (const auto found = states_.find(ino); found != states_.end() && found->second.giving != 0) {
       found->second.waiting.push_back(std::move(then));
       return;
     }
@@ -38,12 +39,17 @@ void KernelPages::after_pushes(Ino ino, std::function<void()> then) {
   then();
 }
 
-void KernelPages::await_quiet(Ino ino) {
+void KernelPages::await_quiet(Ino first, uint64_t count) {
   constexpr std::chrono::seconds kPatience{1};
   std::unique_lock lock(mutex_);
+  const uint64_t latest = pushes_;
+  const auto is_given = [&](const auto& item) {
+    return item.first - first < count && item.second.giving != 0 && item.second.giving <= latest;
+  };
   changed_.wait_for(lock, kPatience, [&] {
-    const auto found = states_.find(ino);
-    return found == states_.end() || !found->second.giving;
+    if (count > 1) return std::ranges::none_of(states_, is_given);
+    const auto found = states_.find(first);
+    return found == states_.end() || !is_given(*found);
   });
 }
 
@@ -61,7 +67,7 @@ void KernelPages::add_writer(Ino ino) {
 void KernelPages::remove_writer(Ino ino) {
   const std::lock_guard lock(mutex_);
   const auto found = states_.find(ino);
-  if (--found->second.writers == 0 && !found->second.giving) states_.erase(found);
+  if (--found->second.writers == 0 && found->second.giving == 0) states_.erase(found);
 }
 
 }  // namespace codecfs::fs

@@ -49,16 +49,17 @@ class KernelPages {
   bool push_pages(Ino ino, const std::function<bool()>& give);
   /// Calls `then` when nothing is being given of the inode: now, or soon and from another thread.
   void after_pushes(Ino ino, std::function<void()> then);
-  /// Returns when nothing is being given of the inode that was taken before this call, or after a second: the kernel
-  /// may be waiting for the answer to a request. What changes a chunk calls it before it reports to its writer.
-  void await_quiet(Ino ino);
+  /// Returns when nothing is being given any more of `count` inodes in a row that was taken before this call, or after
+  /// a second: the kernel may be waiting for the answer to a request. What changes a chunk calls it, and then tells the
+  /// kernel to forget the chunk, before it reports to its writer.
+  void await_quiet(Ino first, uint64_t count = 1);
   /// Nothing more is given from now on; returns when nothing is. While requests are still answered, or none will come.
   void stop();
 
  private:
   struct State {
     unsigned writers = 0;
-    bool giving = false;
+    uint64_t giving = 0;  // which of pushes_ is being given; 0: none
     std::vector<std::function<void()>> waiting;
   };
   void add_writer(Ino ino);
@@ -68,6 +69,7 @@ class KernelPages {
   std::condition_variable changed_;
   std::unordered_map<Ino, State> states_;  // of inodes with writers, or of which something is being given
   unsigned giving_ = 0;                    // inodes
+  uint64_t pushes_ = 0;                    // that ever began
   bool stopped_ = false;
 };
 

@@ -86,6 +86,7 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
 
 /// The same of all chunks of a view of a variable.
 void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
+  kernel_pages_.await_quiet(first, count);
   conversions_.drop(shown.ino());  // all that are absent
   kernel_.contents_changed(first, count, true);
 }

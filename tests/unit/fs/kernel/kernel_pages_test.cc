@@ -76,6 +76,38 @@ TEST(KernelPages, AChangeWaitsForWhatIsBeingGiven) {
   writer.join();
 }
 
+TEST(KernelPages, AChangeOfManyWaitsForWhatWasBeingGivenOfEach) {
+  KernelPages pages;
+  std::latch given(1);
+  std::latch go_on(1);
+  std::latch end(1);
+  std::atomic<bool> arrived = false;
+  std::thread giver([&] {
+    pages.push_pages(14, [&] {
+      given.count_down();
+      go_on.wait();
+      arrived = true;
+      return true;
+    });
+    // It began after the change, so the change does not wait for it.
+    pages.push_pages(12, [&] {
+      end.wait();
+      return true;
+    });
+  });
+  given.wait();
+  pages.await_quiet(10, 4);
+  EXPECT_FALSE(arrived) << "14 is not among these";
+  std::thread writer([&] {
+    pages.await_quiet(10, 5);
+    EXPECT_TRUE(arrived);
+    end.count_down();
+  });
+  go_on.count_down();
+  writer.join();
+  giver.join();
+}
+
 TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
   KernelPages pages;
   std::latch given(1);
