@@ -398,20 +398,20 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text, const Cancelle
   if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
     return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);
   CODECFS_TRY(resize(node, wanted->grid.shape()));
-  // Its .zarray had been removed, and chunks after it: now they are removed indeed.
+  // Its .zarray had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
+  // is, so that its old content does not come back meanwhile.
   std::unordered_set<uint64_t> unlinked;
   {
     const std::lock_guard lock(states_mutex_);
-    if (const auto found = unlinked_.find(node.key()); found != unlinked_.end()) {
-      unlinked = std::move(found->second);
-      unlinked_.erase(found);
-    }
+    if (const auto found = unlinked_.find(node.key()); found != unlinked_.end()) unlinked = found->second;
   }
   CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));
   for (const uint64_t number : unlinked) {
-    if (number >= after->facts->grid.count()) continue;
-    CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, after->facts->grid.count()));
-    CODECFS_TRY(write_back_.remove({key, node.object, number, after}));
+    if (number < after->facts->grid.count()) {
+      CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, after->facts->grid.count()));
+      CODECFS_TRY(write_back_.remove({key, node.object, number, after}));
+    }
+    forget_unlinked(node, number);
   }
   return {};
 }
