@@ -167,6 +167,37 @@ def test_a_chunk_that_is_opened_just_when_it_was_renamed_to(mount, source):
             assert os.pread(file.fileno(), 128, 0) == b"\1" * 128, number
 
 
+def test_a_file_that_is_open_while_it_is_renamed_to_a_chunk_shows_what_is_written_later(mount, source):
+    """Its pages in the kernel stayed as they were: they belong to the inode number that it had before."""
+    m = mount(source)
+    path = m.path / "v/3.0"
+
+    def content(number):
+        return np.full((4, 8), number, "<i4").tobytes()
+
+    fd = os.open(m.path / "v/part.tmp", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        os.write(fd, content(1))
+        os.rename(m.path / "v/part.tmp", path)
+        assert os.pread(fd, 1000, 0) == content(1)
+        path.write_bytes(content(2))
+        assert os.pread(fd, 1000, 0) == content(2) == path.read_bytes()
+        with open(path, "r+b", buffering=0) as file:
+            file.write(content(3))
+        assert os.pread(fd, 1000, 0) == content(3)
+        with open(m.path / ".codecfs/view/raw/v", "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), content(4), 3 * len(content(4)))
+        assert os.pread(fd, 1000, 0) == content(4)
+        (m.path / "v/other.tmp").write_bytes(content(5))
+        os.rename(m.path / "v/other.tmp", path)
+        assert os.pread(fd, 1000, 0) == content(5)
+        os.pwrite(fd, content(6), 0)
+        assert os.pread(fd, 1000, 0) == content(6)
+        assert path.read_bytes() == content(6)
+    finally:
+        os.close(fd)
+
+
 def test_two_who_change_a_chain_both_have_their_way(mount, source):
     """Each changes a part of the chain that it had read before the other was done."""
     m = mount(source)

@@ -189,7 +189,7 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
   CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes, mask));
   touch(chunk.key, {}, now());
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
-  chunk_changed(*place.node, chunk.number);
+  chunk_changed(*place.node, chunk.number, file.scratch);
   return written;
 }
 

@@ -155,6 +155,7 @@ void ScratchFiles::promote(Ino directory, std::string_view name, Ino chunk) {
   File& file = files_[ino];
   file.name.clear();
   file.chunk = chunk;
+  former_.emplace(chunk, ino);
   file.sealed = false;
   unsealed_.notify_all();
   bytes_ -= file.bytes.size();
@@ -166,6 +167,14 @@ std::optional<Ino> ScratchFiles::promoted_to(Ino ino) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(ino);
   return found == files_.end() ? std::nullopt : found->second.chunk;
+}
+
+std::vector<Ino> ScratchFiles::former_inos(Ino chunk) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Ino> inos;
+  const auto [first, last] = former_.equal_range(chunk);
+  for (auto at = first; at != last; ++at) inos.push_back(at->second);
+  return inos;
 }
 
 void ScratchFiles::looked_up(Ino ino) {
@@ -192,6 +201,10 @@ void ScratchFiles::drop_if_unused(Ino ino) {
   const auto found = files_.find(ino);
   if (found == files_.end() || found->second.lookups > 0 || !found->second.name.empty()) return;
   bytes_ -= found->second.bytes.size();
+  if (found->second.chunk) {
+    const auto [first, last] = former_.equal_range(*found->second.chunk);
+    former_.erase(std::find_if(first, last, [&](const auto& item) { return item.second == ino; }));
+  }
   files_.erase(found);
 }
 

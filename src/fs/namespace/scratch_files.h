@@ -54,6 +54,10 @@ class ScratchFiles {
   /// The chunk that a file has become.
   std::optional<Ino> promoted_to(Ino ino);
 
+  /// The inode numbers under which files were known before they were renamed to this chunk, as far as the kernel still
+  /// uses them: a program that has such a file open reads the chunk through these.
+  std::vector<Ino> former_inos(Ino chunk);
+
   /// Counts what the kernel knows, so that files without a name can go when it has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
@@ -80,6 +84,7 @@ class ScratchFiles {
   std::condition_variable unsealed_;
   std::unordered_map<Ino, File> files_;
   std::map<Key, Ino> names_;
+  std::unordered_multimap<Ino, Ino> former_;  // by File::chunk
   uint64_t next_ = 16;
   uint64_t bytes_ = 0;
 };

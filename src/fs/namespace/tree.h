@@ -381,7 +381,9 @@ class Tree {
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
   /// A chunk is another, or has come or gone, by what was done to a file of this view: in the others it is to be seen
   /// too.
-  void chunk_changed(const Node& node, uint64_t number);
+  /// `written_through`: the inode number of the scratch file that the chunk was, where it was written through that.
+  void chunk_changed(const Node& node, uint64_t number, Ino written_through = 0);
+  void former_files_changed(Ino chunk, Ino written_through = 0);
   /// Names in a directory that are others now, and so its times. The other views are told of them when the call
   /// returns, at the end of this: to be made before a lock is taken, so that nobody waits for the kernel with it.
   class ChangedNames {

@@ -63,20 +63,19 @@ Tree::ChangedNames::~ChangedNames() {
       if (shown->view != directory->view) tree_.member_changed(*shown, name, true);
 }
 
-void Tree::chunk_changed(const Node& node, uint64_t number) {
-  const std::vector<const Node*> views = nodes_.in_all_views(node);
-  if (views.size() < 2) return;
+void Tree::chunk_changed(const Node& node, uint64_t number, Ino written_through) {
   const Result<VariableViewPtr> view = dataset_.variable(node.object);
   if (!view) return;
   const ChunkGrid& grid = (*view)->facts->grid;
-  for (const Node* shown : views) {
-    if (shown->view == node.view) continue;
+  for (const Node* shown : nodes_.in_all_views(node)) {
     if (shows_arrays(shown->view)) {
-      array_file_changed(*shown, **view, number);
+      if (shown->view != node.view) array_file_changed(*shown, **view, number);
       continue;
     }
     const Result<Ino> ino = nodes_.chunk_ino(*shown, number, grid.count());
     if (!ino) continue;
+    former_files_changed(*ino, written_through);
+    if (shown->view == node.view) continue;
     kernel_pages_.await_quiet(*ino);
     kernel_.content_changed(*ino, true);
     // Nobody there may know yet that it exists.
@@ -86,9 +85,15 @@ void Tree::chunk_changed(const Node& node, uint64_t number) {
 
 /// The same of all chunks of a view of a variable.
 void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
-  kernel_pages_.await_quiet(first, count);
   conversions_.drop(shown.ino());  // all that are absent
+  kernel_pages_.await_quiet(first, count);
   kernel_.contents_changed(first, count, true);
+}
+
+/// Files that were opened before they were renamed to this chunk have pages of their own in the kernel.
+void Tree::former_files_changed(Ino chunk, Ino written_through) {
+  for (const Ino former : scratch_.former_inos(chunk))
+    if (former != written_through) kernel_.content_changed(former, true);
 }
 
 std::string Tree::path_of_dataset(const Node& node) const {

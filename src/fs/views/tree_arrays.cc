@@ -387,6 +387,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
       if (!ino) return;
       touch(*ino, {}, now());
       kernel_pages_.await_quiet(*ino);
+      former_files_changed(*ino);
       // The kernel is told in this order, so who has waited for the last has waited for all.
       kernel_.content_changed(*ino, i + 1 == chunks.size());
       if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(chunks[i]), false);
