@@ -156,3 +156,60 @@ def test_chunks_that_are_allocated_and_never_written(mount, tmp_path, shape):
     m.close()
     with h5py.File(path, "r") as file:
         assert (file["v"][:4, :4] == 5).all() and not file["v"][4:].any() and not file["narrow"][()].any()
+
+
+def test_the_first_chunk_where_all_are_allocated_with_it(mount, tmp_path):
+    """libhdf5 first stores a chunk of fill there. Here that has the same size, and another filter was left out."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((28,))
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+        properties.set_deflate(6)
+        properties.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL, (4, 261, 28))
+        h5py.h5d.create(file.id, b"v", h5py.h5t.STD_U8LE, h5py.h5s.create_simple((56,)), properties)
+    values = np.array([0, 1, 7] + [0] * 25, "u1")
+    m = mount(path)
+    (m.path / "v/0").write_bytes(values.tobytes())
+    m.close()
+    with h5py.File(path, "r") as file:
+        assert np.array_equal(file["v"][:28], values) and not file["v"][28:].any()
+
+
+def test_another_filter_left_out_and_the_same_size(mount, tmp_path):
+    """Of chunks that libhdf5 encodes, as their type has bits that are not used."""
+    path = tmp_path / "a.h5"
+    chunks, size = 200, 40_000
+    with h5py.File(path, "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((size,))
+        properties.set_deflate(6)
+        properties.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL, (4, 261, size))
+        narrow = h5py.h5t.STD_U8LE.copy()
+        narrow.set_precision(7)
+        h5py.h5d.create(file.id, b"v", narrow, h5py.h5s.create_simple((chunks * size,)), properties)
+    random = np.random.default_rng(1)
+    values = np.zeros((chunks, size), "u1")
+    for i, chunk in enumerate(values):
+        if i % 2 == 0:  # lzf makes what deflate makes of many zeros smaller
+            chunk[:i] = random.integers(0, 127, i)
+        else:
+            chunk[random.integers(0, size, i // 2)] = random.integers(0, 127, i // 2)
+    m = mount(path)
+    for i in range(chunks):
+        (m.path / "v" / str(i)).write_bytes(values[i].tobytes())
+    m.close()
+    with h5py.File(path, "r") as file:
+        stored = [file["v"].id.get_chunk_info_by_coord((i * size,)) for i in range(chunks)]
+        assert np.array_equal(file["v"][...], values.ravel())
+    pairs = [(i, j) for i in range(chunks) for j in range(chunks)
+             if stored[i].size == stored[j].size and stored[i].filter_mask != stored[j].filter_mask]
+    assert pairs
+    m = mount(path)
+    expected = values.copy()
+    for i, j in dict(pairs).items():
+        (m.path / "v" / str(i)).write_bytes(values[j].tobytes())
+        expected[i] = values[j]
+    m.close()
+    with h5py.File(path, "r") as file:
+        assert np.array_equal(file["v"][...], expected.ravel())

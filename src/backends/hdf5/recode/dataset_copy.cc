@@ -40,14 +40,38 @@ Result<> check_filters(hid_t from_properties, hid_t made) {
   return fail(EOPNOTSUPP, "libhdf5 does not take its filters with the parameters that they have");
 }
 
+/// Whether writing the chunk would leave another filter mask in the index: where libhdf5 allocates all chunks together,
+/// it stores chunks of fill there, and version 1.10 replaces a mask only together with the size.
+Result<bool> keeps_mask(hid_t to, hid_t properties, const ChunkList& chunks, uint64_t number, const RawChunk& chunk) {
+  H5D_alloc_time_t time = H5D_ALLOC_TIME_ERROR;
+  if (H5Pget_nfilters(properties) == 0) return false;
+  if (H5Pget_alloc_time(properties, &time) < 0) return fail_library(EIO, "its properties");
+  if (time == H5D_ALLOC_TIME_INCR) return false;
+  hsize_t size = 0;
+  // The first chunk allocates all, itself too.
+  if (H5Dget_chunk_storage_size(to, chunks.start_of(number).data(), &size) < 0 || size == 0) return true;
+  if (size != chunk.bytes.size()) return false;
+  CODECFS_ASSIGN(const RawChunk before, RawChunk::read(to, chunks, number, size));
+  return before.mask != chunk.mask;
+}
+
 Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes) {
   CODECFS_ASSIGN(const ChunkList chunks, ChunkList::of(from, properties));
   for (const uint64_t number : chunks.stored) {
-    CODECFS_ASSIGN(const RawChunk chunk, RawChunk::read(from, chunks, number, file_bytes));
+    CODECFS_ASSIGN(RawChunk chunk, RawChunk::read(from, chunks, number, file_bytes));
     ProgressReporter::add_to_current(chunk.bytes.size());
-    if (H5Dwrite_chunk(to, H5P_DEFAULT, chunk.mask, chunks.start_of(number).data(), chunk.bytes.size(),
-                       chunk.bytes.data()) < 0)
-      return fail_library(EIO, "chunk {} cannot be written", chunks.grid.name_of(number));
+    const auto write = [&] {
+      return H5Dwrite_chunk(to, H5P_DEFAULT, chunk.mask, chunks.start_of(number).data(), chunk.bytes.size(),
+                            chunk.bytes.data()) >= 0;
+    };
+    CODECFS_ASSIGN(const bool must_grow, keeps_mask(to, properties, chunks, number, chunk));
+    bool written = true;
+    if (must_grow) {
+      chunk.bytes.push_back(std::byte{0});
+      written = write();
+      chunk.bytes.pop_back();
+    }
+    if (!written || !write()) return fail_library(EIO, "chunk {} cannot be written", chunks.grid.name_of(number));
   }
   return {};
 }

@@ -150,6 +150,7 @@ class Dataset {
   Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation, bool anew = false);
   [[nodiscard]] bool is_stored_as_told(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
+  Result<> repair_mask(const Region& region, const StoredChunk& before);
   Result<> write_text(const Region& region, Bytes chunk);
   Result<> keep_null_strings(const Region& region, std::vector<const char*>& texts) const;
   void note_change();

@@ -126,8 +126,10 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
     return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
   };
   bool written = true;
-  // libhdf5 (1.10) puts a new mask into its index only together with a new size.
-  if (old.stored && old.size == encoded.size() && (anew || old.filter_mask != filter_mask)) {
+  // libhdf5 (1.10) puts a new mask into its index only together with a new size. If it allocates all chunks now, it
+  // also stores this one, as fill, and may get this size and another mask.
+  const bool is_filled_first = allocation != 0 && !facts_.filters.empty();
+  if (is_filled_first || (in_place && (anew || old.filter_mask != filter_mask))) {
     CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
     std::memcpy(longer.data(), encoded.data(), encoded.size());
     longer.data()[encoded.size()] = std::byte{0};
@@ -147,14 +149,43 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
+  StoredChunk before;
+  if (facts_.storage == Storage::chunked && facts_.filters.size() > 1) {
+    CODECFS_ASSIGN(before, stored_chunk(region));
+  }
   note_change();
   const bool written =
       H5Dwrite(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
       H5Dflush(id()) >= 0;  // to the driver, where the other road reads
   if (!has_storage_) outdated_ = true;
-  if (written) return {};
+  if (written) return repair_mask(region, before);
   return file_.change_failed(
       fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
+}
+
+// libhdf5 (1.10) puts the filter mask of a chunk that it has encoded into its index only together with a new size. It
+// remembers that of the last chunk, so what it tells now is right. `before`: the chunk before that, if there are
+// several filters; with a single one, another mask means another size.
+Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
+  if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end())
+    masks->second.erase(facts_.grid.number_of(region.coordinates));
+  if (facts_.filters.size() < 2) return {};
+  CODECFS_ASSIGN(const StoredChunk now, stored_chunk(region));
+  if (before.stored) {
+    if (now.size != before.size || now.filter_mask == before.filter_mask) return {};
+  } else {
+    const Handle properties(H5Dget_create_plist(id()));
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_ERROR;
+    if (H5Pget_alloc_time(properties.get(), &time) >= 0 && time == H5D_ALLOC_TIME_INCR) return {};
+    // The write may have allocated all chunks, which stored this one as fill first.
+  }
+  std::array<hsize_t, H5S_MAX_RANK> offset{};
+  std::copy_n(region.start.begin(), rank_, offset.begin());
+  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(now.size));
+  uint32_t mask = 0;
+  if (read_raw_chunk(id(), offset.data(), mask, bytes.data(), now.size) < 0)
+    return file_.change_failed(fail_library(EIO, "{}: a chunk that was just stored cannot be read", name_));
+  return store_now(region, bytes.bytes(), now.filter_mask, 0, true);
 }
 
 // An empty text in the place of one that HDF5 has as a null pointer stays one: the codec cannot tell them apart.

@@ -663,6 +663,32 @@ TEST_F(Hdf5Compact, FiltersOfTextStay) {
   EXPECT_LT(fs::file_size(path()), 100000U);
 }
 
+// libhdf5 stores all chunks with the dataset or with its first one; it replaces the filter mask of a stored chunk only
+// together with its size.
+TEST_F(Hdf5Compact, FilterMasksOfChunksThatAreAllocatedTogetherStay) {
+  const std::vector<int> numbers{1, 2, 3, 4, 0, 0, 0, 0};
+  for (const H5D_alloc_time_t time : {H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE}) {
+    {
+      const Handle file = create();
+      const Handle properties = chunked(4, false);
+      H5Pset_shuffle(properties.get());
+      H5Pset_alloc_time(properties.get(), time);
+      const Handle dataset = make_dataset(file, "v", H5T_NATIVE_INT, {8}, properties.get());
+      const hsize_t first = 0;
+      const std::vector<int> other_size(5);
+      ASSERT_GE(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, 1, &first, 20, other_size.data()), 0);
+      ASSERT_GE(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, 1, &first, 16, numbers.data()), 0);
+    }
+    pad(path());
+    compact(path());
+    const Handle file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+    const Handle dataset(H5Dopen2(file.get(), "v", H5P_DEFAULT));
+    std::vector<int> found(numbers.size());
+    ASSERT_GE(H5Dread(dataset.get(), H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, found.data()), 0);
+    EXPECT_EQ(found, numbers);
+  }
+}
+
 TEST_F(Hdf5Compact, DamageIsAnError) {
   make_everything(path(), false);
   fs::resize_file(path(), fs::file_size(path()) - 1000);
