@@ -1,6 +1,7 @@
 #include "backends/hdf5/recode/dataset_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,36 @@ Result<> check_filters(hid_t from_properties, hid_t made) {
   return fail(EOPNOTSUPP, "libhdf5 does not take its filters with the parameters that they have");
 }
 
+/// One element, which is the first.
+Result<Handle> first_element(hid_t dataset) {
+  Handle space(H5Dget_space(dataset));
+  const std::array<hsize_t, H5S_MAX_RANK> origin{};
+  if (!space || H5Sselect_elements(space.get(), H5S_SELECT_SET, 1, origin.data()) < 0)
+    return fail_library(EIO, "its shape");
+  return space;
+}
+
+/// libhdf5 refuses to read a dataset without a fill value until it has a chunk index, even an empty one, as a dataset
+/// has that was shrunk to nothing. Then the copy gets one in the same way.
+Result<> copy_empty_index(hid_t from, hid_t to, hid_t properties) {
+  H5D_fill_value_t fill = H5D_FILL_VALUE_ERROR;
+  if (H5Pfill_value_defined(properties, &fill) < 0) return fail_library(EIO, "its fill value");
+  const Handle space(H5Dget_space(from));
+  std::array<hsize_t, H5S_MAX_RANK> shape{};
+  if (H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr) < 1) return fail_library(EIO, "its shape");
+  if (fill != H5D_FILL_VALUE_UNDEFINED || H5Sget_simple_extent_npoints(space.get()) == 0) return {};
+  const Handle type(H5Dget_type(from));
+  CODECFS_ASSIGN(const Handle element, first_element(from));
+  const Handle memory(H5Screate(H5S_SCALAR));
+  std::vector<std::byte> value(H5Tget_size(type.get()));
+  if (H5Dread(from, type.get(), memory.get(), element.get(), H5P_DEFAULT, value.data()) < 0) return {};
+  std::array<hsize_t, H5S_MAX_RANK> nothing{};
+  if (H5Dwrite(to, type.get(), memory.get(), element.get(), H5P_DEFAULT, value.data()) < 0 ||
+      H5Dset_extent(to, nothing.data()) < 0 || H5Dset_extent(to, shape.data()) < 0)
+    return fail_library(EIO, "its empty chunk index cannot be made");
+  return {};
+}
+
 /// Whether writing the chunk would leave another filter mask in the index: where libhdf5 allocates all chunks together,
 /// it stores chunks of fill there, and version 1.10 replaces a mask only together with the size.
 Result<bool> keeps_mask(hid_t to, hid_t properties, const ChunkList& chunks, uint64_t number, const RawChunk& chunk) {
@@ -73,7 +104,7 @@ Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes
     }
     if (!written || !write()) return fail_library(EIO, "chunk {} cannot be written", chunks.grid.name_of(number));
   }
-  return {};
+  return chunks.stored.empty() ? copy_empty_index(from, to, properties) : Result<>();
 }
 
 }  // namespace

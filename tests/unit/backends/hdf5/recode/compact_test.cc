@@ -689,6 +689,35 @@ TEST_F(Hdf5Compact, FilterMasksOfChunksThatAreAllocatedTogetherStay) {
   }
 }
 
+// libhdf5 refuses to read a dataset without fill value until it has a chunk index.
+TEST_F(Hdf5Compact, WhatCanBeReadWithoutAFillValueStaysReadable) {
+  const auto can_be_read = [&](const char* name) {
+    const Handle file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+    const Handle dataset(H5Dopen2(file.get(), name, H5P_DEFAULT));
+    std::vector<int> found(8);
+    return H5Dread(dataset.get(), H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, found.data()) >= 0;
+  };
+  for (const H5D_alloc_time_t time : {H5D_ALLOC_TIME_INCR, H5D_ALLOC_TIME_LATE}) {
+    {
+      const Handle file = create();
+      const Handle properties = chunked(4, true);
+      H5Pset_fletcher32(properties.get());
+      H5Pset_alloc_time(properties.get(), time);
+      H5Pset_fill_value(properties.get(), H5T_NATIVE_INT, nullptr);
+      make_dataset(file, "never_written", H5T_NATIVE_INT, {8}, properties.get());
+      const Handle emptied = make_dataset(file, "emptied", H5T_NATIVE_INT, {8}, properties.get());
+      write_all(emptied, H5T_NATIVE_INT, std::vector<int>(8));
+      for (const hsize_t size : {0, 8}) ASSERT_GE(H5Dset_extent(emptied.get(), &size), 0);
+    }
+    ASSERT_TRUE(can_be_read("emptied"));
+    ASSERT_FALSE(can_be_read("never_written"));
+    pad(path());
+    compact(path());
+    EXPECT_TRUE(can_be_read("emptied"));
+    EXPECT_FALSE(can_be_read("never_written"));
+  }
+}
+
 TEST_F(Hdf5Compact, DamageIsAnError) {
   make_everything(path(), false);
   fs::resize_file(path(), fs::file_size(path()) - 1000);
