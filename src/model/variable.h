@@ -47,6 +47,9 @@ struct Variable {
   /// One element of fill, type.size bytes (zeros where the source has none); for object types the element's bytes as
   /// the object codec stores it (vlen-utf8: LE32 length, text).
   std::vector<std::byte> fill;
+  /// Readers of the source get arbitrary bytes, and not `fill`, for what is not stored: Zarr's null fill_value, HDF5's
+  /// undefined fill value and H5D_FILL_TIME_NEVER. So a value that is written must be stored even if it equals `fill`.
+  bool is_fill_undefined = false;
   /// {"id": "vlen-utf8"} and the like for object types: it stays in the chunks that we show. Else null.
   JsonValue object_codec;
 

@@ -1,5 +1,6 @@
 """Mappings that share pages with what is written through other files: each byte is that of the writer that changed it last."""
 import contextlib
+import ctypes
 import mmap
 import os
 import threading
@@ -138,6 +139,32 @@ def test_zeros_mapped_over_an_absent_chunk_without_fill_value_are_stored(mount, 
     mounted.close()
     assert (tmp_path / "s.zarr/v/1.0").exists()
     assert np.array_equal(zarr.open(str(tmp_path / "s.zarr"))["v"][2:], np.zeros((2, 8), "i2"))
+
+
+@pytest.mark.parametrize("fill", ["never", "undefined"])
+@pytest.mark.parametrize("by", ["chunk", "npy"])
+def test_the_fill_mapped_over_an_absent_chunk_that_libhdf5_does_not_fill_is_stored(mount, tmp_path, by, fill):
+    """libhdf5 leaves the memory of a reader as it is for absent chunks."""
+    value = 7 if fill == "never" else 0
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((2, 8))
+        if fill == "never":
+            properties.set_fill_value(np.array(value, "i1"))
+            properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        else:
+            library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5_serial.so" in line))
+            assert library.H5Pset_fill_value(ctypes.c_int64(properties.id), ctypes.c_int64(h5py.h5t.STD_I8LE.id), None) >= 0
+        h5py.h5d.create(file.id, b"v", h5py.h5t.STD_I8LE, h5py.h5s.create_simple((4, 8)), properties)
+    mounted = mount(tmp_path / "a.h5")
+    with mapped(mounted.path / ("v/1.0" if by == "chunk" else f"{VIEW}/npy/v.npy")) as a:
+        assert a[-4:] == bytes([value] * 4)
+        a[-4:] = bytes([value] * 4)
+        a.flush()
+    mounted.close()
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        assert (2, 0) in [file["v"].id.get_chunk_info(i).chunk_offset for i in range(file["v"].id.get_num_chunks())]
+        assert (file["v"][2:] == value).all()
 
 
 def test_a_chunk_that_is_cut_while_it_is_mapped(m):

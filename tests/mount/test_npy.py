@@ -469,6 +469,17 @@ def test_what_a_truncating_writer_leaves_out(tmp_path):
         assert file["sparse"].id.get_num_chunks() == 1 and file["sparse"][-1, -1] == 1
 
 
+def test_zeros_that_a_truncating_writer_leaves_out_are_stored_where_absent_chunks_have_no_fill(tmp_path):
+    """A Zarr reader takes uninitialised memory for an absent chunk whose fill_value is null."""
+    zarr.open_group(str(tmp_path / "s.zarr"), "w").create_dataset("v", shape=(8,), chunks=(2,), dtype="i4", fill_value=None)
+    with mounted(tmp_path / "s.zarr", tmp_path / "mnt") as m:
+        with open(m.path / RAW / "v", "wb") as file:
+            file.seek(28)
+            file.write(b"\1\0\0\0")
+    assert {p.name for p in (tmp_path / "s.zarr/v").iterdir() if p.name.isdigit()} == {"0", "1", "2", "3"}
+    assert zarr.open(str(tmp_path / "s.zarr"), "r")["v"][...].tolist() == [0] * 7 + [1]
+
+
 def test_after_truncation(tmp_path):
     """What is left out is zeros, which who has read it before sees too; a mapping leaves out nothing; and behind the end
     nothing is written, so nothing is left out."""

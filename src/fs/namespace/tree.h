@@ -481,8 +481,8 @@ class Tree {
   Result<ArrayFile::Part> block_of(const OpenArray& array, uint64_t index, const ArrayFile::ReadChunk& read_chunk);
   Result<size_t> write_array(OpenArray& array, uint64_t offset, Bytes bytes,
                              const PageCopies::WrittenBack* written_back, const Cancelled& cancelled);
-  /// Whether a page that a mapping wrote back unchanged makes this chunk: it is absent, and Zarr readers would take
-  /// uninitialised memory for it, as its fill_value is null.
+  /// Whether a page that a mapping wrote back unchanged makes this chunk: it is absent, and readers of the source would
+  /// not get the fill that the mapping shows.
   Result<bool> is_made_by_unchanged(const ChunkPlace& chunk);
   enum class Purpose { data, zeros };  // zeros: where there are some already, nothing is to be done
   Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Bytes mask, Purpose purpose,

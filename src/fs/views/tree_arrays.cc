@@ -259,7 +259,7 @@ Result<ArrayFile::Part> Tree::block_of(const OpenArray& array, uint64_t index, c
 // --- writing
 
 Result<bool> Tree::is_made_by_unchanged(const ChunkPlace& chunk) {
-  if (!chunk.variable->shows_absent_chunks() || !dataset_.source().chains_for_numcodecs_in(chunk.object)) return false;
+  if (!chunk.variable->facts->is_fill_undefined) return false;
   if (write_back_.content(chunk.key)) return false;
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
   return !info.stored;
@@ -270,7 +270,7 @@ Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes by
   CODECFS_ASSIGN(ArrayNow now, array_now(array));
   CODECFS_TRY(dataset_.source().variable_writable(now.node->object));
   const uint64_t count = now.variable->facts->grid.count();
-  const bool fill_is_zeros = is_zeros(now.variable->facts->fill);
+  const bool fill_is_zeros = is_zeros(now.variable->facts->fill) && !now.variable->facts->is_fill_undefined;
   std::vector<uint64_t> changed;
   const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, change.number, count));

@@ -94,6 +94,7 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   variable.fill_value = value_of(zarray, "fill_value");
   if (is_nczarr) variable.fill_value = meant_fill(variable.type, variable.fill_value);
   const Json& given = variable.fill_value;
+  variable.is_fill_undefined = given.is_null();
   if (variable.type.kind == TypeKind::object) {
     if (given.is_string() && given.get_ref<const std::string&>().size() > kMaxTextFill)
       return bad_array("\"fill_value\" is a text of more than {} MiB", kMaxTextFill >> 20);
