@@ -243,6 +243,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                  bool wait) { mount.notices.attributes_changed(first, n, wait); },
        .name_changed = [&](fs::Ino parent, std::string name,
                            bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
+       .names_changed = [&](fs::Ino parent,
+                            std::vector<std::string> names) { mount.notices.names_changed(parent, std::move(names)); },
        .drop =
            [&](fs::Ino ino, uint64_t offset, uint64_t size) {
              fuse_lowlevel_notify_inval_inode(serving, ino, static_cast<off_t>(offset), static_cast<off_t>(size));

@@ -230,6 +230,25 @@ def test_resize(fresh):
     assert np.array_equal(fresh.read("v"), expected)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_chunk_that_comes_with_another_shape_is_found_at_once(mount, tmp_path, kind):
+    """Where fill_value is null all chunks of the grid are files. The kernel remembers for a second that a name was absent."""
+    source = tmp_path / f"a.{kind}"
+    if kind == "hdf5":
+        with h5py.File(source, "w") as file:
+            file.create_dataset("v", (10,), "i4", chunks=(5,), maxshape=(None,))
+    else:
+        store = zarr.ZipStore(str(source), mode="w") if kind == "zip" else zarr.DirectoryStore(str(source))
+        zarr.group(store).create_dataset("v", shape=(10,), chunks=(5,), dtype="i4", fill_value=None)
+        store.close()
+    m = mount(source)
+    text = json.loads((m.path / "v/.zarray").read_text())
+    for number in range(2, 5):
+        assert not (m.path / "v" / str(number)).exists()
+        (m.path / "v/.zarray").write_text(json.dumps(text | {"shape": [5 * number + 1]}))
+        assert (m.path / "v" / str(number)).read_bytes() == bytes(20)
+
+
 def test_stale_handles(mount, tmp_path):
     """A chunk file that was open when its variable got another shape, or was removed, is stale: nothing goes to a wrong place."""
     path = tmp_path / "a.h5"

@@ -419,6 +419,26 @@ def test_compressor_in_zarray_is_changed(mount, tmp_path, kind):
 # --- one state, two views
 
 
+@pytest.mark.parametrize("by", ["rename", "write", "npy"])
+def test_a_chunk_that_another_view_made_is_found_at_once(mount, tmp_path, by):
+    """The kernel remembers for a second that it was absent."""
+    zarr.open(str(tmp_path / "s.zarr"), "w").create_dataset("v", shape=(1000,), chunks=(1,), dtype="i4", compressor=None, fill_value=7)
+    m = mount(tmp_path / "s.zarr")
+    encoded = m.path / VIEW / "v"
+    with open(m.path / ".codecfs/view/raw/v", "r+b", buffering=0) as array:
+        for i in range(1000):
+            chunk = m.path / "v" / str(i)
+            assert not chunk.exists()
+            if by == "npy":
+                assert os.pwrite(array.fileno(), b"\1\2\3\4", 4 * i) == 4
+            elif by == "write":
+                (encoded / str(i)).write_bytes(b"\1\2\3\4")
+            else:
+                (encoded / ".new.tmp").write_bytes(b"\1\2\3\4")
+                os.replace(encoded / ".new.tmp", encoded / str(i))
+            assert chunk.read_bytes() == b"\1\2\3\4", i
+
+
 @pytest.mark.parametrize("root", ["decoded", "encoded"])
 @pytest.mark.parametrize("kind", ["hdf5", "zarr"])
 def test_views_follow_each_other(mount, tmp_path, kind, root):

@@ -72,11 +72,10 @@ void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool w
   add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
 }
 
-void KernelNotices::await_contents() {
+void KernelNotices::await_all() {
   std::unique_lock lock(mutex_);
-  if (inodes_.done == inodes_.last) return;
   ++waiting_;
-  await(inodes_, inodes_.last, 0, lock);
+  for (const Lane* lane : {&inodes_, &awaited_names_}) await(*lane, lane->last, 0, lock);
   --waiting_;
 }
 
@@ -90,6 +89,12 @@ void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {
 
 void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
   add(wait ? awaited_names_ : names_, {.ino = parent, .name = std::move(name)}, wait);
+}
+
+void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
+  // A lane keeps the order, so the last one stands for all.
+  for (size_t i = 0; i < names.size(); ++i)
+    add(awaited_names_, {.ino = parent, .name = std::move(names[i])}, i + 1 == names.size());
 }
 
 /// ENOENT where the kernel does not know it; nothing to do then.

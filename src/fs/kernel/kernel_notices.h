@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "fs/kernel/fuse_version.h"
 #include "fs/namespace/known_inodes.h"
@@ -54,14 +55,16 @@ class KernelNotices {
   void content_changed(Ino ino, bool wait);
   /// The same of a part of its content, in bytes (at least one).
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
-  /// Waits until the kernel has been told all that came by these two, at most a second.
-  void await_contents();
+  /// Waits until the kernel has been told all that came by these two and by names_changed(), at most a second for each.
+  void await_all();
   /// As content_changed(), of `count` inodes in a row. `wait`: as long as there is an inode told each second.
   void contents_changed(Ino first, uint64_t count, bool wait);
   /// The attributes alone, of as many.
   void attributes_changed(Ino first, uint64_t count, bool wait);
   /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
   void name_changed(Ino parent, std::string name, bool wait = false);
+  /// As name_changed(), of several names in one directory. Waits until the kernel has been told of all.
+  void names_changed(Ino parent, std::vector<std::string> names);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -27,7 +27,7 @@ void op_init(void* userdata, fuse_conn_info* connection) {
 }
 
 /// What is made through another view is told to who knows of its absence, but that may have to wait for others.
-double absence_timeout(const Tree& tree, Ino parent, const char* name) {
+double absence_timeout(Tree& tree, Ino parent, const char* name) {
   if (!tree.remembers_absence(parent, name)) return 0;
   return tree.read_only() ? kTimeout : kAbsenceTimeout;
 }

@@ -69,7 +69,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
     // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
-    if (file_of(info)->writer) mount_of(request).notices.await_contents();
+    if (file_of(info)->writer) mount_of(request).notices.await_all();
     fuse_reply_err(request, 0);
     return {};
   });
@@ -78,7 +78,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
-    if (file_of(info)->writer) mount_of(request).notices.await_contents();
+    if (file_of(info)->writer) mount_of(request).notices.await_all();
     fuse_reply_err(request, 0);
     return {};
   });

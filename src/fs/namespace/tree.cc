@@ -176,7 +176,7 @@ Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
   return child_attributes(*child);
 }
 
-bool Tree::remembers_absence(Ino parent, std::string_view name) const {
+bool Tree::remembers_absence(Ino parent, std::string_view name) {
   const Result<Place> place = nodes_.at(parent);
   if (coherent_ || (place && place->node->kind == NodeKind::folder)) return false;
   if (read_only_) return true;
@@ -188,7 +188,10 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) const {
   if (std::ranges::find(files, name, &NamedFile::name) != files.end()) return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
-  return !like_chunk || (place->node->kind == NodeKind::variable && !state_of(*place->node).fresh);
+  if (!like_chunk) return true;
+  if (place->node->kind != NodeKind::variable || state_of(*place->node).fresh) return false;
+  const Result<VariableViewPtr> view = dataset_.variable(place->node->object);
+  return view && !(*view)->shows_absent_chunks();
 }
 
 std::optional<FileKind> Tree::metadata_named(const Node& node, std::string_view name) {

@@ -121,6 +121,8 @@ struct KernelView {
   std::function<void(Ino first, uint64_t count, bool wait)> contents_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino first, uint64_t count, bool wait)> attributes_changed = [](Ino, uint64_t, bool) {};
   std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
+  // Of one directory. Waits.
+  std::function<void(Ino parent, std::vector<std::string> names)> names_changed = [](Ino, std::vector<std::string>) {};
   /// Has the kernel write back and forget a part of a file, and waits for it. By a thread that serves no request.
   PageCopies::Drop drop = [](Ino, uint64_t, uint64_t) {};
   /// Not what is to be forgotten but content that is to be known: false where the kernel does not take it.
@@ -149,7 +151,7 @@ class Tree {
   /// ENOENT for a name that is not there, which is no failure; and the backend's errors.
   Result<struct stat> lookup(Ino parent, std::string_view name);
   /// Whether a name that is not there comes into being only by requests that the kernel sees.
-  [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name) const;
+  [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name);
   Result<struct stat> attributes(Ino ino);
   /// The same of a chunk that is open, and has been removed since.
   Result<struct stat> attributes_of_removed(Ino ino, const OpenFile& file);

@@ -78,8 +78,8 @@ void Tree::chunk_changed(const Node& node, uint64_t number, Ino written_through)
     if (shown->view == node.view) continue;
     kernel_pages_.await_quiet(*ino);
     kernel_.content_changed(*ino, true);
-    // Nobody there may know yet that it exists.
-    if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(number), false);
+    // The kernel may remember that it does not exist.
+    if (shown->view == nodes_.shown()) kernel_.names_changed(shown->ino(), {grid.name_of(number)});
   }
 }
 

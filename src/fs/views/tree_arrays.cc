@@ -382,6 +382,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
       if (file) kernel_.part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
     }
+    std::vector<std::string> names;
     for (size_t i = 0; i < chunks.size(); ++i) {
       const Result<Ino> ino = nodes_.chunk_ino(*shown, chunks[i], grid.count());
       if (!ino) return;
@@ -390,8 +391,10 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
       former_files_changed(*ino);
       // The kernel is told in this order, so who has waited for the last has waited for all.
       kernel_.content_changed(*ino, i + 1 == chunks.size());
-      if (shown->view == nodes_.shown()) kernel_.name_changed(shown->ino(), grid.name_of(chunks[i]), false);
+      names.push_back(grid.name_of(chunks[i]));
     }
+    // The kernel may remember that some did not exist.
+    if (shown->view == nodes_.shown()) kernel_.names_changed(shown->ino(), std::move(names));
   }
 }
 
