@@ -186,13 +186,6 @@ class EndingSignals {
   std::jthread thread_;
 };
 
-/// Puts content into the kernel's page cache; false where it does not know the inode, or is gone.
-bool store(fuse_session* session, fs::Ino ino, uint64_t offset, Bytes content) {
-  fuse_bufvec bytes = FUSE_BUFVEC_INIT(content.size());
-  bytes.buf[0].mem = const_cast<std::byte*>(content.data());  // it is only read
-  return fuse_lowlevel_notify_store(session, ino, static_cast<off_t>(offset), &bytes, fuse_buf_copy_flags{}) == 0;
-}
-
 void rest_now_and_then(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
@@ -232,24 +225,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                     .mountpoint = mountpoint});
   tree.check_rules();
   fs::Mount mount{tree, mountpoint, unmount_notifier};
-  fuse_session* serving = nullptr;  // while there are requests
-  tree.set_kernel(
-      {.content_changed = [&](fs::Ino ino, bool wait) { mount.notices.content_changed(ino, wait); },
-       .part_changed = [&](fs::Ino ino, uint64_t offset, uint64_t size,
-                           bool wait) { mount.notices.part_changed(ino, offset, size, wait); },
-       .contents_changed = [&](fs::Ino first, uint64_t n,
-                               bool wait) { mount.notices.contents_changed(first, n, wait); },
-       .attributes_changed = [&](fs::Ino first, uint64_t n,
-                                 bool wait) { mount.notices.attributes_changed(first, n, wait); },
-       .name_changed = [&](fs::Ino parent, std::string name,
-                           bool wait) { mount.notices.name_changed(parent, std::move(name), wait); },
-       .names_changed = [&](fs::Ino parent,
-                            std::vector<std::string> names) { mount.notices.names_changed(parent, std::move(names)); },
-       .drop =
-           [&](fs::Ino ino, uint64_t offset, uint64_t size) {
-             fuse_lowlevel_notify_inval_inode(serving, ino, static_cast<off_t>(offset), static_cast<off_t>(size));
-           },
-       .store = [&](fs::Ino ino, uint64_t offset, Bytes content) { return store(serving, ino, offset, content); }});
+  tree.set_invalidator(mount.notices);
 
   fuse_set_log_func(collect_message);
   const std::string list = fuse_options(options, tree.read_only());
@@ -283,7 +259,6 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
-  serving = session.get();
   std::optional<IdleUnmounter> idle;
   {
     const EndingSignals signals(endings, session.get(), mount, tree.read_only() ? "" : mountpoint);

@@ -171,7 +171,7 @@ void PageCopies::run(const std::stop_token& stop) {
       while (last + 1 < oldest.size() && oldest[last + 1].key.ino == oldest[first].key.ino &&
              oldest[last + 1].key.page == oldest[last].key.page + 1)
         ++last;
-      drop_(oldest[first].key.ino, oldest[first].key.page * kPage, (last - first + 1) * kPage);
+      kernel_->drop_pages(oldest[first].key.ino, oldest[first].key.page * kPage, (last - first + 1) * kPage);
       first = last + 1;
     }
     lock.lock();

@@ -16,7 +16,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "fs/kernel/invalidator.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
@@ -42,9 +42,8 @@ class PageCopies {
   PageCopies(const PageCopies&) = delete;
   PageCopies& operator=(const PageCopies&) = delete;
 
-  /// Makes the kernel write back and drop a part of a file; returns when it has. Before the first writer.
-  using Drop = std::function<void(Ino ino, uint64_t offset, uint64_t size)>;
-  void set_drop(Drop drop) { drop_ = std::move(drop); }
+  /// Copies beyond the limit are dropped with the pages. Before the first writer; `kernel` outlives this.
+  void set_invalidator(Invalidator& kernel) { kernel_ = &kernel; }
 
   /// While it lives copies are kept of an inode.
   class Writer {
@@ -117,7 +116,7 @@ class PageCopies {
   void run(const std::stop_token& stop);
 
   const uint64_t limit_;
-  Drop drop_;
+  Invalidator* kernel_ = nullptr;
   std::atomic<bool> any_{false};  // whether there are writers: read before the mutex is taken
   std::mutex mutex_;              // guards all below
   std::condition_variable_any full_;

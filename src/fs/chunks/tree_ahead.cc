@@ -14,12 +14,12 @@ constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes wha
 
 bool Tree::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t changes) {
   return kernel_pages_.push_pages(ino, [&] {
-    if (this->changes() != changes || !kernel_.store(ino, offset, content)) return false;
+    if (this->changes() != changes || !kernel_->store_pages(ino, offset, content)) return false;
     ++stats_.stores;
     stats_.bytes_pushed += content.size();
     if (this->changes() == changes) return true;
     // Who changed it has told the kernel to forget it, perhaps before this came.
-    kernel_.content_changed(ino, true);
+    kernel_->content_changed(ino, true);
     return false;
   });
 }

@@ -17,7 +17,7 @@ Result<const Node*> Tree::changeable_directory(Ino ino, std::string_view new_nam
   if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
   if (const Result<> named = check_name(path_of(place.node->view) + place.node->path, new_name); !named) {
     if (place.node->kind == NodeKind::group)
-      change_state(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
+      overlay_.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
     return std::unexpected(named.error());
   }
   if (place.node->kind == NodeKind::folder || place.node->kind == NodeKind::file)
@@ -80,7 +80,7 @@ bool Tree::is_below_v3_array(const Node& node) const {
   for (const Node* at = &node; !at->is_root();) {
     const Result<Place> parent = nodes_.at(at->parent);
     if (!parent) return false;
-    if (at->path.ends_with("/c") && state_of(*parent->node).refused_v3) return true;
+    if (at->path.ends_with("/c") && overlay_.state_of(*parent->node).refused_v3) return true;
     at = parent->node;
   }
   return false;
@@ -92,9 +92,9 @@ Result<> Tree::make_hard_link(Ino parent, std::string_view name) {
 }
 
 Result<Tree::Created> Tree::create_metadata(const Node& node, FileKind file) {
-  if (!state_of(node).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
+  if (!overlay_.state_of(node).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
-  note_made(node);
+  overlay_.note_made(node);
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
@@ -117,14 +117,14 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   if (!chunk) CODECFS_TRY(may_stage(*node, name));
-  note_made(*node);
+  overlay_.note_made(*node);
   Created created;
   created.file = std::make_unique<OpenFile>();
   created.file->writer = true;
   if (!chunk) {
     if (node->kind == NodeKind::variable) CODECFS_TRY(dataset_.source().variable_writable(node->object));
     CODECFS_ASSIGN(const Ino ino, scratch_.create(node->ino(), name, permissions));
-    touch(parent, {}, now());
+    times_.set(parent, {}, now());
     created.file->scratch = ino;
     CODECFS_ASSIGN(created.status, attributes(ino));
     return created;
@@ -135,14 +135,14 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
   // The kernel took it for absent, but it may have been written through another view meanwhile.
   CODECFS_ASSIGN(const bool is_new, write_back_.create(*chunk, is_part));
-  const bool is_there = !is_new && !is_unlinked(*node, chunk->number);
+  const bool is_there = !is_new && !overlay_.is_unlinked(*node, chunk->number);
   if (is_there && (flags & O_EXCL) != 0) return fail(EEXIST, "{}/{}: exists", node->path, name);
   if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(write_back_.resize(*chunk, 0, is_part));
-  forget_unlinked(*node, chunk->number);
+  overlay_.forget_unlinked(*node, chunk->number);
   chunk_changed(*node, chunk->number);
   write_back_.open_writer(chunk->key);
-  touch(chunk->key, {}, now());
-  touch(parent, {}, now());
+  times_.set(chunk->key, {}, now());
+  times_.set(parent, {}, now());
   created.file->chunk = *chunk;
   Result<struct stat> status = attributes(chunk->key);
   if (!status) {
@@ -187,7 +187,7 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
   if (chunk.variable == nullptr) return fail(EBADF, "not open for writing");
   CODECFS_TRY(apply_rules(chunk, cancelled));
   CODECFS_ASSIGN(const size_t written, write_back_.write(chunk, static_cast<uint64_t>(offset), bytes, mask));
-  touch(chunk.key, {}, now());
+  times_.set(chunk.key, {}, now());
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
   chunk_changed(*place.node, chunk.number, file.scratch);
   return written;
@@ -203,7 +203,7 @@ void Tree::kernel_name_changed(Ino ino, bool wait) {
     if (!view) return;
     name = (*view)->facts->grid.name_of(place->chunk);
   }
-  kernel_.name_changed(place->node->ino(), std::move(name), wait);
+  kernel_->name_changed(place->node->ino(), std::move(name), wait);
 }
 
 Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
@@ -217,7 +217,7 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
     if (!applied && applied.error().code == EINVAL && change->without_rest)
       applied = apply(ino, *change->without_rest, cancelled);
     // What was written is now shown as the source has it, or not at all.
-    kernel_.content_changed(ino, true);
+    kernel_->content_changed(ino, true);
     if (!attributes(ino)) kernel_name_changed(ino, true);
     return applied;
   }
@@ -307,22 +307,15 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     // truncate(2) without an open file is as short as open and close.
     write_back_.open_writer(chunk.key);
     const Result<> resized = write_back_.resize(chunk, *change.size);
-    if (resized) touch(chunk.key, {}, now());
+    if (resized) times_.set(chunk.key, {}, now());
     if (resized) kernel_pages_.await_quiet(status.st_ino);
     if (resized) chunk_changed(node, place.chunk);
     (void)write_back_.close_writer(chunk);
     CODECFS_TRY(resized);
     CODECFS_TRY(write_back_.flush(chunk));
   }
-  if (change.accessed || change.modified) touch(status.st_ino, change.accessed, change.modified);
+  if (change.accessed || change.modified) times_.set(status.st_ino, change.accessed, change.modified);
   return attributes(ino);
-}
-
-void Tree::touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified) {
-  const std::lock_guard lock(times_mutex_);
-  Times& times = times_[ino];
-  if (accessed) times.accessed = accessed;
-  if (modified) times.modified = modified;
 }
 
 Result<> Tree::unlink(Ino parent, std::string_view name) {
@@ -330,13 +323,13 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(*node, name)) {
-    change_state(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
+    overlay_.change(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
     names.add(*node, name);
     return {};
   }
   if (scratch_.find(node->ino(), name)) {
     CODECFS_TRY(scratch_.unlink(node->ino(), name));
-    touch(parent, {}, now());
+    times_.set(parent, {}, now());
     return {};
   }
   if (node->kind == NodeKind::group) {
@@ -352,9 +345,8 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
   // Without its .zarray it is about to be removed as a whole: then the chunks go with it, and until then nothing goes.
-  if (is_condemned(*node, state_of(*node))) {
-    const std::lock_guard lock(states_mutex_);
-    unlinked_[node->key()].insert(chunk->number);
+  if (is_condemned(*node, overlay_.state_of(*node))) {
+    overlay_.add_unlinked(*node, chunk->number);
   } else {
     CODECFS_TRY(write_back_.remove(*chunk));
     note_removed(*chunk);
@@ -385,9 +377,9 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   if (!metadata && !target) {
     CODECFS_TRY(may_stage(*to, to_name));
     CODECFS_TRY(scratch_.rename(from->ino(), name, to->ino(), to_name));
-    touch(parent, {}, now());
-    touch(to_parent, {}, now());
-    kernel_.name_changed(to_parent, std::string(to_name), false);
+    times_.set(parent, {}, now());
+    times_.set(to_parent, {}, now());
+    kernel_->name_changed(to_parent, std::string(to_name), false);
     return {};
   }
   // Writers of the file wait until it is the chunk.
@@ -402,18 +394,13 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   if (target) {
     CODECFS_ASSIGN(changed, nodes_.chunk_ino(*to, target->number, target->variable->facts->grid.count()));
   }
-  Times times{{}, now()};
-  {
-    const std::lock_guard lock(times_mutex_);
-    if (const auto found = times_.find(*scratch); found != times_.end()) times = found->second;
-    times_.erase(*scratch);
-  }
-  touch(changed, times.accessed, times.modified ? times.modified : now());
+  const InodeTimes::Times times = times_.take(*scratch).value_or(InodeTimes::Times{{}, now()});
+  times_.set(changed, times.accessed, times.modified ? times.modified : now());
   scratch_.promote(from->ino(), name, changed);
   kernel_pages_.await_quiet(changed);
-  kernel_.content_changed(changed, true);
+  kernel_->content_changed(changed, true);
   // The kernel moves the inode to the new name; with us the chunk keeps its own.
-  kernel_.name_changed(to_parent, std::string(to_name), false);
+  kernel_->name_changed(to_parent, std::string(to_name), false);
   return {};
 }
 

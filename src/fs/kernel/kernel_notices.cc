@@ -87,6 +87,16 @@ void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {
   add(ranges_, {.ino = first, .name = {}, .count = count, .attributes = true}, wait);
 }
 
+void KernelNotices::drop_pages(Ino ino, uint64_t offset, uint64_t size) {
+  fuse_lowlevel_notify_inval_inode(session_, ino, static_cast<off_t>(offset), static_cast<off_t>(size));
+}
+
+bool KernelNotices::store_pages(Ino ino, uint64_t offset, Bytes content) {
+  fuse_bufvec bytes = FUSE_BUFVEC_INIT(content.size());
+  bytes.buf[0].mem = const_cast<std::byte*>(content.data());  // it is only read
+  return fuse_lowlevel_notify_store(session_, ino, static_cast<off_t>(offset), &bytes, fuse_buf_copy_flags{}) == 0;
+}
+
 void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
   add(wait ? awaited_names_ : names_, {.ino = parent, .name = std::move(name)}, wait);
 }

@@ -18,15 +18,16 @@
 #include <vector>
 
 #include "fs/kernel/fuse_version.h"
+#include "fs/kernel/invalidator.h"
 #include "fs/namespace/known_inodes.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
 
-class KernelNotices {
+class KernelNotices final : public Invalidator {
  public:
   KernelNotices() = default;
-  ~KernelNotices() { stop(); }
+  ~KernelNotices() override { stop(); }
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 
@@ -51,20 +52,17 @@ class KernelNotices {
   /// To be called of each inode before the kernel gets to know it.
   void note_known(Ino ino) { known_.add(ino); }
 
-  /// The pages and attributes of an inode. `wait`: until the kernel has done so, at most a second.
-  void content_changed(Ino ino, bool wait);
-  /// The same of a part of its content, in bytes (at least one).
-  void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait);
-  /// Waits until the kernel has been told all that came by these two and by names_changed(), at most a second for each.
+  void content_changed(Ino ino, bool wait) override;
+  void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) override;
+  void contents_changed(Ino first, uint64_t count, bool wait) override;
+  void attributes_changed(Ino first, uint64_t count, bool wait) override;
+  void name_changed(Ino parent, std::string name, bool wait) override;
+  void names_changed(Ino parent, std::vector<std::string> names) override;
+  void drop_pages(Ino ino, uint64_t offset, uint64_t size) override;
+  bool store_pages(Ino ino, uint64_t offset, Bytes content) override;
+  /// Waits until the kernel has done what came by content_changed(), part_changed() and names_changed(), at most a
+  /// second for each.
   void await_all();
-  /// As content_changed(), of `count` inodes in a row. `wait`: as long as there is an inode told each second.
-  void contents_changed(Ino first, uint64_t count, bool wait);
-  /// The attributes alone, of as many.
-  void attributes_changed(Ino first, uint64_t count, bool wait);
-  /// A name in a directory, and all names below it. `wait`: as above; not in a request that changes this directory.
-  void name_changed(Ino parent, std::string name, bool wait = false);
-  /// As name_changed(), of several names in one directory. Waits until the kernel has been told of all.
-  void names_changed(Ino parent, std::vector<std::string> names);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -77,37 +77,45 @@ OpenDirectory* directory_of(fuse_file_info* info) { return OpenHandles<OpenDirec
 void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   static std::once_flag tuned;
   std::call_once(tuned, [&] { raise_readahead(mount_of(request).mountpoint, kMaxRead); });
-  answer(request, ino, [&]() -> Result<> {
-    const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
-    CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
-                   tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
-    info->keep_cache = !file->live && !file->outside;
-    file->direct = writes_past_pages(*file, *info);
-    info->direct_io = file->live || file->direct;
-    keep_copies(request, ino, *file, *info);
-    // The kernel's pages are to be those of which there are copies.
-    if (file->copies.is_first()) info->keep_cache = 0;
-    info->noflush = !for_writing;
-    Mount& mount = mount_of(request);
-    info->fh = mount.files.add(std::move(file));
-    const auto reply = [request, &mount, opened = *info] {
-      if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
-    };
-    if (for_writing)
-      mount.tree.kernel_pages().after_pushes(ino, reply);
-    else
-      reply();
-    return {};
-  });
+  const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
+                       tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
+        info->keep_cache = !file->live && !file->outside;
+        file->direct = writes_past_pages(*file, *info);
+        info->direct_io = file->live || file->direct;
+        keep_copies(request, ino, *file, *info);
+        // The kernel's pages are to be those of which there are copies.
+        if (file->copies.is_first()) info->keep_cache = 0;
+        info->noflush = !for_writing;
+        Mount& mount = mount_of(request);
+        info->fh = mount.files.add(std::move(file));
+        const auto reply = [request, &mount, opened = *info] {
+          if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
+        };
+        if (for_writing)
+          mount.tree.kernel_pages().after_pushes(ino, reply);
+        else
+          reply();
+        return {};
+      },
+      for_writing ? RequestKind::writing : RequestKind::reading);
 }
 
 void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
-    if (!is_past_pages(*info)) tree_of(request).page_copies().given(ino, static_cast<uint64_t>(offset), slice.bytes);
-    fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
+        if (!is_past_pages(*info))
+          tree_of(request).page_copies().given(ino, static_cast<uint64_t>(offset), slice.bytes);
+        tree_of(request).errors().succeeded(ino, RequestKind::reading);
+        fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
+        return {};
+      },
+      RequestKind::reading);
 }
 
 void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {

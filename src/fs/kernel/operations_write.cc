@@ -35,53 +35,63 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 }
 
 void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
-    const bool is_mapped = info->writepage != 0;
-    const Bytes all = std::as_bytes(std::span(bytes, size));
-    const auto begin = static_cast<uint64_t>(offset);
-    PageCopies& copies = tree_of(request).page_copies();
-    PageCopies::WrittenBack compared;
-    if (is_mapped) compared = copies.compare(ino, begin, all);
-    const Result<size_t> taken =
-        tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
-    // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a mapping
-    // writes from now on: it is to drop them.
-    if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
-      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
-    CODECFS_ASSIGN(const size_t written, taken);
-    if (is_mapped)
-      copies.stored(ino, begin, all.first(written), compared);
-    else if (!file_of(info)->direct && !is_past_pages(*info))
-      copies.written(ino, begin, all.first(written));
-    // Through the number that it had before it became a chunk: the chunk's own has pages too.
-    if (file_of(info)->scratch != 0)
-      if (const auto chunk = tree_of(request).promoted_to(ino))
-        mount_of(request).notices.content_changed(*chunk, false);
-    // Kernels before 6.6 leave others the pages that they have; see also op_flush().
-    if (file_of(info)->direct && written > 0)
-      mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
-    fuse_reply_write(request, written);
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        const bool is_mapped = info->writepage != 0;
+        const Bytes all = std::as_bytes(std::span(bytes, size));
+        const auto begin = static_cast<uint64_t>(offset);
+        PageCopies& copies = tree_of(request).page_copies();
+        PageCopies::WrittenBack compared;
+        if (is_mapped) compared = copies.compare(ino, begin, all);
+        const Result<size_t> taken =
+            tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
+        // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a
+        // mapping writes from now on: it is to drop them.
+        if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
+          mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
+        CODECFS_ASSIGN(const size_t written, taken);
+        if (is_mapped)
+          copies.stored(ino, begin, all.first(written), compared);
+        else if (!file_of(info)->direct && !is_past_pages(*info))
+          copies.written(ino, begin, all.first(written));
+        // Through the number that it had before it became a chunk: the chunk's own has pages too.
+        if (file_of(info)->scratch != 0)
+          if (const auto chunk = tree_of(request).promoted_to(ino))
+            mount_of(request).notices.content_changed(*chunk, false);
+        // Kernels before 6.6 leave others the pages that they have; see also op_flush().
+        if (file_of(info)->direct && written > 0)
+          mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
+        tree_of(request).errors().succeeded(ino, RequestKind::writing);
+        fuse_reply_write(request, written);
+        return {};
+      },
+      RequestKind::writing);
 }
 
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
-    // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
-    if (file_of(info)->writer) mount_of(request).notices.await_all();
-    fuse_reply_err(request, 0);
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
+        // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
+        if (file_of(info)->writer) mount_of(request).notices.await_all();
+        fuse_reply_err(request, 0);
+        return {};
+      },
+      RequestKind::writing);
 }
 
 void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
-    if (file_of(info)->writer) mount_of(request).notices.await_all();
-    fuse_reply_err(request, 0);
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
+        if (file_of(info)->writer) mount_of(request).notices.await_all();
+        fuse_reply_err(request, 0);
+        return {};
+      },
+      RequestKind::writing);
 }
 
 void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
@@ -93,24 +103,28 @@ void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
 }
 
 void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
-    Tree::Change change;
-    if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
-    if (set & FUSE_SET_ATTR_UID) change.owner = wanted->st_uid;
-    if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
-    if (set & FUSE_SET_ATTR_SIZE) change.size = static_cast<uint64_t>(wanted->st_size);
-    if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW))
-      change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
-    if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
-      change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
-    CODECFS_ASSIGN(const struct stat status,
-                   tree_of(request).change(ino, change, given_up(request), info != nullptr ? file_of(info) : nullptr));
-    // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
-    if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
-      mount_of(request).notices.content_changed(status.st_ino, true);
-    fuse_reply_attr(request, &status, timeout_of(request, ino));
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        Tree::Change change;
+        if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
+        if (set & FUSE_SET_ATTR_UID) change.owner = wanted->st_uid;
+        if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
+        if (set & FUSE_SET_ATTR_SIZE) change.size = static_cast<uint64_t>(wanted->st_size);
+        if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW))
+          change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
+        if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
+          change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
+        CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change, given_up(request),
+                                                                         info != nullptr ? file_of(info) : nullptr));
+        // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
+        if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
+          mount_of(request).notices.content_changed(status.st_ino, true);
+        if (change.size) tree_of(request).errors().succeeded(ino, RequestKind::writing);
+        fuse_reply_attr(request, &status, timeout_of(request, ino));
+        return {};
+      },
+      RequestKind::writing);
 }
 
 void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -131,7 +145,8 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
     if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
     const Result<> renamed =
         tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request));
-    if (!renamed && !renamed.error().reason.empty()) tree_of(request).remember_error(to_parent, renamed.error());
+    if (!renamed && !renamed.error().reason.empty())
+      tree_of(request).errors().failed(to_parent, RequestKind::other, renamed.error().reason);
     CODECFS_TRY(renamed);
     fuse_reply_err(request, 0);
     return {};
@@ -187,22 +202,30 @@ void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char* name
 }
 
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
-  answer(request, ino, [&]() -> Result<> {
-    const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
-                                 : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
-                                                                : Tree::XattrMode::any;
-    CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
-    fuse_reply_err(request, 0);
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
+                                     : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
+                                                                    : Tree::XattrMode::any;
+        CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
+        tree_of(request).errors().succeeded(ino, RequestKind::attributes);
+        fuse_reply_err(request, 0);
+        return {};
+      },
+      RequestKind::attributes);
 }
 
 void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
-  answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).remove_xattr(ino, name, given_up(request)));
-    fuse_reply_err(request, 0);
-    return {};
-  });
+  answer(
+      request, ino,
+      [&]() -> Result<> {
+        CODECFS_TRY(tree_of(request).remove_xattr(ino, name, given_up(request)));
+        tree_of(request).errors().succeeded(ino, RequestKind::attributes);
+        fuse_reply_err(request, 0);
+        return {};
+      },
+      RequestKind::attributes);
 }
 
 }  // namespace

@@ -23,14 +23,14 @@ inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_re
 inline Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
 inline OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
 
-inline void reply_error(fuse_req_t request, Ino ino, const Error& error) {
-  tree_of(request).note_error(ino, error);
+inline void reply_error(fuse_req_t request, Ino ino, const Error& error, RequestKind kind) {
+  tree_of(request).note_error(ino, error, kind);
   fuse_reply_err(request, error.code);
 }
 
-/// Runs one operation. It gives the error to reply, or nothing where it has replied itself.
+/// Runs one operation. It returns the error to reply, or nothing if it has replied itself. `kind`: for user._Error.
 template <class Operation>
-void answer(fuse_req_t request, Ino ino, Operation operation) {
+void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
   const KernelNotices::Request served(ino);
   // Read before it is written: many threads share it.
   if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
@@ -42,7 +42,7 @@ void answer(fuse_req_t request, Ino ino, Operation operation) {
   } catch (const std::exception& exception) {
     result = fail(EIO, "internal error: {}", exception.what());
   }
-  if (!result) reply_error(request, ino, result.error());
+  if (!result) reply_error(request, ino, result.error(), kind);
 }
 
 inline double timeout_of(fuse_req_t request, Ino ino) {

@@ -16,10 +16,6 @@ namespace {
 // What cat and cp take anyway. With more they map their buffer anew for each file, and clearing its pages takes longer
 // than reading into them.
 constexpr blksize_t kBlockSize = 128 << 10;  // bytes
-constexpr size_t kMaxErrors = 4096;          // inodes whose latest reason is remembered
-// For so long after something was made in it a new directory shows only what was written to it. cp needs no longer from
-// one file to the next.
-constexpr std::chrono::seconds kFresh{10};
 
 /// No reason: a name that is not there is an answer, not a failure.
 std::unexpected<Error> not_there() { return std::unexpected(Error{ENOENT, {}}); }
@@ -60,66 +56,17 @@ Result<Place> Tree::place_of(Ino ino) const {
   return chunk ? nodes_.at(*chunk) : place;
 }
 
-Tree::DirectoryState Tree::state_of(const Node& directory) const {
-  const std::lock_guard lock(states_mutex_);
-  const auto found = states_.find(directory.key());
-  if (found == states_.end()) return {};
-  DirectoryState state = found->second;
-  const bool expired = std::chrono::steady_clock::now() - state.latest > kFresh;
-  if (state.fresh && (expired || directory.view != state.made_in)) {
-    state.fresh = false;
-    state.hidden.clear();
-  }
-  return state;
-}
-
-void Tree::note_made(const Node& directory) {
-  const std::lock_guard lock(states_mutex_);
-  if (const auto found = states_.find(directory.key()); found != states_.end())
-    found->second.latest = std::chrono::steady_clock::now();
-}
-
-void Tree::show(const Node& node, std::initializer_list<FileKind> files) {
-  const std::lock_guard lock(states_mutex_);
-  const auto found = states_.find(node.key());
-  if (found == states_.end() || !found->second.fresh) return;
-  for (const FileKind file : files) found->second.hidden.erase(file);
-}
-
-void Tree::forget_state(const Node& directory) {
-  const std::lock_guard lock(states_mutex_);
-  states_.erase(directory.key());
-  unlinked_.erase(directory.key());
-}
-
-bool Tree::is_unlinked(const Node& directory, uint64_t number) const {
-  const std::lock_guard lock(states_mutex_);
-  const auto found = unlinked_.find(directory.key());
-  return found != unlinked_.end() && found->second.contains(number);
-}
-
-void Tree::forget_unlinked(const Node& directory, uint64_t number) {
-  const std::lock_guard lock(states_mutex_);
-  if (const auto found = unlinked_.find(directory.key()); found != unlinked_.end()) found->second.erase(number);
-}
-
 Result<ChunkPlace> Tree::chunk_place(const Node& node, uint64_t number) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, view->facts->grid.count()));
   return ChunkPlace{key, node.object, number, view};
 }
 
-void Tree::note_error(Ino ino, const Error& error) {
+void Tree::note_error(Ino ino, const Error& error, RequestKind kind) {
   if (error.reason.empty()) return;
   ++stats_.errors;
   log::error("{}", error.reason);
-  remember_error(ino, error);
-}
-
-void Tree::remember_error(Ino ino, const Error& error) {
-  const std::lock_guard lock(errors_mutex_);
-  if (errors_.size() >= kMaxErrors && !errors_.contains(ino)) errors_.erase(errors_.begin());
-  errors_[ino] = error.reason;
+  errors_.failed(ino, kind, error.reason);
 }
 
 struct stat Tree::make_attributes(const Node& node, Ino ino, mode_t type, uint64_t size) const {
@@ -133,16 +80,8 @@ struct stat Tree::make_attributes(const Node& node, Ino ino, mode_t type, uint64
   status.st_size = static_cast<off_t>(size);
   status.st_blocks = static_cast<blkcnt_t>(blocks_of(size));
   status.st_blksize = kBlockSize;
-  apply_times(status);
+  times_.apply(status);
   return status;
-}
-
-void Tree::apply_times(struct stat& status) const {
-  const std::lock_guard lock(times_mutex_);
-  const auto found = times_.find(status.st_ino);
-  if (found == times_.end()) return;
-  if (found->second.accessed) status.st_atim = *found->second.accessed;
-  if (found->second.modified) status.st_mtim = status.st_ctim = *found->second.modified;
 }
 
 Result<struct stat> Tree::lookup(Ino parent, std::string_view name) {
@@ -189,7 +128,7 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) {
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
   if (!like_chunk) return true;
-  if (place->node->kind != NodeKind::variable || state_of(*place->node).fresh) return false;
+  if (place->node->kind != NodeKind::variable || overlay_.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = dataset_.variable(place->node->object);
   return view && !(*view)->shows_absent_chunks();
 }
@@ -214,7 +153,7 @@ Result<struct stat> Tree::attributes(Ino ino) {
     status.st_uid = dataset_.source().status().st_uid;
     status.st_gid = dataset_.source().status().st_gid;
     status.st_blksize = kBlockSize;
-    apply_times(status);
+    times_.apply(status);
     return status;
   }
   if (place.file == FileKind::chunk) {
@@ -251,20 +190,20 @@ Result<struct stat> Tree::metadata_attributes(const Node& node, FileKind file) {
   if (const std::shared_ptr<StagedFile> staged = staged_files_.find(node.ino(file)))
     if (const std::optional<uint64_t> size = staged->shown_size())
       return make_attributes(node, node.ino(file), S_IFREG, *size);
-  if (state_of(node).hidden.contains(file)) return not_there();
+  if (overlay_.state_of(node).hidden.contains(file)) return not_there();
   CODECFS_ASSIGN(const Text text, text_of(node, file));
   return make_attributes(node, node.ino(file), S_IFREG, text->size());
 }
 
 bool Tree::shows_absent(const Node& node, const VariableView& view) const {
   if (!view.shows_absent_chunks()) return false;
-  const DirectoryState state = state_of(node);
+  const DirectoryState state = overlay_.state_of(node);
   return !state.fresh && !is_condemned(node, state);
 }
 
 Result<struct stat> Tree::chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
-  if (is_unlinked(node, number)) return not_there();
+  if (overlay_.is_unlinked(node, number)) return not_there();
   if (node.view == View::encoded) return encoded_attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, number, variable.grid.count()));
   if (const std::optional<uint64_t> size = write_back_.size(ino)) {
@@ -334,17 +273,9 @@ std::string Tree::stats_text() {
   std::string text =
       stats_.print() + fmt::format("chunks_converted {}\nconversions_ahead {}\n",
                                    conversion_stats_.chunks_decoded.load(), conversion_stats_.decodes_ahead.load());
-  uint64_t done = 0;
-  uint64_t total = 0;
-  {
-    const std::lock_guard lock(states_mutex_);
-    for (const auto& [variable, progress] : recoding_) {
-      done += progress->done;
-      total += progress->total;
-    }
-  }
-  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", done, total,
-                      dataset_.source().reclaimable_bytes());
+  const Recodings::Chunks recoding = recodings_.of_all();
+  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", recoding.done,
+                      recoding.total, dataset_.source().reclaimable_bytes());
   return text;
 }
 
@@ -361,7 +292,7 @@ Result<std::vector<Xattr>> Tree::make_xattrs(const Place& place) {
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset_.source().group_attributes(node.object));
-    return group_xattrs(attributes, state_of(node).filter);
+    return group_xattrs(attributes, overlay_.state_of(node).filter);
   }
   return std::vector<Xattr>();
 }
@@ -394,12 +325,9 @@ Result<XattrView> Tree::xattrs(Ino ino) {
     if (made && place.file != FileKind::chunk)
       xattrs_.put_if(ino, view.stored, bytes, [&] { return dataset_.changes() == changes; });
   }
-  if (is_variable(place)) {
-    const std::lock_guard lock(states_mutex_);
-    if (const auto found = recoding_.find(place.node->object); found != recoding_.end())
-      view.live.push_back(
-          {"user._Progress", fmt::format("{}/{} chunks", found->second->done.load(), found->second->total.load())});
-  }
+  if (is_variable(place))
+    if (const std::optional<Recodings::Chunks> chunks = recodings_.of(place.node->object))
+      view.live.push_back({"user._Progress", fmt::format("{}/{} chunks", chunks->done, chunks->total)});
   if (ino == kRootIno && view.live.empty()) {
     // All that goes on, as it is no variable's alone: an archive that is written anew, a log that is brought into a
     // file.
@@ -409,9 +337,10 @@ Result<XattrView> Tree::xattrs(Ino ino) {
   if (ino == kRootIno)
     if (std::string paths = not_stored_text(files_not_stored()); !paths.empty())
       view.live.push_back({"user._NotStored", std::move(paths)});
-  const std::lock_guard lock(errors_mutex_);
-  if (const auto found = errors_.find(ino); found != errors_.end())
-    view.live.push_back({"user._Error", found->second.substr(0, kMaxXattrValue)});
+  if (const std::optional<ErrorBook::Entry> error = errors_.find(ino)) {
+    view.live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
+    view.live.push_back({"user._ErrorTime", text_of_time(error->time)});
+  }
   return view;
 }
 

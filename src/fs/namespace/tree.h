@@ -29,12 +29,17 @@
 #include "fs/chunks/read_ahead.h"
 #include "fs/chunks/stats.h"
 #include "fs/chunks/write_back.h"
+#include "fs/kernel/invalidator.h"
 #include "fs/kernel/kernel_pages.h"
+#include "fs/namespace/directory_overlay.h"
+#include "fs/namespace/error_book.h"
+#include "fs/namespace/inode_times.h"
 #include "fs/namespace/nodes.h"
 #include "fs/namespace/scratch_files.h"
 #include "fs/namespace/staged_files.h"
 #include "fs/views/array_file.h"
 #include "fs/views/dataset.h"
+#include "fs/views/recodings.h"
 #include "fs/views/xattrs.h"
 
 namespace codecfs::fs {
@@ -112,23 +117,6 @@ struct XattrView {
 /// Asked now and then in what may take long; true: the user does not want it any more.
 using Cancelled = std::function<bool()>;
 
-/// What the kernel is to forget, as it changed without its knowledge.
-struct KernelView {
-  std::function<void(Ino ino, bool wait)> content_changed = [](Ino, bool) {};
-  std::function<void(Ino ino, uint64_t offset, uint64_t size, bool wait)> part_changed = [](Ino, uint64_t, uint64_t,
-                                                                                            bool) {};
-  // Of many in a row.
-  std::function<void(Ino first, uint64_t count, bool wait)> contents_changed = [](Ino, uint64_t, bool) {};
-  std::function<void(Ino first, uint64_t count, bool wait)> attributes_changed = [](Ino, uint64_t, bool) {};
-  std::function<void(Ino parent, std::string name, bool wait)> name_changed = [](Ino, std::string, bool) {};
-  // Of one directory. Waits.
-  std::function<void(Ino parent, std::vector<std::string> names)> names_changed = [](Ino, std::vector<std::string>) {};
-  /// Has the kernel write back and forget a part of a file, and waits for it. By a thread that serves no request.
-  PageCopies::Drop drop = [](Ino, uint64_t, uint64_t) {};
-  /// Not what is to be forgotten but content that is to be known: false where the kernel does not take it.
-  std::function<bool(Ino ino, uint64_t offset, Bytes content)> store = [](Ino, uint64_t, Bytes) { return false; };
-};
-
 class Tree {
  public:
   struct Options {
@@ -143,9 +131,9 @@ class Tree {
 
   Tree(std::unique_ptr<Source> source, const Options& options);
   /// Before the first request.
-  void set_kernel(KernelView kernel) {
-    kernel_ = std::move(kernel);
-    page_copies_.set_drop(kernel_.drop);
+  void set_invalidator(Invalidator& kernel) {
+    kernel_ = &kernel;
+    page_copies_.set_invalidator(kernel);
   }
 
   /// ENOENT for a name that is not there, which is no failure; and the backend's errors.
@@ -205,8 +193,6 @@ class Tree {
 
   /// link(2): EPERM, and EINVAL for names that are never stored.
   Result<> make_hard_link(Ino parent, std::string_view name);
-  /// For user._Error of a directory that is not the one the request names.
-  void remember_error(Ino ino, const Error& error);
 
   /// Changing the tree: tree_change.cc.
   Result<struct stat> make_directory(Ino parent, std::string_view name);
@@ -245,42 +231,12 @@ class Tree {
     page_copies_.stop();
   }
   Dataset& dataset() { return dataset_; }
-  /// Remembers why a request failed, for user._Error of that inode and the log.
-  void note_error(Ino ino, const Error& error);
+  /// Records why a request failed: for user._Error of that inode, the log and the statistics. Nothing for an error
+  /// without a reason, which is an answer and no failure.
+  void note_error(Ino ino, const Error& error, RequestKind kind = RequestKind::other);
+  ErrorBook& errors() { return errors_; }
 
  private:
-  /// What a directory has in this mount beside what its source tells.
-  struct DirectoryState {
-    // Made in this mount a moment ago, and not listed yet: nothing is shown that was not written.
-    bool fresh = false;
-    View made_in = View::decoded;                  // the view where it is so; the others show all
-    std::chrono::steady_clock::time_point latest;  // of what was made in a fresh one
-    std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
-    bool refused_v3 = false;            // of a group: zarr.json was refused, and no v2 metadata was written since
-    bool rule_applied = false;          // the mount's filter rules have had their say
-    std::optional<std::string> filter;  // of a group: the spec of new variables, as it was given
-    std::vector<FilterStage> chain;     // the same
-    std::optional<std::vector<std::string>> dimensions;  // of a group: names that came before the .zarray
-  };
-  // These are the same in all views.
-  [[nodiscard]] DirectoryState state_of(const Node& directory) const;
-  template <class Change>
-  void change_state(const Node& directory, Change change) {
-    const std::lock_guard lock(states_mutex_);
-    change(states_[directory.key()]);
-  }
-  void forget_state(const Node& directory);
-  /// Something was made in it, or a metadata file was given a meaning in another way than by writing it.
-  void note_made(const Node& directory);
-  void show(const Node& node, std::initializer_list<FileKind> files);
-  /// Whether a chunk was removed after the variable's .zarray.
-  [[nodiscard]] bool is_unlinked(const Node& directory, uint64_t number) const;
-  void forget_unlinked(const Node& directory, uint64_t number);
-  /// A variable whose .zarray was removed.
-  static bool is_condemned(const Node& node, const DirectoryState& state) {
-    return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
-  }
-
   Result<struct stat> child_attributes(const Node& child);
   Result<struct stat> metadata_attributes(const Node& node, FileKind file);
   Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
@@ -341,8 +297,6 @@ class Tree {
   Result<Created> create_metadata(const Node& node, FileKind file);
   /// The chunk that an open file is, or has become; its variable is null for what is none.
   Result<ChunkPlace> chunk_of(const OpenFile& file);
-  void touch(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
-  void apply_times(struct stat& status) const;
   /// What the filter rules make of a variable; nothing where no rule applies.
   [[nodiscard]] std::optional<std::vector<FilterStage>> chain_of_rules(const std::string& path,
                                                                        const Variable& variable);
@@ -536,18 +490,16 @@ class Tree {
   const std::string mountpoint_;  // see Options
   mutable ScratchFiles scratch_;
   StagedFiles staged_files_;
-  KernelView kernel_;
+  Invalidator no_kernel_;
+  Invalidator* kernel_ = &no_kernel_;
 
   // Who removes or moves something has it alone; before all other locks.
   std::shared_mutex layout_;
   // Shared from finding a name in the source to knowing its node; alone while both change.
   FairSharedMutex names_;
 
-  mutable std::mutex states_mutex_;
-  // By the keys of nodes, chunks of directories:
-  std::unordered_map<Ino, DirectoryState> states_;                  // guarded by states_mutex_
-  std::unordered_map<Ino, std::unordered_set<uint64_t>> unlinked_;  // guarded by states_mutex_
-  std::map<ObjectId, const Progress*> recoding_;  // variables that get another chain now; guarded by states_mutex_
+  DirectoryOverlay overlay_;
+  Recodings recodings_;
   std::once_flag told_placement_;
 
   // getfattr asks for one value after the other, so what was made for the list is kept. By inode number; not for
@@ -557,7 +509,8 @@ class Tree {
   LruMap<Ino, std::string> encoded_zmetadata_{4, kMaxHeld};  // by key
   std::atomic<std::chrono::steady_clock::time_point> metadata_changed_at_{};
 
-  // -o coherent: keys of chunks that were removed and are not stored, as they are in HDF5; guarded by states_mutex_.
+  std::mutex gone_mutex_;
+  // -o coherent: keys of chunks that were removed and are not stored in the source; guarded by gone_mutex_.
   std::unordered_set<Ino> gone_;
   /// When an object was last looked at by look_outside().
   struct LookedAt {
@@ -566,12 +519,7 @@ class Tree {
   };
   LruMap<ObjectId, LookedAt> looked_at_{4096};
 
-  mutable std::mutex times_mutex_;
-  struct Times {
-    std::optional<timespec> accessed;
-    std::optional<timespec> modified;
-  };
-  std::unordered_map<Ino, Times> times_;  // set or changed in this mount; guarded by times_mutex_
+  InodeTimes times_;
 
   /// Of arrays that are read in blocks, the latest: by all readers few enough to be no matter beside the cache.
   struct ArrayBlock {
@@ -585,8 +533,7 @@ class Tree {
   std::mutex blocks_mutex_;
   std::list<std::shared_ptr<ArrayBlock>> blocks_;  // guarded by blocks_mutex_; the latest first
 
-  std::mutex errors_mutex_;
-  std::map<Ino, std::string> errors_;  // guarded by errors_mutex_; the latest reason of at most kMaxErrors inodes
+  ErrorBook errors_;
 
   KernelPages kernel_pages_;
   PageCopies page_copies_;

@@ -38,7 +38,7 @@ void Tree::metadata_changed(const Node& node, bool wait) {
     }
   }
   // The kernel is told in this order, so who has waited for the last has waited for all.
-  for (size_t i = 0; i < changed.size(); ++i) kernel_.content_changed(changed[i], wait && i + 1 == changed.size());
+  for (size_t i = 0; i < changed.size(); ++i) kernel_->content_changed(changed[i], wait && i + 1 == changed.size());
 }
 
 void Tree::forget_xattrs(const Node& node) {
@@ -53,7 +53,7 @@ std::string Tree::path_of(View view) const {
 }
 
 void Tree::ChangedNames::add(const Node& directory, std::string_view name) {
-  tree_.touch(directory.ino(), {}, now());
+  tree_.times_.set(directory.ino(), {}, now());
   names_.emplace_back(&directory, name);
 }
 
@@ -77,9 +77,9 @@ void Tree::chunk_changed(const Node& node, uint64_t number, Ino written_through)
     former_files_changed(*ino, written_through);
     if (shown->view == node.view) continue;
     kernel_pages_.await_quiet(*ino);
-    kernel_.content_changed(*ino, true);
+    kernel_->content_changed(*ino, true);
     // The kernel may remember that it does not exist.
-    if (shown->view == nodes_.shown()) kernel_.names_changed(shown->ino(), {grid.name_of(number)});
+    if (shown->view == nodes_.shown()) kernel_->names_changed(shown->ino(), {grid.name_of(number)});
   }
 }
 
@@ -87,13 +87,13 @@ void Tree::chunk_changed(const Node& node, uint64_t number, Ino written_through)
 void Tree::contents_changed(const Node& shown, Ino first, uint64_t count) {
   conversions_.drop(shown.ino());  // all that are absent
   kernel_pages_.await_quiet(first, count);
-  kernel_.contents_changed(first, count, true);
+  kernel_->contents_changed(first, count, true);
 }
 
 /// Files that were opened before they were renamed to this chunk have pages of their own in the kernel.
 void Tree::former_files_changed(Ino chunk, Ino written_through) {
   for (const Ino former : scratch_.former_inos(chunk))
-    if (former != written_through) kernel_.content_changed(former, true);
+    if (former != written_through) kernel_->content_changed(former, true);
 }
 
 std::string Tree::path_of_dataset(const Node& node) const {
@@ -118,7 +118,7 @@ void Tree::layout_changed(const Node& node, bool wait) {
     if (!place || !place->node->path.starts_with(top)) continue;
     const Ino first = directory - static_cast<Ino>(FileKind::itself);
     for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
-      kernel_.content_changed(first + static_cast<Ino>(file), false);
+      kernel_->content_changed(first + static_cast<Ino>(file), false);
   }
   metadata_changed(node, wait);
 }
@@ -131,7 +131,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Node* node, changeable_directory(parent, name));
   if (node->kind == NodeKind::variable)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", node->path, name);
-  if (name == "c" && state_of(*node).refused_v3)
+  if (name == "c" && overlay_.state_of(*node).refused_v3)
     return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, which this mount does not store", node->path,
                 name);
   if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
@@ -144,16 +144,10 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
     CODECFS_ASSIGN(group, nodes_.child(*node, entry));
   }
   // cp makes files in a directory that it has made, and stops where they are there already.
-  change_state(*group, [&](DirectoryState& state) {
-    state = {};
-    state.fresh = true;
-    state.made_in = group->view;
-    state.latest = std::chrono::steady_clock::now();
-    for (const NamedFile& file : files_of(NodeKind::group)) state.hidden.insert(file.kind);
-  });
+  overlay_.add_fresh(*group, files_of(NodeKind::group));
   write_back_.note_change();
   names.add(*node, name);
-  touch(group->ino(), now(), now());
+  times_.set(group->ino(), now(), now());
   metadata_changed(*node, false);
   return attributes(group->ino());
 }
@@ -164,12 +158,12 @@ Result<> Tree::may_remove_variable(const Node& node) {
     return fail(ENOTEMPTY, "{}: has chunks; remove it with all of them (rm -r)", node.path);
   };
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  const DirectoryState state = state_of(node);
+  const DirectoryState state = overlay_.state_of(node);
   const bool condemned = is_condemned(node, state);
   if (view->shows_absent_chunks() && !condemned && !state.fresh && view->facts->grid.count() > 0) return not_empty();
   const WriteBack::Changes changes = changes_of(node);
   const auto is_shown = [&](uint64_t number) {
-    return !changes.removed.contains(number) && !(condemned && is_unlinked(node, number));
+    return !changes.removed.contains(number) && !(condemned && overlay_.is_unlinked(node, number));
   };
   if (std::ranges::any_of(changes.written, is_shown)) return not_empty();
   constexpr size_t kBatch = 1024;
@@ -211,7 +205,7 @@ Result<> Tree::remove_directory(Ino parent, std::string_view name) {
   } else {
     CODECFS_TRY(remove_entry(*node, name, child));
   }
-  forget_state(child);
+  overlay_.forget(child);
   write_back_.note_change();
   names.add(*node, name);
   if (child.kind == NodeKind::variable)
@@ -318,13 +312,16 @@ Result<> Tree::apply(Ino ino, std::string_view text, const Cancelled& cancelled)
       break;
     default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
   }
-  if (applied)
-    change_state(node, [&](DirectoryState& state) {
+  if (applied) {
+    overlay_.change(node, [&](DirectoryState& state) {
       state.hidden.erase(place.file);
       state.refused_v3 = false;
     });
-  else
-    remember_error(node.ino(), applied.error());  // the file may not even be there afterwards
+    errors_.succeeded(node.ino(), RequestKind::attributes);
+  } else {
+    // Also of the directory: the file may not exist afterwards.
+    errors_.failed(node.ino(), RequestKind::attributes, applied.error().reason);
+  }
   return applied;
 }
 
@@ -362,7 +359,8 @@ Result<> Tree::apply_zattrs(Ino directory, std::string_view text) {
   });
   if (node.kind == NodeKind::group) {
     // They are for the variable that this directory may be about to become.
-    if (written->dimensions) change_state(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
+    if (written->dimensions)
+      overlay_.change(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
   } else if (written->dimensions) {
     // Also where they are shown already: an HDF5 file may show a name that it does not tell.
     CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
@@ -405,18 +403,13 @@ Result<> Tree::apply_zarray(Ino directory, std::string_view text, const Cancelle
   CODECFS_TRY(resize(node, wanted->grid.shape()));
   // Its .zarray had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
   // is, so that its old content does not come back meanwhile.
-  std::unordered_set<uint64_t> unlinked;
-  {
-    const std::lock_guard lock(states_mutex_);
-    if (const auto found = unlinked_.find(node.key()); found != unlinked_.end()) unlinked = found->second;
-  }
   CODECFS_ASSIGN(const VariableViewPtr after, dataset_.variable(node.object));
-  for (const uint64_t number : unlinked) {
+  for (const uint64_t number : overlay_.unlinked(node)) {
     if (number < after->facts->grid.count()) {
       CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(node, number, after->facts->grid.count()));
       CODECFS_TRY(write_back_.remove({key, node.object, number, after}));
     }
-    forget_unlinked(node, number);
+    overlay_.forget_unlinked(node, number);
   }
   return {};
 }
@@ -462,9 +455,9 @@ Result<> Tree::renumber_chunks(const Node& node, uint64_t before, uint64_t now, 
   CODECFS_TRY(nodes_.renumber_chunks(node, now));
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
-    kernel_.attributes_changed(first[i], before, false);
+    kernel_->attributes_changed(first[i], before, false);
     if (!views[i]->is_root())
-      kernel_.name_changed(views[i]->parent, std::string(last_part(node.path)), wait && views[i]->view == node.view);
+      kernel_->name_changed(views[i]->parent, std::string(last_part(node.path)), wait && views[i]->view == node.view);
   }
   return {};
 }
@@ -487,7 +480,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
     CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
     if (!variable.fill_value.is_null())
       std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
-    const DirectoryState before = state_of(group);
+    const DirectoryState before = overlay_.state_of(group);
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
     CODECFS_TRY(source.begin_writing_to(group.object));
     {
@@ -496,7 +489,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
       dataset_.forget(group.object);
       nodes_.become_variable(group, made.object);
     }
-    change_state(group, [&](DirectoryState& state) {
+    overlay_.change(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
       if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
@@ -513,7 +506,7 @@ Result<> Tree::make_variable(Ino ino, Variable variable) {
       if (shows_arrays(shown->view)) member_changed(*shown, last_part(place.node->path), true);
   for (const Node* shown : nodes_.in_all_views(*place.node))
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
-      for (const NamedFile& file : files_of(kind)) kernel_.name_changed(shown->ino(), std::string(file.name), false);
+      for (const NamedFile& file : files_of(kind)) kernel_->name_changed(shown->ino(), std::string(file.name), false);
   adopt_spooled(*place.node);
   return {};
 }
@@ -523,9 +516,9 @@ void Tree::adopt_spooled(const Node& variable) {
   for (const auto& [name, ino] : scratch_.list(variable.ino())) {
     if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
       const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
-      change_state(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
+      overlay_.change(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
       scratch_.promote(variable.ino(), name, variable.ino(file));
-      kernel_.name_changed(variable.ino(), name, false);
+      kernel_->name_changed(variable.ino(), name, false);
       continue;
     }
     const Result<std::optional<ChunkPlace>> chunk = chunk_named(variable, name);
@@ -538,7 +531,7 @@ void Tree::adopt_spooled(const Node& variable) {
                                   : Result<>(std::unexpected(shown.error()));
     if (stored) {
       scratch_.promote(variable.ino(), name, *shown);
-      kernel_.name_changed(variable.ino(), name, false);
+      kernel_->name_changed(variable.ino(), name, false);
     } else {  // it stays, and is told of at the end
       scratch_.unseal(variable.ino(), name);
       note_error((*chunk)->key, stored.error());

@@ -36,11 +36,7 @@ Result<std::unique_ptr<OpenDirectory>> Tree::open_directory(Ino ino) {
   if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
     return fail(ESTALE, "{}: is a variable now", node.path);
   // From now on everything is shown that there is.
-  if (state_of(node).fresh)
-    change_state(node, [](DirectoryState& state) {
-      state.fresh = false;
-      state.hidden.clear();
-    });
+  overlay_.end_fresh(node);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
@@ -63,7 +59,7 @@ Result<> Tree::read_directory(OpenDirectory& directory, off_t from,
     if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
   }
 
-  const DirectoryState state = state_of(node);
+  const DirectoryState state = overlay_.state_of(node);
   const std::span<const NamedFile> files = files_of(node);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);
@@ -135,7 +131,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
   const ChunkGrid& grid = view.facts->grid;
-  const DirectoryState state = state_of(node);
+  const DirectoryState state = overlay_.state_of(node);
   const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
   // With another shape its numbers mean other chunks.
   const Result<VariableViewPtr> now = dataset_.variable(node.object);
@@ -162,7 +158,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
   const WriteBack::Changes changes = changes_of(node);
   if (all) {
     for (; from < grid.count(); ++from)
-      if (!changes.removed.contains(from) && !is_unlinked(node, from) && !tell(from)) return {};
+      if (!changes.removed.contains(from) && !overlay_.is_unlinked(node, from) && !tell(from)) return {};
     return read_scratch(directory, kFirstScratch, take);
   }
   for (bool more = true; more;) {
@@ -173,7 +169,7 @@ Result<> Tree::read_chunks(OpenDirectory& directory, uint64_t from,
     std::set<uint64_t> names(numbers.begin(), numbers.end());
     names.insert(changes.written.lower_bound(from), changes.written.upper_bound(last));
     for (const uint64_t number : names)
-      if (!changes.removed.contains(number) && !is_unlinked(node, number) && !tell(number)) return {};
+      if (!changes.removed.contains(number) && !overlay_.is_unlinked(node, number) && !tell(number)) return {};
     from = last + 1;
   }
   return read_scratch(directory, kFirstScratch, take);

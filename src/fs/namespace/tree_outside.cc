@@ -130,7 +130,7 @@ void Tree::look_at_variable(const Node& node) {
   if (const Result<> renumbered = renumber_chunks(node, old_count, count, false); !renumbered)
     log::error("{}: {}", node.path, renumbered.error().reason);
   // A program that has one of them open gets ESTALE, and not what the kernel remembers of it.
-  for (const Ino ino : first) kernel_.contents_changed(ino, old_count, false);
+  for (const Ino ino : first) kernel_->contents_changed(ino, old_count, false);
 }
 
 Result<Place> Tree::current_place_of(Ino ino) {
@@ -143,20 +143,20 @@ Result<Place> Tree::current_place_of(Ino ino) {
 void Tree::note_removed(const ChunkPlace& chunk) {
   if (!coherent_) return;
   const Result<ChunkInfo> info = dataset_.source().locate(chunk.object, chunk.number);
-  const std::lock_guard lock(states_mutex_);
+  const std::lock_guard lock(gone_mutex_);
   if (info && !info->stored) gone_.insert(chunk.key);
 }
 
 bool Tree::is_removed(const Node& node, uint64_t number, Ino key) {
   if (!write_back_.removed(key)) return false;
   {
-    const std::lock_guard lock(states_mutex_);
+    const std::lock_guard lock(gone_mutex_);
     if (!gone_.contains(key)) return true;
   }
   const Result<ChunkInfo> info = dataset_.source().locate(node.object, number);
   if (!info || !info->stored) return true;
   write_back_.forget_removed({key, node.object, number, nullptr});
-  const std::lock_guard lock(states_mutex_);
+  const std::lock_guard lock(gone_mutex_);
   gone_.erase(key);
   return false;
 }

@@ -289,7 +289,7 @@ Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes by
       place.variable = now.variable;
     }
     CODECFS_TRY(write_back_.change(place, change.whole, change.last, change.apply));
-    forget_unlinked(*now.node, change.number);
+    overlay_.forget_unlinked(*now.node, change.number);
     changed.push_back(change.number);
     return {};
   };
@@ -297,7 +297,7 @@ Result<size_t> Tree::put_array(const OpenArray& array, uint64_t offset, Bytes by
   if (!taken && taken.error().code == EINVAL)
     taken.error().reason = fmt::format("{}: {}", now.node->path, taken.error().reason);
   if (!changed.empty()) {
-    touch(array.ino, {}, fs::now());
+    times_.set(array.ino, {}, fs::now());
     const uint64_t header = array.file.header_size();
     const uint64_t begin = std::max(offset, header) - header;
     part_changed(*now.node, {begin, std::min(offset + bytes.size(), array.file.size()) - header - begin}, changed);
@@ -322,7 +322,7 @@ Result<> Tree::put_zeros(OpenArray& array, uint64_t end, const Cancelled& cancel
   };
   const Result<> done = put();
   // The kernel knows only of what was written, and may have pages of this.
-  if (array.end > begin) kernel_.part_changed(array.ino, begin, array.end - begin, false);
+  if (array.end > begin) kernel_->part_changed(array.ino, begin, array.end - begin, false);
   return done;
 }
 
@@ -358,14 +358,14 @@ void Tree::array_file_changed(const Node& shown, const VariableView& view, uint6
   const Result<ArrayFile> file = ArrayFile::make(view.facts, shown.view == View::npy);
   if (!file) return;
   const ArrayFile::Range range = file->range_of_chunk(chunk);
-  touch(shown.ino(FileKind::array), {}, now());
+  times_.set(shown.ino(FileKind::array), {}, now());
   kernel_pages_.await_quiet(shown.ino(FileKind::array));
-  if (range.size > 0) kernel_.part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
+  if (range.size > 0) kernel_->part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
 }
 
 void Tree::array_files_changed(const Node& node) {
   for (const Node* shown : nodes_.in_all_views(node))
-    if (shows_arrays(shown->view)) kernel_.content_changed(shown->ino(FileKind::array), false);
+    if (shows_arrays(shown->view)) kernel_->content_changed(shown->ino(FileKind::array), false);
 }
 
 void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks) {
@@ -376,31 +376,31 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
     if (shown->view == node.view) continue;
     if (shows_arrays(shown->view)) {
       const Ino ino = shown->ino(FileKind::array);
-      touch(ino, {}, now());
+      times_.set(ino, {}, now());
       kernel_pages_.await_quiet(ino);
       const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
-      if (file) kernel_.part_changed(ino, file->header_size() + data.offset, data.size, true);
+      if (file) kernel_->part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
     }
     std::vector<std::string> names;
     for (size_t i = 0; i < chunks.size(); ++i) {
       const Result<Ino> ino = nodes_.chunk_ino(*shown, chunks[i], grid.count());
       if (!ino) return;
-      touch(*ino, {}, now());
+      times_.set(*ino, {}, now());
       kernel_pages_.await_quiet(*ino);
       former_files_changed(*ino);
       // The kernel is told in this order, so who has waited for the last has waited for all.
-      kernel_.content_changed(*ino, i + 1 == chunks.size());
+      kernel_->content_changed(*ino, i + 1 == chunks.size());
       names.push_back(grid.name_of(chunks[i]));
     }
     // The kernel may remember that some did not exist.
-    if (shown->view == nodes_.shown()) kernel_.names_changed(shown->ino(), std::move(names));
+    if (shown->view == nodes_.shown()) kernel_->names_changed(shown->ino(), std::move(names));
   }
 }
 
 void Tree::member_changed(const Node& directory, std::string_view name, bool wait) {
-  if (directory.view == View::npy) kernel_.name_changed(directory.ino(), with_suffix(name, kSuffix), wait);
-  kernel_.name_changed(directory.ino(), std::string(name), wait);
+  if (directory.view == View::npy) kernel_->name_changed(directory.ino(), with_suffix(name, kSuffix), wait);
+  kernel_->name_changed(directory.ino(), std::string(name), wait);
 }
 
 }  // namespace codecfs::fs

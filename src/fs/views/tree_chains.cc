@@ -116,7 +116,7 @@ Result<std::vector<FilterStage>> Tree::find_chain_for_new(const Node& node, cons
   for (const Node* at = &node; !at->is_root();) {
     CODECFS_ASSIGN(const Place parent, nodes_.at(at->parent));
     at = parent.node;
-    const DirectoryState state = state_of(*at);
+    const DirectoryState state = overlay_.state_of(*at);
     if (state.filter) return arranged(state.chain, variable, node.path);
   }
   return std::vector<FilterStage>();
@@ -141,19 +141,11 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     work.at(progress.done, progress.total);
     return cancelled && cancelled();
   };
-  {
-    const std::lock_guard lock(states_mutex_);
-    recoding_[node.object] = &progress;
-  }
-  const Result<> set = source.set_filters(node.object, chain, progress);
-  bool decides = false;
-  {
-    const std::lock_guard lock(states_mutex_);
-    recoding_.erase(node.object);
-    bool& applied = states_[node.key()].rule_applied;
-    decides = set.has_value() && !applied && !rules_.empty();
-    applied |= set.has_value();
-  }
+  const Result<> set = [&] {
+    const Recodings::Entry listed(recodings_, node.object, progress);
+    return source.set_filters(node.object, chain, progress);
+  }();
+  const bool decides = set.has_value() && !overlay_.note_rule_applied(node) && !rules_.empty();
   if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
   CODECFS_TRY(set);
   write_back_.note_change();
@@ -178,7 +170,7 @@ Result<> Tree::chunks_stored_anew(const Node& node) {
     if (shows_arrays(shown->view)) continue;
     CODECFS_ASSIGN(const Ino first, nodes_.chunk_ino(*shown, 0, count));
     if (shown->view == View::decoded)
-      kernel_.attributes_changed(first, count, true);
+      kernel_->attributes_changed(first, count, true);
     else
       contents_changed(*shown, first, count);
   }
@@ -186,7 +178,7 @@ Result<> Tree::chunks_stored_anew(const Node& node) {
 }
 
 bool Tree::is_overruled(const Node& node) {
-  if (rules_.empty() || !state_of(node).fresh) return false;
+  if (rules_.empty() || !overlay_.state_of(node).fresh) return false;
   const Result<VariableViewPtr> view = dataset_.variable(node.object);
   return view && chain_of_rules(node.path, *(*view)->facts).has_value();
 }
@@ -198,8 +190,8 @@ Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled
   const Result<std::string> written = filters::print_filter_spec(chain);
   const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
   if (written && stands && *written == *stands) {
-    if (rules_.empty() || state_of(node).rule_applied) return {};
-    change_state(node, [](DirectoryState& state) { state.rule_applied = true; });
+    if (rules_.empty() || overlay_.state_of(node).rule_applied) return {};
+    overlay_.note_rule_applied(node);
     metadata_changed(node);
     return chunks_stored_anew(node);
   }
@@ -215,11 +207,11 @@ Result<> Tree::set_codecs(const Node& node, std::string_view json, const Cancell
 Result<> Tree::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
   if (rules_.empty()) return {};
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
-  if (state_of(*place.node).rule_applied) return {};
+  if (overlay_.state_of(*place.node).rule_applied) return {};
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(place.node->object));
   const auto chain = chain_of_rules(place.node->path, *view->facts);
   if (chain) CODECFS_TRY(set_chain(*place.node, *chain, cancelled));
-  change_state(*place.node, [](DirectoryState& state) { state.rule_applied = true; });
+  overlay_.note_rule_applied(*place.node);
   return {};
 }
 
@@ -234,7 +226,7 @@ Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::
   }
   CODECFS_TRY(check_new(group.path, chain, 0));
   CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
-  change_state(group, [&](DirectoryState& state) {
+  overlay_.change(group, [&](DirectoryState& state) {
     state.filter = spec.empty() ? "none" : std::move(spec);
     state.chain = std::move(chain);
   });
@@ -298,7 +290,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   if (is_special_xattr(name)) {
     if (node.kind == NodeKind::variable) {
       CODECFS_TRY(set_special(node, plain, value, cancelled));
-      show(node, {FileKind::filter, FileKind::codecs});
+      overlay_.show(node, {FileKind::filter, FileKind::codecs});
       return {};
     }
     return fail(EPERM, "{}: {} is not for groups", node.path, plain);
@@ -317,7 +309,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
                          attribute_value(value, stands == attributes.end() ? nullptr : &*stands->value)};
   CODECFS_TRY(dataset_.source().set_attributes(node.object, std::span(&wanted, 1), {}));
   write_back_.note_change();
-  show(node, {FileKind::zattrs});
+  overlay_.show(node, {FileKind::zattrs});
   metadata_changed(node);
   return {};
 }
@@ -326,8 +318,7 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
   if (name == "user._Error") {
-    const std::lock_guard lock(errors_mutex_);
-    if (errors_.erase(ino) == 0) return std::unexpected(Error{ENODATA, {}});
+    if (!errors_.remove(ino)) return std::unexpected(Error{ENODATA, {}});
     return {};
   }
   if (read_only_) return fail(EROFS, "{}: this mount is read-only", node.path);
@@ -338,7 +329,7 @@ Result<> Tree::remove_xattr(Ino ino, std::string_view name, const Cancelled& can
     return fail(EPERM, "{}: cannot be changed", node.path);
   const std::string plain(name.substr(kUser.size()));
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
-    change_state(node, [](DirectoryState& state) {
+    overlay_.change(node, [](DirectoryState& state) {
       state.filter.reset();
       state.chain.clear();
     });

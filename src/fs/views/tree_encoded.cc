@@ -40,7 +40,7 @@ Tree::EncodedForm Tree::make_encoded_form(const std::string& path, const Variabl
   filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
   form.as_stored = shown.same_bytes;
   const Node* node = nodes_.find(path);
-  if (node == nullptr || !state_of(*node).rule_applied) {
+  if (node == nullptr || !overlay_.state_of(*node).rule_applied) {
     if (const auto wanted = chain_of_rules(path, facts)) {
       filters::ZarrChain ruled = filters::zarr_chain(*wanted, filters::shape_of_chunk(facts));
       if (!are_equal(ruled.stages, shown.stages)) {
@@ -218,8 +218,8 @@ Result<> Tree::put_chunk(const Node& node, const ChunkPlace& chunk, Bytes bytes,
     CODECFS_TRY(apply_rules(chunk, cancelled));
     CODECFS_TRY(write_back_.replace(chunk, bytes));
   }
-  forget_unlinked(node, chunk.number);
-  touch(chunk.key, {}, now());
+  overlay_.forget_unlinked(node, chunk.number);
+  times_.set(chunk.key, {}, now());
   chunk_changed(node, chunk.number);
   return {};
 }
@@ -245,7 +245,7 @@ Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes byte
   CODECFS_TRY(write_back_.replace(chunk, decoded->bytes(), std::move(encoded)));
   CODECFS_ASSIGN(const Ino ino, nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   conversions_.drop(chunk.key);
-  touch(ino, {}, now());
+  times_.set(ino, {}, now());
   return {};
 }
 

@@ -77,21 +77,25 @@ TEST(PageCopies, APageThatChangedMeanwhileHasNoCopy) {
 
 TEST(PageCopies, MemoryIsBoundedByDroppingTheOldest) {
   constexpr uint64_t kPages = 64;
+  struct Kernel : Invalidator {
+    void drop_pages(Ino, uint64_t offset, uint64_t size) override {
+      const std::lock_guard lock(mutex);
+      for (uint64_t at = offset; at < offset + size; at += kPage) dropped.push_back(at / kPage);
+      done.notify_all();
+    }
+    std::mutex mutex;
+    std::condition_variable done;
+    std::vector<uint64_t> dropped;  // pages
+  };
+  Kernel kernel;
   PageCopies copies(kPages * kPage);
-  std::mutex mutex;
-  std::condition_variable done;
-  std::vector<uint64_t> dropped;  // pages
-  copies.set_drop([&](Ino, uint64_t offset, uint64_t size) {
-    const std::lock_guard lock(mutex);
-    for (uint64_t at = offset; at < offset + size; at += kPage) dropped.push_back(at / kPage);
-    done.notify_all();
-  });
+  copies.set_invalidator(kernel);
   const PageCopies::Writer writer(copies, 1);
   for (uint64_t page = 0; page < kPages + 1; ++page) copies.given(1, page * kPage, bytes_of(page_of('a')));
   {
-    std::unique_lock lock(mutex);
-    done.wait(lock, [&] { return !dropped.empty(); });
-    for (size_t i = 0; i < dropped.size(); ++i) EXPECT_EQ(dropped[i], i);
+    std::unique_lock lock(kernel.mutex);
+    kernel.done.wait(lock, [&] { return !kernel.dropped.empty(); });
+    for (size_t i = 0; i < kernel.dropped.size(); ++i) EXPECT_EQ(kernel.dropped[i], i);
   }
   for (uint64_t page = 0; page < 100 * kPages; ++page) {
     copies.given(1, page * kPage, bytes_of(page_of('b')));

@@ -1,0 +1,84 @@
+#pragma once
+// What the directories of this mount show beside or instead of what their source holds: files that are hidden until
+// they are written, filter pipelines for new variables, chunks that were unlinked before their variable. Nothing of it
+// is stored. The same in all views of a directory, unless stated. All functions are safe from all threads.
+
+#include <chrono>
+#include <initializer_list>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fs/namespace/nodes.h"
+#include "model/variable.h"
+
+namespace codecfs::fs {
+
+struct DirectoryState {
+  // Made in this mount within kFresh and not listed since: only what was written is shown, as cp stops at a file that
+  // exists in a directory that cp itself has made.
+  bool fresh = false;
+  View made_in = View::decoded;                  // the view that is fresh; the others show everything
+  std::chrono::steady_clock::time_point latest;  // when something was last made in a fresh one
+  std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
+  bool refused_v3 = false;            // of a group: zarr.json was refused, and no v2 metadata was written since
+  bool rule_applied = false;          // of a variable: the filter rules of the mount have been applied
+  std::optional<std::string> filter;  // of a group: the filter spec of new variables, as a user wrote it
+  std::vector<FilterStage> chain;     // the same, parsed
+  std::optional<std::vector<std::string>> dimensions;  // of a group: names that were written before the .zarray
+};
+
+/// Whether a directory is that of a variable whose .zarray was removed: rm -r has begun to remove the variable.
+bool is_condemned(const Node& node, const DirectoryState& state);
+
+class DirectoryOverlay {
+ public:
+  /// Under the view of `directory`: fresh only in the view where it was made, and not for longer than kFresh.
+  [[nodiscard]] DirectoryState state_of(const Node& directory) const;
+  /// Calls `change` with the state, under the lock.
+  template <class Change>
+  void change(const Node& directory, Change change) {
+    const std::lock_guard lock(mutex_);
+    DirectoryState& state = directories_[directory.key()].state;
+    end_if_expired(state);
+    change(state);
+  }
+  /// Marks a new directory as fresh, with these files hidden.
+  void add_fresh(const Node& directory, std::span<const NamedFile> hidden);
+  /// Something was made in it: it stays fresh for another kFresh.
+  void note_made(const Node& directory);
+  /// It was listed: from now on everything is shown.
+  void end_fresh(const Node& directory);
+  /// Shows these files of a fresh directory.
+  void show(const Node& directory, std::initializer_list<FileKind> files);
+  /// Sets rule_applied; returns what it was.
+  bool note_rule_applied(const Node& directory);
+  void forget(const Node& directory);
+
+  /// Chunks of a condemned variable that were unlinked after its .zarray. They are not shown; they are removed with the
+  /// variable, or when a new .zarray keeps it.
+  [[nodiscard]] bool is_unlinked(const Node& directory, uint64_t number) const;
+  void add_unlinked(const Node& directory, uint64_t number);
+  void forget_unlinked(const Node& directory, uint64_t number);
+  [[nodiscard]] std::unordered_set<uint64_t> unlinked(const Node& directory) const;
+
+  /// cp needs no longer from one file to the next.
+  static constexpr std::chrono::seconds kFresh{10};
+
+ private:
+  struct Directory {
+    DirectoryState state;
+    std::unordered_set<uint64_t> unlinked;
+  };
+  static void end_if_expired(DirectoryState& state);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<Ino, Directory> directories_;  // guarded by mutex_; by Node::key()
+};
+
+}  // namespace codecfs::fs
