@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPooledFrom = size_t{64} << 10;  // bytes; malloc serves smaller blocks well
 
-/// The next of 1, 1.25, 1.5, 1.75 times a power of two: at most a quarter of a block is unused.
+/// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two, so that at most a quarter of a block is unused.
 size_t size_class(size_t size) {
   if (size < Buffer::kAlignment) return Buffer::kAlignment;
   const size_t step = std::max(std::bit_floor(size) / 4, Buffer::kAlignment);
@@ -33,7 +33,7 @@ class Pool {
     idle_bytes_ -= capacity;
     return block;
   }
-  /// False where the pool is full: then the caller frees the block.
+  /// False if the pool is full; the caller must then free the block.
   bool put(std::byte* block, size_t capacity) {
     const std::lock_guard lock(mutex_);
     if (idle_bytes_ + capacity > Buffer::kPoolBytes) return false;
@@ -56,7 +56,7 @@ Pool& pool() {
 }  // namespace
 
 Result<Buffer> Buffer::allocate(size_t size) {
-  if (size > SIZE_MAX / 2) return fail(ENOMEM, "a buffer of {} bytes is out of the question", size);
+  if (size > SIZE_MAX / 2) return fail(ENOMEM, "cannot allocate a buffer of {} bytes", size);
   Buffer buffer;
   buffer.capacity_ = size_class(size);
   if (buffer.capacity_ >= kPooledFrom) buffer.block_ = pool().take(buffer.capacity_);

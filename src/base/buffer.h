@@ -1,10 +1,9 @@
 #pragma once
-// A block of bytes, page aligned, that comes from a pool and goes back to it.
+// A page-aligned block of bytes from a process-wide pool.
 //
-// Freshly mapped memory costs more than the decoding of fast codecs (every page faults once), so buffers of
-// 64 KiB and more are kept for reuse: at most `kPoolBytes` (32 MiB) of idle memory in the whole process.
-// A Buffer is moved, never copied, and may be narrowed from both ends without touching its bytes. The pool is safe
-// for use from all threads; one Buffer is not.
+// Page faults on freshly mapped memory cost more than decoding with a fast codec, so freed buffers of 64 KiB and more
+// are kept for reuse: at most `kPoolBytes` (32 MiB) of idle memory in the process. A Buffer can be moved but not
+// copied, and can be narrowed at both ends without copying. The pool is thread-safe; a single Buffer is not.
 
 #include <cstddef>
 #include <span>
@@ -20,7 +19,7 @@ using MutableBytes = std::span<std::byte>;
 class Buffer {
  public:
   static constexpr size_t kAlignment = 4096;              // bytes
-  static constexpr size_t kPoolBytes = size_t{32} << 20;  // idle bytes kept at most
+  static constexpr size_t kPoolBytes = size_t{32} << 20;  // bytes; limit of idle memory
 
   Buffer() = default;
   /// `size` bytes, contents undefined. ENOMEM.
@@ -40,14 +39,14 @@ class Buffer {
   [[nodiscard]] const std::byte* data() const { return block_ + offset_; }
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  /// Bytes of memory that this buffer holds on to.
+  /// Bytes of memory that this buffer occupies.
   [[nodiscard]] size_t capacity() const { return capacity_; }
   [[nodiscard]] Bytes bytes() const { return {data(), size_}; }
   [[nodiscard]] MutableBytes mutable_bytes() { return {data(), size_}; }
 
   /// Keeps the first `size` bytes (size <= size()).
   void truncate(size_t size) { size_ = size; }
-  /// Forgets the first `count` bytes (count <= size()).
+  /// Drops the first `count` bytes (count <= size()).
   void drop_front(size_t count) {
     offset_ += count;
     size_ -= count;

@@ -1,5 +1,5 @@
 #pragma once
-// Integers in bytes, unaligned, in a named byte order.
+// Unaligned loads and stores of integers in a given byte order.
 
 #include <bit>
 #include <concepts>

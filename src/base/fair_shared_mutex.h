@@ -1,6 +1,6 @@
 #pragma once
-// A std::shared_mutex whose owner comes soon, however many share it all the time: who comes to share it while somebody
-// waits to own it waits behind him. Not to be shared twice by one thread.
+// A shared mutex that does not starve writers: while a thread waits in lock(), new calls of lock_shared() wait behind
+// it. A thread must not hold it shared twice, as the second lock_shared() could deadlock.
 
 #include <mutex>
 #include <shared_mutex>

@@ -12,14 +12,14 @@ namespace codecfs {
 
 inline constexpr size_t kMaxPassedFds = 2;
 
-/// False, with errno, where nobody is there to receive it. No signal.
+/// Returns false and sets errno if the other end is closed. Never raises SIGPIPE.
 bool send_datagram(int socket, std::string_view bytes, std::span<const int> fds = {});
 
 struct Datagram {
-  std::string bytes;  // empty where the other end is gone
+  std::string bytes;  // empty if the other end is closed
   std::vector<UniqueFd> fds;
 };
-/// Waits for one of `most` bytes at most. What it carries has the lowest numbers that are free.
+/// Waits for a datagram of at most `most` bytes. The received descriptors get the lowest free numbers.
 Datagram receive_datagram(int socket, size_t most);
 
 }  // namespace codecfs

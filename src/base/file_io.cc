@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
-/// Errors of renameat2 that say that the filesystem (or the kernel) does not know its flags.
+/// The errors of renameat2 if the filesystem or the kernel does not support its flags.
 bool means_no_flags(int code) { return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP; }
 
 class RealFileIo : public FileIo {
@@ -73,12 +73,13 @@ class RealFileIo : public FileIo {
     if (::mkdirat(directory.fd.get(), name.c_str(), 0700) != 0) {
       return fail_errno(errno, "cannot make the directory {}/{}", directory.path, name);
     }
-    // By its descriptor: who can write to the directory could put a link, or something of ours, in its place by now.
+    // Open it and check the descriptor: a program that can write to the directory may have replaced the name with a
+    // link or with another of our directories.
     CODECFS_ASSIGN(const File made, open_directory(directory, name));
     struct stat status;
     if (::fstat(made.fd.get(), &status) != 0) return fail_errno(errno, "{}", made.path);
     if (status.st_uid != ::geteuid() || (status.st_mode & 0777 & ~mode_t{0700}) != 0)
-      return fail(EPERM, "{}: somebody has replaced it", made.path);
+      return fail(EPERM, "{}: another program has replaced it", made.path);
     if (const Result<> given = make_in_directory(made.fd.get(), directory.fd.get(), mode); !given) {
       ::unlinkat(directory.fd.get(), name.c_str(), AT_REMOVEDIR);
       return fail(given.error().code, "{}: {}", made.path, given.error().reason);
@@ -109,7 +110,8 @@ class RealFileIo : public FileIo {
     const int target = to_directory.fd.get();
     if (::renameat2(source, from.c_str(), target, to.c_str(), RENAME_NOREPLACE) == 0) return {};
     if (!means_no_flags(errno)) return failed(errno);
-    // Two steps are the best that is left; a directory with something in it is not replaced even so.
+    // Without RENAME_NOREPLACE, check and rename in two steps. Even then rename() does not replace a directory that is
+    // not empty.
     struct stat status;
     if (::fstatat(target, to.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return failed(EEXIST);
     if (::renameat(source, from.c_str(), target, to.c_str()) != 0) return failed(errno);

@@ -5,9 +5,9 @@
 namespace codecfs {
 namespace {
 
-/// Its owner too, where we are root; the mode that it may have then. Filesystems without owners refuse: then the mode
-/// is all that there is.
-mode_t give(int file, uid_t user, gid_t group, mode_t mode) {
+/// Sets owner (only as root) and group, and returns the mode that is safe with the result. Some filesystems have no
+/// ownership and refuse; then only the mode is set.
+mode_t set_owner(int file, uid_t user, gid_t group, mode_t mode) {
   struct stat status{};
   if (::fstat(file, &status) != 0) return mode & 0700;
   if (status.st_uid == user && status.st_gid == group) return mode;
@@ -19,7 +19,7 @@ mode_t give(int file, uid_t user, gid_t group, mode_t mode) {
 }  // namespace
 
 Result<> make_like(int file, const struct stat& other) {
-  const mode_t mode = give(file, other.st_uid, other.st_gid, other.st_mode & 07777);
+  const mode_t mode = set_owner(file, other.st_uid, other.st_gid, other.st_mode & 07777);
   if (::fchmod(file, mode) != 0) return fail_errno(errno, "its mode");
   return {};
 }
@@ -27,7 +27,7 @@ Result<> make_like(int file, const struct stat& other) {
 Result<> make_in_directory(int file, int directory, mode_t mode) {
   struct stat status{};
   if (::fstat(directory, &status) != 0) return fail_errno(errno, "its directory");
-  if (::fchmod(file, give(file, status.st_uid, status.st_gid, mode)) != 0) return fail_errno(errno, "its mode");
+  if (::fchmod(file, set_owner(file, status.st_uid, status.st_gid, mode)) != 0) return fail_errno(errno, "its mode");
   return {};
 }
 

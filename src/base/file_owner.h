@@ -1,5 +1,5 @@
 #pragma once
-// Whose the files are that we make: nobody may read or write them who could not do so with what they stand for.
+// Ownership of files that we create for a dataset: they must not be accessible to users that cannot access the dataset.
 
 #include <sys/stat.h>
 
@@ -7,11 +7,12 @@
 
 namespace codecfs {
 
-/// Gives an open file that we have just made the owner, group and mode (07777) of another, as far as we may: only root
-/// can give files away. Where the group cannot be given, ours gets no more of the mode than all others.
+/// Gives a newly created open file the owner, group and mode (07777) of `other`, as far as we are permitted: only root
+/// can change the owner. If the group cannot be set, the group of the new file gets no more permissions than the mode
+/// gives to all other users.
 Result<> make_like(int file, const struct stat& other);
 
-/// The same, with a mode, for a file or directory in a directory: it belongs to whom that belongs to.
+/// Gives a new file or directory a mode, and the owner and group of the directory that contains it.
 Result<> make_in_directory(int file, int directory, mode_t mode);
 
 }  // namespace codecfs

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kDatedPattern = "%Y-%m-%d %H:%M:%S %l: %v";
 
-/// Each message in one write(2) at the end of the file, so that a file that somebody cuts (logrotate's copytruncate) or
-/// that several mounts share stays whole.
+/// Writes each message with one write(2) in append mode, so that a file that is truncated (logrotate's copytruncate) or
+/// that several mounts share stays intact.
 class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileSink(UniqueFd file) : file_(std::move(file)) {}
@@ -29,7 +29,7 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // Nobody can be told that the log cannot be written.
+    // There is no place to report that the log cannot be written.
     [[maybe_unused]] const ssize_t count = ::write(file_.get(), line.data(), line.size());
   }
   void flush_() override {}
@@ -81,7 +81,7 @@ void to_syslog() {
 
 Result<> to_file(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644));
-  if (!file) return fail_errno(errno, "log file {}", path);
+  if (!file) return fail_errno(errno, "cannot open the log file {}", path);
   instance().send_to(std::make_shared<FileSink>(std::move(file)), kDatedPattern);
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The log: to stderr while we run in the foreground, to syslog in the background, or to a file, and the latest messages
-// in memory for `.codecfs/log`. Safe from all threads.
+// The log: to stderr in the foreground, to syslog in the background, or to a file. The latest messages are also kept in
+// memory for `.codecfs/log`. Thread-safe.
 
 #include <fmt/core.h>
 
@@ -16,16 +16,17 @@ namespace codecfs::log {
 enum class Level { debug, info, warning, error };
 
 void write(Level level, std::string_view message);
-/// Where messages go from now on. Until the first call: stderr.
+/// Selects where messages go from now on. Default: stderr.
 void to_stderr();
 void to_syslog();
-/// Appends to a file, which is made where there is none, with the time of each message. The errors of open(2).
+/// Appends to a file, which is created if it does not exist, and prefixes each message with the time. The errors of
+/// open(2).
 Result<> to_file(const std::string& path);
 /// Messages below this level are dropped. Default: info.
 void set_level(Level level);
 /// "debug", "info", "warning", "error".
 std::optional<Level> level_named(std::string_view name);
-/// The latest messages (at most kRecentMessages), oldest first, a line each.
+/// The latest messages (at most kRecentMessages), oldest first, one per line.
 std::string recent();
 inline constexpr size_t kRecentMessages = 1000;
 

@@ -1,7 +1,7 @@
 #pragma once
-// A map of bounded size: what was used longest ago makes room. What is in it may have weights, which are bounded too;
-// the latest stays whatever it weighs. Safe from all threads; values are handed out as shared pointers, so that one in
-// use outlives its place here.
+// A map of bounded size that evicts the least recently used entry. Entries may have weights, whose sum is bounded too;
+// the latest entry stays even if it alone exceeds the bound. Thread-safe. Values are returned as shared pointers, so a
+// value in use survives its eviction.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class LruMap {
   explicit LruMap(size_t capacity, uint64_t most_weight = UINT64_MAX)
       : capacity_(capacity), most_weight_(most_weight) {}
 
-  /// Null where the key is not there.
+  /// Null if the key is not in the map.
   Pointer get(const Key& key) {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(key);

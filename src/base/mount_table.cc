@@ -7,7 +7,7 @@
 namespace codecfs {
 namespace {
 
-/// mountinfo writes space, tab, newline and backslash as three octal digits.
+/// mountinfo escapes space, tab, newline and backslash as three octal digits.
 std::string unescape_octal(const std::string& text) {
   const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string plain;
@@ -36,7 +36,7 @@ std::vector<MountEntry> mount_table() {
     std::string path;
     if (!(fields >> entry.id >> parent >> entry.device >> root >> path)) continue;
     entry.path = unescape_octal(path);
-    for (std::string field; fields >> field && field != "-";) continue;  // optional ones
+    for (std::string field; fields >> field && field != "-";) continue;  // optional fields
     fields >> entry.type;
     entries.push_back(std::move(entry));
   }

@@ -1,5 +1,6 @@
 #pragma once
-// What the kernel tells of mounts without asking their filesystems: a stat of our own mount would wait for ourselves.
+// Reads mounts from the kernel without accessing the mounted filesystems: a stat() of our own mount point would
+// deadlock.
 
 #include <optional>
 #include <string>
@@ -15,9 +16,9 @@ struct MountEntry {
   std::string type;  // "fuse.codecfs"
 };
 
-/// In the order in which they were mounted. Empty where the kernel does not tell.
+/// All mounts, in the order in which they were made. Empty if /proc/self/mountinfo cannot be read.
 std::vector<MountEntry> mount_table();
-/// The last one that was mounted there.
+/// The most recent mount at this path.
 std::optional<MountEntry> mount_at(const std::string& path);
 
 }  // namespace codecfs

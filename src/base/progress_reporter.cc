@@ -16,12 +16,12 @@ namespace {
 std::atomic<int> terminal = -1;  // -1: none
 
 void print(std::string_view text) {
-  // A terminal that is gone does not matter to the work.
+  // The work goes on even if the terminal is gone.
   [[maybe_unused]] const ssize_t count = ::write(terminal, text.data(), text.size());
 }
 
 std::mutex all_mutex;
-std::vector<const ProgressReporter*> all;  // that go on; guarded by all_mutex
+std::vector<const ProgressReporter*> all;  // running ones; guarded by all_mutex
 
 }  // namespace
 
@@ -31,7 +31,7 @@ ProgressReporter::ProgressReporter(std::string what, const Pace& pace)
     : what_(std::move(what)),
       pace_(terminal >= 0 ? pace.terminal : pace.log),
       outer_(std::exchange(current_, this)),
-      next_((Clock::now() + pace_).time_since_epoch().count()) {
+      next_report_((Clock::now() + pace_).time_since_epoch().count()) {
   const std::lock_guard lock(all_mutex);
   all.push_back(this);
 }
@@ -42,29 +42,29 @@ ProgressReporter::~ProgressReporter() {
     std::erase(all, this);
   }
   current_ = outer_;
-  // A child process may have written the line (libhdf5 works in one), so it goes even where we wrote none.
+  // Clear the line even if this process has not written it: a child process that runs libhdf5 may have.
   if (terminal >= 0)
     print("\r\x1b[K");
-  else if (told_)
+  else if (reported_)
     log::info("{}: ended", what_);
 }
 
 void ProgressReporter::at(uint64_t done, uint64_t total) {
   done_.store(done, std::memory_order_relaxed);
   total_.store(total, std::memory_order_relaxed);
-  tell_now_and_then();
+  report_if_due();
 }
 
 void ProgressReporter::add(uint64_t more) {
   done_.fetch_add(more, std::memory_order_relaxed);
-  tell_now_and_then();
+  report_if_due();
 }
 
-void ProgressReporter::tell_now_and_then() {
+void ProgressReporter::report_if_due() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
-  Clock::rep next = next_.load(std::memory_order_relaxed);
-  if (now < next || !next_.compare_exchange_strong(next, now + pace_.count())) return;
-  told_ = true;
+  Clock::rep next = next_report_.load(std::memory_order_relaxed);
+  if (now < next || !next_report_.compare_exchange_strong(next, now + pace_.count())) return;
+  reported_ = true;
   if (terminal < 0)
     log::info("{}", line());
   else

@@ -33,11 +33,11 @@ class [[nodiscard]] Result : public std::expected<T, Error> {
   using std::expected<T, Error>::expected;
 };
 
-/// The error with that reason; what fail() and fail_errno() share, so that each call of them is a small one.
+/// Formats the reason. Shared by fail() and fail_errno() to keep their instantiations small.
 [[nodiscard]] std::unexpected<Error> make_failure(int code, fmt::string_view format, fmt::format_args arguments);
 [[nodiscard]] std::unexpected<Error> make_system_failure(int code, fmt::string_view format, fmt::format_args arguments);
 
-/// An error to return from any function that gives a Result.
+/// An error to return from any function that returns a Result.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail(int code, fmt::format_string<Args...> format, Args&&... args) {
   return make_failure(code, format, fmt::make_format_args(args...));
@@ -49,7 +49,7 @@ template <class... Args>
   return make_system_failure(code, format, fmt::make_format_args(args...));
 }
 
-/// Passes an error on to the caller's caller.
+/// Passes an error on to the caller.
 template <class T>
 [[nodiscard]] std::unexpected<Error> pass_on(Result<T>& result) {
   return std::unexpected(std::move(result.error()));
@@ -58,14 +58,14 @@ template <class T>
 #define CODECFS_JOIN_(a, b) a##b
 #define CODECFS_JOIN(a, b) CODECFS_JOIN_(a, b)
 
-/// Runs an expression that gives a Result; returns its error, else goes on.
+/// Evaluates an expression that yields a Result; returns its error from the enclosing function if there is one.
 #define CODECFS_TRY(expression)                                                       \
   do {                                                                                \
     auto codecfs_result_ = (expression);                                              \
     if (!codecfs_result_) return std::unexpected(std::move(codecfs_result_.error())); \
   } while (false)
 
-/// Declares a variable with the value of a Result; returns its error if it has none.
+/// Declares a variable with the value of a Result; returns the error from the enclosing function if there is one.
 #define CODECFS_ASSIGN(declaration, expression) \
   CODECFS_ASSIGN_(CODECFS_JOIN(codecfs_result_, __LINE__), declaration, expression)
 #define CODECFS_ASSIGN_(result, declaration, expression)          \
