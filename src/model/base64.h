@@ -11,7 +11,7 @@
 namespace codecfs {
 
 std::string encode_base64(std::span<const std::byte> bytes);
-/// None where the text is not canonical base64 (length, alphabet, padding, bits that are left over).
+/// None if the text is not canonical base64 (length, alphabet, padding, nonzero trailing bits).
 std::optional<std::vector<std::byte>> decode_base64(std::string_view text);
 
 }  // namespace codecfs

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxCount = uint64_t{1} << 60;
 
-/// The product, none where it exceeds kMaxCount. A factor of 0 makes it 0, however large the others.
+/// The product; none if it exceeds kMaxCount. A factor of 0 makes it 0, however large the other factors.
 std::optional<uint64_t> product(const std::vector<uint64_t>& factors) {
   if (std::ranges::find(factors, 0U) != factors.end()) return 0;
   uint64_t result = 1;

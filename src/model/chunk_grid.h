@@ -1,6 +1,6 @@
 #pragma once
-// The regular grid in which an array is cut into chunks. A chunk is known by its number: the C-order index of its
-// coordinates in the grid; as a file it is named by its coordinates, joined by '.' ("0" for a scalar).
+// The regular grid that divides an array into chunks. A chunk is identified by its number, the C-order index of its
+// coordinates in the grid. Its file name is its coordinates joined by '.' ("0" for a scalar).
 
 #include <cstdint>
 #include <optional>
@@ -18,8 +18,8 @@ class ChunkGrid {
   static constexpr size_t kMaxRank = 64;
 
   ChunkGrid() = default;
-  /// Both in elements, of the same rank; a dimension of `shape` may be 0, none of `chunks` may. EINVAL; EOVERFLOW where
-  /// chunks are not countable in 60 bits.
+  /// Both in elements and of the same rank. Extents of `shape` may be 0, those of `chunks` may not: EINVAL. EOVERFLOW
+  /// if the number of chunks exceeds 60 bits.
   static Result<ChunkGrid> make(std::vector<uint64_t> shape, std::vector<uint64_t> chunks);
 
   [[nodiscard]] size_t rank() const { return shape_.size(); }
@@ -27,17 +27,17 @@ class ChunkGrid {
   [[nodiscard]] const std::vector<uint64_t>& chunks() const { return chunks_; }
   /// Chunks along each dimension.
   [[nodiscard]] const std::vector<uint64_t>& cells() const { return cells_; }
-  /// Number of chunks: the product of cells(); 1 for a scalar, 0 where a dimension is 0.
+  /// Number of chunks: the product of cells(); 1 for a scalar, 0 if a dimension is 0.
   [[nodiscard]] uint64_t count() const { return count_; }
-  /// Elements in one (whole) chunk. make() sees to it that this fits.
+  /// Elements in one whole chunk. make() guarantees that this fits.
   [[nodiscard]] uint64_t elements_per_chunk() const { return elements_per_chunk_; }
 
-  /// number < count(); `coordinates` has rank() places, in chunks.
+  /// number < count(); `coordinates` must have rank() items, in chunks.
   void coordinates_of(uint64_t number, std::span<uint64_t> coordinates) const;
   [[nodiscard]] uint64_t number_of(std::span<const uint64_t> coordinates) const;
 
   [[nodiscard]] std::string name_of(uint64_t number, char separator = '.') const;
-  /// The number of the chunk with this name; none where it is no canonical chunk name ("00", "+1") or out of the grid.
+  /// The number of the chunk with this name; none if the name is not canonical ("00", "+1") or outside the grid.
   [[nodiscard]] std::optional<uint64_t> number_of(std::string_view name, char separator = '.') const;
 
  private:

@@ -1,4 +1,4 @@
-// numpy's type names, read and printed.
+// Parses and prints numpy's type names.
 
 #include "model/data_type.h"
 
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxSize = uint64_t{1} << 30;
 constexpr int kMaxNesting = 32;
 
-/// 25 of "25s]": none where it is no number or no reasonable one.
+/// Takes 25 from "25s]"; none if there is no number or it is too large.
 std::optional<uint64_t> take_number(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -70,7 +70,7 @@ Result<DataType> parse_typestr(std::string_view text) {
   type.kind = static_cast<TypeKind>(text[1]);
   std::string_view rest = text.substr(2);
   if (type.kind == TypeKind::object) {
-    // numpy prints "|O"; the size of a pointer behind it ("|O8") is of no meaning in a file.
+    // numpy prints "|O"; a pointer size after it ("|O8") has no meaning in a file.
     if (!rest.empty() && rest != "8" && rest != "4") return refuse();
     return type;
   }
@@ -88,7 +88,7 @@ Result<DataType> parse_typestr(std::string_view text) {
   } else if (!rest.empty()) {
     return refuse();
   }
-  // '|' where an order is needed means the machine's own to numpy; files come from little-endian ones.
+  // numpy reads '|' as native order where an order is needed; such files come from little-endian machines.
   if (has_byte_order(type.kind, type.size)) type.order = text[0] == '>' ? ByteOrder::big : ByteOrder::little;
   return type;
 }

@@ -24,7 +24,7 @@ enum class TypeKind : char {
   unicode = 'U',  // UCS-4 of fixed length
   raw = 'V',      // opaque
   structured = 'r',
-  object = 'O',  // variable length: the chunk's bytes are told by an object codec such as vlen-utf8
+  object = 'O',  // variable length: an object codec such as vlen-utf8 defines the bytes of a chunk
 };
 
 enum class ByteOrder : char { little = '<', big = '>', none = '|' };
@@ -33,7 +33,7 @@ struct TypeMember;
 
 struct DataType {
   TypeKind kind = TypeKind::raw;
-  ByteOrder order = ByteOrder::none;  // none where it does not matter (one byte, raw, string, structured)
+  ByteOrder order = ByteOrder::none;  // none if it does not apply (one byte, raw, string, structured)
   uint64_t size = 0;                  // bytes of one element; 0 for object
   std::string unit;                   // of timedelta and datetime: "ns", "25s"
   std::vector<TypeMember> members;    // of structured, in order of their offsets, without gaps
@@ -51,16 +51,16 @@ struct TypeMember {
   bool operator==(const TypeMember&) const = default;
 };
 
-/// Reads the "dtype" of a .zarray: a string, or for a structured type a list of [name, dtype] and [name, dtype, shape].
-/// EINVAL for what is no numpy type, nesting beyond 32 and sizes beyond 1 GiB.
+/// Parses the "dtype" of a .zarray: a string, or for a structured type a list of [name, dtype] and [name, dtype,
+/// shape]. EINVAL if it is not a numpy type, is nested deeper than 32, or an element exceeds 1 GiB.
 Result<DataType> parse_dtype(const Json& dtype);
-/// The other way round.
+/// The inverse of parse_dtype().
 Json print_dtype(const DataType& type);
 
-/// One element's bytes (type.size of them, in the type's byte order) from a .zarray "fill_value", and back. Source:
-/// Zarr v2 specification, "Fill value encoding": numbers, true/false, "NaN", "Infinity", "-Infinity", complex as a
-/// pair, base64 of the bytes for string (also plain text, as NCZarr writes it), raw and structured; 0 for any of these
-/// means zeros. Not for null and not for object types. EINVAL.
+/// Convert a .zarray "fill_value" to the bytes of one element (type.size bytes in the type's byte order), and back.
+/// Source: Zarr v2 specification, "Fill value encoding": numbers, true/false, "NaN", "Infinity", "-Infinity", complex
+/// as a pair; base64 for string (also plain text, as NCZarr writes it), raw and structured; 0 for any of these means
+/// zeros. EINVAL for null and for object types.
 Result<std::vector<std::byte>> fill_bytes(const DataType& type, const Json& fill_value);
 Json fill_json(const DataType& type, std::span<const std::byte> element);
 

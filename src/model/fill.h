@@ -1,11 +1,11 @@
 #pragma once
-// Memory full of one element.
+// Fills memory with copies of one element.
 
 #include "base/buffer.h"
 
 namespace codecfs {
 
-/// Repeats `element` all over `target`; zeros where the element is empty or all zero bytes.
+/// Fills `target` with copies of `element`; with zeros if the element is empty or all zero bytes.
 void repeat_element(Bytes element, MutableBytes target);
 
 }  // namespace codecfs

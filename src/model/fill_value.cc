@@ -1,4 +1,4 @@
-// Fill values between JSON and the bytes of one element. Source: Zarr v2 specification, "Fill value encoding".
+// Converts fill values between JSON and the bytes of one element. Source: Zarr v2 specification, "Fill value encoding".
 
 #include <algorithm>
 #include <bit>
@@ -24,13 +24,13 @@ std::unexpected<Error> refuse(const DataType& type, const Json& value) {
   return fail(EINVAL, "fill_value {} does not fit dtype {}", print_json(value), print_json(print_dtype(type)));
 }
 
-/// From little-endian bytes to the type's order, or back.
+/// Converts between little-endian and the type's byte order.
 void put_in_order(const DataType& type, std::span<std::byte> bytes) {
   if (type.order == ByteOrder::big) std::ranges::reverse(bytes);
 }
 
-/// IEEE binary16, rounded to nearest, ties to even. Scaling to a whole number of units in the last place is exact, so
-/// that nearbyint does all of the rounding.
+/// IEEE binary16, rounded to nearest, ties to even. Scaling to units in the last place is exact, so nearbyint() does
+/// the only rounding.
 uint16_t to_half(double value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   if (std::isnan(value)) return sign | 0x7E00;
@@ -65,13 +65,13 @@ std::optional<double> number_of(const Json& value) {
   return parsed && parsed->is_number() ? std::optional(parsed->get<double>()) : std::nullopt;
 }
 
-/// `bytes` is one real number of a floating or complex type.
+/// Writes one real number of a floating-point or complex type to `bytes`.
 bool write_real(const DataType& type, double number, std::span<std::byte> bytes) {
   switch (bytes.size()) {
     case 2: store_le(bytes.data(), to_half(number)); break;
     case 4: store_le(bytes.data(), std::bit_cast<uint32_t>(static_cast<float>(number))); break;
     case 8: store_le(bytes.data(), std::bit_cast<uint64_t>(number)); break;
-    default:  // numpy's longdouble: ten bytes that count, the rest is padding
+    default:  // numpy's longdouble: ten significant bytes, the rest is padding
       if constexpr (!kHasX87) return false;
       const auto wide = static_cast<long double>(number);
       std::memcpy(bytes.data(), &wide, 10);
@@ -110,7 +110,7 @@ Result<Element> integer_bytes(const DataType& type, const Json& fill_value) {
     }
   }
   if (value.is_boolean()) value = value.get<bool>() ? 1U : 0U;
-  if (value.is_number_float()) {  // 0.0 from writers that know no integers
+  if (value.is_number_float()) {  // some writers print integers as 0.0
     const double number = value.get<double>();
     if (number == std::floor(number) && number >= -0x1p63 && number < 0x1p63) {
       value = static_cast<int64_t>(number);
@@ -165,10 +165,10 @@ Result<Element> real_bytes(const DataType& type, const Json& fill_value) {
   return element;
 }
 
-/// What zarr-python writes for types other than numbers when it means "nothing".
+/// zarr-python writes 0 as the zero value of non-numeric types.
 bool is_zero(const Json& value) { return value.is_number() && value.get<double>() == 0.0; }
 
-/// For types whose fill is base64 of bytes. Shorter ones are padded with NUL, as numpy pads them.
+/// For types whose fill value is base64. Shorter values are padded with NUL, as numpy does.
 Result<Element> opaque_bytes(const DataType& type, const Json& fill_value) {
   if (is_zero(fill_value)) return Element(type.size);
   if (!fill_value.is_string()) return refuse(type, fill_value);

@@ -1,7 +1,7 @@
-// Reading and printing JSON.
+// Parses and prints JSON.
 //
-// The parser is our own and makes nlohmann's tree, because nlohmann's cannot read NaN and the infinities, refuses
-// numbers that overflow, does not bound the nesting, and takes time quadratic in the number of an object's keys.
+// nlohmann's parser cannot read NaN and the infinities, refuses numbers that overflow, does not bound the nesting, and
+// takes time quadratic in the number of an object's keys. This parser does not, and builds nlohmann's tree.
 
 #include "model/json.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Whether a JSON number with a fraction or exponent is too large for a double (else it was too small for one).
+/// Whether a JSON number that does not fit a double is too large (else it is too small).
 bool overflows(std::string_view number) {
   if (number.starts_with('-')) number.remove_prefix(1);
   const size_t e = number.find_first_of("eE");
@@ -29,7 +29,7 @@ bool overflows(std::string_view number) {
   const size_t first = mantissa.find_first_of("123456789");
   if (first == std::string_view::npos) return false;
   const size_t point = std::min(mantissa.find('.'), mantissa.size());
-  // Place of the first digit that is not 0: 0 stands for units, -1 for tenths.
+  // Position of the first nonzero digit relative to the point: 0 is the units, -1 the tenths.
   const auto place = static_cast<int64_t>(point) - static_cast<int64_t>(first) - (first < point ? 1 : 0);
   if (e == std::string_view::npos) return place > 0;
   const bool negative = number[e + 1] == '-';
@@ -44,7 +44,7 @@ class Parser {
   Parser(std::string_view text, uint64_t most_bytes) : text_(text), most_bytes_(most_bytes) {}
 
   Result<Json> parse() {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark, as some editors write
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // skip the byte order mark that some editors write
     Json value;
     CODECFS_TRY(read_value(value, 0));
     skip_space();
@@ -78,7 +78,7 @@ class Parser {
     return true;
   }
 
-  /// Counts what is about to be taken.
+  /// Counts memory that is about to be allocated.
   Result<> spend(uint64_t bytes) {
     if (bytes > room_) return fail(EFBIG, "JSON: takes more than the limit of {} MiB of memory", most_bytes_ >> 20);
     room_ -= bytes;
@@ -86,7 +86,7 @@ class Parser {
   }
 
   Result<> read_value(Json& value, int depth) {
-    constexpr uint64_t kBlock = 32;  // what an allocation takes at least
+    constexpr uint64_t kBlock = 32;  // minimum size of an allocation
     if (depth > kMaxJsonDepth) return error("nested too deep");
     CODECFS_TRY(spend(sizeof(Json)));
     skip_space();
@@ -153,7 +153,7 @@ class Parser {
         if (!take(":")) return error("expected ':'");
         Json item;
         CODECFS_TRY(read_value(item, depth + 1));
-        // Of equal keys the last value counts, as everywhere. push_back does not search, as operator[] does.
+        // Of duplicate keys the last value counts. push_back does not search for the key, unlike operator[].
         const auto [place, is_new] = places.try_emplace(key, items.size());
         if (is_new) {
           items.push_back({std::move(key), std::move(item)});
@@ -215,7 +215,7 @@ class Parser {
     return {};
   }
 
-  /// The 16 bits of a \uXXXX, of which the first two characters have been seen.
+  /// The 16 bits of a \uXXXX; the caller has read "\u".
   Result<char32_t> read_unit() {
     uint32_t unit = 0;
     const std::string_view digits = text_.substr(at_ + 2, 4);
@@ -397,7 +397,7 @@ Result<Json> parse_json(std::string_view text, uint64_t most_bytes) {
   constexpr size_t kLarge = size_t{1} << 20;
   try {
     Result<Json> value = Parser(text, most_bytes).parse();
-    // What was made of it until then was many small pieces, which each thread's part of the heap would keep.
+    // The discarded tree consists of many small blocks, which malloc's per-thread arenas would keep.
     if (!value && text.size() > kLarge) ::malloc_trim(0);
     return value;
   } catch (const std::bad_alloc&) {

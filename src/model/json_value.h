@@ -1,6 +1,6 @@
 #pragma once
-// A JSON value that is a member of a plain struct, for headers that must not include all of nlohmann's (135,000 lines
-// after preprocessing). Include model/json.h where the value is looked into.
+// A JSON value as a member of a plain struct, for headers that must not include all of nlohmann's (135,000 lines after
+// preprocessing). Code that inspects the value includes model/json.h.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,8 @@ namespace codecfs {
 
 using Json = nlohmann::ordered_json;
 
-/// An immutable JSON value; null by default. Copies share it, so they are cheap. As safe as a shared_ptr<const Json>.
+/// An immutable JSON value; null by default. Copies share the value and are cheap. Thread-safe as a shared_ptr<const
+/// Json>.
 class JsonValue {
  public:
   JsonValue() = default;

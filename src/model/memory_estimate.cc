@@ -5,7 +5,7 @@
 namespace codecfs {
 
 uint64_t memory_estimate(const Json& value) {
-  constexpr uint64_t kBlock = 32;  // what each allocation takes at least
+  constexpr uint64_t kBlock = 32;  // minimum size of an allocation
   uint64_t bytes = sizeof(Json);
   if (value.is_string()) bytes += kBlock + value.get_ref<const std::string&>().size();
   if (value.is_array()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What metadata takes in memory, roughly, so that what is kept of it can be bounded.
+// Estimates the memory of metadata, so that caches of it can be bounded.
 
 #include <cstdint>
 
@@ -8,11 +8,11 @@
 
 namespace codecfs {
 
-/// Bytes.
+/// Estimated bytes.
 uint64_t memory_estimate(const Json& value);
 uint64_t memory_estimate(const Variable& variable);
 
-/// A cache of metadata keeps no more than this, but for the latest.
+/// Bound of a cache of metadata, in bytes; the latest entry may exceed it.
 inline constexpr uint64_t kMaxHeld = uint64_t{8} << 20;
 
 }  // namespace codecfs

@@ -1,4 +1,4 @@
-// numpy's description of a type, and the header around it, as Python prints them.
+// Prints numpy's description of a type and the header as Python does.
 
 #include "model/npy_header.h"
 
@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;     // bytes
-constexpr size_t kGrowthDigits = 21;  // room that numpy leaves for the first extent to become longer
+constexpr size_t kGrowthDigits = 21;  // room that numpy reserves so that the first extent can grow in place
 constexpr size_t kMaxShortText = 65535;
 
-/// Text in which UTF-8 stands for itself; what of it Latin-1 and UTF-8 differ in is settled at the end.
+/// Collects text as UTF-8; finish converts it to Latin-1 where the header's version requires it.
 class Description {
  public:
   void print(const DataType& type);
@@ -33,8 +33,8 @@ class Description {
   bool is_latin1_ = true;
 };
 
-/// Whether Python's repr() shows the character. Of those beyond Latin-1 it escapes some that we show; they are read
-/// the same.
+/// Whether Python's repr() shows the character unescaped. Beyond Latin-1, Python escapes some characters that this
+/// function shows; both forms read the same.
 bool is_printable(char32_t character) {
   return character >= 0x20 && character != 0x7f && (character < 0x80 || character > 0xa0) && character != 0xad;
 }
@@ -107,7 +107,7 @@ std::string to_latin1(std::string_view text) {
   return latin1;
 }
 
-/// `text`: encoded.
+/// `text` must be encoded already.
 std::string wrap(char version, std::string text) {
   const size_t length_bytes = version == 1 ? 2 : 4;
   const size_t before = kMagic.size() + 2 + length_bytes;
@@ -139,7 +139,7 @@ Result<std::string> npy_header(const DataType& type, std::span<const uint64_t> s
   if (!description.is_latin1()) return wrap(3, description.text());
   std::string text = to_latin1(description.text());
   std::string header = wrap(1, text);
-  if (header.size() - (kMagic.size() + 4) <= kMaxShortText) return header;  // the padding counts
+  if (header.size() - (kMagic.size() + 4) <= kMaxShortText) return header;  // including the padding
   return wrap(2, std::move(text));
 }
 

@@ -1,4 +1,4 @@
-// Chunks of fill.
+// Builds chunks of fill values.
 
 #include "model/variable.h"
 
@@ -17,7 +17,7 @@ void repeat_element(Bytes element, MutableBytes target) {
     std::memset(target.data(), 0, target.size());
     return;
   }
-  // By doubling what is there.
+  // Copy from the filled part, which doubles each time.
   size_t done = std::min(element.size(), target.size());
   std::memcpy(target.data(), element.data(), done);
   while (done < target.size()) {
@@ -36,7 +36,7 @@ Result<Buffer> make_vlen_fill(const Variable& variable) {
   const uint64_t count = variable.grid.elements_per_chunk();
   uint64_t size = 0;
   if (count > UINT32_MAX || __builtin_mul_overflow(count, element.size(), &size) || size > SIZE_MAX - 4)
-    return fail(ENOMEM, "a chunk of {} fill values is out of the question", count);
+    return fail(ENOMEM, "a chunk of {} fill values is too large", count);
   CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size + 4));
   store_le(buffer.data(), static_cast<uint32_t>(count));
   repeat_element(element, buffer.mutable_bytes().subspan(4));
@@ -56,7 +56,7 @@ Result<Buffer> make_fill_chunk(const Variable& variable) {
   if (variable.fill.size() != variable.type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable.fill.size(), variable.type.size);
   if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &size))
-    return fail(ENOMEM, "a chunk of {} elements is out of the question", variable.grid.elements_per_chunk());
+    return fail(ENOMEM, "a chunk of {} elements is too large", variable.grid.elements_per_chunk());
   CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
   repeat_element(variable.fill, buffer.mutable_bytes());
   return buffer;

@@ -1,5 +1,5 @@
 #pragma once
-// What a dataset holds: variables with their attributes and filter chains. Plain data, made by a backend.
+// The content of a dataset: variables with their attributes and filter pipelines. Plain data, filled in by a backend.
 
 #include <cstdint>
 #include <memory>
@@ -20,11 +20,11 @@ struct Attribute {
   JsonValue value;
 };
 
-/// One filter of a stored chain. HDF5 tells an id and parameters, Zarr a JSON object; the codec mapping (filters/)
-/// fills in the other half where there is one.
+/// One filter of a stored pipeline. HDF5 stores an id and parameters, Zarr a JSON object; the codec mapping (filters/)
+/// adds the other representation if there is one.
 struct FilterStage {
   uint32_t id = 0;                   // HDF5 filter id; 0 where the codec has none
-  std::vector<uint32_t> parameters;  // HDF5 cd_values; of codecs without id empty
+  std::vector<uint32_t> parameters;  // HDF5 cd_values; empty for codecs without an id
   JsonValue codec;                   // the codec's JSON as stored; null on HDF5
   std::string name;                  // the name that the HDF5 file stores with the filter, may be empty
   bool optional = false;             // HDF5: a chunk that the filter cannot encode is stored without it
@@ -34,30 +34,32 @@ enum class Storage { chunked, contiguous, compact, external, virtual_sources };
 
 struct Variable {
   DataType type;
-  std::string type_text;  // user._Type: the HDF5 type where numpy's name does not tell it all; else empty
+  std::string type_text;  // user._Type: the HDF5 type if numpy's name loses information; else empty
   ChunkGrid grid;         // shape and chunks as presented
   Storage storage = Storage::chunked;
-  /// How long each dimension may become, none: without limit. Empty where the format knows no limits.
+  /// Maximum extent of each dimension, none: unlimited. Empty if the format has no maximum extents.
   std::vector<std::optional<uint64_t>> max_shape;
 
-  /// Decoded bytes of one whole chunk: elements_per_chunk() * type.size; none where it depends on the data (object).
+  /// Decoded bytes of one whole chunk: elements_per_chunk() * type.size; none if it depends on the data (object).
   std::optional<uint64_t> chunk_bytes;
-  /// As .zarray shows it. null: readers get uninitialised memory for absent chunks, so absent ones are presented.
+  /// The fill value of .zarray. Zarr readers return uninitialised memory for absent chunks if it is null, so absent
+  /// chunks are then shown as files.
   JsonValue fill_value;
-  /// One element of fill, type.size bytes (zeros where the source has none); for object types the element's bytes as
-  /// the object codec stores it (vlen-utf8: LE32 length, text).
+  /// One element of fill, type.size bytes (zeros if the source defines none). For object types, the element as the
+  /// object codec stores it (vlen-utf8: LE32 length, text).
   std::vector<std::byte> fill;
   /// Readers of the source get arbitrary bytes, and not `fill`, for what is not stored: Zarr's null fill_value, HDF5's
   /// undefined fill value and H5D_FILL_TIME_NEVER. So a value that is written must be stored even if it equals `fill`.
   bool is_fill_undefined = false;
-  /// {"id": "vlen-utf8"} and the like for object types: it stays in the chunks that we show. Else null.
+  /// {"id": "vlen-utf8"} and similar for object types: decoded chunks still have this encoding. Else null.
   JsonValue object_codec;
 
-  std::vector<FilterStage> filters;   // stored chain, in the order of encoding, without the object codec
-  std::vector<Attribute> attributes;  // those to be shown, in the source's order, without _ARRAY_DIMENSIONS
-  std::optional<std::vector<std::string>> dimensions;  // names, one a dimension; none where the source does not tell
+  std::vector<FilterStage> filters;   // stored pipeline, in the order of encoding, without the object codec
+  std::vector<Attribute> attributes;  // those that are shown, in the source's order, without _ARRAY_DIMENSIONS
+  // one name per dimension; none if the source does not store names
+  std::optional<std::vector<std::string>> dimensions;
 
-  /// Why no chunk can be read at all (EOPNOTSUPP, EIO), if that is so.
+  /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;
 };
 
