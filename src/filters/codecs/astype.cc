@@ -1,4 +1,4 @@
-// astype: numcodecs "astype". The elements in another dtype.
+// astype: numcodecs "astype". Stores the elements as another dtype.
 //
 //   {"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f8"}
 

@@ -1,10 +1,10 @@
-// bitround: numcodecs "bitround". Floats with the low bits of the mantissa rounded off, to nearest, ties to even; there
-// is nothing to undo.
+// bitround: numcodecs "bitround". Rounds the mantissa of floats to fewer bits, to nearest, ties to even. Decoding
+// changes nothing.
 //
 //   {"id": "bitround", "keepbits": 10}
 //
-// The dtype is the variable's. Rounding is done on the bits, carries into the exponent included, and so also for
-// infinities and NaN, as numcodecs does.
+// The dtype is the variable's. As in numcodecs, rounding works on the raw bits: it carries into the exponent, also for
+// infinities and NaN.
 
 #include "base/endian.h"
 #include "filters/codecs/number_types.h"
@@ -15,7 +15,7 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-/// `Word` has the bits of a float with `mantissa` of them; `foreign`: in the other byte order.
+/// `Word` holds the bits of a float with a mantissa of `mantissa` bits; `foreign`: not in native byte order.
 template <class Word>
 void round_all(MutableBytes bytes, unsigned mantissa, unsigned keep, bool foreign) {
   const unsigned drop = mantissa - keep;
@@ -63,7 +63,7 @@ Filter bitround() {
         return {};
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        // What only the encoder needs is no reason not to decode.
+        // Parameters that only the encoder needs must not prevent decoding.
         return Coder{.decode = [](Buffer in, const SizeBound&) -> Result<Buffer> { return in; },
                      .encode = [type = context.chunk.type, codec = context.stage.codec](Bytes in) -> Result<Buffer> {
                        CODECFS_ASSIGN(const int64_t keep, integer_field(codec, "keepbits", -1, -1, 64));

@@ -1,20 +1,20 @@
-// bitshuffle: HDF5 filter 32008. The bits of elements as planes, in blocks; each block compressed by LZ4 or Zstandard,
-// or none. Not the bit shuffle of Blosc; no numcodecs codec.
+// bitshuffle: HDF5 filter 32008. Stores the bits of elements as planes, in blocks, each of which may be compressed by
+// LZ4 or Zstandard. Differs from Blosc's bit shuffle; there is no numcodecs codec for it.
 //
-// A block of N elements (N a multiple of 8) of S bytes is 8*S rows of N/8 bytes: row 8*j + k has bit k of byte j of
-// all elements, the first of eight elements in the lowest bit:
+// A block of N elements (N a multiple of 8) of S bytes is 8*S rows of N/8 bytes: row 8*j + k has bit k of byte j of all
+// elements, the first of eight elements in the lowest bit:
 //
 //   byte 0: bit 0 | bit 1 | ... | bit 7 | byte 1: bit 0 | ...
 //
-//   not compressed   planes of block 0 | planes of block 1 | ... | elements that make no eight, as they are
+//   not compressed   planes of block 0 | planes of block 1 | ... | the last count % 8 elements, unchanged
 //   compressed       BE64 data bytes | BE32 block bytes | BE32 stored bytes, stored block | ... | the same
 //
 // The last block may have fewer elements, but a multiple of 8. parameters [major, minor, bytes of an element, elements
-// of a block or 0 = the default, 0 none / 2 LZ4 / 3 Zstandard, level]. A compressed chunk tells its block size itself.
+// of a block or 0 = the default, 0 none / 2 LZ4 / 3 Zstandard, level]. A compressed chunk stores its block size itself.
 //
-// Users give what comes behind the first three, which the filter's set_local puts there. Three numbers may mean either;
-// they are complete where the third is the dtype's size and the first is 0. To give block, compression and level where
-// the level happens to be that size, give all six, or a block size other than 0.
+// Users give the parameters from the fourth on; the filter's set_local adds the first three. Three numbers are
+// ambiguous: they count as complete if the third is the dtype's size and the first is 0. To give block, compression and
+// level where the level equals that size, give all six, or a block size other than 0.
 
 #include <lz4.h>
 #include <zstd.h>
@@ -41,15 +41,16 @@ struct Settings {
   size_t element = 1;  // bytes
   size_t block = 0;    // elements
   Compression compression = Compression::none;
-  int level = 0;  // of Zstandard; 0 for its default
+  int level = 0;  // Zstandard's; 0 for its default
 };
 
-/// The library's rule: about 8 KiB, in elements a multiple of 8, at least 128.
+/// The bitshuffle library's default: about 8 KiB, in elements a multiple of 8, at least 128.
 size_t default_block(size_t element) { return std::max<size_t>(128, 8192 / element / 8 * 8); }
 
 using Words = uint64_t __attribute__((vector_size(32)));
 
-/// In each 8 bytes, bit e of byte k becomes bit k of byte e: a transposition by swapping blocks of 1, 2 and 4 bits.
+/// Transposes an 8x8 bit matrix: in each 8 bytes, bit e of byte k becomes bit k of byte e. Swaps blocks of 1, 2 and 4
+/// bits.
 template <class T>
 void transpose_bits(T& x) {
   T t = (x ^ (x >> 7)) & 0x00AA00AA00AA00AA;
@@ -77,22 +78,23 @@ void transpose_bits(std::byte* bytes, size_t size) {
   }
 }
 
-/// One block of `count` elements (a multiple of 8) from its bit planes. `scratch` has room for it.
+/// Converts the bit planes of a block of `count` elements (a multiple of 8) to elements. `scratch` must hold a block.
 void join_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
-  // The 8 rows of one byte are the planes of count/8 groups of 8 bytes: a group has one bit of 8 elements in each byte.
+  // The 8 rows of a byte position are the planes of count/8 groups of 8 bytes; byte k of a group has bit k of 8
+  // elements.
   for (size_t j = 0; j < element; ++j) join_byte_planes(from + j * count, scratch + j * count, count / 8, 8);
   transpose_bits(scratch, count * element);
   join_byte_planes(scratch, to, count, element);
 }
 
-/// The other way round.
+/// The inverse of join_bit_planes().
 void split_bit_planes(const std::byte* from, std::byte* to, size_t count, size_t element, std::byte* scratch) {
   split_byte_planes(from, scratch, count, element);
   transpose_bits(scratch, count * element);
   for (size_t j = 0; j < element; ++j) split_byte_planes(scratch + j * count, to + j * count, count / 8, 8);
 }
 
-/// The block's planes: `stored` as it is, or decompressed to `scratch` (of `size` bytes).
+/// Returns the planes of a block: `stored` itself, or decompressed into `scratch` (`size` bytes).
 Result<const std::byte*> planes_of(Bytes stored, Compression compression, MutableBytes scratch) {
   std::optional<size_t> written;
   if (compression == Compression::zstd) {
@@ -147,7 +149,8 @@ Result<Buffer> decode(const Buffer& in, const Settings& settings, const SizeBoun
   return out;
 }
 
-/// The planes of one block, compressed. A block that grows is stored so: there is no other form. Bytes written.
+/// Compresses the planes of one block and returns the bytes written. A block that grows is stored in compressed form
+/// all the same, as the format has no other.
 Result<size_t> compress_block(Bytes planes, const Settings& settings, MutableBytes room) {
   if (settings.compression == Compression::zstd) return zstd_encode_to(planes, settings.level, false, room);
   const int written =
@@ -164,7 +167,7 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
     return fail(EINVAL, "{} bytes are no whole number of elements of {} bytes", in.size(), element);
   const size_t count = in.size() / element;
   const size_t block = std::min(settings.block, count / 8 * 8);
-  // The header tells the block size that was asked for, also where there is less data than that.
+  // The header has the configured block size even if the data is shorter.
   if (compressed && settings.block > LZ4_MAX_INPUT_SIZE / element)
     return fail(EINVAL, "blocks of {} elements of {} bytes are larger than LZ4 can have", settings.block, element);
   CODECFS_ASSIGN(Buffer scratch, Buffer::allocate(2 * block * element));
@@ -204,7 +207,7 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
   return check_growth(std::move(encoded), in.size());
 }
 
-/// A user gives block, compression and level; three words that are computed come before them where it is stored.
+/// New parameters are block, compression and level; set_local puts three computed words before them.
 Result<> check_new(const FilterStage& stage, uint64_t) {
   const std::vector<uint32_t>& given = stage.parameters;
   CODECFS_TRY(at_most(stage, 6, "three that are computed, the block, the compression and the level"));
@@ -219,7 +222,7 @@ Result<> check_new(const FilterStage& stage, uint64_t) {
 }
 
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
-  constexpr uint32_t kMajor = 0;  // of the bitshuffle library whose format this is
+  constexpr uint32_t kMajor = 0;  // of the bitshuffle library that defines this format
   constexpr uint32_t kMinor = 3;
   const auto& given = context.stage.parameters;
   const uint64_t element = context.chunk.type.size;

@@ -15,7 +15,7 @@ namespace codecfs::filters::codecs {
 
 class BlockStream {
  public:
-  /// Reads the header. EIO also where the size it tells is past the bound.
+  /// Reads the header. EIO also if the size in the header exceeds the bound.
   static Result<BlockStream> open(Bytes in, const SizeBound& bound) {
     if (in.size() < 12) return fail(EIO, "{} bytes have no room for the header", in.size());
     BlockStream stream;
@@ -30,12 +30,12 @@ class BlockStream {
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] size_t block_size() const { return block_size_; }
 
-  /// The stored bytes of the next block. EIO.
+  /// Returns the stored bytes of the next block. EIO.
   Result<Bytes> next_block() {
     CODECFS_ASSIGN(const Bytes length, take(4));
     return take(load_be<uint32_t>(length.data()));
   }
-  /// The next `count` bytes. EIO.
+  /// Returns the next `count` bytes. EIO.
   Result<Bytes> take(size_t count) {
     if (count > rest_.size()) return fail(EIO, "the compressed data is cut short or damaged");
     const Bytes taken = rest_.first(count);
@@ -49,7 +49,7 @@ class BlockStream {
   Bytes rest_;
 };
 
-/// Writes the same framing to `room`, which has place for all that comes.
+/// Writes the same framing to `room`, which must be large enough for all blocks.
 class BlockWriter {
  public:
   BlockWriter(MutableBytes room, size_t size, size_t block_size) : room_(room) {
@@ -60,13 +60,13 @@ class BlockWriter {
   static constexpr size_t kHeader = 12;  // bytes
   static constexpr size_t kBlockHeader = 4;
 
-  /// Where the bytes of the next block go; then add_block() tells how many they are.
+  /// Returns where the caller must write the bytes of the next block, before it calls add_block() with their number.
   [[nodiscard]] MutableBytes block_room() const { return room_.subspan(written_ + kBlockHeader); }
   void add_block(size_t stored) {
     store_be(room_.data() + written_, static_cast<uint32_t>(stored));
     written_ += kBlockHeader + stored;
   }
-  /// Bytes without a block's header.
+  /// Appends bytes without a block header.
   void add_bytes(Bytes bytes) {
     if (!bytes.empty()) std::memcpy(room_.data() + written_, bytes.data(), bytes.size());
     written_ += bytes.size();
@@ -78,7 +78,7 @@ class BlockWriter {
   size_t written_ = 0;
 };
 
-/// What the codecs with blocks cannot store, as decoders bound the size of encoded chunks. EINVAL.
+/// EINVAL if the encoded data is so large that the decoders' bound would reject it. For codecs that store blocks.
 inline Result<Buffer> check_growth(Result<Buffer> encoded, size_t size) {
   if (encoded && encoded->size() > compressed_size(SizeBound::exactly(size)).max)
     return fail(EINVAL, "{} bytes become {} with blocks as small as these", size, encoded->size());

@@ -1,5 +1,5 @@
-// blosc: HDF5 filter 32001, numcodecs "blosc". Blosc 1.x buffers; they tell everything that decoding needs. Bytes
-// behind the buffer are ignored, as both do.
+// blosc: HDF5 filter 32001, numcodecs "blosc". Blosc 1.x buffers, whose headers have everything that decoding needs.
+// Bytes after the buffer are ignored, as both implementations do.
 //
 //   version | codec version | flags | bytes of an element | LE32 data bytes | LE32 block bytes | LE32 buffer bytes |
 //   blocks
@@ -7,9 +7,9 @@
 // parameters, as HDF5 files have them    [2, 2, bytes of an element, bytes of a chunk, level, shuffle, compressor]
 // parameters, as netCDF sets them        [0, 0, 0, block bytes, level, shuffle, compressor]
 //
-// shuffle: 0 none, 1 bytes, 2 bits, -1 bits for elements of one byte, else bytes (numcodecs). 0 for the block's size
-// leaves it to Blosc. Missing are, as in HDF5's filter, level 5, shuffle 1, BloscLZ. Data that does not compress is
-// copied into the buffer: 16 bytes more.
+// shuffle: 0 none, 1 bytes, 2 bits, -1 bits for elements of one byte, else bytes (numcodecs). Block size 0 lets Blosc
+// choose. Missing parameters default as in HDF5's filter: level 5, shuffle 1, BloscLZ. Incompressible data is copied
+// into the buffer and grows by 16 bytes.
 
 #include <blosc.h>
 
@@ -26,7 +26,7 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-constexpr std::array kCompressors = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};  // by their code
+constexpr std::array kCompressors = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};  // indexed by their code
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   if (in.size() < BLOSC_MIN_HEADER_LENGTH) return fail(EIO, "{} bytes have no room for the header", in.size());
@@ -67,7 +67,7 @@ Result<std::vector<uint32_t>> parameters_of(const Json& codec, uint64_t) {
 Json codec_of(std::span<const uint32_t> parameters) {
   const auto at = [&](size_t i, uint32_t fallback) { return i < parameters.size() ? parameters[i] : fallback; };
   const size_t code = at(6, 0);
-  const bool has_block_size = at(2, 0) == 0;  // else the place holds the chunk's size
+  const bool has_block_size = at(2, 0) == 0;  // else this parameter is the chunk's size
   return {{"id", "blosc"},
           {"cname", code < kCompressors.size() ? kCompressors[code] : "blosclz"},
           {"clevel", at(4, 5)},
@@ -106,7 +106,7 @@ Settings read_settings(const StageContext& context) {
   return settings;
 }
 
-/// Blosc's own errors are plain numbers; so the settings are checked here first.
+/// Blosc's error codes have no text, so check the settings first.
 Result<Buffer> encode(Bytes in, const Settings& s) {
   if (in.size() > BLOSC_MAX_BUFFERSIZE)
     return fail(EINVAL, "{} bytes; Blosc takes at most {}", in.size(), BLOSC_MAX_BUFFERSIZE);
@@ -155,12 +155,12 @@ Filter blosc() {
       .working_parameters = working_parameters,
       .check_new = check_new,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
-        // Not from the working parameters: these have no place for the block's size.
+        // Use the given parameters: the working parameters have no block size.
         return Coder{
             .decode = decode,
             .encode = [given = read_settings(context), codec = context.stage.codec](Bytes in) -> Result<Buffer> {
               Settings settings = given;
-              // "typesize" is in the JSON since numcodecs 0.16.
+              // numcodecs writes "typesize" since 0.16.
               CODECFS_ASSIGN(const int64_t element, integer_field(codec, "typesize", 0, 0, BLOSC_MAX_TYPESIZE));
               if (element != 0) settings.element = static_cast<size_t>(element);
               return encode(in, settings);

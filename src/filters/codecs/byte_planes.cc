@@ -1,9 +1,9 @@
-// Joining and splitting byte planes. The vector code interleaves registers in a perfect-shuffle network: with planes
-// v[0..S-1], one level maps v to {lo(v[0],v[S/2]), hi(v[0],v[S/2]), lo(v[1],v[S/2+1]), ...}; after log2(S) levels the
-// bytes stand element by element, in order.
+// Joins and splits byte planes. The vector code is a perfect-shuffle network over registers: with planes v[0..S-1], one
+// level maps v to {lo(v[0],v[S/2]), hi(v[0],v[S/2]), lo(v[1],v[S/2+1]), ...}; after log2(S) levels the bytes are in
+// element order.
 //
-// A level rotates the bits of a byte's place, of which there are log2(S) for the register and 4 for the byte in it. So
-// 4 levels more make a full turn: they take elements to planes.
+// The position of a byte has log2(S) bits for the register and 4 for the byte in it, and a level rotates these bits by
+// one. Four more levels complete the rotation, so they convert elements back to planes.
 
 #include "filters/codecs/byte_planes.h"
 
@@ -17,7 +17,7 @@
 namespace codecfs::filters {
 namespace {
 
-/// Elements `first` to `count`. In blocks that stay in the cache while each plane is spread over them.
+/// Converts elements `first` to `count`, in blocks small enough to stay in the cache for all planes.
 void join_scalar(const std::byte* from, std::byte* to, size_t first, size_t count, size_t size) {
   const size_t block = std::max<size_t>(16, 8192 / size);
   for (size_t start = first; start < count; start += block) {
@@ -47,7 +47,7 @@ void split_scalar(const std::byte* from, std::byte* to, size_t first, size_t cou
 constexpr size_t log2_of(size_t size) { return size == 1 ? 0 : 1 + log2_of(size / 2); }
 constexpr size_t kSplitLevels = 4;
 
-/// `Levels` levels of the network.
+/// Applies `Levels` levels of the network.
 template <size_t Levels, size_t Size>
 inline void rotate_sse2(__m128i (&v)[Size]) {
   if constexpr (Size == 1) return;
@@ -64,7 +64,7 @@ inline void rotate_sse2(__m128i (&v)[Size]) {
   }
 }
 
-/// 16 elements of `Size` planes, `stride` bytes apart, from `from` on: as Size registers, in order.
+/// Loads 16 elements from `Size` planes, `stride` bytes apart, and returns them in order in Size registers.
 template <size_t Size>
 inline void interleave_sse2(const std::byte* from, size_t stride, __m128i (&v)[Size]) {
 #pragma GCC unroll 16
@@ -99,7 +99,7 @@ void join_sse2(const std::byte* from, std::byte* to, size_t count) {
   join_scalar(from, to, i, count, Size);
 }
 
-// A 256-bit unpack works in two halves of its own: the lower halves end as elements i..i+15, the upper as i+16..i+31.
+// A 256-bit unpack works on 128-bit lanes: the lower lanes become elements i..i+15, the upper lanes i+16..i+31.
 template <size_t Size>
 __attribute__((target("avx2"))) void join_avx2(const std::byte* from, std::byte* to, size_t count) {
   size_t i = 0;
@@ -171,7 +171,7 @@ void join_vector(const std::byte* from, std::byte* to, size_t count) {
   avx2 ? join_avx2<Size>(from, to, count) : join_sse2<Size>(from, to, count);
 }
 
-/// 16 elements: `Group` planes from `from` on, to their places in elements of `size` bytes.
+/// Writes 16 elements' bytes of `Group` planes to their places in elements of `size` bytes.
 template <size_t Group>
 inline void join_group(const std::byte* from, size_t stride, std::byte* to, size_t size) {
   __m128i v[Group];
@@ -182,7 +182,7 @@ inline void join_group(const std::byte* from, size_t stride, std::byte* to, size
   for (size_t i = 0; i < 16; ++i) std::memcpy(to + i * size, pieces + i * Group, Group);
 }
 
-/// Any size: 8, 4, 2 and 1 planes at a time.
+/// For any size: handles 8, 4, 2 and 1 planes at a time.
 void join_groups(const std::byte* from, std::byte* to, size_t count, size_t size) {
   size_t i = 0;
   for (; i + 16 <= count; i += 16) {
@@ -199,7 +199,7 @@ void join_groups(const std::byte* from, std::byte* to, size_t count, size_t size
   join_scalar(from, to, i, count, size);
 }
 
-/// 16 elements of `size` bytes: `Group` bytes of each to their planes, `stride` bytes apart.
+/// Writes `Group` bytes of each of 16 elements of `size` bytes to their planes, `stride` bytes apart.
 template <size_t Group>
 inline void split_group(const std::byte* from, size_t size, std::byte* to, size_t stride) {
   std::byte pieces[16 * Group];

@@ -8,11 +8,11 @@
 
 namespace codecfs::filters {
 
-/// `count` elements of `size` bytes from their planes at `from` to `to`, which must not overlap. SSE2 or AVX2, chosen
-/// at run time, for sizes 2, 4, 8 and 16.
+/// Converts `count` elements of `size` bytes from planes at `from` to elements at `to`, which must not overlap. Uses
+/// SSE2 or AVX2, chosen at run time, for sizes 2, 4, 8 and 16.
 void join_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size);
 
-/// The other way round: planes at `to` from the elements at `from`, with the same instructions.
+/// The inverse: converts elements at `from` to planes at `to`, with the same instructions.
 void split_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size);
 
 }  // namespace codecfs::filters

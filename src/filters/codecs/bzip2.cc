@@ -1,5 +1,5 @@
-// bzip2: HDF5 filter 307, numcodecs "bz2". Streams of bzip2 1.x, one or several; what follows the last and is no stream
-// is ignored, as Python's bz2 (numcodecs) and the HDF5 filter do.
+// bzip2: HDF5 filter 307, numcodecs "bz2". One or several streams of bzip2 1.x. Trailing bytes that are not a stream
+// are ignored, as in Python's bz2 (numcodecs) and the HDF5 filter.
 //
 //   'B' 'Z' 'h' '1'..'9' | blocks of at most 900 KB | checksum            parameters [level 1..9]
 
@@ -30,7 +30,7 @@ struct Stream {
 
 unsigned clamp(size_t size) { return static_cast<unsigned>(std::min<size_t>(size, UINT_MAX)); }
 
-/// Decodes one stream from the front of `in` and takes it off. False where there is none.
+/// Decodes one stream and removes it from the front of `in`. False if there is none.
 Result<bool> decode_stream(Bytes& in, OutputBuffer& out) {
   Stream stream;
   if (BZ2_bzDecompressInit(&stream.state, 0, 0) != BZ_OK) return fail(ENOMEM, "no memory for the decoder");
@@ -67,8 +67,8 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   return out.take();
 }
 
-/// The compressor takes 1.2 to 7.6 MiB each time: bzip2 cannot start one again. Against what it computes that is
-/// little, and memory is touched only as far as the data needs.
+/// bzip2 cannot reuse a compressor, so each chunk allocates 1.2 to 7.6 MiB. That is cheap compared with the
+/// compression, and only the memory that the data needs is touched.
 struct Compressor {
   bz_stream state{};
   bool open = false;
@@ -104,7 +104,7 @@ Result<size_t> compress(Bytes in, int level, MutableBytes out) {
 
 Result<Buffer> encode(Bytes in, uint32_t level) {
   if (level < 1 || level > 9) return fail(EINVAL, "level {} is not between 1 and 9", level);
-  const size_t most = in.size() + in.size() / 100 + 600;  // bzip2's manual
+  const size_t most = in.size() + in.size() / 100 + 600;  // from bzip2's manual
   return encode_whole(most, [&](MutableBytes room) { return compress(in, static_cast<int>(level), room); });
 }
 

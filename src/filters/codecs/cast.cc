@@ -1,4 +1,4 @@
-// Conversion of elements, for astype and quantize.
+// Converts elements, for astype and quantize.
 
 #include "filters/codecs/cast.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Elements of one dtype converted to another, as numpy's astype does.
+// Converts elements from one dtype to another, as numpy's astype does.
 
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
@@ -7,7 +7,7 @@
 
 namespace codecfs::filters::codecs {
 
-/// EINVAL for what is no number type.
+/// EINVAL if a type is not numeric.
 Result<Coder> make_cast_coder(const ElementTypes& types);
 
 }  // namespace codecfs::filters::codecs

@@ -1,5 +1,5 @@
 #pragma once
-// What numcodecs' 32-bit checksums share: four bytes, little-endian, before or behind the data.
+// The common part of numcodecs' 32-bit checksums: four bytes, little-endian, before or after the data.
 //
 //   location "start"   checksum | data              location "end"   data | checksum
 
@@ -12,7 +12,7 @@
 
 namespace codecfs::filters::codecs {
 
-/// `sum(const void*, size_t) -> uint32_t`; `location` is used where the codec does not tell one. EINVAL.
+/// `sum(const void*, size_t) -> uint32_t`; `location` is the default if the codec's JSON has none. EINVAL.
 template <class Sum>
 Result<Coder> make_checksum_coder(const StageContext& context, const char* location, Sum sum) {
   CODECFS_ASSIGN(const std::string where, text_field(context.stage.codec, "location", location));

@@ -1,9 +1,9 @@
-// delta: numcodecs "delta". Each element as its difference from the one before, the first as it is.
+// delta: numcodecs "delta". Stores each element as its difference from the previous one; the first is unchanged.
 //
 //   first | second - first | ...         {"id": "delta", "dtype": "<i4", "astype": "<i2"}
 //
-// Decoded sums are computed as numpy's cumsum does: integers wrap; floats in the type that holds both dtypes.
-// Differences are computed in the decoded type, and then converted.
+// Decoding sums as numpy's cumsum does: integers wrap; floats are added in the type that holds both dtypes. Differences
+// are computed in the decoded type and then converted.
 
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
@@ -13,7 +13,7 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-/// The type in which numpy adds elements of type Encoded up to a float type Decoded. Half sums are rounded each time.
+/// The type in which numpy adds elements of type Encoded to a float type Decoded. Half sums are rounded at each step.
 template <class Decoded, class Encoded>
 using FloatSum = std::conditional_t<std::same_as<Decoded, double> || std::same_as<Encoded, double> ||
                                         (std::integral<Encoded> && sizeof(Encoded) >= 4),

@@ -9,7 +9,7 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-/// `code`: of the error where the chunk is no whole number of elements.
+/// `code`: the errno if the chunk is not a whole number of elements.
 Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, const ElementLoop& loop, int code) {
   const size_t size = from.size;
   if (in.size() % size != 0) return fail(code, "{} bytes are no whole number of elements of {} bytes", in.size(), size);

@@ -1,5 +1,5 @@
 #pragma once
-// What numcodecs' computing codecs share: the two dtypes that they name, and the way over all elements.
+// The common part of numcodecs' numeric codecs: their two dtypes, and the loop over all elements.
 
 #include <cstddef>
 #include <functional>
@@ -19,14 +19,14 @@ struct ElementTypes {
 Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_key = "dtype",
                                         const char* encoded_key = "astype");
 
-/// Computes `count` elements from others, in this machine's byte order. The places are the same where the sizes are.
+/// Converts `count` elements in native byte order. `from` and `to` are equal if both types have the same size.
 using ElementLoop = std::function<void(const std::byte* from, std::byte* to, size_t count)>;
 
-/// Runs `decode` or `encode` over a chunk; in place where both types have the same size. Elements that do not fill the
-/// chunk are EIO when decoding, EINVAL when encoding.
+/// Runs `decode` or `encode` over a chunk, in place if both types have the same size. If the chunk is not a whole
+/// number of elements: EIO when decoding, EINVAL when encoding.
 Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode);
 
-/// `convert(From) -> To` for each element in turn, first to last.
+/// Calls `convert(From) -> To` for each element in order.
 template <class To, class From, class Convert>
 void convert_each(const std::byte* from, std::byte* to, size_t count, Convert convert) {
   for (size_t i = 0; i < count; ++i)

@@ -1,11 +1,11 @@
-// fixedscaleoffset: numcodecs "fixedscaleoffset". round((x - offset) * scale), as elements of astype.
+// fixedscaleoffset: numcodecs "fixedscaleoffset". Stores round((x - offset) * scale) as elements of astype.
 //
 //   {"id": "fixedscaleoffset", "scale": 10, "offset": 1000, "dtype": "<f8", "astype": "|u1"}
 //
-// Both ways are computed as numpy 1 does it, so that the same bytes come out. There the type of array-and-number
-// depends on the number: integers and integer numbers stay integers, which wrap (in a wider type where the number asks
-// for it); else it is float, in the precision of the array's floats or the next that the number fits into, and double
-// for integers. Division of integers is in double.
+// Both directions compute as numpy 1 does, so that the bytes are identical. There the result type of an array and a
+// number depends on the number: integers with integers stay integers, which wrap (in a wider type if the number needs
+// it). Otherwise the result is a float, in the precision of a float array or the next one that holds the number, and
+// double for integer arrays. Division of integers is in double.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-/// A member of the JSON: 10 and 10.0 are not the same to numpy.
+/// A number from the JSON: numpy distinguishes 10 from 10.0.
 struct Number {
   double value = 0;
   std::optional<int64_t> integer;
@@ -40,7 +40,7 @@ constexpr Precision precision_of() {
   return std::same_as<T, float> ? Precision::single : Precision::full;
 }
 
-/// numpy's type of an operation of a float array and a number.
+/// numpy's result type of a float array and a number.
 Precision with_number(Precision array, const Number& number) {
   const double v = number.value;
   Precision least = Precision::full;
@@ -54,7 +54,7 @@ Precision with_number(Precision array, const Number& number) {
   return std::max(array, least);
 }
 
-/// Sums, products and quotients of singles and halves may be computed in double and rounded then: that gives the same.
+/// Single and half arithmetic may be computed in double and rounded afterwards: the result is the same.
 double round_to(Precision precision, double x) {
   switch (precision) {
     case Precision::half: return half_to_double(double_to_half(x));
@@ -66,7 +66,7 @@ double round_to(Precision precision, double x) {
 
 template <class To, class From, class Convert>
 void convert_in(Precision last, const std::byte* from, std::byte* to, size_t count, Convert convert) {
-  // In double all the rounding goes away.
+  // If the last step is in double, no step rounds.
   if (last == Precision::full && precision_of<From>() == Precision::full)
     return convert_each<To, From>(from, to, count, [&](From x) {
       return element_of<To>(convert(static_cast<double>(value_of(x)), [](Precision, double y) { return y; }));
@@ -75,7 +75,7 @@ void convert_in(Precision last, const std::byte* from, std::byte* to, size_t cou
                          [&](From x) { return element_of<To>(convert(static_cast<double>(value_of(x)), round_to)); });
 }
 
-/// numpy's type of an operation of an integer array and an integer; none where that is double.
+/// numpy's result type of an integer array and an integer; none if that is double.
 struct IntegerType {
   int bits = 64;
   bool is_signed = true;
@@ -94,7 +94,7 @@ struct IntegerType {
     if (!is_signed) return number >= 0 && number < int64_t{1} << bits;
     return number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1);
   }
-  /// The value of the low bits.
+  /// The value modulo 2^bits.
   [[nodiscard]] uint64_t wrap(uint64_t value) const {
     const int above = 64 - bits;
     value <<= above;
@@ -120,13 +120,13 @@ void decode(const std::byte* from, std::byte* to, size_t count, const Number& sc
       sum, from, to, count, [=](double x, auto round) { return round(sum, round(quotient, x / divisor) + summand); });
 }
 
-/// Calls `use` with the value as the signed or unsigned number that it is.
+/// Calls `use` with the value as a signed or unsigned number, as the type requires.
 template <class Use>
 auto with_sign(uint64_t value, bool is_signed, Use use) {
   return is_signed ? use(static_cast<int64_t>(value)) : use(value);
 }
 
-/// Where the differences are integers; the products are as well, or double.
+/// For integer differences; the products are integers too, or double.
 template <class Decoded, class Encoded>
 void encode_integers(const std::byte* from, std::byte* to, size_t count, const Number& scale, uint64_t offset,
                      IntegerType difference) {

@@ -1,9 +1,9 @@
-// fletcher32: HDF5 filter 3, numcodecs "fletcher32". A checksum behind the data, over big-endian 16-bit words (an odd
-// last byte is the high byte of one more word), both sums modulo 65535 from 0 on.
+// fletcher32: HDF5 filter 3, numcodecs "fletcher32". A checksum after the data, over big-endian 16-bit words (an odd
+// last byte is the high byte of one more word). Both sums start at 0 and are modulo 65535.
 //
 //   data | LE32 of sum2 << 16 | sum1                                      no parameters
 //
-// HDF5 before 1.6.3 stored the bytes of both halves swapped on little-endian machines; that form is taken as well.
+// HDF5 before 1.6.3 swapped the bytes of both halves on little-endian machines; the decoder accepts that form too.
 
 #include <array>
 #include <cstring>
@@ -19,9 +19,9 @@ namespace {
 using Lanes = uint32_t __attribute__((vector_size(32)));
 constexpr size_t kLanes = 8;
 constexpr size_t kWords = 2 * kLanes;  // 16-bit words in one step
-constexpr size_t kSteps = 256;         // until the lanes are emptied: 65535 * (1 + ... + 256) < 2^32
+constexpr size_t kSteps = 256;         // number of steps before the lanes are reduced: 65535 * (1 + ... + 256) < 2^32
 
-/// 1..65535 for what is not 0, as repeated end-around carries give it.
+/// Reduces modulo 65535; a nonzero sum gives 1..65535, as repeated end-around carries do.
 uint32_t fold(uint64_t sum) {
   if (sum == 0) return 0;
   const uint64_t rest = sum % 65535;
@@ -30,12 +30,12 @@ uint32_t fold(uint64_t sum) {
 
 uint32_t swap_halves(uint32_t value) { return (value & 0x00ff00ff) << 8 | (value & 0xff00ff00) >> 8; }
 
-/// The sums of the words as they lie (first word sum1, then sum2), that is, of little-endian words. As 256 is a
-/// rotation by one byte modulo 65535, the sums of big-endian words are the same with their bytes swapped.
+/// Sums little-endian words (sum1 in the first result, sum2 in the second). As 256 is a rotation by one byte modulo
+/// 65535, the sums of big-endian words are these with their bytes swapped.
 ///
-/// In a block of N words, word i counts 1 in sum1 and N - i in sum2. The words go to kWords lanes; a lane that adds its
-/// running sum to a second one at each step gets, in units of kWords, the weight of the step; what is too much of it is
-/// taken off by the lane's own place.
+/// In a block of N words, word i counts once in sum1 and N - i times in sum2. The words are distributed over kWords
+/// lanes. A lane adds its running sum to a second sum at each step, which weighs its words by steps, that is, in units
+/// of kWords; the excess is subtracted according to the lane's index.
 uint32_t fletcher32_of(Bytes bytes) {
   uint64_t sum1 = 0;
   uint64_t sum2 = 0;

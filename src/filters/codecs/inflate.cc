@@ -1,5 +1,5 @@
-// libdeflate decodes 2 to 15 times as fast as zlib, but only in one go: the output must have room for everything. A
-// decompressor is an allocation of 12 KiB, so each thread keeps one.
+// libdeflate decodes 2 to 15 times as fast as zlib, but only in one call: the output buffer must hold everything. A
+// decompressor takes 12 KiB, so each thread keeps one.
 
 #include "filters/codecs/inflate.h"
 
@@ -22,7 +22,7 @@ Result<libdeflate_decompressor*> thread_decompressor() {
   return decompressor.get();
 }
 
-/// Decodes all members of `in` to `room`; none where it does not do.
+/// Decodes all members of `in` to `room`; none if it is too small.
 Result<std::optional<size_t>> inflate_to(Bytes in, Wrapping wrapping, MutableBytes room) {
   CODECFS_ASSIGN(libdeflate_decompressor* const decompressor, thread_decompressor());
   const auto one = wrapping == Wrapping::zlib ? libdeflate_zlib_decompress_ex : libdeflate_gzip_decompress_ex;

@@ -10,8 +10,8 @@ namespace codecfs::filters::codecs {
 
 enum class Wrapping { zlib, gzip };
 
-/// One zlib stream (what follows it is ignored), or one gzip member after the other (only zeros may follow).
-/// EIO, ENOMEM.
+/// Decodes one zlib stream (following bytes are ignored), or consecutive gzip members (followed only by zeros). EIO,
+/// ENOMEM.
 Result<Buffer> inflate(Bytes in, Wrapping wrapping, const SizeBound& out);
 
 }  // namespace codecfs::filters::codecs

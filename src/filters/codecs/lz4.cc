@@ -1,6 +1,6 @@
-// lz4: HDF5 filter 32004. Blocks in the framing of block_stream.h; a block whose stored size is that of its data is
-// stored as it is. The last block is short. numcodecs' "lz4" has other bytes (numcodecs_lz4.cc): there is no codec for
-// this one.
+// lz4: HDF5 filter 32004. Blocks in the framing of block_stream.h; a block whose stored size equals its decoded size is
+// not compressed. The last block may be shorter. numcodecs' "lz4" is a different format (numcodecs_lz4.cc), so this
+// filter has no codec.
 //
 //   BE64 data bytes | BE32 block bytes | BE32 stored bytes, LZ4 block | ...
 //
@@ -55,7 +55,7 @@ Result<Buffer> encode(Bytes in, size_t block_size) {
     for (size_t done = 0; done < in.size(); done += block_size) {
       const size_t size = std::min(block_size, in.size() - done);
       const MutableBytes to = writer.block_room();
-      // A block that does not get smaller has no room here, and is stored as it is.
+      // LZ4 fails if the block does not become smaller; it is then stored uncompressed.
       int stored =
           LZ4_compress_default(reinterpret_cast<const char*>(in.data() + done), reinterpret_cast<char*>(to.data()),
                                static_cast<int>(size), static_cast<int>(size) - 1);

@@ -1,8 +1,8 @@
-// lzf: HDF5 filter 32000 (h5py). Bare LibLZF data without a header; no numcodecs codec.
+// lzf: HDF5 filter 32000 (h5py). Bare LibLZF data without a header; there is no numcodecs codec.
 //
 //   LZF tokens                               parameters [filter revision, LZF version, bytes of a chunk]
 //
-// None are given by users: HDF5's set_local fills them in. Data that does not get smaller cannot be encoded.
+// Users give no parameters: HDF5's set_local fills them in. Data that does not become smaller cannot be encoded.
 
 #include <liblzf/lzf.h>
 
@@ -30,7 +30,7 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
 
 Result<Buffer> encode(Bytes in) {
   if (in.size() > UINT_MAX) return fail(EINVAL, "{} bytes are more than LZF can have", in.size());
-  constexpr size_t kSmallest = 4;  // what less has no chance of, and LZF reads behind the end of one byte
+  constexpr size_t kSmallest = 4;  // smaller input cannot shrink, and LZF reads past the end of one byte
   if (in.size() < kSmallest) return fail(EINVAL, "{} bytes are too few for LZF", in.size());
   return encode_whole(in.size(), [&](MutableBytes room) -> Result<size_t> {
     const auto size = static_cast<unsigned>(in.size());
@@ -41,8 +41,8 @@ Result<Buffer> encode(Bytes in) {
 }
 
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
-  constexpr uint32_t kRevision = 4;        // of the filter in h5py
-  constexpr uint32_t kLzfVersion = 0x105;  // that is in h5py
+  constexpr uint32_t kRevision = 4;        // of h5py's filter
+  constexpr uint32_t kLzfVersion = 0x105;  // of LibLZF in h5py
   const auto& given = context.stage.parameters;
   if (given.size() >= 3 && given[0] != 0 && given[1] != 0 && given[2] != 0) return given;
   if (context.chunk.bytes.value_or(0) > UINT_MAX)

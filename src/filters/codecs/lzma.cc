@@ -1,12 +1,12 @@
-// lzma: numcodecs "lzma", that is, Python's lzma module. Streams of the named format, one after the other; what follows
-// the last and is no stream is ignored, as Python does.
+// lzma: numcodecs "lzma", that is, Python's lzma module. Consecutive streams of the given format; trailing bytes that
+// are not a stream are ignored, as Python does.
 //
 //   {"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": null}
 //
-// format: 0 either of the next two, 1 .xz, 2 .lzma (alone), 3 raw: then "filters" tells the chain, as
-// [{"id": 3, "dist": 4}, {"id": 33, "preset": 6}] (ids and options of liblzma; missing options come from the preset).
-// check: -1 the format's own (CRC-64 in .xz, none in the others), else the id of liblzma. preset: 0..9, 6 where there
-// is none; with 2^31 the extreme variant. The encoder makes what Python's module makes of these members.
+// format: 0 either of the next two, 1 .xz, 2 .lzma (alone), 3 raw: then "filters" lists the filters, as [{"id": 3,
+// "dist": 4}, {"id": 33, "preset": 6}] (ids and options of liblzma; missing options come from the preset). check: -1
+// the format's default (CRC-64 in .xz, none in the others), else the id of liblzma. preset: 0..9, default 6; plus 2^31
+// for the extreme variant. The encoder writes what Python's module writes for these members.
 
 #include <lzma.h>
 
@@ -28,7 +28,7 @@ constexpr uint64_t kEncoderMemoryLimit = uint64_t{1} << 30;  // the largest pres
 
 enum class Format : int64_t { either = 0, xz = 1, alone = 2, raw = 3 };
 
-/// A chain of filters, with the options that liblzma points to.
+/// liblzma's filters, with the options that they point to.
 struct Chain {
   std::array<lzma_filter, LZMA_FILTERS_MAX + 1> filters{};
   std::array<lzma_options_lzma, LZMA_FILTERS_MAX> lzma{};
@@ -120,7 +120,7 @@ lzma_ret start(lzma_stream& stream, Format format, const Chain* chain) {
   return LZMA_PROG_ERROR;
 }
 
-/// Decodes one stream from the front of `in` and takes it off. False where there is none.
+/// Decodes one stream and removes it from the front of `in`. False if there is none.
 Result<bool> decode_stream(Bytes& in, Format format, const Chain* chain, OutputBuffer& out) {
   Stream stream;
   if (const lzma_ret result = start(stream.state, format, chain); result != LZMA_OK)
@@ -161,11 +161,11 @@ Result<Buffer> decode(const Buffer& in, Format format, const Chain* chain, const
   return out.take();
 }
 
-/// What the encoder is told; read apart from what the decoder needs, as a chunk can be decoded without it.
+/// Parameters of the encoder, parsed apart from those of the decoder, because a chunk can be decoded without them.
 struct EncoderSettings {
   Format format = Format::xz;
   lzma_check check = LZMA_CHECK_NONE;
-  std::shared_ptr<const Chain> chain;  // its options are what the filters point to
+  std::shared_ptr<const Chain> chain;  // owns the options that the filters point to
 };
 
 bool has(const Json& codec, const char* key) {
@@ -212,10 +212,10 @@ lzma_ret start_encoder(lzma_stream& stream, const EncoderSettings& settings) {
   return LZMA_PROG_ERROR;
 }
 
-/// The encoder is made anew each time: it asks for 1 to 674 MiB by its preset, too much to keep in each thread, but
-/// touches only what the data needs, and is the slowest of all codecs anyway.
+/// Creates an encoder for each chunk: depending on its preset it takes 1 to 674 MiB, too much to keep per thread. It
+/// touches only what the data needs, and LZMA is the slowest codec anyway.
 Result<Buffer> encode(Bytes in, const EncoderSettings& settings) {
-  // .xz stores what does not compress; .lzma and raw streams grow by their range coder.
+  // .xz stores incompressible data; .lzma and raw streams grow by their range coder.
   const size_t most = in.size() + in.size() / 8 + 4096;
   const uint64_t memory = lzma_raw_encoder_memusage(settings.chain->filters.data());
   if (memory != UINT64_MAX && memory > kEncoderMemoryLimit)

@@ -1,4 +1,4 @@
-// n-bit: HDF5 filter 5. Its parameters are a program over the datatype; only libhdf5 has it.
+// n-bit: HDF5 filter 5. Its parameters describe the layout of a datatype recursively; only libhdf5 implements it.
 
 #include "filters/core/filter.h"
 
@@ -10,7 +10,7 @@ Filter nbit() {
           .aliases = {"n-bit"},
           .in_libhdf5 = true,
           .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
-            constexpr size_t kStored = 5;  // at least
+            constexpr size_t kStored = 5;  // minimum
             if (stage.parameters.empty() || stage.parameters.size() >= kStored) return {};
             return fail(EINVAL, "takes no parameters, or those that it stores, not {}", stage.parameters.size());
           }};

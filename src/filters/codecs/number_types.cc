@@ -37,9 +37,9 @@ Half double_to_half(double value) {
   if (magnitude == 0) return {sign};
   int exponent = 0;
   std::frexp(magnitude, &exponent);                                   // magnitude = [0.5, 1) * 2^exponent
-  const int unit = std::max(exponent - 11, -24);                      // of the last place
+  const int unit = std::max(exponent - 11, -24);                      // exponent of the last place
   const double units = std::nearbyint(std::ldexp(magnitude, -unit));  // at most 2048
-  // Normal numbers have the hidden bit (1024) in `units`; where rounding carried to 2048 the sum below carries as well.
+  // Normal numbers have the hidden bit (1024) in `units`; if rounding carried to 2048, the sum below carries too.
   const auto rounded = static_cast<uint32_t>(units);
   return {static_cast<uint16_t>(sign | ((static_cast<uint32_t>(unit + 24) << 10) + rounded))};
 }

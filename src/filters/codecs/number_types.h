@@ -1,5 +1,5 @@
 #pragma once
-// From a numpy number type to the C++ type of its elements, for codecs that compute (delta, fixedscaleoffset, astype).
+// Maps a numpy number type to the C++ type of its elements, for codecs that compute (delta, fixedscaleoffset, astype).
 
 #include <bit>
 #include <cmath>
@@ -16,14 +16,14 @@
 
 namespace codecfs::filters {
 
-/// IEEE 754 binary16, as its bits.
+/// IEEE 754 binary16, as raw bits.
 struct Half {
   uint16_t bits = 0;
 };
 double half_to_double(Half value);  // exact
 Half double_to_half(double value);  // to nearest, ties to even
 
-/// A numpy bool: one byte, true where it is not 0.
+/// A numpy bool: one byte, true if nonzero.
 struct Bool {
   uint8_t value = 0;
 };
@@ -33,7 +33,7 @@ concept FloatElement = std::floating_point<T> || std::same_as<T, Half>;
 template <class T>
 concept IntegerElement = std::integral<T>;
 
-/// The element as a C++ number: integers as they are, floats as float or double, Half as double, Bool as 0 or 1.
+/// The element as a C++ number: integers unchanged, floats as float or double, Half as double, Bool as 0 or 1.
 template <class T>
 auto value_of(T element) {
   if constexpr (std::same_as<T, Half>)
@@ -44,8 +44,8 @@ auto value_of(T element) {
     return element;
 }
 
-/// A number as an element of type To. Integers wrap; floats are cut towards 0; a float that an integer type cannot hold
-/// becomes what x86 (and so numpy there) makes of it, which numpy itself leaves open.
+/// Converts a number to an element of type To. Integers wrap; floats are truncated towards 0. A float out of the range
+/// of an integer type converts as on x86, and so as numpy does there; numpy itself leaves the result undefined.
 template <class To, class Number>
 To element_of(Number number) {
   if constexpr (std::same_as<To, Bool>) {
@@ -85,10 +85,10 @@ void store_element(std::byte* to, T element) {
   std::memcpy(to, &element, sizeof element);
 }
 
-/// Turns the elements' bytes round, in place; `size` of one element is 1, 2, 4 or 8, and divides the length.
+/// Swaps the bytes of each element in place; the element size is 1, 2, 4 or 8 and must divide the length.
 void swap_elements(MutableBytes bytes, size_t size);
 
-/// Whether the elements are in the other byte order than this machine's.
+/// Whether the byte order of the elements is not the native one.
 bool is_foreign_order(const DataType& type);
 
 /// Calls `visit(T{})` with T the element type: Bool, intN_t, uintN_t, Half, float or double. EINVAL for other types.

@@ -1,4 +1,5 @@
-// numcodecs "lz4": one LZ4 block behind its size. HDF5's filter lz4 (lz4.cc) has other bytes, so this has no HDF5 id.
+// numcodecs "lz4": one LZ4 block after its size. HDF5's lz4 filter (lz4.cc) is a different format, so this has no HDF5
+// id.
 //
 //   LE32 data bytes | LZ4 block                                      {"id": "lz4", "acceleration": 1}
 
@@ -57,7 +58,7 @@ Filter numcodecs_lz4() {
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         return Coder{.decode = decode,
                      .encode = [codec = context.stage.codec](Bytes in) -> Result<Buffer> {
-                       // LZ4 itself takes 1 for what is less.
+                       // LZ4 itself replaces values below 1 by 1.
                        CODECFS_ASSIGN(const int64_t acceleration,
                                       integer_field(codec, "acceleration", 1, INT_MIN, INT_MAX));
                        return encode(in, static_cast<int>(acceleration));

@@ -1,6 +1,6 @@
-// packbits: numcodecs "packbits". Bools as bits, the first in the highest bit of its byte.
+// packbits: numcodecs "packbits". Stores bools as bits, the first in the highest bit of its byte.
 //
-//   bits that pad the last byte (0..7) | bits                                          {"id": "packbits"}
+//   number of padding bits in the last byte (0..7) | bits                              {"id": "packbits"}
 
 #include "filters/core/filter.h"
 #include "filters/core/output_buffer.h"

@@ -1,5 +1,5 @@
-// quantize: numcodecs "quantize". Floats rounded to a number of decimal digits, that is, to multiples of a power of 2;
-// decoding does not undo that, only the dtype.
+// quantize: numcodecs "quantize". Rounds floats to a number of decimal digits, that is, to multiples of a power of 2.
+// Decoding only converts the dtype.
 //
 //   {"id": "quantize", "digits": 3, "dtype": "<f8", "astype": "<f4"}
 
@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kMaxDigits = 300;
 
-/// What elements are multiplied with before they are rounded; computed as numcodecs does, rounding errors included.
+/// The factor that is applied before rounding, computed as numcodecs does, rounding errors included.
 double scale_for(int64_t digits) {
   const double exponent = std::log(std::pow(10.0, static_cast<double>(-digits))) / std::log(10.0);
   const double whole = exponent < 0 ? std::floor(exponent) : std::ceil(exponent);
   return std::pow(2.0, std::ceil(std::log(std::pow(10.0, -whole)) / std::log(2.0)));
 }
 
-/// In `Number`, which is Decoded or, where that cannot hold the scale, the next wider type (as numpy 1 does).
+/// Computes in `Number`: Decoded or, if that cannot hold the scale, the next wider type (as numpy 1 does).
 template <class Number, class Decoded, class Encoded>
 void quantize_in(const std::byte* from, std::byte* to, size_t count, double scale) {
   const auto factor = value_of(element_of<Number>(scale));
@@ -47,7 +47,7 @@ Result<> check_new(const FilterStage& stage, uint64_t) {
 Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
   CODECFS_ASSIGN(Coder coder, make_cast_coder(types));
-  // The encoder needs more than the decoder, whose work must not depend on it.
+  // Parse the digits here: only the encoder needs them, and decoding must work without them.
   coder.encode = [types, codec = context.stage.codec](Bytes in) -> Result<Buffer> {
     CODECFS_ASSIGN(const double digits, number_field(codec, "digits"));
     if (!(std::fabs(digits) <= kMaxDigits)) return fail(EINVAL, "\"digits\": {} is out of range", digits);

@@ -1,4 +1,4 @@
-// scale-offset: HDF5 filter 6. Only libhdf5 has it. Not numcodecs' fixedscaleoffset.
+// scale-offset: HDF5 filter 6. Only libhdf5 implements it. Unrelated to numcodecs' fixedscaleoffset.
 
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"

@@ -1,9 +1,10 @@
-// shuffle: HDF5 filter 2, numcodecs "shuffle". Stores the bytes of elements as planes (see byte_planes.h); what is no
-// whole element at the end stays as it is. Nothing happens for elements of one byte and for less than two elements.
+// shuffle: HDF5 filter 2, numcodecs "shuffle". Stores the bytes of elements as planes (see byte_planes.h); trailing
+// bytes that are not a whole element are unchanged. Elements of one byte and chunks of less than two elements are
+// unchanged.
 //
 //   plane 0 | plane 1 | ... | plane size-1 | length % size bytes           parameters [bytes of an element]
 //
-// 0 or nothing for the element's size means that of the dtype: netcdf-c writes so.
+// A missing or zero element size means that of the dtype, as netcdf-c writes it.
 
 #include <cstring>
 
@@ -36,7 +37,7 @@ Result<Buffer> shuffle_bytes(Bytes in, size_t size) {
   return out;
 }
 
-/// As HDF5's set_local: the element's size. What netcdf-c writes to Zarr, 0, is completed as well.
+/// As HDF5's set_local: sets the element size. Also replaces the 0 that netcdf-c writes to Zarr.
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
   const auto& given = context.stage.parameters;
   if (!given.empty() && given[0] != 0) return given;

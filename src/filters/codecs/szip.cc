@@ -1,16 +1,17 @@
-// szip: HDF5 filter 4. CCSDS 121.0-B extended Rice coding, as NASA's szip library frames it; decoded by libaec.
+// szip: HDF5 filter 4. CCSDS 121.0-B extended Rice coding in the framing of NASA's szip library; decoded by libaec.
 //
 //   LE32 bytes of the data | Rice-coded samples                  parameters [mask, ppb, bpp, pps]
 //
 // mask: options (8 little-endian, 16 big-endian, 32 differences of neighbours); ppb, pps: pixels (samples) in a block,
-// in a scanline; bpp: bits of one. Samples of 32 and 64 bits are stored as byte planes of 8-bit samples. A scanline
-// that is no whole number of blocks was padded to one. The codec JSON is netCDF's.
+// in a scanline; bpp: bits of a pixel. Samples of 32 and 64 bits are stored as byte planes of 8-bit samples. A scanline
+// is padded to whole blocks. The codec JSON is netCDF's.
 //
-// Users give mask and ppb; the rest comes from the dtype and a row of pixels: in HDF5 the chunk's last dimension, in
-// NCZarr, whose codec JSON tells mask and ppb only, the array's. pps is at most 128 * ppb and 4096.
+// Users give mask and ppb; the others follow from the dtype and the length of a row in pixels. A row is the chunk's
+// last dimension in HDF5, and the array's in NCZarr, whose codec JSON has mask and ppb only. pps is at most 128 * ppb
+// and 4096.
 //
-// libaec has the szip library's interface too, but that one fills up a stream which ends early with whatever is in
-// memory.
+// libaec also has the interface of the szip library, but that one completes a truncated stream with uninitialised
+// memory, so it is not used.
 
 #include <libaec.h>
 
@@ -36,7 +37,7 @@ constexpr uint32_t kDifferences = 32;
 constexpr uint32_t kRaw = 128;
 
 constexpr uint64_t kMaxBlocks = 128;     // in a scanline
-constexpr uint64_t kMaxScanline = 4096;  // pixels, where the row is not shorter than a block
+constexpr uint64_t kMaxScanline = 4096;  // pixels, unless the row is shorter than a block
 
 struct Settings {
   uint32_t mask = 0;
@@ -56,7 +57,7 @@ Result<> check_block(uint32_t block) {
   return {};
 }
 
-/// The parameters are complete. The bounds are HDF5's and szip's own; they also bound what libaec allocates.
+/// Requires complete parameters. The bounds are those of HDF5 and szip; they also bound what libaec allocates.
 Result<Settings> read_settings(std::span<const uint32_t> parameters) {
   const Settings s{parameters[0], parameters[1], parameters[2], parameters[3]};
   CODECFS_TRY(check_block(s.block));
@@ -154,7 +155,7 @@ Result<Buffer> decode(const Buffer& in, const Settings& s, const SizeBound& boun
     return out;
   }
 
-  // The last scanline may be short; the padding of the others lies between what we want.
+  // The last scanline may be short; the others have padding after their samples.
   const size_t line = s.scanline * sample;
   const size_t padded_line = size_t{s.blocks()} * s.block * sample;
   const size_t whole_lines = (size - 1) / line;
@@ -170,8 +171,8 @@ Result<Buffer> decode(const Buffer& in, const Settings& s, const SizeBound& boun
   return out;
 }
 
-/// Scanlines of `s.scanline` samples, each filled up to whole blocks and the last to a whole one: as libaec does, with
-/// the last sample where differences are stored (they are 0 then), else with zeros.
+/// Pads each scanline of `s.scanline` samples to whole blocks, as libaec does: with the last sample if differences are
+/// stored (they are then 0), else with zeros.
 Result<Buffer> pad_scanlines(Bytes samples, const Settings& s) {
   const size_t sample = s.sample_bytes();
   const size_t line = s.scanline * sample;
@@ -190,7 +191,7 @@ Result<Buffer> pad_scanlines(Bytes samples, const Settings& s) {
   return out;
 }
 
-/// Padding counts, as it is coded with the rest.
+/// Includes the padding, which is encoded with the samples.
 SizeBound encoded_size(const SizeBound& decoded, const Settings& s) {
   const uint64_t padded_line = uint64_t{s.blocks()} * s.block;
   const uint64_t lines = decoded.max / (s.scanline * s.sample_bytes()) + 1;
@@ -219,7 +220,7 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
     store_le(room.data(), static_cast<uint32_t>(in.size()));
     if (in.empty()) return size_t{4};
     aec_stream stream = stream_of(samples, s, room.subspan(4));
-    stream.flags |= AEC_NOT_ENFORCE;  // the standard has blocks of 8, 16, 32 and 64 only; szip has all even sizes
+    stream.flags |= AEC_NOT_ENFORCE;  // the standard allows blocks of 8, 16, 32 and 64 only; szip allows all even sizes
     switch (aec_buffer_encode(&stream)) {
       case AEC_OK: return 4 + stream.total_out;
       case AEC_MEM_ERROR: return fail(ENOMEM, "no memory for the encoder");

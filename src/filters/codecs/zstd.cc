@@ -1,5 +1,5 @@
 // zstd: HDF5 filter 32015, numcodecs "zstd". RFC 8878 frames: one or several, with or without content size and
-// checksum, skippable ones between.
+// checksum; skippable frames are allowed.
 //
 //   28 b5 2f fd | header | blocks | checksum          parameters [level, as a signed number]
 

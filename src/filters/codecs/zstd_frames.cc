@@ -1,5 +1,6 @@
-// Each thread keeps one decompression context (about 150 KiB) and one for compression, which grows with the level and
-// the chunk: about 1 MiB at level 3, tens of MiB at the highest. The library shrinks it when it was too large for long.
+// Each thread keeps one decompression context (about 150 KiB) and one compression context, which grows with the level
+// and the chunk: about 1 MiB at level 3, tens of MiB at the highest. The library shrinks it if it stays too large for
+// long.
 
 #include "filters/codecs/zstd_frames.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Zstandard frames, decoded in one go: that needs no window of its own, whatever the frames ask for.
+// Zstandard frames, decoded in one call: this needs no window buffer, whatever window size the frames declare.
 
 #include <cstdint>
 #include <optional>
@@ -10,17 +10,17 @@
 
 namespace codecfs::filters::codecs {
 
-/// Bytes that `in` tells to decode to; none where a frame does not tell. EIO where `in` is not one frame after another.
+/// The decoded size that `in` declares; none if a frame does not declare one. EIO if `in` is not a sequence of frames.
 Result<std::optional<uint64_t>> zstd_content_size(Bytes in);
 
-/// Decodes all frames to `room`; none where it does not do. EIO, ENOMEM.
+/// Decodes all frames to `room`; none if it is too small. EIO, ENOMEM.
 Result<std::optional<size_t>> zstd_decode(Bytes in, MutableBytes room);
 
-/// One frame with its content size. Levels beyond those of the library mean the nearest; 0 is its default.
-/// `checksum`: of the content, at the end. ENOMEM.
+/// Encodes one frame with its content size. Levels out of the library's range are clamped; 0 is its default.
+/// `checksum`: append one of the content. ENOMEM.
 Result<Buffer> zstd_encode(Bytes in, int level, bool checksum);
 
-/// The same, into `room` of at least zstd_bound(in.size()) bytes. Gives the bytes written.
+/// The same, into `room` of at least zstd_bound(in.size()) bytes. Returns the bytes written.
 Result<size_t> zstd_encode_to(Bytes in, int level, bool checksum, MutableBytes room);
 size_t zstd_bound(size_t size);
 
