@@ -1,4 +1,4 @@
-// Liberal reading of the members of a codec's JSON.
+// Reads members of a codec's JSON liberally.
 
 #include "filters/core/codec_fields.h"
 
@@ -36,7 +36,7 @@ std::unexpected<Error> wrong_kind(const char* key, const Json& value, const char
 Result<int64_t> integer_field(const Json& codec, const char* key, int64_t fallback, int64_t low, int64_t high) {
   const Json* value = member(codec, key);
   if (value == nullptr) return fallback;
-  const std::optional<double> number = as_number(*value);  // all ranges asked for are within 2^53
+  const std::optional<double> number = as_number(*value);  // exact, as all ranges are within 2^53
   if (!number || std::isnan(*number)) return wrong_kind(key, *value, "an integer");
   if (*number <= static_cast<double>(low) - 1 || *number >= static_cast<double>(high) + 1)
     return fail(EINVAL, "\"{}\": {} is not between {} and {}", key, print_json(*value), low, high);

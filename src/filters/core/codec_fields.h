@@ -1,5 +1,5 @@
 #pragma once
-// Members of a codec's JSON, read liberally: numbers as 5, "5", 5.0 or true, since several writers disagree.
+// Reads members of a codec's JSON liberally: numbers as 5, "5", 5.0 or true, since writers disagree.
 
 #include <cstdint>
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace codecfs::filters {
 
-/// The member `key` as an integer in [low, high]; `fallback` where it is missing or null. EINVAL.
+/// The member `key` as an integer in [low, high]; `fallback` if it is missing or null. EINVAL.
 Result<int64_t> integer_field(const Json& codec, const char* key, int64_t fallback, int64_t low, int64_t high);
-/// As a number; EINVAL also where it is missing.
+/// The member as a number. EINVAL, also if it is missing.
 Result<double> number_field(const Json& codec, const char* key);
-/// As a text; `fallback` where it is missing or null. EINVAL.
+/// The member as a string; `fallback` if it is missing or null. EINVAL.
 Result<std::string> text_field(const Json& codec, const char* key, std::string fallback);
-/// As a dtype; none where it is missing or null. EINVAL.
+/// The member as a dtype; none if it is missing or null. EINVAL.
 Result<std::optional<DataType>> dtype_field(const Json& codec, const char* key);
 
 }  // namespace codecfs::filters

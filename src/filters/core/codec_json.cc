@@ -1,11 +1,11 @@
-// The two texts of a chain. What the JSON of a codec looks like is the filter's own business (parameters_of, codec_of
-// in filter.h); here is what all have in common.
+// Prints and parses the text forms of a pipeline. Each filter converts its own JSON (parameters_of, codec_of in
+// filter.h); this file has the common parts.
 
 #include "filters/core/codec_json.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
-#include <fmt/format.h>
 #include <utility>
 
 #include "filters/core/filter.h"
@@ -31,8 +31,8 @@ Json print_codec(const FilterStage& stage) {
     Json codec = filter != nullptr && filter->codec_of ? filter->codec_of(stage.parameters) : Json();
     return codec.is_null() ? generic_codec(stage, filter.get()) : codec;
   }
-  // As stored, but with the values of known members as numcodecs writes them: integers, the real element size. What a
-  // plugin would write for its own codec is not known to be better than what is there.
+  // Keep the stored JSON, but print known members as numcodecs does: integers, the real element size. Not for codecs of
+  // plugins, whose conversion may lose members.
   Json codec = stage.codec;
   const bool mapped = filter != nullptr && filter->codec_of && filter->codec_library.empty();
   if (mapped && !stage.parameters.empty() && codec.value("id", Json()) == filter->codec) {

@@ -1,5 +1,5 @@
 #pragma once
-// One chain, two texts: the HDF5 filter spec ("2,4|1,5") and Zarr's codec JSON.
+// The two text forms of a filter pipeline: the HDF5 filter spec ("2,4|1,5") and Zarr's codec JSON.
 
 #include <span>
 #include <string>
@@ -11,28 +11,28 @@
 
 namespace codecfs::filters {
 
-/// `_Filter`: numeric ids and unsigned parameters, "" for an empty chain. ENODATA with a reason where a codec has no
+/// `_Filter`: numeric ids and unsigned parameters, "" for an empty pipeline. ENODATA with a reason if a codec has no
 /// HDF5 id.
 Result<std::string> print_filter_spec(std::span<const FilterStage> chain);
 
-/// `_Codecs`: the JSON array, in the order of encoding. A filter without a codec is shown as
-/// {"id": "hdf5:32000", "name": "lzf", "parameters": [4, 261, 160]}.
+/// `_Codecs`: the JSON array, in the order of encoding. A filter without a codec is printed as {"id": "hdf5:32000",
+/// "name": "lzf", "parameters": [4, 261, 160]}.
 Json print_codecs(std::span<const FilterStage> chain);
 
-/// The same for a .zarray, whose last codec has a place of its own: `compressor` (object or null), `filters` (array of
-/// the others, or null). Source: the NCZarr document, "Supporting Filter Chains".
+/// The codecs of a .zarray, where the last one is separate: `compressor` (object or null), `filters` (array of the
+/// preceding ones, or null). Source: the NCZarr document, "Supporting Filter Chains".
 struct ZarrCodecs {
   Json compressor;
   Json filters;
 };
 ZarrCodecs print_zarr_codecs(std::span<const FilterStage> chain);
 
-/// The chain of a .zarray: `filters` (array or null) in their order, then `compressor` (object or null). Every stage
-/// keeps its JSON; stages whose codec has an HDF5 id get id and parameters too (item_size: bytes of an element).
-/// Unknown codecs are kept (they fail when a chunk is decoded). EINVAL for JSON of the wrong kind.
+/// The pipeline of a .zarray: `filters` (array or null) in their order, then `compressor` (object or null). Every stage
+/// keeps its JSON; stages whose codec has an HDF5 id also get id and parameters (item_size: bytes of an element).
+/// Unknown codecs are kept, and fail when a chunk is decoded. EINVAL for JSON of the wrong type.
 Result<std::vector<FilterStage>> parse_zarr_codecs(const Json& compressor, const Json& filters, uint64_t item_size);
 
-/// "zlib 1.2.13 (libdeflate 1.14), zstd 1.5.4, ...": the codecs built in, with versions, for --version.
+/// "zlib 1.2.13 (libdeflate 1.14), zstd 1.5.4, ...": the built-in codecs with their versions, for --version.
 std::string codec_versions();
 
 }  // namespace codecfs::filters

@@ -1,9 +1,9 @@
 #pragma once
-// One known filter: its names in both worlds, how its parameters are told there, and what decodes it.
+// A known filter: its names and parameters in HDF5 and in Zarr, and its decoder and encoder.
 //
-// The same filter is an id with 32-bit parameters in HDF5 ({32015, [3]}) and a JSON object in Zarr
-// ({"id": "zstd", "level": 3}). Filters known to one world only have id 0 or an empty codec. The built-in ones are
-// listed in codecs/all.inc, each in a file of its own; others may be registered while we run.
+// The same filter is an id with 32-bit parameters in HDF5 ({32015, [3]}) and a JSON object in Zarr ({"id": "zstd",
+// "level": 3}). A filter that only one of the formats knows has id 0 or an empty codec. codecs/all.inc lists the
+// built-in filters, each of which has its own source file; plugins register more at run time.
 
 #include <cstdint>
 #include <functional>
@@ -21,45 +21,45 @@
 
 namespace codecfs::filters {
 
-/// What is known of a size before the bytes are there.
+/// What is known about the size of data before the data exists.
 struct SizeBound {
-  uint64_t max = 0;                    // bytes; never more
-  std::optional<uint64_t> exact = {};  // bytes; where it is determined (then equal to max)
+  uint64_t max = 0;                    // bytes; upper bound
+  std::optional<uint64_t> exact = {};  // bytes; set if the size is known exactly (then equal to max)
 
   static SizeBound exactly(uint64_t bytes) { return {bytes, bytes}; }
 };
 
-/// A filter with its parameters read and checked, ready for use. Immutable; used from many threads at once.
+/// A filter with parsed and checked parameters, ready for use. Immutable and thread-safe.
 struct Coder {
-  /// Undoes the filter: from the bytes that the encoder gave to those that it took. `out` bounds the latter: a stream
-  /// that would grow past it is EIO before memory is taken for it (sizes below it are checked by the pipeline). EIO for
-  /// damaged data, ENOMEM. The reason does not name the filter.
+  /// Decodes: returns the bytes that the encoder received. `out` bounds their size: output beyond it is EIO before
+  /// memory is allocated for it (the pipeline checks for output that is too short). EIO for damaged data, ENOMEM. The
+  /// reason does not name the filter.
   std::function<Result<Buffer>(Buffer in, const SizeBound& out)> decode = {};
-  /// Does it. EINVAL for data that the filter cannot encode so that it comes back the same, ENOTSUP where nobody can
-  /// with these parameters, ENOMEM. Empty: the filter can only be undone.
+  /// Encodes. EINVAL for data that would not decode to itself, ENOTSUP if no encoder exists for these parameters,
+  /// ENOMEM. Empty: the filter can only decode.
   std::function<Result<Buffer>(Bytes in)> encode = {};
-  /// Sizes that the encoder may give for what it takes. Empty: it keeps the size.
+  /// Maps the size of the encoder's input to the possible sizes of its output. Empty: the size does not change.
   std::function<SizeBound(const SizeBound& decoded)> encoded = {};
 };
 
 /// For compressors: incompressible data grows a little.
 SizeBound compressed_size(const SizeBound& decoded);
-/// For checksums: `bytes` more than the data.
+/// For checksums: `bytes` are added to the data.
 std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes);
-/// For filters whose elements change their size.
+/// For filters that change the size of elements.
 std::function<SizeBound(const SizeBound&)> resizes_elements(uint64_t decoded_size, uint64_t encoded_size);
 
-/// What a chunk is before the first filter encodes it, and after the last has decoded it.
+/// The chunk before the first filter encodes it, that is, after the last one has decoded it.
 struct ChunkShape {
-  std::optional<uint64_t> bytes = {};  // exact decoded size; none where it depends on the data (object types)
+  std::optional<uint64_t> bytes = {};  // exact decoded size; none if it depends on the data (object types)
   DataType type = {};                  // of its elements
-  std::vector<uint64_t> shape = {};    // elements of the whole array, one number a dimension; empty for a scalar
-  std::vector<uint64_t> chunks = {};   // elements of a chunk, one number a dimension
+  std::vector<uint64_t> shape = {};    // elements of the whole array per dimension; empty for a scalar
+  std::vector<uint64_t> chunks = {};   // elements of a chunk per dimension
 };
 
 ChunkShape shape_of_chunk(const Variable& variable);
 
-/// What a filter is told of where it stands.
+/// What a filter may know about the stage and the data that it encodes.
 struct StageContext {
   const FilterStage& stage;
   const ChunkShape& chunk;
@@ -70,58 +70,58 @@ struct Filter {
   std::string name = {};                  // canonical, lower case, unique
   std::vector<std::string> aliases = {};  // lower case
   std::string codec = {};                 // numcodecs id (case-sensitive); empty: none
-  std::string library = {};               // "zstd 1.5.4": what decodes it, empty where it is our own code
-  bool in_libhdf5 = false;                // only libhdf5's own code can undo it (n-bit, scale-offset)
-  std::string hdf5_library = {};          // path of the plugin that brings make_coder; empty: built in
-  std::string codec_library = {};         // path of the plugin that brings the codec; empty: built in
-  bool decodes = true;                    // what the coders can do
+  std::string library = {};               // "zstd 1.5.4": the library that decodes; empty if the code is our own
+  bool in_libhdf5 = false;                // only libhdf5 implements it (n-bit, scale-offset)
+  std::string hdf5_library = {};          // path of the plugin that provides make_coder; empty: built in
+  std::string codec_library = {};         // path of the plugin that provides the codec; empty: built in
+  bool decodes = true;                    // whether the coders can decode
   bool encodes = true;
 
-  /// HDF5 parameters for a codec's JSON, which is read liberally ("level": "5" is 5, what is missing takes numcodecs'
+  /// Converts a codec's JSON to HDF5 parameters. Reads it liberally ("level": "5" is 5; missing members take numcodecs'
   /// default). `item_size`: bytes of an element, 0 if not fixed. EINVAL. Empty: there is no such mapping.
   std::function<Result<std::vector<uint32_t>>(const Json& codec, uint64_t item_size)> parameters_of = {};
-  /// The codec's JSON, as numcodecs writes it, for HDF5 parameters. What is missing takes HDF5's default;
+  /// Converts HDF5 parameters to the codec's JSON, as numcodecs writes it. Missing parameters take HDF5's default;
   /// null: a plugin does not understand the parameters. Empty: there is no such mapping.
   std::function<Json(std::span<const uint32_t> parameters)> codec_of = {};
 
-  /// The parameters that the encoder works with, made of those that a user gives or a codec's JSON has: what HDF5's
-  /// set_local and netCDF's NCZ_modify_parameters do. Parameters that are complete stay as they are. EINVAL. Empty: all
-  /// are given.
+  /// Completes the parameters that a user or a codec's JSON gives to those that the encoder needs, as HDF5's set_local
+  /// and netCDF's NCZ_modify_parameters do. Complete parameters do not change. EINVAL. Empty: the given parameters are
+  /// complete.
   std::function<Result<std::vector<uint32_t>>(const StageContext&)> working_parameters = {};
-  /// Whether a new chain may have this stage. Stored chains are read whatever they have, so make_coder is more liberal.
-  /// `item_size`: bytes of an element, 0 where it is not known. EINVAL with the valid range. Empty: any parameters, or
-  /// make_coder checks them all.
+  /// Checks whether a new pipeline may contain this stage. make_coder is more liberal, because stored pipelines must be
+  /// readable. `item_size`: bytes of an element, 0 if unknown. EINVAL with the valid range. Empty: any parameters are
+  /// valid, or make_coder checks them all.
   std::function<Result<>(const FilterStage& stage, uint64_t item_size)> check_new = {};
-  /// Reads and checks the parameters of a stage, completing them where that is needed. EINVAL. Empty: only libhdf5 can
-  /// decode it.
+  /// Parses and checks the parameters of a stage, and completes them if needed. EINVAL. Empty: only libhdf5 can decode
+  /// it.
   std::function<Result<Coder>(const StageContext&)> make_coder = {};
 };
 
 using FilterPtr = std::shared_ptr<const Filter>;
 
-/// Adds a filter to the known ones, as the built-in filters and those of plugins are. EINVAL without a name, EEXIST
-/// where its id, codec or one of its names is taken.
+/// Registers a filter (built-in or of a plugin). EINVAL without a name, EEXIST if its id, codec or one of its names is
+/// registered already.
 Result<> register_filter(Filter filter);
-/// Forgets it, by its id; what uses it goes on doing so. ENOENT.
+/// Removes a filter by its id; pipelines that use it keep it. ENOENT.
 Result<> unregister_filter(uint32_t id);
-/// `-o builtin=off`: forgets the built-in filters that a plugin can take the place of (all with an HDF5 id of their
-/// own), or the one with this name or id. ENOENT where there is no such one.
+/// `-o builtin=off`: removes the built-in filters that a plugin can replace (all that have their own HDF5 id), or the
+/// one with this name or id. ENOENT if there is none.
 void unregister_built_in();
 Result<> unregister_built_in(std::string_view name_or_id);
 
-/// These give null where none is known; before that, plugins are searched for. Names are compared without regard to
-/// case and include the aliases.
+/// Lookups; they load the plugins if no registered filter matches, and return null if none does then. Names are
+/// compared case-insensitively and include the aliases.
 FilterPtr find_by_id(uint32_t id);
 FilterPtr find_by_codec(std::string_view codec);
 FilterPtr find_by_name(std::string_view name);
-/// The same among what is registered by now.
+/// The same without loading plugins.
 FilterPtr find_registered(uint32_t id);
 FilterPtr find_registered(std::string_view codec);
 bool is_registered_name(std::string_view name);
-/// All that are known by now, by id, then by name.
+/// All registered filters, by id, then by name.
 std::vector<FilterPtr> list();
 
-/// The filter that a stage means: by its codec where it has one (also in the form "hdf5:32004"), else by its id.
+/// The filter of a stage: found by its codec if it has one (also in the form "hdf5:32004"), else by its id.
 FilterPtr find_for(const FilterStage& stage);
 
 }  // namespace codecfs::filters

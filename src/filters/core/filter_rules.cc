@@ -1,4 +1,4 @@
-// Rules are read once, at mount; resolving compares names and joins chains.
+// Rules are parsed once, at mount; resolve() compares names and concatenates pipelines.
 
 #include "filters/core/filter_rules.h"
 
@@ -16,12 +16,12 @@ constexpr uint64_t kChecksumBytes = 4;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/// The names before the first comma that is not escaped.
+/// Reads the names before the first unescaped comma.
 class NameReader {
  public:
   explicit NameReader(std::string_view text) : text_(text) {}
 
-  /// Full names; none for '*'.
+  /// Full names; empty for '*'.
   Result<std::vector<std::string>> read() {
     std::vector<std::string> names;
     while (true) {
@@ -39,18 +39,17 @@ class NameReader {
     }
   }
 
-  /// Behind the comma.
+  /// Position after the comma.
   [[nodiscard]] size_t position() const { return at_; }
 
  private:
-  /// One name as written, without white space around it unless that is escaped. Leaves at_ at the '&', the ',' or the
-  /// end.
+  /// Reads one name without the unescaped white space around it. Stops at the '&', the ',' or the end.
   Result<std::string> read_name() {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
     name_at_ = at_;
     star_at_.reset();
     std::string name;
-    size_t keep = 0;  // of `name`: up to the last character that is no white space
+    size_t keep = 0;  // length of `name` up to the last character that is not white space
     for (; at_ < text_.size() && text_[at_] != ',' && text_[at_] != '&'; ++at_) {
       const bool escaped = text_[at_] == '\\';
       if (escaped && ++at_ == text_.size()) return fail_at(text_, at_, "a backslash needs a character behind it");
@@ -73,8 +72,8 @@ class NameReader {
 
   const std::string_view text_;
   size_t at_ = 0;
-  size_t name_at_ = 0;             // where the latest name began
-  std::optional<size_t> star_at_;  // of its first '*' that is not escaped
+  size_t name_at_ = 0;             // start of the latest name
+  std::optional<size_t> star_at_;  // its first unescaped '*'
 };
 
 }  // namespace
@@ -123,7 +122,7 @@ std::vector<std::string> FilterRules::names() const {
 std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
   std::vector<FilterStage> arranged;
   for (FilterStage& stage : chain) {
-    // Codecs without an HDF5 id all have 0; they are never the same filter.
+    // Codecs without an HDF5 id all have id 0, but are different filters.
     const auto same =
         std::ranges::find_if(arranged, [&](const FilterStage& other) { return stage.id != 0 && other.id == stage.id; });
     if (same == arranged.end())
@@ -131,7 +130,7 @@ std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
     else
       *same = std::move(stage);
   }
-  for (const uint32_t id : {kShuffle, kFletcher32}) {  // each to the front, so fletcher32 ends first
+  for (const uint32_t id : {kShuffle, kFletcher32}) {  // moves each to the front, so fletcher32 ends first
     const auto found = std::ranges::find(arranged, id, &FilterStage::id);
     if (found != arranged.end()) std::rotate(arranged.begin(), found, found + 1);
   }

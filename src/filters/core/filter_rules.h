@@ -1,15 +1,15 @@
 #pragma once
-// Which chain a variable is to have: nccopy's `-F VARS,SPEC`, any number of them, and where filters stand in a chain
-// that we build ourselves (a stored chain keeps its order, whatever it is).
+// Rules that assign filters to variables (any number of nccopy's `-F VARS,SPEC`), and the order of filters in a new
+// pipeline. The order of a stored pipeline is never changed.
 //
 //   none            no filters for all variables; the same as *,none
 //   *,SPEC          all variables
 //   v,SPEC          the variable v of the root, as /v
 //   /g/v&w,SPEC     several, by their full names
 //
-// A backslash takes the next character of a name as it is (\, \& \* \\ and white space at its ends). Rules for the same
-// variable add up in their order: further filters are appended, `v,none` drops what was there. Suppressing filters for
-// all is weaker than any other rule, wherever it stands.
+// A backslash escapes the next character of a name (\, \& \* \\ and white space at its ends). Rules for the same
+// variable combine in order: further filters are appended, `v,none` drops the previous ones. `*,none` is weaker than
+// any other rule, whatever its position.
 // Source: netCDF-C documentation, "Using nccopy", with its table of all cases.
 
 #include <cstdint>
@@ -26,17 +26,17 @@ namespace codecfs::filters {
 
 class FilterRules {
  public:
-  /// Adds the rule that `text` says. EINVAL with the position of what is wrong, as parse_filter_spec().
+  /// Adds the rule in `text`. EINVAL with the position of the error, as parse_filter_spec().
   Result<> add(std::string_view text);
 
-  /// What the rules make of the variable with this full name ("/group/v"; "/" for a source that is one array):
-  /// none: no rule applies, its filters stay as they are; an empty chain: no filters; else this chain, arranged as
-  /// netCDF does.
+  /// The pipeline that the rules give the variable with this full name ("/group/v"; "/" for a source that is one
+  /// array). None: no rule applies, the filters do not change. An empty pipeline: no filters. Otherwise the pipeline in
+  /// netCDF's order.
   [[nodiscard]] std::optional<std::vector<FilterStage>> resolve(std::string_view name) const;
 
-  /// The chains of the rules, one after the other.
+  /// The pipelines of all rules, concatenated.
   [[nodiscard]] std::vector<FilterStage> stages() const;
-  /// The full names that rules mention.
+  /// The full names in the rules.
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool empty() const { return rules_.empty() && !suppress_all_; }
 
@@ -50,12 +50,12 @@ class FilterRules {
   bool suppress_all_ = false;
 };
 
-/// Puts a chain that a user wrote into the order in which netCDF applies it: fletcher32 first, shuffle next, the rest
-/// as written; a filter that is there twice keeps its first place and takes the last parameters.
+/// Sorts a pipeline from a user into the order that netCDF applies: fletcher32 first, shuffle next, the rest as
+/// written. A duplicate filter keeps its first position and takes the last parameters.
 std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain);
 
-/// Whether an arranged chain must have its first two filters swapped on a Zarr array with elements of `item_size` bytes
-/// (0: not fixed): numcodecs cannot shuffle data to which fletcher32 has appended its 4 bytes unless the element size
+/// Whether the first two filters of an arranged pipeline must be swapped on a Zarr array with elements of `item_size`
+/// bytes (0: not fixed): fletcher32 appends 4 bytes, and numcodecs can shuffle the result only if the element size
 /// divides 4.
 bool shuffle_goes_first(std::span<const FilterStage> arranged, uint64_t item_size);
 

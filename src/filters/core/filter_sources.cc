@@ -15,7 +15,7 @@ struct Entry {
   uint32_t id;
   std::string_view name;
   std::string_view debian;     // package with an HDF5 plugin; empty: none in Debian 12
-  bool in_hdf5plugin;          // the Python package of that name brings the plugin
+  bool in_hdf5plugin;          // whether the Python package hdf5plugin contains it
   std::string_view elsewhere;  // its project
 };
 

@@ -1,5 +1,5 @@
-// Reads filter specs. netcdf-c's own reader stops at the first character that it does not understand and takes what it
-// has; here every character must have a meaning, and the error points at the first that has none.
+// Parses filter specs. netcdf-c's parser stops at the first character that it does not understand and takes what it
+// has; this one rejects the text and points at that character.
 
 #include "filters/core/filter_spec.h"
 
@@ -20,8 +20,8 @@ struct KnownName {
   uint32_t id;
 };
 
-// The names of netCDF's table and of today's practice that no filter of the registry goes by. They come before the
-// registry, so that no plugin can change what they mean.
+// Names from netCDF's table and from common practice that are not names of registered filters. They take precedence
+// over the registry, so that no plugin can change their meaning.
 constexpr std::array kKnownNames{
     KnownName{"zip", 1},         KnownName{"mafisc", 32002},       KnownName{"snappy", 32003},
     KnownName{"apax", 32005},    KnownName{"cbf", 32006},          KnownName{"jpeg-xr", 32007},
@@ -43,13 +43,13 @@ void push_words(std::vector<uint32_t>& words, uint64_t value) {
   words.push_back(static_cast<uint32_t>(value >> 32));
 }
 
-/// [-]digits[.digits][e[+-]digits] and what follows, as places in a token.
+/// Positions in a token of the form [-]digits[.digits][e[+-]digits]tag.
 struct Number {
   bool negative = false;
-  size_t digits = 0;               // where the digits begin
-  size_t integer_end = 0;          // behind the digits before a point
-  size_t end = 0;                  // behind the number: its tag
-  std::optional<size_t> float_at;  // of the point or exponent
+  size_t digits = 0;               // first digit
+  size_t integer_end = 0;          // end of the digits before a point
+  size_t end = 0;                  // end of the number: its tag
+  std::optional<size_t> float_at;  // the point or exponent
 };
 
 class Parser {
@@ -81,7 +81,7 @@ class Parser {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
 
-  /// "[0]", which netCDF prints before a chain that is meant for every file format.
+  /// "[0]", which netCDF prints before a pipeline that applies to every file format.
   Result<> parse_format_tag() {
     if (at_ == text_.size() || text_[at_] != '[') return {};
     ++at_;
@@ -95,7 +95,7 @@ class Parser {
     return {};
   }
 
-  /// What stands before the next ',' or '|' or the end, without the white space around it. Leaves at_ there.
+  /// Returns the text before the next ',', '|' or the end, without surrounding white space. Stops there.
   std::string_view take_token() {
     skip_space();
     token_at_ = at_;
@@ -241,7 +241,7 @@ class Parser {
       push_words(words, std::bit_cast<uint64_t>(value));
       return {};
     }
-    // Rounded twice where it was decimal, as netcdf-c does: equal text gives equal bits.
+    // Rounds from decimal to double to float, as netcdf-c does, so that equal text gives equal bits.
     const auto rounded = static_cast<float>(value);
     if (std::isinf(rounded) || (rounded == 0 && value != 0))
       return error(token_at_, "this number does not fit a 32-bit float: make it d");
@@ -251,7 +251,7 @@ class Parser {
 
   const std::string_view text_;
   size_t at_;
-  size_t token_at_ = 0;  // where the latest token began
+  size_t token_at_ = 0;  // start of the latest token
 };
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
@@ -259,15 +259,16 @@ bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) !=
 }  // namespace
 
 std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_view what) {
-  constexpr size_t kAround = 40;    // bytes shown before and behind,
-  constexpr size_t kCharacter = 3;  // and so many more to the bounds of a UTF-8 character
+  constexpr size_t kAround = 40;    // bytes shown before and after the position,
+  constexpr size_t kCharacter = 3;  // plus up to so many to the next UTF-8 character boundary
   size_t first = at > 2 * kAround ? at - kAround : 0;
   for (size_t i = 0; i < kCharacter && first > 0 && !starts_character(text[first]); ++i) --first;
   size_t last = text.size() - at > 2 * kAround ? at + kAround : text.size();
   for (size_t i = 0; i < kCharacter && last < text.size() && !starts_character(text[last]); ++i) ++last;
   std::string shown(text.substr(first, last - first));
   for (char& c : shown)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = is_space(c) ? ' ' : '?';  // stays one line
+    // keeps the message on one line
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = is_space(c) ? ' ' : '?';
   if (first > 0) shown.insert(0, "...");
   if (last < text.size()) shown += "...";
   if (at >= text.size()) return fail(EINVAL, "at the end of \"{}\": {}", shown, what);

@@ -1,5 +1,5 @@
 #pragma once
-// The text of a filter chain, as netCDF's `_Filter` attribute and nccopy -F have it:
+// The text form of a filter pipeline, as in netCDF's `_Filter` attribute and nccopy -F:
 //
 //   list      =  [ "[0]" ] ( filter ( "|" filter )* [ "|" ] | "none" | nothing )      the last two: no filters
 //   filter    =  ( id | name ) ( "," constant )*
@@ -10,10 +10,10 @@
 //                [-]float f           the bits of a 32-bit float: one word
 //                [-]float d           the bits of a 64-bit float: two words, the low one first
 //
-// Letters of either case; white space around every token. Names are the table of netCDF's filter document (deflate,
-// shuffle, fletcher32 and szip with their real HDF5 ids) and those of the registered filters.
+// Letters are case-insensitive, and white space may surround every token. The names are those of the table in netCDF's
+// filter document (deflate, shuffle, fletcher32 and szip with their real HDF5 ids) and those of the registered filters.
 // Source: netCDF-C documentation, "Filter Specification Syntax"; as in its tests, signed bytes and shorts are not
-// sign-extended. The printer is print_filter_spec() in codec_json.h.
+// sign-extended. print_filter_spec() in codec_json.h is the inverse.
 
 #include <cstddef>
 #include <string>
@@ -25,18 +25,19 @@
 
 namespace codecfs::filters {
 
-inline constexpr size_t kMaxChain = 32;  // filters: bits of a filter mask, HDF5's own limit
+inline constexpr size_t kMaxChain = 32;  // filters; the number of bits in HDF5's filter mask
 
-/// The chain as it is written, in the order of encoding, without any reordering (arrange_chain() in filter_rules.h does
-/// that). Reads `text` from byte `start` to its end. EINVAL with the position in `text` and, where we can guess what
-/// was meant, a hint:
+/// Parses `text` from byte `start` to its end and returns the filters in the order of encoding, as written
+/// (arrange_chain() in filter_rules.h reorders them). EINVAL with the position in `text` and, for common mistakes, a
+/// hint:
 ///   character 6 of "307,3.5": a number with a fraction or an exponent needs its type: add f or d
 Result<std::vector<FilterStage>> parse_filter_spec(std::string_view text, size_t start = 0);
 
-/// Whether this is the word for no filters, in letters of either case, with white space around it or not.
+/// Whether this is the word "none", case-insensitive, with or without white space around it.
 bool is_none(std::string_view text);
 
-/// The error for a text that is wrong at byte `at` (its size: at the end). Long texts are cut around it.
+/// The error for an invalid text; `at` is the byte (its size: at the end). Shows only the part of a long text around
+/// it.
 [[nodiscard]] std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_view what);
 
 }  // namespace codecfs::filters

@@ -1,21 +1,22 @@
 #pragma once
-// What `.codecfs/filters` tells.
+// The content of `.codecfs/filters`.
 
 #include <string>
 
 namespace codecfs::filters {
 
-/// All filters known to this process, those of plugins too, a line each with columns that two or more spaces separate:
+/// All filters known to this process, including those of plugins, one per line, in columns separated by two or more
+/// spaces:
 ///
 ///   id          HDF5's, "-" for none
 ///   name
 ///   codec       numcodecs' id, "-" for none
-///   origin      "built-in", "libhdf5", or the library; both where the halves come from two libraries
-///   hdf5 side   what the HDF5 half can do: "read+write", "read", "write"; "-": there is none
-///   codec side  "yes" where there is a mapping between JSON and parameters, else "-"
+///   origin      "built-in", "libhdf5", or the library; both if HDF5 filter and codec come from two libraries
+///   hdf5 side   what the HDF5 filter can do: "read+write", "read", "write"; "-": there is none
+///   codec side  "yes" if there is a mapping between JSON and parameters, else "-"
 ///   status      "usable", or what is not and why
 ///
-/// Below, as comments: the directories that were searched, and what was found there and is not used.
+/// Then, as comment lines: the directories that were searched, and the libraries in them that are not used.
 std::string filter_table();
 
 }  // namespace codecfs::filters

@@ -1,4 +1,4 @@
-// Growing output for decoders whose output size is not known.
+// Growing output buffers for decoders whose output size is unknown.
 
 #include "filters/core/output_buffer.h"
 
@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kFirstRoom = size_t{64} << 10;
 
-constexpr uint64_t kMaxRatio = 32768;  // no format whose header tells the size reaches it in data of 1 MiB and more
+// an upper bound: no format that declares its size exceeds it for data of 1 MiB and more
+constexpr uint64_t kMaxRatio = 32768;
 
 }  // namespace
 

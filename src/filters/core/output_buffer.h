@@ -1,6 +1,7 @@
 #pragma once
-// Room for decoded bytes: exactly as much as is expected where that is known, else growing up to the bound, so that
-// what a hostile stream claims is never allocated. And for encoded ones, which have a bound that the encoder knows.
+// Output buffers of decoders: of exactly the expected size if that is known, else growing up to the bound, so that a
+// malicious stream cannot make us allocate whatever size it declares. Encoders have a bound that they compute
+// themselves.
 
 #include <concepts>
 #include <cstdint>
@@ -13,19 +14,19 @@
 
 namespace codecfs::filters {
 
-/// For decoders that give their output in pieces.
+/// For decoders that produce their output in pieces.
 class OutputBuffer {
  public:
-  /// `input_size`: bytes that are decoded, for a first guess. ENOMEM.
+  /// `input_size`: size of the encoded data, for the initial size. ENOMEM.
   static Result<OutputBuffer> make(const SizeBound& bound, size_t input_size);
 
-  /// Where the next bytes go; never empty. At the bound it is a small place beside the buffer, so that a decoder can
-  /// see the end of its stream. ENOMEM.
+  /// Returns where to write the next bytes; never empty. When the bound is reached, it is a small area outside of the
+  /// buffer, so that a decoder can detect the end of its stream. ENOMEM.
   Result<MutableBytes> room();
-  /// Of the latest room, `count` bytes were written. EIO past the bound.
+  /// Must be called after room(): `count` bytes were written there. EIO beyond the bound.
   Result<> wrote(size_t count);
   [[nodiscard]] size_t size() const { return size_; }
-  /// The bytes written.
+  /// Returns all bytes written.
   Result<Buffer> take();
 
  private:
@@ -36,22 +37,22 @@ class OutputBuffer {
   std::byte spare_[64];
 };
 
-/// The error of a stream that decodes to more than the bound.
+/// The error for a stream that decodes to more than the bound.
 [[nodiscard]] std::unexpected<Error> too_large(const SizeBound& bound);
 
-/// Checks the decoded size that a stream's header tells, before memory is taken for it: EIO where it is not within the
-/// bound, or where `input_size` bytes cannot be that much data.
+/// Checks the decoded size that a stream's header declares, before memory is allocated for it: EIO if it exceeds the
+/// bound, or if `input_size` bytes cannot decode to so much.
 Result<> check_told_size(uint64_t told, size_t input_size, const SizeBound& bound);
 
-/// For decoders that need room for all output at once: `decode(MutableBytes) -> Result<std::optional<size_t>>` gives
-/// the bytes written, none where the room did not do; it is then called again with more.
+/// For decoders that need one buffer for all output: `decode(MutableBytes) -> Result<std::optional<size_t>>` returns
+/// the bytes written, or none if the buffer was too small; it is then called again with a larger one.
 template <class Decode>
 Result<Buffer> decode_whole(const SizeBound& bound, size_t input_size, Decode&& decode);
 
-/// Without memory that is more than half unused. ENOMEM.
+/// Reallocates if more than half of the memory is unused. ENOMEM.
 Result<Buffer> shrink(Buffer buffer, size_t size);
 
-/// For encoders: `encode(MutableBytes) -> Result<size_t>` gives the bytes written to room for `most` bytes.
+/// For encoders: `encode(MutableBytes) -> Result<size_t>` gets a buffer of `most` bytes and returns the bytes written.
 template <class Encode>
 Result<Buffer> encode_whole(size_t most, Encode&& encode) {
   CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(most));
@@ -59,7 +60,7 @@ Result<Buffer> encode_whole(size_t most, Encode&& encode) {
   return shrink(std::move(buffer), written);
 }
 
-/// Size of the first attempt, and of the one after `size`; <= bound.max.
+/// Size of the first attempt, and of the attempt after one of `size`; <= bound.max.
 size_t first_room(const SizeBound& bound, size_t input_size);
 size_t next_room(const SizeBound& bound, size_t size);
 

@@ -31,7 +31,7 @@ Result<> check_new_chain(std::span<const FilterStage> chain, uint64_t item_size,
     if (filter == nullptr)
       return fail(ENOENT, "no filter or plugin provides {}",
                   stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec));
-    // A plugin judges its own parameters when the chain is made.
+    // A plugin checks its parameters when the pipeline is made.
     if (!filter->check_new) continue;
     if (const Result<> checked = filter->check_new(stage, item_size); !checked)
       return fail(checked.error().code, "{}: {}", filter->name, checked.error().reason);

@@ -1,5 +1,5 @@
 #pragma once
-// What the checks of Filter::check_new have in common. All errors are EINVAL and name the valid range.
+// Common checks for Filter::check_new. All errors are EINVAL and give the valid range.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,13 @@
 
 namespace codecfs::filters {
 
-/// At most `count` parameters. `what`: that they are, for the message.
+/// At most `count` parameters. `what`: their meaning, for the message.
 Result<> at_most(const FilterStage& stage, size_t count, std::string_view what);
-/// The parameter at `index`, a signed word, where it is given.
+/// The parameter at `index`, as a signed word, is in this range if it is given.
 Result<> in_range(const FilterStage& stage, size_t index, std::string_view what, int64_t low, int64_t high);
 
-/// The filters of a new chain are known, and have parameters that these filters take. Stages that are in `stored` too
-/// are not looked at: a source may have odd ones. `item_size`: bytes of an element, 0 where it is not known. ENOENT,
-/// EINVAL.
+/// Checks a new pipeline: its filters are known and accept their parameters. Stages that are also in `stored` are not
+/// checked, because a source may contain unusual ones. `item_size`: bytes of an element, 0 if unknown. ENOENT, EINVAL.
 Result<> check_new_chain(std::span<const FilterStage> chain, uint64_t item_size,
                          std::span<const FilterStage> stored = {});
 

@@ -1,11 +1,11 @@
-// A chain made ready: parameters are read once, in make(), so that decoding a chunk looks nothing up. Before the bytes
-// are touched, the sizes that each stage may give are computed from the chunk's size, front to back; then the stages
-// are undone back to front within these bounds.
+// make() parses all parameters once, so that decoding a chunk needs no lookup. decode() first computes from the chunk's
+// size which sizes each stage may produce, in the order of encoding; then it decodes in reverse order within these
+// bounds.
 
 #include "filters/core/pipeline.h"
 
-#include <array>
 #include <fmt/format.h>
+#include <array>
 #include <new>
 #include <utility>
 
@@ -18,9 +18,9 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr size_t kMaxStages = 32;  // bits of a filter mask; HDF5's own limit
+constexpr size_t kMaxStages = 32;  // bits of HDF5's filter mask
 
-/// How the stage is called in messages: "deflate (filter 1)", "codec 'delta'".
+/// The name of a stage in messages: "deflate (filter 1)", "codec 'delta'".
 std::string label_of(const FilterStage& stage, const Filter* filter) {
   if (stage.codec->is_object() && stage.codec->contains("id")) {
     const auto* codec = (*stage.codec)["id"].get_ptr<const std::string*>();
@@ -30,7 +30,7 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
   return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
 }
 
-/// Where plugins were looked for, and where this one can be had, for the reason of an error.
+/// The end of an error's reason: where plugins were searched, and where to get this one.
 std::string searched(uint32_t id) {
   if (plugins_are_refused()) return "no plugins are loaded (-o plugins=off)";
   const std::vector<std::string> directories = searched_directories();
@@ -71,14 +71,14 @@ struct Pipeline::Stage {
     if (!coder.encode) return fail(ENOTSUP, "{}: can only be read here", label);
     Result<Buffer> out = coder.encode(in);
     if (!out) return fail(out.error().code, "{}: {}", label, out.error().reason);
-    // What decode() would refuse must not be stored.
+    // Do not store output that decode() would reject.
     const SizeBound bound = encoded(SizeBound::exactly(in.size()));
     if (out->size() > bound.max || (bound.exact && out->size() != *bound.exact))
       return fail(EIO, "{}: made {} bytes of {}", label, out->size(), in.size());
     return out;
   }
 
-  /// Whether the encoded size depends on the data, so that leaving the filter out may be the better choice.
+  /// Whether the encoded size depends on the data, so that skipping the filter may save space.
   [[nodiscard]] bool compresses() const { return !encoded(SizeBound::exactly(1 << 20)).exact; }
 };
 
@@ -106,7 +106,7 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
       return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
                   made->filter->codec_library, made->filter->id, searched(made->filter->id));
     FilterStage complete = stage;
-    // A plugin gets them ready; built-in coders complete what they need themselves, and know more (Blosc's block size).
+    // Plugins need complete parameters. Built-in coders complete their own, and accept more (Blosc's block size).
     if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {
       Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, chunk});
       if (!parameters) return fail(parameters.error().code, "{}: {}", made->label, parameters.error().reason);
@@ -129,7 +129,7 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   const auto applied = [&](size_t i) { return (filter_mask >> i & 1) == 0; };
   const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{max_chunk_bytes(), std::nullopt};
 
-  std::array<SizeBound, kMaxStages> decoded;  // what stage i has to give
+  std::array<SizeBound, kMaxStages> decoded;  // bounds for the decoded output of stage i
   SizeBound bound = chunk;
   for (size_t i = 0; i < stages_.size(); ++i) {
     decoded[i] = bound;
@@ -166,7 +166,7 @@ Result<EncodedChunk> Pipeline::encode(Bytes chunk) const try {
       encoded.filter_mask |= uint32_t{1} << i;
     }
   }
-  if (now.data() == chunk.data()) {  // no filter was applied
+  if (now.data() == chunk.data()) {  // all filters were skipped
     CODECFS_ASSIGN(encoded.bytes, Buffer::copy_of(chunk));
   }
   return encoded;

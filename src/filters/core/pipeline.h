@@ -1,5 +1,5 @@
 #pragma once
-// The way of a chunk through its filters: a chain made ready for use. Immutable after make(), used from many threads.
+// A filter pipeline with parsed parameters, which encodes and decodes chunks. Immutable after make() and thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -14,30 +14,29 @@
 
 namespace codecfs::filters {
 
-/// True for filters that no code but libhdf5's own can undo (n-bit, scale-offset): such chunks take the way through
-/// H5Dread.
+/// True for filters that only libhdf5 implements (n-bit, scale-offset): their chunks must be read with H5Dread.
 bool only_in_libhdf5(uint32_t id);
 
 /// A chunk as it is stored.
 struct EncodedChunk {
   Buffer bytes;
-  uint32_t filter_mask = 0;  // bit i set: filter i was not applied
+  uint32_t filter_mask = 0;  // bit i set: filter i was skipped
 };
 
 class Pipeline {
  public:
-  /// `chain` in the order of encoding. Fails with EIO and a reason that names the filter (id or codec id) where one is
-  /// not known here (or only_in_libhdf5), with EINVAL where parameters make no sense or the chain is longer than 32.
+  /// `chain`: the filters in the order of encoding. EIO with a reason that names the filter (id or codec id) if one is
+  /// unknown or only_in_libhdf5(); EINVAL if parameters are invalid or there are more than 32 filters.
   static Result<Pipeline> make(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
-  /// Undoes the filters, last first. Bit i of `filter_mask` set: filter i was not applied. Never allocates much beyond
-  /// the chunk's size: a stage that gives more than its input can have been is EIO, as is a final size other than
+  /// Decodes with the filters in reverse order. Bit i of `filter_mask` set: filter i was skipped. Memory stays near the
+  /// chunk's size: EIO if a stage's output exceeds what its encoder can have received, or if the final size is not
   /// ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
 
-  /// Applies the filters, first to last, to a chunk of ChunkShape::bytes bytes. A filter that is optional is left out
-  /// where it fails, or where it compresses and the chunk did not become smaller, as HDF5 does; Zarr has no such
-  /// filters. EINVAL and ENOTSUP with a reason that names the filter, ENOMEM.
+  /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
+  /// it fails, or if it is a compressor and the chunk did not become smaller; Zarr has no optional filters. EINVAL and
+  /// ENOTSUP with a reason that names the filter, ENOMEM.
   Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }

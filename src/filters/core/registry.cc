@@ -1,4 +1,4 @@
-// The known filters. Few and rarely changed: a list that is searched, under a lock that readers share.
+// The registered filters. They are few and rarely change: a list with linear search, under a shared mutex.
 
 #include <algorithm>
 #include <charconv>
@@ -73,7 +73,7 @@ class Registry {
 
 Registry& registry() {
   static Registry& instance = [] -> Registry& {
-    auto& made = *new Registry;  // never destroyed: chunks may be decoded while static objects go
+    auto& made = *new Registry;  // never destroyed: other threads may decode during static destruction
 #define CODECFS_FILTER(name) (void)made.add(codecs::name());
 #include "filters/codecs/all.inc"
 #undef CODECFS_FILTER
@@ -82,7 +82,7 @@ Registry& registry() {
   return instance;
 }
 
-/// Among what is registered; if need be, among plugins too.
+/// Searches the registered filters; if none matches, loads the plugins and searches again.
 template <class Predicate>
 FilterPtr find_anywhere(Predicate predicate) {
   const bool all = plugins_are_loaded();

@@ -17,11 +17,11 @@ constexpr uint32_t kSzip = 4;
 constexpr uint32_t kLz4 = 32004;
 constexpr const char* kNumcodecsLz4 = "lz4";
 
-/// What a filter of HDF5 may be shown as: codecs of numcodecs, of which every reader of Zarr v2 knows most.
+/// The codecs of numcodecs that may replace an HDF5 filter; readers of Zarr v2 support most of them.
 constexpr std::array<std::string_view, 11> kNumcodecs = {"adler32", "blosc", "bz2",     "crc32", "crc32c", "fletcher32",
                                                          "gzip",    "lzma",  "shuffle", "zlib",  "zstd"};
 
-/// Null where Zarr has no codec that numcodecs knows (netCDF-C alone has one for szip).
+/// Null if numcodecs has no codec for it (only netCDF-C has one for szip).
 Json codec_for(const FilterStage& stage, bool& same_bytes) {
   if (stage.codec->is_object()) return print_codecs(std::span(&stage, 1)).front();
   if (stage.id == kSzip) return {};
@@ -37,7 +37,7 @@ Json codec_for(const FilterStage& stage, bool& same_bytes) {
   return std::ranges::find(kNumcodecs, name) != kNumcodecs.end() ? codec : Json();
 }
 
-/// Bytes that a stage makes of so many; none where that depends on the data.
+/// Size of a stage's output for input of `size` bytes; none if that depends on the data.
 std::optional<uint64_t> encoded_size(const FilterStage& stage, const ChunkShape& chunk, uint64_t size) {
   const FilterPtr filter = find_for(stage);
   if (filter == nullptr || !filter->make_coder) return std::nullopt;

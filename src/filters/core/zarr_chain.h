@@ -1,7 +1,7 @@
 #pragma once
-// The chain of a stored chunk as a .zarray can tell it, and the other way round. Zarr knows codecs by numcodecs' JSON,
-// HDF5 filters by their ids; most have a codec whose bytes are the same, some have one whose bytes differ, some none.
-// Source: design, filters.md, "JSON codecs".
+// Converts the filter pipeline of a stored chunk to one that a .zarray can describe, and back. Zarr identifies codecs
+// by numcodecs' JSON, HDF5 identifies filters by ids. Most filters have a codec with the same encoded bytes, some have
+// one with a different format, some have none.
 
 #include <optional>
 #include <span>
@@ -15,20 +15,20 @@ namespace codecfs::filters {
 
 struct ZarrChain {
   std::vector<FilterStage> stages;  // each with its codec's JSON, for numcodecs to decode; none is optional
-  bool same_bytes = true;           // chunks that the given chain has encoded are chunks of this one
+  bool same_bytes = true;           // whether chunks encoded with the given pipeline are valid chunks of this one
 };
 
-/// `chain` with codecs in the place of HDF5's filters. lz4 becomes numcodecs' lz4, whose frame is another; where a
-/// filter has no codec that numcodecs knows, there are no filters at all; a shuffle that numcodecs cannot undo is left
-/// out. Codecs of a Zarr store stay as they are.
+/// Replaces the HDF5 filters in `chain` by codecs. lz4 becomes numcodecs' lz4, whose format differs. If a filter has no
+/// numcodecs codec, the result has no filters at all. A shuffle that numcodecs cannot decode is omitted. Codecs of a
+/// Zarr store do not change.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
-/// The first shuffle of a chain (by its place) that numcodecs cannot undo: it takes nothing but whole elements, and
-/// text and what a compressor or a checksum has made are none. HDF5 leaves the rest of such data as it is.
+/// The index of the first shuffle that numcodecs cannot decode: it requires whole elements, which text and the output
+/// of a compressor or checksum are not. HDF5 leaves trailing bytes unchanged.
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
-/// The HDF5 filters for a chain of codecs, so that zarr_chain() of them decodes what these codecs encode. EINVAL with
-/// the codec that HDF5 has no filter for, or that no filter of HDF5 decodes in this place.
+/// The HDF5 filters for a pipeline of codecs, such that zarr_chain() of them decodes what these codecs encode. EINVAL
+/// with the codec for which HDF5 has no filter, or whose output no HDF5 filter decodes at this position.
 Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk);
 
 }  // namespace codecfs::filters
