@@ -16,7 +16,7 @@ constexpr size_t kAlignment = 64;     // bytes
 constexpr size_t kGrowthDigits = 21;  // room that numpy reserves so that the first extent can grow in place
 constexpr size_t kMaxShortText = 65535;
 
-/// Collects text as UTF-8; finish converts it to Latin-1 where the header's version requires it.
+/// Collects the text of the header as UTF-8; npy_header() converts it if it chooses a version that stores Latin-1.
 class Description {
  public:
   void print(const DataType& type);

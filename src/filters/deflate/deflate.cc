@@ -1,4 +1,4 @@
-// deflate: HDF5 filter 1, numcodecs "zlib". RFC 1950. What follows the stream is ignored, as zlib's users do.
+// deflate: HDF5 filter 1, numcodecs "zlib". RFC 1950. Bytes after the stream are ignored, as programs that use zlib do.
 //
 //   78 xx | deflate blocks | Adler-32 of the data, big-endian        parameters [level 0..9]
 

@@ -1,16 +1,17 @@
-// libdeflate compresses 1.3 to 6 times as fast as zlib. Its levels are not zlib's: those in the table were chosen by
-// measuring (libdeflate 1.14, zlib 1.2.13) float, integer and text data, plain and shuffled. The sizes summed up are
-// below zlib's at every level, and none is more than 3 % above, but for the byte planes of noise of 3 to 4 bits at the
-// levels 1 to 3 (up to 10 %). 8 and 9 of libdeflate are left out: they are worse than 7 on plain floats.
+// libdeflate compresses 1.3 to 6 times as fast as zlib. Its levels differ from zlib's: the table was chosen by
+// measuring (libdeflate 1.14, zlib 1.2.13) float, integer and text data, plain and shuffled. The total size is below
+// zlib's at every level, and no data set is more than 3 % larger, except for byte planes with 3 to 4 bits of noise at
+// the levels 1 to 3 (up to 10 %). libdeflate's 8 and 9 are not used: they are worse than 7 on plain floats.
 //
-// libdeflate's 4 is the fastest that compares with zlib's 2 to 4, but for what has long repetitions (ramps, constants),
-// where it may take four times the bytes. Such data is known by how small it becomes, and is quick to compress again.
+// libdeflate's 4 is the fastest level comparable with zlib's 2 to 4, except for data with long repetitions (ramps,
+// constants), where its output may be four times as large. A high compression ratio identifies such data, which is then
+// compressed again at a higher level; that is fast.
 //
-// Noise is where libdeflate is slowest, for nothing. Where the input begins with it, as floats and integers do after a
-// shuffle, it has blocks of our own (literal_prefix.h), and the rest is libdeflate's: 1.5 to 2 times as fast at level 4
-// on packed, smooth and integer data, with sizes within 0.5 % of libdeflate's alone.
+// libdeflate is slowest on noise, where matches save nothing. If the input begins with noise, as floats and integers do
+// after a shuffle, our own blocks encode it (literal_prefix.h) and libdeflate encodes the rest: 1.5 to 2 times as fast
+// at level 4 on packed, smooth and integer data, with sizes within 0.5 % of libdeflate's alone.
 //
-// A compressor is an allocation of 0.1 to 9 MiB, so each thread keeps those that it used.
+// A compressor takes 0.1 to 9 MiB, so each thread keeps those that it has used.
 
 #include "filters/deflate/deflate_stream.h"
 
@@ -26,10 +27,10 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-constexpr std::array kLevels = {0, 2, 4, 4, 4, 5, 6, 7, 7, 10};  // libdeflate's, by zlib's
+constexpr std::array kLevels = {0, 2, 4, 4, 4, 5, 6, 7, 7, 10};  // libdeflate's level for each level of zlib
 constexpr int kGreedy = 4;
 constexpr int kForRepetitions = 5;
-constexpr size_t kRepetitive = 30;  // times smaller; what is less so was never larger than zlib's
+constexpr size_t kRepetitive = 30;  // compression ratio; below it, the output was never larger than zlib's
 constexpr size_t kMaxLevel = 12;
 constexpr int64_t kDefaultLevel = 6;
 constexpr size_t kMaxHeader = 10;  // bytes
@@ -47,7 +48,7 @@ Result<libdeflate_compressor*> thread_compressor(int level) {
   return compressor.get();
 }
 
-/// libdeflate's blocks, up to the last of the stream; the bytes written.
+/// Writes libdeflate's blocks, including the last of the stream; returns the bytes written.
 Result<size_t> write_blocks(Bytes in, int level, MutableBytes room) {
   CODECFS_ASSIGN(libdeflate_compressor* const compressor, thread_compressor(level));
   const size_t written = libdeflate_deflate_compress(compressor, in.data(), in.size(), room.data(), room.size());
@@ -55,7 +56,7 @@ Result<size_t> write_blocks(Bytes in, int level, MutableBytes room) {
   return written;
 }
 
-/// All blocks: without a search for repetitions as far as the input is noise, and again where there are many.
+/// Writes all blocks: noise at the beginning without a search for matches, and very repetitive data a second time.
 Result<size_t> write_best_blocks(Bytes in, int level, MutableBytes room) {
   if (level == 0) return write_blocks(in, level, room);
   CODECFS_ASSIGN(libdeflate_compressor* const compressor, thread_compressor(level));
@@ -73,10 +74,10 @@ Result<size_t> write_best_blocks(Bytes in, int level, MutableBytes room) {
   return prefix.written + written;
 }
 
-/// The bytes written. `level` is zlib's.
+/// Returns the bytes written. `level` is zlib's.
 size_t write_header(Wrapping wrapping, int64_t level, std::byte* to) {
   if (wrapping == Wrapping::zlib) {
-    // A window of 32 KiB, a hint at the level, and what makes the number a multiple of 31.
+    // A window of 32 KiB, zlib's level hint, and the check bits that make the number a multiple of 31.
     const unsigned hint = level < 2 ? 0 : level < 6 ? 1 : level == 6 ? 2 : 3;
     const unsigned fields = 0x7800 | hint << 6;
     store_be(to, static_cast<uint16_t>(fields + 31 - fields % 31));
@@ -89,7 +90,7 @@ size_t write_header(Wrapping wrapping, int64_t level, std::byte* to) {
   return header.size();
 }
 
-/// The bytes written.
+/// Returns the bytes written.
 size_t write_trailer(Wrapping wrapping, Bytes in, std::byte* to) {
   if (wrapping == Wrapping::zlib) {
     store_be(to, uint32_t{libdeflate_adler32(1, in.data(), in.size())});

@@ -1,6 +1,6 @@
-// The tree is made by merging the two rarest nodes, which are at the heads of two sorted queues: the leaves, and the
-// nodes merged so far. Leaves that are too deep are moved up, and others down, until the code is complete again: seldom
-// needed, and then as good as optimal.
+// Builds the tree by merging the two rarest nodes, which are at the heads of two sorted queues: the leaves, and the
+// merged nodes. Leaves deeper than the limit are moved up, and others down, until the code is complete again. That is
+// rarely needed, and close to optimal then.
 
 #include "filters/deflate/huffman.h"
 
@@ -17,10 +17,10 @@ struct Leaf {
   uint16_t symbol;
 };
 
-/// How many codes have each length.
+/// Number of codes of each length.
 using Lengths = std::array<uint32_t, kMaxBits + 1>;
 
-/// Of a tree of leaves that are sorted by their counts; deeper ones count as `longest`.
+/// Depths of the leaves, which must be sorted by their counts; deeper ones count as `longest`.
 Lengths tree_depths(std::span<const Leaf> leaves, unsigned longest) {
   std::array<uint64_t, kDeflateSymbols> merged;  // counts
   std::array<uint16_t, 2 * kDeflateSymbols> parents;
@@ -46,9 +46,9 @@ Lengths tree_depths(std::span<const Leaf> leaves, unsigned longest) {
   return lengths;
 }
 
-/// Makes a complete code of one that has leaves at `longest` that belong deeper.
+/// Restores a complete code after leaves deeper than `longest` were moved up to it.
 void complete(Lengths& lengths, unsigned longest) {
-  uint32_t used = 0;  // of 2^longest codes of this length
+  uint32_t used = 0;  // number of the 2^longest codes that are in use
   for (unsigned length = 1; length <= longest; ++length) used += lengths[length] << (longest - length);
   for (; used > 1U << longest; --used) {
     unsigned above = longest - 1;

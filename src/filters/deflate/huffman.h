@@ -1,5 +1,5 @@
 #pragma once
-// Huffman codes as deflate has them: canonical, of limited length (RFC 1951, 3.2.2).
+// Huffman codes as deflate uses them: canonical, of limited length (RFC 1951, 3.2.2).
 
 #include <cstdint>
 #include <span>
@@ -7,14 +7,14 @@
 namespace codecfs::filters::codecs {
 
 struct HuffmanCode {
-  uint16_t bits = 0;   // the first bit of the stream is the lowest
-  uint8_t length = 0;  // bits; 0 where the symbol does not occur
+  uint16_t bits = 0;   // the lowest bit is the first in the stream
+  uint8_t length = 0;  // bits; 0 if the symbol does not occur
 };
 
 constexpr size_t kDeflateSymbols = 286;  // literals, the end of a block, lengths
 
-/// Codes of at most `longest` bits (<= 15) for symbols that occur so often. Two symbols at least occur, and not more
-/// than kDeflateSymbols or 2^longest; there is room for as many codes as counts.
+/// Computes codes of at most `longest` bits (<= 15) for symbols with these counts. At least two and at most
+/// min(kDeflateSymbols, 2^longest) counts must be nonzero; `codes` must have counts.size() items.
 void make_huffman_codes(std::span<const uint32_t> counts, unsigned longest, std::span<HuffmanCode> codes);
 
 }  // namespace codecfs::filters::codecs

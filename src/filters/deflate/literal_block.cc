@@ -1,4 +1,4 @@
-// Blocks as RFC 1951 has them, after a bit that tells the last:
+// Block format of RFC 1951, after the bit that marks the last block:
 //
 //   type:2 = 0 stored: padding | length LE16 | ~length LE16 | bytes
 //            1 fixed codes: symbols | end
@@ -14,11 +14,12 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-constexpr size_t kMaxStored = 65535;   // bytes of a stored block
-constexpr size_t kEnd = 256;           // the symbol after the literals; those of lengths follow
-constexpr size_t kDistances = 2;       // 1, which is all that is used, and 2: not all read a code of one symbol
-constexpr size_t kLengthSymbols = 19;  // of the code that tells codes' lengths
-constexpr unsigned kLongestCode = 14;  // of 15: four of them and 7 bits fit a word
+constexpr size_t kMaxStored = 65535;  // limit for a stored block, in bytes
+constexpr size_t kEnd = 256;          // the end-of-block symbol; the symbols of lengths follow
+// 1, which is the only one used, and 2: some decoders reject a code of one symbol
+constexpr size_t kDistances = 2;
+constexpr size_t kLengthSymbols = 19;  // of the code that encodes the lengths of codes
+constexpr unsigned kLongestCode = 14;  // instead of 15: four of them and 7 bits fit a word
 constexpr unsigned kLongestLengthCode = 7;
 
 using BlockCodes = std::array<HuffmanCode, kDeflateSymbols>;
@@ -42,7 +43,7 @@ size_t length_class(size_t length) {
 template <class Match>
 void split_run(const Run& run, Match&& match) {
   for (size_t size = run.end - run.begin; size > 0;) {
-    const size_t length = size > 260 ? 258 : size > 258 ? 255 : size;  // what is left is not less than 3
+    const size_t length = size > 260 ? 258 : size > 258 ? 255 : size;  // so that the rest is never shorter than 3
     match(length);
     size -= length;
   }
@@ -50,10 +51,11 @@ void split_run(const Run& run, Match&& match) {
 
 // ---------------------------------------------------------------- what a block has
 
-/// Runs of 15 bytes and more, as each has an aligned word of one byte; what is shorter may be literals.
+/// Finds runs of 15 bytes and more, each of which contains an aligned word of one byte value; shorter runs may be
+/// literals.
 std::vector<Run> find_runs(Bytes in, size_t begin, size_t end) {
   std::vector<Run> runs;
-  size_t free = std::max<size_t>(begin, 1);  // of runs before
+  size_t free = std::max<size_t>(begin, 1);  // end of the previous run
   for (size_t at = begin; at + 8 <= end; at += 8) {
     const auto word = load_le<uint64_t>(in.data() + at);
     if (word != std::rotl(word, 8) || at + 8 <= free) continue;
@@ -69,7 +71,7 @@ std::vector<Run> find_runs(Bytes in, size_t begin, size_t end) {
 }
 
 void count_literals(Bytes bytes, std::span<uint32_t> counts) {
-  std::array<std::array<uint32_t, 256>, 4> apart = {};  // else a count waits for the one before
+  std::array<std::array<uint32_t, 256>, 4> apart = {};  // separate tables avoid a store-to-load dependency
   size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
     const auto word = load_le<uint64_t>(bytes.data() + at);
@@ -82,7 +84,7 @@ void count_literals(Bytes bytes, std::span<uint32_t> counts) {
 
 double stored_bits(const LiteralBlock& block) { return static_cast<double>(8 * block.size() + 40); }
 
-/// Of all matches: bits that follow their length's symbol.
+/// The extra bits after the length symbols of all matches.
 size_t match_bits(const LiteralBlock& block) {
   size_t bits = 0;
   for (size_t i = 0; i < kLengthClasses.size(); ++i)
@@ -98,11 +100,11 @@ double estimated_bits(const LiteralBlock& block) {
 
 // ---------------------------------------------------------------- codes
 
-/// How a block's codes are told: their lengths, with repetitions of them, by a code of its own.
+/// How the lengths of a block's codes are encoded: run-length encoded, with a Huffman code of its own.
 class CodeLengths {
  public:
   explicit CodeLengths(std::span<const HuffmanCode> codes) {
-    while (codes.back().length == 0) codes = codes.first(codes.size() - 1);  // the end has a code
+    while (codes.back().length == 0) codes = codes.first(codes.size() - 1);  // the last symbol always has a code
     told_codes_ = codes.size();
     std::array<uint8_t, kDeflateSymbols + kDistances> lengths;
     for (size_t i = 0; i < codes.size(); ++i) lengths[i] = codes[i].length;
@@ -132,7 +134,7 @@ class CodeLengths {
  private:
   static constexpr std::array<uint8_t, kLengthSymbols> kOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
                                                                  11, 4,  12, 3, 13, 2, 14, 1, 15};
-  /// A length, 0 to 15; 16: the one before again, 3 to 6 times; 17 and 18: 3 to 10, and 11 to 138 zeros.
+  /// A length, 0 to 15; 16: repeat the previous length 3 to 6 times; 17 and 18: 3 to 10, and 11 to 138 zeros.
   struct Item {
     uint8_t symbol;
     uint8_t extra;
@@ -308,7 +310,7 @@ void write_alignment(BitWriter& out) {
 }
 
 void write_end(BitWriter& out) {
-  out.put(0b011, 10);  // the end's fixed code is 7 zeros
+  out.put(0b011, 10);  // the fixed end-of-block code is 7 zeros
   out.align();
 }
 

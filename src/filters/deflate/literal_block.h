@@ -1,5 +1,5 @@
 #pragma once
-// A deflate block of literals, and of runs of one byte; no other repetitions are looked for. RFC 1951.
+// A deflate block of literals and of runs of one byte, without a search for other matches. RFC 1951.
 
 #include <array>
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace codecfs::filters::codecs {
 
-/// Bits of a stream, the lowest first.
+/// Writes bits, the lowest first.
 class BitWriter {
  public:
-  /// Writes words of 8 bytes, so 7 bytes of room after the last are needed.
+  /// Writes 8-byte words, so the buffer must have 7 bytes of room after the last byte.
   explicit BitWriter(std::byte* to) : start_(to), to_(to) {}
 
-  /// At most 57 bits between two calls of flush().
+  /// At most 57 bits may be added between two calls of flush().
   void add(uint64_t bits, unsigned count) {
     bits_ |= bits << count_;
     count_ += count;
@@ -35,9 +35,9 @@ class BitWriter {
   }
   void align() { put(0, (8 - count_) % 8); }
   [[nodiscard]] bool aligned() const { return count_ == 0; }
-  /// Only where aligned.
+  /// Requires byte alignment.
   void copy(Bytes bytes);
-  /// Whole bytes.
+  /// Number of whole bytes written.
   [[nodiscard]] size_t written() const { return static_cast<size_t>(to_ - start_); }
 
  private:
@@ -47,40 +47,40 @@ class BitWriter {
   unsigned count_ = 0;
 };
 
-/// Copies of the byte before it.
+/// A run: copies of the byte before it.
 struct Run {
   size_t begin;
   size_t end;
 };
 
 struct LiteralBlock {
-  size_t begin = 0;  // of the input
+  size_t begin = 0;  // offset in the input
   size_t end = 0;
-  std::vector<Run> runs;                              // by place, 3 bytes or more each
+  std::vector<Run> runs;                              // by offset, 3 bytes or more each
   std::array<uint32_t, kDeflateSymbols> counts = {};  // of literals, the end of the block, lengths
-  double bits = 0;                                    // about so many when written
+  double bits = 0;                                    // approximate encoded size
 
   [[nodiscard]] size_t size() const { return end - begin; }
 };
 
-/// `in` from `begin` to `end` as a block.
+/// Makes a block of `in` from `begin` to `end`.
 LiteralBlock make_block(Bytes in, size_t begin, size_t end);
-/// Both, one after the other, as one block.
+/// Merges two adjacent blocks into one.
 LiteralBlock joined(const LiteralBlock& a, const LiteralBlock& b);
 
-/// Bits that symbols of these counts have by the best code.
+/// Entropy in bits of symbols with these counts, by an ideal code.
 double entropy(std::span<const uint32_t> counts);
 
-/// Bits of the block when written, but for the padding of a stored one.
+/// Encoded size in bits, except for the padding of a stored block.
 size_t exact_bits(const LiteralBlock& block);
-/// Writes the block, which is not the last of the stream; stored where that is smaller. It takes 5 bytes more than the
-/// input, and for each 65535 of it, at most.
+/// Writes the block, not as the last of the stream; as a stored block if that is smaller. Needs at most the size of the
+/// input, plus 5 bytes, plus 5 bytes for each 65535 bytes of it.
 void write_block(Bytes in, const LiteralBlock& block, BitWriter& out);
-/// Blocks of nothing: one after which the next begins at a whole byte, if it does not anyway, and the last of a stream.
+/// Writes empty blocks: one that aligns the next block to a byte if needed, and the last block of a stream.
 void write_alignment(BitWriter& out);
 void write_end(BitWriter& out);
 
-/// Calls `stretch(begin, end)` for what is between the runs.
+/// Calls `stretch(begin, end)` for each range between the runs.
 template <class Stretch>
 void between_runs(const LiteralBlock& block, Stretch&& stretch) {
   size_t begin = block.begin;

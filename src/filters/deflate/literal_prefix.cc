@@ -1,9 +1,9 @@
-// The input is looked at in slices, and the first that is not noise ends the prefix. Noise is what has few matches, of
-// those that are shorter than their literals: a sample of the positions of each slice is looked up in the window. That
-// sees repetitions from afar, but tells badly how much short ones save; so where the bytes become others, the
-// compressor tries a slice too. Slices that have about the same bytes share a block.
+// Examines the input in slices; the first slice that is not noise ends the prefix. Noise has few matches that are
+// shorter than their literals: a sample of the positions of each slice is looked up in the window. That detects distant
+// repetitions, but estimates the savings of short ones badly; so where the statistics of the bytes change, the
+// compressor tries a slice too. Slices with similar statistics share a block.
 //
-// Runs of one byte need no search: masked areas lie among noise, and low bytes of rounded data are zeros.
+// Runs of one byte need no search: masked areas lie within noise, and the low bytes of rounded data are zeros.
 
 #include "filters/deflate/literal_prefix.h"
 
@@ -19,18 +19,18 @@
 namespace codecfs::filters::codecs {
 namespace {
 
-// Bytes. A slice is a sixteenth of small inputs, as it may be looked at in vain.
+// In bytes. A slice is at most a sixteenth of the input, as examining it may be wasted time.
 constexpr size_t kLeastOfSlice = 4 << 10;
 constexpr size_t kMaxOfSlice = 16 << 10;
 constexpr size_t kMaxOfBlock = 256 << 10;
-constexpr size_t kWindow = 32 << 10;  // that deflate's matches reach back
+constexpr size_t kWindow = 32 << 10;  // maximum distance of deflate's matches
 
-// Bits of a match: those of literals that it stands for where it gains at all; its cost without the distance's bits.
+// In bits: the literals that a worthwhile match replaces at least; the cost of a match without its distance bits.
 constexpr double kLeastMatch = 20;
 constexpr double kMatchCost = 8;
 
-// What matches may save at most where they are not looked for: of a slice, of all so far (more at the beginning, as
-// noise varies), and of a slice that was tried.
+// The share that matches may save if they are not searched: in a slice, in all input so far (more at the beginning, as
+// noise varies), and in a slice that the compressor has tried.
 constexpr double kMaxInSlice = 1.0 / 24;
 constexpr double kMaxInAll = 1.0 / 100;
 constexpr double kBeginning = 8 * (32 << 10);  // bits
@@ -39,15 +39,15 @@ constexpr double kMaxTried = 1.0 / 100;
 /// What matches would save, in bits.
 struct Gain {
   double all = 0;
-  double from_before = 0;  // of it, by matches with what is before the slice
+  double from_before = 0;  // part of it that comes from matches with data before the slice
 };
 
-/// Where sequences of bytes were last.
+/// The latest positions of byte sequences.
 class Places {
  public:
   explicit Places(Bytes in) : in_(in) { last_.fill(kNowhere); }
 
-  /// About what matches save in a slice, which is the next of the input.
+  /// Estimates what matches save in a slice, which must be the next of the input.
   Gain gain(const LiteralBlock& slice) {
     const std::span literals(slice.counts.data(), 256);
     double count = 0;
@@ -61,7 +61,7 @@ class Places {
 
  private:
   static constexpr size_t kStep =
-      10;  // positions; two of them are looked up, and the even ones kept: one finds the other
+      10;  // positions; two of them are looked up, and the even ones are stored: one lookup finds the other
   static constexpr unsigned kHashBits = 14;
   static constexpr uint32_t kNowhere = 1U << 31;
 
@@ -98,17 +98,17 @@ class Places {
     return {key, &last_[(key * 0x9E3779B97F4A7C15U) >> (64 - kHashBits)]};
   }
 
-  /// How far back the same bytes were last; 0 where they were not in the window.
+  /// Distance to the previous occurrence of the same bytes; 0 if it is not in the window.
   size_t distance(size_t at) {
     const auto [key, last] = place(at);
     const size_t distance = static_cast<uint32_t>(at) - *last;
-    const size_t other = at - std::min(at, distance);  // looked at in any case: the branch would be a guess
+    const size_t other = at - std::min(at, distance);  // clamped instead of tested: the branch is unpredictable
     const bool same = load_le<uint64_t>(in_.data() + other) << bits_unused_ == key;
     return (same & (distance <= std::min(at, kWindow))) ? distance : 0;
   }
 
-  /// What a position has of the gain of its match: where it is long enough for a match without this byte all that the
-  /// literal costs, else what is left of that by the cost of the match.
+  /// The share of this position in the gain of its match: the cost of its literal if the match is long enough without
+  /// this byte, else the remainder after the cost of the match.
   [[nodiscard]] double saved_bits(size_t at, size_t distance, double each) const {
     const uint64_t other = load_le<uint64_t>(in_.data() + at) ^ load_le<uint64_t>(in_.data() + at - distance);
     const double literals = std::countr_zero(other) / 8 * each;
@@ -116,11 +116,11 @@ class Places {
   }
 
   Bytes in_;
-  unsigned bits_unused_ = 0;  // of a word, so that the key has as many bytes as a match at least
+  unsigned bits_unused_ = 0;  // unused bits of a word, so that the key has the length of the shortest match
   std::array<uint32_t, size_t{1} << kHashBits> last_;  // modulo 2^32
 };
 
-/// Whether the compressor makes a slice clearly smaller. `scratch` has room for it if so.
+/// Whether the compressor makes a slice clearly smaller. `scratch` must have room for the result.
 bool compresses_better(Bytes slice, const LiteralBlock& block, libdeflate_compressor* compressor,
                        MutableBytes scratch) {
   const auto bytes = static_cast<double>(
@@ -143,7 +143,7 @@ class Encoder {
       const bool pays =
           gain.all > slice.bits * kMaxInSlice || lost_ > (bits_ + std::min(bits_, kBeginning)) * kMaxInAll;
       if (!pays && add(std::move(slice))) continue;
-      // The rest does not find what it repeats of the prefix, as libdeflate is told no window.
+      // libdeflate compresses the rest without a window, so it finds no matches with the prefix.
       if (gain.from_before * static_cast<double>(kWindow / slice_) > bits_ * kMaxInAll) return {};
       break;
     }
@@ -157,7 +157,7 @@ class Encoder {
   }
 
  private:
-  /// False where the slice does not belong to the prefix.
+  /// False if the slice does not belong to the prefix.
   bool add(LiteralBlock slice) {
     LiteralBlock both = joined(block_, slice);
     const bool alike = block_.end != 0 && both.bits <= block_.bits + slice.bits;
@@ -180,8 +180,8 @@ class Encoder {
   BitWriter out_;
   const std::unique_ptr<Places> places_;  // 64 KiB
   LiteralBlock block_;                    // not written yet
-  double bits_ = 0;                       // of the output, about
-  double lost_ = 0;                       // of them, matches would have saved
+  double bits_ = 0;                       // approximate output size
+  double lost_ = 0;                       // bits that matches would have saved
 };
 
 }  // namespace

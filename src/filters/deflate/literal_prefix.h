@@ -1,7 +1,7 @@
 #pragma once
-// The beginning of a deflate stream by a Huffman code alone, which is several times as fast as a search for
-// repetitions. It does for noise, like the low bytes of measurements, which are the first after a shuffle: matches
-// there save next to nothing, or cost more than they save.
+// Encodes the beginning of a deflate stream with a Huffman code only, several times as fast as a search for matches.
+// Used for noise, such as the low bytes of measurements, which come first after a shuffle: matches in it save next to
+// nothing.
 
 #include <libdeflate.h>
 
@@ -10,16 +10,16 @@
 namespace codecfs::filters::codecs {
 
 struct LiteralPrefix {
-  size_t taken = 0;    // bytes of the input
-  size_t written = 0;  // bytes of the output
+  size_t taken = 0;    // bytes of the input consumed
+  size_t written = 0;  // bytes of the output written
 };
 
-/// Bytes that a prefix of `size` bytes takes more than these at most, and room to write it in words.
+/// Upper bound on how much larger than its input a prefix of `size` bytes can be, including the room for word writes.
 constexpr size_t literal_prefix_overhead(size_t size) { return size / 1024 + 64; }
 
-/// Encodes the beginning of `in`, nothing or all of it too, which `compressor` would hardly make smaller (by about 1
-/// %). What is written are blocks, whose last is the last of the stream where all was taken; else the compressor's
-/// blocks of the rest may follow. `room` is used at will, and has no less than in.size() and the overhead.
+/// Encodes the beginning of `in` (possibly nothing or all of it) that `compressor` would make smaller by about 1 % at
+/// most. Writes blocks; the last one ends the stream if all input is taken, otherwise the compressor's blocks of the
+/// rest may follow. `room` is also used as scratch space, and must have in.size() plus the overhead.
 LiteralPrefix write_literal_prefix(Bytes in, libdeflate_compressor* compressor, MutableBytes room);
 
 }  // namespace codecfs::filters::codecs
