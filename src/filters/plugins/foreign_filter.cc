@@ -1,8 +1,9 @@
-// What is agreed about an HDF5 filter's function: it gets *buf with nbytes valid bytes in *buf_size (some take the
-// latter for the former, so both are equal here), may put another allocation in its place, and returns the number of
-// valid bytes, 0 for failure. Some leave *buf null after a failure, and some forget to tell a new *buf_size.
+// The contract of an HDF5 filter function: it gets *buf with nbytes valid bytes in *buf_size, may replace *buf by
+// another allocation, and returns the number of valid bytes, or 0 for failure. Some filters confuse *buf_size with
+// nbytes, so both are equal here. Some leave *buf null after a failure, and some do not update *buf_size for a new
+// *buf.
 //
-// The memory is libhdf5's (H5allocate_memory): plain malloc, unless it was built to check its own allocations.
+// The memory is libhdf5's (H5allocate_memory), which is plain malloc unless libhdf5 was built with memory checking.
 
 #include "filters/plugins/foreign_filter.h"
 
@@ -42,13 +43,13 @@ struct Free {
 };
 
 std::shared_mutex& foreign_calls() {
-  static auto& mutex = *new std::shared_mutex;  // never destroyed: threads may decode while static objects go
+  static auto& mutex = *new std::shared_mutex;  // never destroyed: other threads may decode during static destruction
   return mutex;
 }
 
 thread_local bool are_held = false;  // by this thread, in a PluginsHeld
 
-/// The right to call a library.
+/// Holds the locks that permit a call of a library.
 class Turn {
  public:
   explicit Turn(std::mutex* turn) {
@@ -62,7 +63,7 @@ class Turn {
   std::unique_lock<std::mutex> own_;
 };
 
-/// The HDF5 half, as the coders of its stages share it.
+/// The HDF5 filter of a plugin, shared by the coders of its stages.
 struct ForeignFilter {
   H5Z_class2_t api;
   std::string path;
@@ -78,7 +79,7 @@ struct ForeignFilter {
     size_t size = 0;
     {
       const Turn turn_held(turn.get());
-      // No null pointer for no parameters: some look at the first one all the same.
+      // Some filters read the first parameter even if there are none, so never pass a null pointer.
       static constexpr unsigned kNone = 0;
       size = api.filter(flags, parameters.size(), parameters.empty() ? &kNone : parameters.data(), in.size(), &capacity,
                         &memory);
@@ -102,19 +103,19 @@ Result<Coder> make_foreign_coder(const std::shared_ptr<const ForeignFilter>& fil
   };
   if (filter->api.encoder_present != 0)
     coder.encode = [=](Bytes in) { return filter->run(optional, parameters, in, SIZE_MAX); };
-  // Nobody knows what it makes of the size, but no filter in use makes more of it than this.
+  // The API does not declare the encoded size, but no filter in use exceeds this.
   coder.encoded = [](const SizeBound& decoded) -> SizeBound { return {2 * decoded.max + 65536, std::nullopt}; };
   return coder;
 }
 
-/// netCDF's own codecs look for "level" without a check that it is there.
+/// netCDF's own codecs read "level" without checking that it is present.
 Json with_defaults(Json codec) {
   const std::string id = codec.value("id", "");
   if ((id == "zlib" || id == "bz2" || id == "zstd") && !codec.contains("level")) codec["level"] = id == "zstd" ? 0 : 1;
   return codec;
 }
 
-/// The codec half.
+/// The codec of a plugin.
 struct ForeignCodec {
   NCZ_codec_t api;
   std::string path;
@@ -152,7 +153,7 @@ struct ForeignCodec {
 
   [[nodiscard]] Result<std::vector<uint32_t>> working_parameters(const StageContext& context) const {
     const std::vector<uint32_t>& given = context.stage.parameters;
-    // Of an HDF5 file they are complete: libhdf5 has called set_local when the dataset was made.
+    // The parameters of an HDF5 file are complete: libhdf5 called set_local when the dataset was created.
     if (!context.stage.codec->is_object()) return given;
     size_t visible_count = given.size();
     auto* visible = static_cast<unsigned*>(std::calloc(std::max<size_t>(given.size(), 1), sizeof(unsigned)));
@@ -197,7 +198,7 @@ void add_codec_half(Filter& filter, const PluginLibrary& plugin, const NCZ_codec
 
 std::string shown_name(const char* name) {
   std::string shown;
-  // What follows a semicolon is where to read more.
+  // The text after a semicolon is a reference.
   for (const char* at = name; at != nullptr && *at != '\0' && *at != ';' && shown.size() < 64; ++at)
     shown += *at >= ' ' && *at < 127 ? *at : '?';
   while (shown.ends_with(' ')) shown.pop_back();

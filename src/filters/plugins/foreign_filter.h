@@ -1,5 +1,5 @@
 #pragma once
-// Filters of plugins, called as HDF5 and netCDF call them.
+// Adapters for filters of plugins, which are called as HDF5 and netCDF call them.
 
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace codecfs::filters {
 
-/// Gives `filter` (with the plugin's id) the plugin's encoder and decoder.
+/// Sets the encoder and decoder of `filter` to those of the plugin with the same id.
 void add_hdf5_half(Filter& filter, const PluginLibrary& plugin);
 
-/// Gives it the codec id and the mapping of a codec of the plugin.
+/// Sets the codec id and the mapping of `filter` to those of a codec of the plugin.
 void add_codec_half(Filter& filter, const PluginLibrary& plugin, const NCZ_codec_t& codec);
 
-/// A name as messages and tables show it: one line of at most 64 printable characters.
+/// A name for messages and tables: one line of at most 64 printable characters.
 std::string shown_name(const char* name);
 
 }  // namespace codecfs::filters

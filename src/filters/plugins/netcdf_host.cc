@@ -1,4 +1,4 @@
-// Types, ids and error codes are those of netcdf.h. A dimension's id is its place in the variable.
+// Types, ids and error codes are those of netcdf.h. A dimension's id is its index in the variable.
 
 #include "filters/plugins/netcdf_host.h"
 
@@ -13,7 +13,7 @@ constexpr int kBadId = -33;         // NC_EBADID
 constexpr int kNoVariable = -49;    // NC_ENOTVAR
 constexpr int kBadDimension = -46;  // NC_EBADDIM
 constexpr int kBadType = -45;       // NC_EBADTYPE
-constexpr int kFirstUserType = 32;  // NC_FIRSTUSERTYPEID: what netCDF has no number for is opaque here
+constexpr int kFirstUserType = 32;  // NC_FIRSTUSERTYPEID: types without a netCDF number are shown as opaque
 constexpr size_t kMaxDimensions = 1024;
 
 thread_local const ChunkShape* variable_in_call = nullptr;
@@ -58,7 +58,7 @@ void give_name(char* to, const char* name) {
   if (to != nullptr) std::strcpy(to, name);
 }
 
-/// The error where a question is not about the variable in call.
+/// The error for a query about any other variable.
 int check(int ncid, int varid) {
   if (variable_in_call == nullptr || ncid != NetcdfVariableInCall::kGroup) return kBadId;
   return varid == NetcdfVariableInCall::kVariable ? 0 : kNoVariable;

@@ -1,5 +1,6 @@
 #pragma once
-// The HDF5 halves of plugins, as libhdf5 is lent them: by itself it loads none (backends/hdf5/filter_registration.h).
+// The HDF5 filter classes of plugins, to be registered with libhdf5, which does not load plugins itself
+// (backends/hdf5/filter_registration.h).
 
 #include <H5PLextern.h>
 
@@ -8,7 +9,7 @@
 
 namespace codecfs::filters {
 
-/// The one in use for this id; none where no plugin has it.
+/// The class that is used for this id; none if no plugin has it.
 std::optional<H5Z_class2_t> plugin_class(uint32_t id);
 
 }  // namespace codecfs::filters

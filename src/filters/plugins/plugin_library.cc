@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kInterfaces{"H5PLget_plugin_info", "NCZ_get_codec_info",
                                                       "NCZ_codec_info_defaults"};
-constexpr size_t kMaxDefaults = 1024;  // codecs in a list, which a zero pointer ends
+constexpr size_t kMaxDefaults = 1024;  // codecs in a list, which a null pointer terminates
 
 template <class Function>
 Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-/// What the loader says, without the path that it starts with.
+/// The loader's message without the path at its start.
 std::string loader_message(const std::string& path) {
   const char* message = dlerror();
   std::string text = message == nullptr ? "cannot be loaded" : message;
@@ -40,7 +40,7 @@ Result<H5Z_class2_t> ask_filter(void* library) {
     return fail(EINVAL, "an HDF5 plugin of another kind ({}), no filter", kind);
   const auto* given = static_cast<const H5Z_class2_t*>(info());
   if (given == nullptr) return fail(EINVAL, "H5PLget_plugin_info gives nothing");
-  // The structure before HDF5 1.8 has no version; it starts with the id.
+  // Before HDF5 1.8 the structure had no version and started with the id.
   if (given->version != H5Z_CLASS_T_VERS)
     return fail(EINVAL, "version {} of the HDF5 filter interface; {} is known", given->version, H5Z_CLASS_T_VERS);
   if (given->id < 1 || given->id > H5Z_FILTER_MAX)
@@ -86,7 +86,7 @@ Result<PluginLibrary> open_plugin(const std::string& path, const std::string& sh
   PluginLibrary plugin;
   plugin.path = shown;
   dlerror();
-  // Local, so that two plugins with functions of the same name do not meet.
+  // RTLD_LOCAL, so that functions of the same name in two plugins do not conflict.
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return fail(ENOEXEC, "{}", loader_message(path));
   if (dlsym(library, "codecfs_plugin_is_reentrant") == nullptr) plugin.turn = std::make_shared<std::mutex>();

@@ -20,7 +20,7 @@ void add_directories(std::string_view path, std::vector<std::string>& directorie
     const std::string_view part = path.substr(0, end);
     path.remove_prefix(std::min(end + 1, path.size()));
     if (part.empty()) continue;
-    // Absolute at once: the daemon leaves the directory that a relative one means.
+    // Make it absolute now: the daemon changes its working directory.
     std::string directory = std::filesystem::absolute(part).lexically_normal().string();
     if (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
     if (std::ranges::find(directories, directory) == directories.end()) directories.push_back(std::move(directory));
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> plugin_files(const std::string& directory) {
   std::set<std::pair<dev_t, ino_t>> seen;
   for (const std::string& name : names) {
     struct stat status{};
-    // A FIFO or a device would block whoever opens it.
+    // Opening a FIFO or a device could block.
     if (fstatat(dirfd(entries.get()), name.c_str(), &status, 0) != 0 || !S_ISREG(status.st_mode)) continue;
     if (seen.emplace(status.st_dev, status.st_ino).second) files.push_back(directory + "/" + name);
   }

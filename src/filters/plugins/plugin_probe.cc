@@ -1,5 +1,6 @@
-// The child is a fork of a process with threads, so it may find a lock of the C library or of libhdf5 taken by a thread
-// that it does not have. glibc sees to its own (malloc, the loader); for all others there is the time limit.
+// The child is forked from a multithreaded process, so another thread may have held a lock of libhdf5 or another
+// library at the fork, which then stays locked. glibc handles its own locks (malloc, the loader); the time limit covers
+// the rest.
 
 #include "filters/plugins/plugin_probe.h"
 
@@ -28,7 +29,7 @@ void load_one(const std::string& path) {
       if (codec.NCZ_codec_initialize != nullptr) codec.NCZ_codec_initialize();
 }
 
-/// Writes a byte for each library that it lived through.
+/// Writes one byte for each library that did not crash.
 [[noreturn]] void run_child(std::span<const std::string> paths, int report, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
@@ -45,7 +46,7 @@ void load_one(const std::string& path) {
   _exit(0);
 }
 
-/// Reads the child's bytes until it ends (true) or takes too long over one of them.
+/// Reads the child's bytes until it ends (true) or exceeds the time limit for one of them.
 bool read_report(int report, std::chrono::milliseconds limit, size_t& survived) {
   for (;;) {
     pollfd waiting{report, POLLIN, 0};

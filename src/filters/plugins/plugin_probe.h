@@ -1,5 +1,5 @@
 #pragma once
-// Loading a library runs its code, and a bad one takes the process with it. So a child process goes first.
+// Loading a library runs its code, and a bad one can crash the process. So a child process loads it first.
 
 #include <chrono>
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace codecfs::filters {
 
-/// Loads and asks each library in a child process, and runs the initializers of its codecs there. For each path: empty
-/// where the child lived through it (whatever the library said), else what happened ("killed by signal 11 ..."). One
-/// child does for all of them as long as none kills it. Where no child can be made, all are taken as good.
+/// Loads and queries each library in a child process, and runs the initializers of its codecs there. The result for
+/// each path is empty if the child survived, else what happened ("killed by signal 11 ..."). One child tests all
+/// libraries, and is replaced after a crash. If fork fails, all libraries count as good.
 std::vector<std::string> probe_plugins(std::span<const std::string> paths,
                                        std::chrono::milliseconds limit = std::chrono::seconds(10));
 

@@ -1,5 +1,5 @@
 #pragma once
-// Who could have put a plugin where it is: its code runs with all that we may do.
+// Checks which users can replace a plugin, because its code runs with all our privileges.
 
 #include <string>
 
@@ -7,12 +7,13 @@
 
 namespace codecfs::filters {
 
-/// The path without links, to be loaded by that name, where nobody but root and the user that we run as can change what
-/// it leads to: these own it and all directories above it, and neither their group nor others can write to them.
-/// (Others may write to a directory farther above that has the sticky bit, as /tmp; the one that holds a plugin must
-/// not be so.) EPERM with what is wrong, naming the place; ENOENT and the like where there is nothing.
+/// Resolves links and returns the path, which is then safe to load: only root and the effective user can change what it
+/// refers to. They must own the file and all directories above it, and neither group nor other users may have write
+/// permission. A parent directory with the sticky bit, such as /tmp, may be writable for all, but not the directory
+/// that contains the plugin. EPERM with the offending path and the reason; ENOENT and similar if the path does not
+/// exist.
 ///
-/// Libraries that a plugin is linked with are the loader's business, and not looked at.
+/// Does not check the libraries that a plugin links.
 Result<std::string> trusted_path(const std::string& path);
 
 }  // namespace codecfs::filters

@@ -25,7 +25,7 @@ class Search {
  public:
   PluginSearch found;
   std::vector<Finalizer> finalizers;
-  std::map<uint32_t, H5Z_class2_t> classes;  // HDF5 halves in use
+  std::map<uint32_t, H5Z_class2_t> classes;  // HDF5 filter classes in use
 
   void run(std::span<const std::string> directories) {
     for (const std::string& directory : directories) collect(directory);
@@ -59,7 +59,7 @@ class Search {
     log::warning("plugin {}: {}", path, reason);
     found.set_aside.push_back({path, std::move(reason)});
   }
-  /// For what is no fault of the library.
+  /// For reasons that are not errors of the library.
   void not_needed(const std::string& path, std::string reason) { found.set_aside.push_back({path, std::move(reason)}); }
 
   void distrust(const std::string& path, const std::string& reason) {
@@ -80,7 +80,7 @@ class Search {
     }
     size_t plugins = 0;
     for (const std::string& file : *files) {
-      Result<std::string> real = trusted_path(file);  // before a look into it, too
+      Result<std::string> real = trusted_path(file);  // before the file is read
       if (!real) {
         distrust(file, real.error().reason);
         found.set_aside.push_back({file, real.error().reason});
@@ -159,7 +159,7 @@ class Search {
     if (codec.NCZ_codec_finalize != nullptr) finalizers.push_back(codec.NCZ_codec_finalize);
   }
 
-  /// What the plugin calls itself, unless that is taken.
+  /// The plugin's own name, unless another filter has it.
   static std::string name_for(uint32_t id, const Halves& halves) {
     const char* told = halves.hdf5 != nullptr ? halves.hdf5->hdf5->name : halves.codec.codec->codecid;
     std::string name = shown_name(told);
@@ -167,9 +167,9 @@ class Search {
   }
 
   std::vector<std::string> paths_;  // without links, as they are loaded
-  std::vector<std::string> shown_;  // the same as they were found
+  std::vector<std::string> shown_;  // as they were found
   std::vector<PluginLibrary> libraries_;
-  std::map<uint32_t, Halves> halves_;  // into libraries_, which is complete by then
+  std::map<uint32_t, Halves> halves_;  // refer to libraries_, which is complete by then
 };
 
 struct State {
@@ -183,7 +183,7 @@ struct State {
 };
 
 State& state() {
-  static auto& instance = *new State;  // never destroyed, as the registry
+  static auto& instance = *new State;  // never destroyed, like the registry
   return instance;
 }
 

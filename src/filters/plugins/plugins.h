@@ -1,9 +1,9 @@
 #pragma once
-// The plugins of this process: searched for once, when a filter is wanted that is not registered.
+// The plugins of this process: searched once, when the first unregistered filter is looked up.
 //
-// Of each filter the first library in the order of directories (then of file names) brings the HDF5 half, and the first
-// the codec half; halves of one HDF5 id belong together whichever libraries they come from. What is registered already
-// (the built-in filters) keeps its place; plugins fill in the half that it lacks.
+// For each filter, the first library in the order of directories (then of file names) provides the HDF5 filter, and the
+// first one with a codec provides the codec; both belong together if they have the same HDF5 id. Registered filters
+// (the built-in ones) stay; a plugin only adds the part that they lack.
 
 #include <mutex>
 #include <shared_mutex>
@@ -12,22 +12,22 @@
 
 namespace codecfs::filters {
 
-/// Where load_plugins() will look, absolute paths. To be called before the first filter is looked up; until then there
-/// is no directory.
+/// Sets where load_plugins() searches, as absolute paths. Must be called before the first filter is looked up. Default:
+/// no directories.
 void set_plugin_directories(std::vector<std::string> directories);
 std::vector<std::string> searched_directories();
-/// Lets load_plugins() load none, whatever the directories (-o plugins=off). To be called as early.
+/// Makes load_plugins() load nothing, whatever the directories (-o plugins=off). Same restriction.
 void refuse_plugins();
 bool plugins_are_refused();
 
-/// Searches and registers, at the first call; the others wait for it. Called by the lookups of filter.h.
+/// Searches and registers the plugins at the first call; concurrent calls wait for it. The lookups of filter.h call it.
 void load_plugins();
 bool plugins_are_loaded();
-/// Lets the codecs in use end (NCZ_codec_finalize). After that no filter of a plugin may be used.
+/// Runs NCZ_codec_finalize of the codecs in use. After that no filter of a plugin may be used.
 void finalize_plugins();
 
-/// Held while a library outside our control may call plugins by itself (libhdf5, in H5Dread): no plugin runs through us
-/// meanwhile, unless it is re-entrant or this thread calls it. One at a time in a thread.
+/// Must be held while libhdf5 may call plugins itself (in H5Dread): during its lifetime other threads do not call
+/// plugins through us, except re-entrant ones. At most one per thread.
 class PluginsHeld {
  public:
   PluginsHeld();
@@ -39,15 +39,15 @@ class PluginsHeld {
   std::unique_lock<std::shared_mutex> lock_;
 };
 
-/// What the search met.
+/// The outcome of the search.
 struct PluginSearch {
   struct Note {
     std::string path;
     std::string text;
   };
   std::vector<Note> directories;  // "2 plugins", "No such file or directory"
-  std::vector<Note> set_aside;    // libraries, or one half of them, that are not used, and why
-  std::vector<Note> untrusted;    // directories and libraries that are not touched: others can write to them
+  std::vector<Note> set_aside;    // libraries, or parts of them, that are not used, and why
+  std::vector<Note> untrusted;    // directories and libraries that are not used because other users can write to them
 };
 PluginSearch plugin_search();
 
