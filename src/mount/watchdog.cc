@@ -212,7 +212,7 @@ int run_watchdog(int argc, char** argv) {
   ::fcntl(kControl, F_SETFL, O_NONBLOCK);
   while (receive(written)) continue;
   for (const Entry& entry : written) {
-    const Result<std::string> told = recover_for_the_dead(entry.source.get(), entry.log.get());
+    const Result<std::string> told = recover_after_crash(entry.source.get(), entry.log.get());
     if (told)
       log::info("after the death of process {}: {}", parent, *told);
     else

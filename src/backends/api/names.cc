@@ -1,5 +1,5 @@
-// Percent-escaping of names, see the header. Beyond what stands there: the empty name is "%~", and so a '%' that a '~'
-// follows is escaped too, which also keeps "%~" as the mark of a cut name unmistakable.
+// In addition to the rules in the header: the empty name is "%~". So a '%' before a '~' is escaped too, which keeps
+// "%~" unambiguous as the mark of a truncated name.
 
 #include "backends/api/names.h"
 
@@ -29,7 +29,7 @@ int hex_value(char c) {
   return -1;
 }
 
-/// Whether `text` starts with a '%' that has a meaning in a file name.
+/// Whether `text` starts with a '%' that begins an escape sequence.
 bool starts_escape(std::string_view text) {
   if (text.size() >= 3 && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) return true;
   return text.starts_with(kCutMark);
@@ -48,7 +48,7 @@ std::string escape_name(std::string_view name) {
   if (name.empty()) return std::string(kEmptyName);
   const bool is_reserved = std::ranges::find(kReserved, name) != kReserved.end();
   std::string escaped;
-  size_t cut = 0;  // the longest start of `escaped` that ends between characters and leaves room for the tail
+  size_t cut = 0;  // the longest prefix of `escaped` that ends at a character boundary and leaves room for the tail
   for (std::string_view rest = name; !rest.empty();) {
     const char c = rest[0];
     size_t length = utf8_length(rest);
@@ -78,7 +78,7 @@ std::optional<std::string> unescape_name(std::string_view file_name) {
       rest.remove_prefix(1);
     }
   }
-  // Only one spelling of a name is ours: not "%61" for "a", not ".." as it is.
+  // Accept only the canonical form of a name: not "%61" for "a", and not an unescaped "..".
   if (escape_name(name) != file_name) return std::nullopt;
   return name;
 }
@@ -86,7 +86,7 @@ std::optional<std::string> unescape_name(std::string_view file_name) {
 std::string with_suffix(std::string_view file_name, std::string_view suffix) {
   if (file_name.size() + suffix.size() <= kMaxFileName) return fmt::format("{}{}", file_name, suffix);
   size_t cut = kMaxFileName - kCutTail - suffix.size();
-  while (cut > 0 && (static_cast<unsigned char>(file_name[cut]) & 0xC0) == 0x80) --cut;  // between characters
+  while (cut > 0 && (static_cast<unsigned char>(file_name[cut]) & 0xC0) == 0x80) --cut;  // character boundary
   return fmt::format("{}{}{:016x}{}", file_name.substr(0, cut), kCutMark, hash_of(file_name), suffix);
 }
 

@@ -1,4 +1,4 @@
-// Recognises a source by its content and opens it with the backend that reads it.
+// Detects the format of a source by its content and opens it with the backend that supports it.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,10 +17,10 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// A format that we know and do not read.
+/// A format that is recognised but not supported.
 struct UnsupportedFormat {
   std::string_view signature;  // the first bytes of the file
-  const char* what;            // what it is, and what to do
+  const char* what;            // the name of the format and what to do
 };
 
 constexpr UnsupportedFormat kStrangers[] = {
@@ -42,7 +42,7 @@ std::unexpected<Error> refuse(const std::string& path, const char* what) {
   return fail(EINVAL, "{}: is {}", path, what);
 }
 
-// Of the files of a folder no more is read to find HDF5's signature: bytes. User blocks are smaller.
+// Bytes of a folder's file that are searched for HDF5's signature. User blocks are smaller.
 constexpr uint64_t kLookedAt = uint64_t{64} << 10;
 
 bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
@@ -79,7 +79,7 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
-  // Not blocking: opening a pipe would wait for a writer.
+  // O_NONBLOCK, because opening a FIFO would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno, "{}", path);
   struct stat status;
@@ -105,7 +105,8 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// A Zarr archive, by its content as in open_source(). What cannot be opened is for others to tell of.
+/// Whether this is a Zarr archive, by its content as in open_source(). False if the file cannot be opened: the caller's
+/// next step reports that.
 bool is_zip(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status;
@@ -113,7 +114,7 @@ bool is_zip(const std::string& path) {
          zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
 }
 
-/// Nothing, or EINVAL where a directory is no dataset.
+/// EINVAL if a directory is not a dataset.
 Result<> check_is_dataset(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || looks_like_zarr(fd.get())) return {};

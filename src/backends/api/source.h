@@ -1,21 +1,20 @@
 #pragma once
-// A mounted dataset: the one interface of all backends.
+// A mounted dataset: the interface that all backends implement.
 //
-// All calls may come from many threads at once. Calls and answers are plain data: no handle of a library crosses this
-// line, so that a backend may one day live in another process. Objects are named by an ObjectId of the backend's own
-// choosing, valid as long as the Source lives; a path is looked at once, in find().
+// All functions are thread-safe. Arguments and results are plain data without handles of a library, so that a backend
+// can run in another process. Objects are identified by an ObjectId, which the backend chooses and which stays valid as
+// long as the Source exists; only find() resolves names.
 //
-// Writing. Nothing of a source changes before the first call that writes; that call takes the right to write (EBUSY
-// where another program has it). What was written is seen by all readers at once and is durable after commit(). Each
-// call does all or nothing.
+// Writing: a source is not modified before the first call that writes. That call acquires the right to write (EBUSY if
+// another program has it). All readers see a write at once; it is durable after commit(). Each call succeeds completely
+// or changes nothing.
 //
-// The tree changes too: groups, variables and links are made, moved and removed. An ObjectId that was given out stays
-// the same object's as long as that exists, wherever it is moved to; it is ENOENT afterwards. Names are file names,
-// escaped as in Entry. Facts of a variable (Source::variable()) are to be asked for again after each call that changes
-// them.
+// Groups, variables and links can be created, moved and removed. An ObjectId keeps identifying the same object while
+// that exists, even if it is moved; afterwards calls return ENOENT. Names are file names, escaped as in Entry. Callers
+// must fetch Source::variable() again after each call that changes a variable's metadata.
 //
-// Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, filter missing), EOPNOTSUPP (no Zarr form),
-// ENOMEM; each with a reason.
+// Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, missing filter), EOPNOTSUPP (cannot be
+// represented as Zarr), ENOMEM; each with a reason.
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -40,13 +39,13 @@ namespace codecfs {
 
 using ObjectId = uint64_t;
 
-/// Where a folder is mounted (backends/folder): its directories are folders, a dataset file in it is a group (or a
-/// variable), everything else is a file, as it is.
+/// In a mounted folder (backends/folder), directories are folders, a dataset file is a group (or a variable), and every
+/// other file is a file.
 enum class EntryKind { group, variable, symlink, folder, file };
 
-/// One name in a group.
+/// A member of a group.
 struct Entry {
-  std::string name;  // as shown: a valid file name, escaped where the source's is not (backends/names.h)
+  std::string name;  // as shown: a valid file name, escaped if the source's name is not one (names.h)
   EntryKind kind = EntryKind::group;
   ObjectId object = 0;  // of all but symlinks
   std::string target;   // of symlinks: relative to the directory that holds the entry
@@ -55,145 +54,145 @@ struct Entry {
 /// Where and how a chunk is stored.
 struct ChunkInfo {
   bool stored = false;
-  uint64_t stored_size = 0;  // bytes as stored, for st_blocks; a share of the whole where there is no chunk storage
-  std::optional<uint64_t> offset;  // bytes from the start of the file that holds it, where it lies in one piece
+  uint64_t stored_size = 0;        // bytes as stored, for st_blocks; a proportional share if the layout is not chunked
+  std::optional<uint64_t> offset;  // offset in the file that stores the chunk, if it is contiguous
   uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
 };
 
-/// How far a long change has come, and whether it is still wanted.
+/// The progress of a long operation, and its cancellation.
 struct Progress {
   std::atomic<uint64_t> done = 0;   // chunks
   std::atomic<uint64_t> total = 0;  // chunks; 0 until it is known
-  std::function<bool()> cancelled;  // asked now and then, from any thread; empty: never
+  std::function<bool()> cancelled;  // called repeatedly, from any thread; empty: never
 };
 
 class Source {
  public:
   virtual ~Source() = default;
 
-  /// Times, owner and mode of the source file (of a directory store: of its directory).
+  /// Times, owner and mode of the source file (for a directory store: of its directory).
   [[nodiscard]] virtual const struct stat& status() const = 0;
-  /// The same of one object, where they differ: a folder and what is in it. Of files also the size.
+  /// The same for one object where it differs: a folder and its files. For files also the size.
   [[nodiscard]] virtual Result<struct stat> status_of(ObjectId) const { return status(); }
-  /// The filesystem that holds the source, for what is free there. Zeros where it does not tell.
+  /// Statistics of the filesystem that contains the source. Zeros if unknown.
   [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
   /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
-  /// Whether a change of one object may change what others tell of themselves (names and lengths of dimensions).
+  /// Whether a change of one object may change the metadata of other objects (names and lengths of dimensions).
   [[nodiscard]] virtual bool shares_metadata() const { return false; }
-  /// Whether chains that we build are for numcodecs to decode (Zarr).
+  /// Whether new filter pipelines must be decodable by numcodecs (Zarr).
   [[nodiscard]] virtual bool chains_for_numcodecs() const { return false; }
-  /// The same for those of one object, where a folder holds many sources.
+  /// The same for the source of one object, as a folder contains many sources.
   virtual bool chains_for_numcodecs_in(ObjectId) { return chains_for_numcodecs(); }
-  /// The place where the source is going to be mounted (absolute, without links), which is not looked at any more.
-  /// EINVAL where the source could not be reached then.
+  /// Excludes a path (absolute, without links), the future mount point, from all further access. EINVAL if that would
+  /// make the source itself inaccessible.
   virtual Result<> exclude_path(const std::string&) { return {}; }
-  /// The root: a group, or a variable where the source is one array. Its name is empty.
+  /// The root: a group, or a variable if the source is one array. Its name is empty.
   [[nodiscard]] virtual Entry root() const = 0;
 
-  /// All names in a group, in the source's order (creation order where it is kept).
+  /// All members of a group, in the source's order (creation order if that is stored).
   virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
-  /// One name in a group. ENOENT.
+  /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
-  /// Everything about a variable but its chunks. Made anew at each call: the caller caches.
+  /// All metadata of a variable. Built at each call; callers cache it.
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;
-  /// The same without attributes and dimension names, which may take a look at all of the source.
+  /// The same without attributes and dimension names, which may require scanning the whole source.
   virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
 
-  /// Looks one chunk up (number < grid.count()) without reading it. Not stored is no error. Cheap: under a microsecond
-  /// where the format can.
+  /// Looks up one chunk (number < grid.count()) without reading it. A chunk that is not stored is not an error. Takes
+  /// less than a microsecond if the format permits.
   virtual Result<ChunkInfo> locate(ObjectId variable, uint64_t number) = 0;
-  /// The numbers of stored chunks, ascending, from `from` on, at most `limit` of them; empty at the end. A batch costs
-  /// time in proportion to its size also in a sparse grid, and memory does not grow with the variable's number of
-  /// chunks.
+  /// The numbers of at most `limit` stored chunks from `from` on, ascending; empty at the end. The time is proportional
+  /// to the size of the batch even in a sparse grid, and the memory does not depend on the variable's number of chunks.
   virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
-  /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes where that is known, C order, edge chunks padded
-  /// with fill. ENOENT where the chunk is not stored.
+  /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes if that is known, C order, edge chunks padded
+  /// with fill. ENOENT if the chunk is not stored.
   virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
 
-  /// The bytes of a chunk as they are stored, where undoing Variable::filters of exactly these bytes gives what
-  /// read_chunk() gives. None where that is not so (a filter mask, elements in another order or of another type, a part
-  /// of a larger piece), or is not known: then it takes decoding and encoding. ENOENT where the chunk is not stored.
+  /// The encoded bytes of a chunk, if decoding them with Variable::filters gives what read_chunk() returns. None if
+  /// that is not the case (a filter mask, another element order or type, a part of a larger block) or unknown; the
+  /// caller must then decode and encode. ENOENT if the chunk is not stored.
   virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
-  /// How many there are, cheaply: ChunkInfo::stored_size, where read_stored() would give the bytes.
+  /// The size of what read_stored() would return, from ChunkInfo::stored_size; none in the same cases.
   virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
-  /// A file of a folder, opened for reading.
+  /// Opens a file of a folder for reading.
   virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
-  /// Whether another program has changed what is told of an object (or group, by its members) since this was last
-  /// asked: what was kept of it is to be forgotten then. Only sources that others may change say so (-o coherent).
+  /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
+  /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }
 
-  /// Nothing, or EROFS with the reason why this source cannot be written at all.
+  /// Succeeds, or returns EROFS with the reason why this source is read-only.
   virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
-  /// Nothing, or why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO where a filter is missing).
+  /// Succeeds, or returns why chunks of this variable cannot be written (EROFS, EOPNOTSUPP; EIO if a filter is
+  /// missing).
   virtual Result<> variable_writable(ObjectId) { return writable(); }
-  /// Takes the right to write, so that a user hears at the first change and not when it is stored that somebody else
-  /// has the source. Cheap when it was taken before. EBUSY, ESTALE where the source is not what was opened any more,
-  /// EROFS.
+  /// Acquires the right to write, so that a user learns at the first change, not when it is stored, that another
+  /// program has the source open. Cheap if already acquired. EBUSY; ESTALE if the path no longer refers to the opened
+  /// source; EROFS.
   virtual Result<> begin_writing() { return writable(); }
-  /// The same for the source of one object, where a folder holds many.
+  /// The same for the source of one object, as a folder contains many sources.
   virtual Result<> begin_writing_to(ObjectId) { return begin_writing(); }
-  /// Encodes a chunk (Variable::chunk_bytes bytes where that is known, as read_chunk() gives it) and stores it. The
-  /// encoding runs in the calling thread, with those of other threads at the same time. ENOSPC, EBUSY, EINVAL for data
-  /// that a filter cannot encode, and the reasons of variable_writable().
+  /// Encodes a chunk (Variable::chunk_bytes bytes if that is known, in the form of read_chunk()) and stores it. The
+  /// encoding runs in the calling thread, in parallel with other calls. ENOSPC, EBUSY, EINVAL for data that a filter
+  /// cannot encode, and the errors of variable_writable().
   virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
-  /// Stores a chunk whose bytes are encoded with Variable::filters already, and were checked to decode. False where
-  /// that cannot be (as in read_stored()), so that write_chunk() is to be called.
+  /// Stores a chunk that is already encoded with Variable::filters; the caller has checked that it can be decoded.
+  /// False if encoded bytes cannot be stored (see read_stored()), so that the caller must use write_chunk().
   virtual Result<bool> write_stored(ObjectId, uint64_t, Bytes) { return false; }
-  /// Makes a chunk read as fill. Where the format can, it is not stored any more. No error where it was not.
+  /// Makes a chunk read as fill; it is deleted if the format permits. Not an error if the chunk is not stored.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
 
-  // --- Changing what there is. Each call takes the right to write by itself. Errors of all: EROFS, EBUSY, ENOSPC, EIO,
-  // and EINVAL or EOPNOTSUPP with a reason for what the format cannot hold.
+  // --- Changes of the tree and of metadata. Each call acquires the right to write. Errors of all: EROFS, EBUSY,
+  // ENOSPC, EIO, and EINVAL or EOPNOTSUPP with a reason if the format cannot represent the change.
 
-  /// ENOTDIR where `group` is none; EEXIST.
+  /// ENOTDIR if `group` is not a group; EEXIST.
   virtual Result<Entry> make_group(ObjectId, std::string_view) { return not_changeable(); }
-  /// A variable of this type, grid (all chunks absent), fill value, attributes and dimension names; Variable::filters
-  /// as of set_filters(), Variable::max_shape as far as the format has such a thing. Takes the place of an empty group
-  /// of that name. EEXIST; ENOTEMPTY for a group that is not empty.
+  /// Creates a variable with this type, grid (all chunks absent), fill value, attributes and dimension names;
+  /// Variable::filters as for set_filters(), Variable::max_shape if the format supports it. Replaces an empty group of
+  /// that name. EEXIST; ENOTEMPTY for a group that is not empty.
   virtual Result<Entry> make_variable(ObjectId, std::string_view, const Variable&) { return not_changeable(); }
-  /// A symbolic link, `target` relative to the group's directory or absolute within the source. EEXIST.
+  /// Creates a symbolic link; `target` is relative to the group's directory or absolute within the source. EEXIST.
   virtual Result<Entry> make_link(ObjectId, std::string_view, std::string_view) { return not_changeable(); }
-  /// A variable with all its chunks, an empty group or a link. ENOENT; ENOTEMPTY where the group has members that are
-  /// shown.
+  /// Removes a variable with all its chunks, an empty group or a link. ENOENT; ENOTEMPTY if the group has visible
+  /// members.
   virtual Result<> remove(ObjectId, std::string_view) { return not_changeable(); }
-  /// Moves a member with all that is below it. ENOENT, EEXIST; EINVAL: into itself.
+  /// Moves a member with all its descendants. ENOENT, EEXIST; EINVAL for a move into itself.
   virtual Result<> rename(ObjectId, std::string_view, ObjectId, std::string_view) { return not_changeable(); }
 
-  /// Attributes of a group or variable, by name: those in `set` are made or replaced, those in `remove` removed
-  /// (ENODATA where one is not there). All or none. An attribute whose value is the same keeps its type in the source;
-  /// one that changes keeps it where the new value fits into it.
+  /// Changes attributes of a group or variable atomically: creates or replaces those in `set`, removes those in
+  /// `remove` (ENODATA if one does not exist). An attribute with an unchanged value keeps its type in the source; a
+  /// changed one keeps it if the new value fits.
   virtual Result<> set_attributes(ObjectId, std::span<const Attribute>, std::span<const std::string>) {
     return not_changeable();
   }
-  /// The names of a variable's dimensions, one each.
+  /// Sets the names of a variable's dimensions, one per dimension.
   virtual Result<> set_dimensions(ObjectId, std::span<const std::string>) { return not_changeable(); }
-  /// Another shape of the same rank; chunks outside of it are gone. No chunk of the variable is written meanwhile.
+  /// Changes the extents, not the rank; chunks outside are deleted. Writes of the variable's chunks wait.
   virtual Result<> resize(ObjectId, std::span<const uint64_t>) { return not_changeable(); }
-  /// Stores the variable anew with another chain, all of it or nothing; nothing happens where it has this chain
-  /// already. `chain` as a user wrote it: parameters that follow from the variable may be missing. Decodes and encodes
-  /// on all cores, memory bounded; readers are served meanwhile, but no chunk of the variable is written. ENOENT: a
-  /// filter that nobody provides; EINVAL: one that this variable cannot have; ECANCELED.
+  /// Atomically re-encodes all chunks of a variable with another filter pipeline; does nothing if it has this pipeline
+  /// already. `chain` is as the user wrote it: parameters that follow from the variable may be missing. Uses all cores
+  /// and bounded memory. Readers continue meanwhile, writes of the variable's chunks wait. ENOENT for an unknown
+  /// filter; EINVAL for a filter that does not apply to this variable; ECANCELED.
   virtual Result<> set_filters(ObjectId, std::span<const FilterStage>, Progress&) { return not_changeable(); }
-  /// Bytes of the source that nothing uses: compact_source() gives them back.
+  /// Unused bytes in the source, which compact_source() frees.
   virtual uint64_t reclaimable_bytes() { return 0; }
 
-  /// Gives back what has not been used for so long, with the locks that keep other programs from it. To be called now
-  /// and then; takes as long as a commit.
+  /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The
+  /// caller runs it periodically; it may take as long as commit().
   virtual void release_idle(std::chrono::seconds) {}
-  /// Where somebody has moved the source, moves what lies beside it (a log) to where it is now. ESTALE where the source
-  /// is gone, with what was written to it. release_idle() does it too.
+  /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
+  /// exists; writes to it are lost. release_idle() does this too.
   virtual Result<> relocate_log() { return {}; }
-  /// What was written before is durable when this returns. Cheap where nothing was.
+  /// Makes all previous writes durable. Cheap if there are none.
   virtual Result<> commit() { return {}; }
-  /// The same where nobody waits for it. False: nothing was done, as it would cost too much to be done every few
-  /// seconds (an archive that is written as a whole).
+  /// The periodic commit, for which no caller waits. False: nothing was done, because a commit costs too much to run
+  /// every few seconds (an archive that is rewritten completely).
   virtual Result<bool> commit_at_interval() {
     CODECFS_TRY(commit());
     return true;
   }
-  /// The last call: commits, and leaves the source as other programs want it.
+  /// The last call: commits, and leaves the source as other programs expect it.
   virtual Result<> finish() { return {}; }
 
  private:
@@ -202,34 +201,34 @@ class Source {
   }
 };
 
-/// Opens a dataset (file or directory), or a folder of them, recognised by its content; `may_write`: unless that is not
-/// possible, so that it can be written (Source::writable() tells). Errors name what the source is where we know the
-/// format but do not read it (netCDF-3, Zarr v3).
+/// Opens a dataset (file or directory) or a folder of datasets; the content determines the format. `may_write`: open it
+/// for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, Zarr v3)
+/// name the format.
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
-/// To be called before there are threads: from then on there is a process of which helpers of sources are made. Without
-/// it there is one when the first of them is needed.
+/// Starts the process from which helper processes of sources are forked. Should be called before any thread is created;
+/// otherwise it is started when it is first needed.
 void prepare_sources();
 
-/// Whether a file or directory is a dataset that open_source() opens, and what its root is: a look at its content, and
-/// none at all of it. `fd` may be an O_PATH one of a directory; `status` is its own.
+/// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is
+/// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
 
-/// Whether committed changes of a mount that was killed wait in a log beside the source, in words; recover_source()
-/// brings them into it. EUCLEAN and the like where the log is not of this state of the source, EBUSY.
+/// Describes whether a log beside the source holds committed changes of a mount that was killed; recover_source()
+/// writes them into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY.
 Result<std::string> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
-/// Makes an empty source, "hdf5", "zarr" or "zip" (Zarr in a zip archive), that must not exist yet (EEXIST). EINVAL for
+/// Creates an empty source, "hdf5", "zarr" or "zip" (Zarr in a zip archive). EEXIST if the path exists, EINVAL for
 /// another format.
 Result<> create_source(const std::string& path, std::string_view format);
 
-/// Rewrites a source that nobody has open without the space that nothing uses: into a new file, synced and renamed over
-/// the old one. Tells in words what was gained. EBUSY; EOPNOTSUPP for what cannot be copied as it is, with the source
-/// as it was.
+/// Removes the unused space of a source that no program has open: writes a new file, syncs it and renames it over the
+/// old one. Returns a summary of what was saved. EBUSY; EOPNOTSUPP for content that cannot be copied exactly; the
+/// source is then unchanged.
 Result<std::string> compact_source(const std::string& path);
 
-/// "libhdf5 1.10.8": the libraries behind the backends with their versions, for --version.
+/// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.
 std::string format_versions();
 
 }  // namespace codecfs

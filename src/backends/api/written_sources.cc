@@ -23,15 +23,15 @@ void observe_writing(WritingObserver* next) {
 
 WrittenSource::WrittenSource(int source)
     : id_(++last_id), source_(::open(fmt::format("/proc/self/fd/{}", source).c_str(), O_PATH | O_CLOEXEC)) {
-  tell();
+  notify_observer();
 }
 
 void WrittenSource::has_log(UniqueFd log) {
   log_ = std::move(log);
-  tell();
+  notify_observer();
 }
 
-void WrittenSource::tell() const {
+void WrittenSource::notify_observer() const {
   const std::lock_guard lock(mutex);
   if (observer != nullptr && source_) observer->began(id_, source_.get(), log_ ? log_.get() : -1);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The sources that this process is writing and that recover_source() would have to repair if it were killed now. They
-// are told to an observer, which hands them to a process that survives (mount/watchdog.h).
+// The sources that this process is writing, which recover_source() would have to repair if the process were killed now.
+// An observer passes them to a process that survives this one (mount/watchdog.h).
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace codecfs {
 
-/// Called from any thread. The descriptors are the caller's; `source` is an O_PATH one, so that it holds no lock and
-/// follows the file where that is moved, `log` tells other programs that the source is going to be recovered after
-/// our death (-1: there is no log yet). began() may come again for the same source, with another log.
+/// Called from any thread. The caller owns the descriptors. `source` is an O_PATH descriptor, so that it holds no lock
+/// and stays valid if the file is moved. The file lock of `log` tells other programs that the source will be recovered
+/// if this process dies (-1: there is no log yet). began() may be called again for the same source with another log.
 class WritingObserver {
  public:
   virtual ~WritingObserver() = default;
@@ -19,14 +19,14 @@ class WritingObserver {
   virtual void ended(uint64_t id) = 0;
 };
 
-/// Null: no observer, as at the beginning. Returns when no call of the observer before is under way.
+/// Sets the observer; null removes it. Returns when no call of the previous observer is running.
 void observe_writing(WritingObserver* observer);
 
-/// A source that is being written while this lives.
+/// Registers a source as being written during its lifetime.
 class WrittenSource {
  public:
   WrittenSource() = default;
-  /// `source`: any descriptor of it.
+  /// `source`: any descriptor of the source.
   explicit WrittenSource(int source);
   ~WrittenSource() { end(); }
   WrittenSource(const WrittenSource&) = delete;
@@ -36,7 +36,7 @@ class WrittenSource {
   void has_log(UniqueFd log);
 
  private:
-  void tell() const;
+  void notify_observer() const;
   void end();
 
   uint64_t id_ = 0;
@@ -44,8 +44,8 @@ class WrittenSource {
   UniqueFd log_;
 };
 
-/// In the process that survives: brings what was committed to a source (as in began()) into it, waiting up to a minute
-/// for the locks of the dead. Errors of recover_source().
-Result<std::string> recover_for_the_dead(int source, int log);
+/// For the surviving process: recovers the committed changes of a source (arguments as in began()), and waits up to a
+/// minute for the dead process's locks to be released. Errors of recover_source().
+Result<std::string> recover_after_crash(int source, int log);
 
 }  // namespace codecfs

@@ -1,6 +1,6 @@
 #pragma once
-// The texts of Zarr v2 metadata files, for whoever shows or is given such texts. What a store's own files say is read
-// by backends/zarr/metadata.h, which this leans on.
+// Parses the texts of Zarr v2 metadata files for the code that shows them or lets users edit them.
+// backends/zarr/metadata.h uses it to parse the files of a store.
 
 #include <optional>
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace codecfs::zarr_texts {
 
-/// The variable that a .zarray describes. Its dimensions are those of netCDF-C's keys, which were part of it up
-/// to 4.9.2.
+/// The variable that a .zarray describes. Its dimension names are those of netCDF-C's keys, which .zarray contained up
+/// to netCDF-C 4.9.2.
 Result<Variable> parse_zarray(std::string_view text);
-/// The names of dimensions that netCDF-C (since 4.9.3) puts into a .zattrs.
+/// The dimension names that netCDF-C (since 4.9.3) stores in a .zattrs.
 std::optional<std::vector<std::string>> nczarr_dimensions(const Json& zattrs);
-/// Whether an attribute (or key) is netCDF-C's own.
+/// Whether netCDF-C uses an attribute (or key) internally.
 bool is_nczarr_key(std::string_view name);
-/// Nothing, or why this is no .zgroup of Zarr v2.
+/// Succeeds, or returns why the text is not a .zgroup of Zarr v2.
 Result<> check_zgroup(std::string_view text);
 
 }  // namespace codecfs::zarr_texts

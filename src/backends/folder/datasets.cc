@@ -13,7 +13,7 @@ bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Of a directory nothing is to be seen of what changes in it.
+/// Compares the status of files. A directory's status does not show changes inside it.
 bool has_same_content(const struct stat& one, const struct stat& other) {
   return S_ISDIR(one.st_mode) || (one.st_size == other.st_size && one.st_mtim.tv_sec == other.st_mtim.tv_sec &&
                                   one.st_mtim.tv_nsec == other.st_mtim.tv_nsec);
@@ -27,14 +27,14 @@ Error in_dataset(const std::string& key, Error error) {
 }  // namespace
 
 DatasetPtr Datasets::at(const std::string& key, const Found& found) {
-  std::optional<Closing> outdated;  // closed when the lock is given back
+  std::optional<Closing> outdated;  // closed after the lock is released
   DatasetPtr dataset;
   {
     const std::lock_guard lock(mutex_);
     DatasetPtr& known = datasets_[{found.status.st_dev, found.status.st_ino}];
     const bool is_other =
         known != nullptr && (known->kind != found.kind || !has_same_content(known->status_, found.status));
-    // Where it is open, the changes may be ours, or somebody reads it as it was.
+    // If it was written, the changes may be our own; if it is in use, its users keep the old content.
     if (is_other && !known->written_) {
       if (known->source_ != nullptr) outdated = take_to_close(known);
       known->retired_ = known->source_ == nullptr;
@@ -46,10 +46,10 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
   if (outdated) close(std::move(*outdated));
   const std::string shown = key_of(*dataset);
   if (shown == key) return dataset;
-  // Renamed, or another name of it.
+  // The file was renamed, or this is another of its names.
   const auto there = files_.stat(shown);
   if (there && *there && is_same_file(**there, found.status)) return dataset;
-  make_way(key, *dataset);
+  close_replaced(key, *dataset);
   std::shared_ptr<Source> source;
   {
     const std::lock_guard lock(mutex_);
@@ -62,21 +62,22 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
   return dataset;
 }
 
-/// A dataset that was written at a key, and is not what is there any more, leaves nothing in the way of what is.
-void Datasets::make_way(const std::string& key, const Dataset& comer) {
+/// If the dataset that was written at this key is no longer the file there, moves its log away or closes it, so that
+/// the new file's log does not collide with it.
+void Datasets::close_replaced(const std::string& key, const Dataset& replacement) {
   for (auto& [dataset, its_key, source] : all_open()) {
     {
       const std::lock_guard lock(mutex_);
-      if (its_key != key || dataset.get() == &comer || !dataset->written_) continue;
+      if (its_key != key || dataset.get() == &replacement || !dataset->written_) continue;
     }
     if (const Result<> followed = source->relocate_log(); followed || followed.error().code != ESTALE) continue;
     source.reset();
-    abandon(dataset);
+    close_deleted(dataset);
   }
 }
 
-/// One that nobody can reach any more. Where somebody is at work in it, it stays until it is asked for again.
-void Datasets::abandon(const DatasetPtr& dataset) {
+/// Closes a dataset whose file no longer exists. If it is in use, it stays open until the next call.
+void Datasets::close_deleted(const DatasetPtr& dataset) {
   std::optional<Closing> closing;
   {
     const std::lock_guard lock(mutex_);
@@ -105,7 +106,7 @@ Result<std::shared_ptr<Source>> Datasets::open(const std::string& key, const Fou
     return std::unexpected(std::move(error));
   }
   std::shared_ptr<Source> source = std::move(*opened);
-  // The path may lead elsewhere by now, also by a link.
+  // The path may refer to another file by now, also through a link.
   if (!is_same_file(source->status(), expected.status) || source->root().kind != expected.kind)
     return fail(ESTALE, "{}: is another file now", files_.path_of(key));
   return source;
@@ -130,13 +131,13 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
       key = dataset->key_;
       expected = {dataset->kind, dataset->status_, {}};
     }
-    make_way(key, *dataset);
+    close_replaced(key, *dataset);
     auto opened = open(key, expected);
     const std::lock_guard lock(mutex_);
     if (!opened) {
       if (opened.error().code == ENOENT && purpose == For::writing)
         return fail(ESTALE, "{}: was deleted by another program", key);
-      // What is damaged is not read again and again. Of a directory it does not show when it is repaired.
+      // Do not try to open a damaged file again until it changes. A directory's status does not show its repair.
       if (opened.error().code == EIO && S_ISREG(expected.status.st_mode)) dataset->refusal_ = opened.error();
       return pass_on(opened);
     }
@@ -164,16 +165,16 @@ Datasets::Use Datasets::take(Dataset& dataset, For purpose) {
   return {dataset.source_, dataset.generation_};
 }
 
-/// None where it is in use.
+/// None if it is in use.
 std::optional<Datasets::Closing> Datasets::take_to_close(const DatasetPtr& dataset) {
-  if (dataset->source_.use_count() != 1) return std::nullopt;  // copies are made under mutex_ alone
+  if (dataset->source_.use_count() != 1) return std::nullopt;  // only code that holds mutex_ makes copies
   std::unique_lock opening(dataset->opening_, std::try_to_lock);
   if (!opening) return std::nullopt;
   open_.erase(dataset->place_);
   return Closing{dataset, std::exchange(dataset->source_, nullptr), std::move(opening)};
 }
 
-/// Of more than kMaxOpen that are open those that were not used for longest.
+/// The least recently used datasets beyond kMaxOpen.
 std::vector<Datasets::Closing> Datasets::take_surplus() {
   std::vector<Closing> surplus;
   for (auto at = open_.end(); open_.size() > kMaxOpen && at != open_.begin();) {
@@ -214,7 +215,7 @@ void Datasets::close(Closing closing) {
   std::string key = key_of(*closing.dataset);
   const auto status = files_.stat(key);
   const std::lock_guard lock(mutex_);
-  // The changes are ours.
+  // Our own writes changed the file.
   if (std::exchange(closing.dataset->written_, false) && status && *status &&
       is_same_file(**status, closing.dataset->status_))
     closing.dataset->status_ = **status;
@@ -248,9 +249,9 @@ Result<> Datasets::commit_all() {
     const Result<> committed = source->commit();
     if (committed) continue;
     if (first) first = std::unexpected(in_dataset(key, committed.error()));
-    // What is gone stays so; the others are to be committed without hearing of it again and again.
+    // Drop datasets that are gone, so that later commits do not report them again.
     source.reset();
-    if (committed.error().code == ESTALE) abandon(dataset);
+    if (committed.error().code == ESTALE) close_deleted(dataset);
   }
   return first;
 }

@@ -1,10 +1,10 @@
 #pragma once
-// The datasets of a mounted folder: each is opened when it is first used, and the one that was used longest ago is
-// closed again when there are too many, as each takes descriptors and memory of its library. One file is one dataset,
-// whatever names it has: to write it twice at a time would destroy it. Safe from all threads.
+// The datasets of a mounted folder. Each is opened at its first use; if too many are open, the least recently used one
+// is closed, because each takes descriptors and memory. A file with several names is one dataset: writing it through
+// two Sources would corrupt it. Thread-safe.
 //
-// One that was written and then moved is written where it is now. One that was deleted or replaced is another dataset:
-// what was written to it and not committed is lost, which commit() or finish() tells.
+// A written dataset that is moved stays open and is written at its new path. If its file is deleted or replaced, the
+// new file is another dataset; uncommitted writes are lost, which commit() or finish() reports.
 
 #include <chrono>
 #include <cstdint>
@@ -30,57 +30,57 @@ using DatasetPtr = std::shared_ptr<Dataset>;
 class Datasets {
  public:
   static constexpr size_t kMaxOpen = 32;
-  /// One that is only read is closed after so long without use: its lock keeps other programs from writing it.
+  /// Idle time after which a dataset that is only read is closed: its lock keeps other programs from writing it.
   static constexpr std::chrono::seconds kReadingRest{5};
 
-  /// `files` outlives this.
+  /// `files` must outlive this object.
   Datasets(const FolderFiles& files, bool may_write) : files_(files), may_write_(may_write) {}
 
-  /// The dataset that was found at a key. A file that is not open and was changed since, is another one.
+  /// The dataset found at a key. A file that has changed while it was not open is a new dataset.
   DatasetPtr at(const std::string& key, const Found& found);
-  /// The key by which it is shown: where a file has several names, that of these which was met first.
+  /// The key under which it is shown: for a file with several names, the one that was looked up first.
   std::string key_of(const Dataset& dataset) const;
   [[nodiscard]] struct stat status_of(const Dataset& dataset) const;
 
-  /// A dataset in use stays open. `generation` counts how often it was opened: ids that it gave before mean nothing.
+  /// Keeps a dataset open. `generation` counts how often it was opened; ids from earlier generations are invalid.
   struct Use {
     std::shared_ptr<Source> source;
     uint64_t generation = 0;
   };
-  /// EIO with the reason where it cannot be opened; ESTALE where it is another one now.
+  /// EIO with the reason if the dataset cannot be opened; ESTALE if the file was replaced.
   enum class For { reading, writing };
   Result<Use> use(const DatasetPtr& dataset, For purpose);
-  /// None where it is not open.
+  /// None if it is not open.
   std::optional<Use> use_if_open(const DatasetPtr& dataset);
 
-  /// Closes those that were not used for so long (that are only read: for kReadingRest), as an open one is locked
-  /// against other writers. Sees to what lies beside those that were moved.
+  /// Closes datasets that were idle for `unused_for` (if only read: for kReadingRest), because an open dataset is
+  /// locked against other writers. Relocates the logs of moved ones.
   void close_unused(std::chrono::seconds unused_for);
 
   uint64_t reclaimable_bytes();
-  /// Of all that are open; the first error, which names the file. Also of those that were closed meanwhile. ESTALE
-  /// where one is gone, with what was written to it.
+  /// Commits all open datasets and returns the first error, which names the file; also reports errors of datasets that
+  /// were closed since the last call. ESTALE if one was deleted or replaced, so that its writes are lost.
   Result<> commit();
-  /// The same where nobody waits for it: what was lost will be told by the next commit() too.
+  /// The periodic commit, for which no caller waits: the next commit() reports lost writes again.
   Result<> commit_at_interval();
   Result<> finish();
 
  private:
-  /// One that is being closed; nobody opens it meanwhile.
+  /// A dataset that is being closed; `opening` keeps other threads from opening it.
   struct Closing {
     DatasetPtr dataset;
     std::shared_ptr<Source> source;
     std::unique_lock<std::mutex> opening;
   };
-  // Under mutex_:
+  // The caller must hold mutex_:
   Use take(Dataset& dataset, For purpose);
   std::optional<Closing> take_to_close(const DatasetPtr& dataset);
   std::vector<Closing> take_surplus();
   std::vector<Closing> take_unused(std::chrono::seconds unused_for);
-  // Without it:
+  // The caller must not hold mutex_:
   void close(Closing closing);
-  void make_way(const std::string& key, const Dataset& comer);
-  void abandon(const DatasetPtr& dataset);
+  void close_replaced(const std::string& key, const Dataset& replacement);
+  void close_deleted(const DatasetPtr& dataset);
   Result<> commit_all();
   [[nodiscard]] Result<std::shared_ptr<Source>> open(const std::string& key, const Found& expected) const;
   struct Open {
@@ -93,10 +93,10 @@ class Datasets {
 
   const FolderFiles& files_;
   const bool may_write_;
-  mutable std::mutex mutex_;  // guards all below, and in datasets what it says there
+  mutable std::mutex mutex_;  // guards all below, and the members of datasets that say so
   std::map<std::pair<dev_t, ino_t>, DatasetPtr> datasets_;
   std::list<DatasetPtr> open_;  // most recently used first
-  std::optional<Error> lost_;   // what could not be stored when one was closed, not yet told
+  std::optional<Error> lost_;   // error of closing a dataset, not yet reported
 };
 
 class Dataset {
@@ -108,16 +108,16 @@ class Dataset {
  private:
   friend class Datasets;
 
-  std::mutex opening_;              // held by who opens or closes it; before Datasets::mutex_
+  std::mutex opening_;              // held while opening or closing; locked before Datasets::mutex_
   std::string key_;                 // guarded by Datasets::mutex_, as all below
-  struct stat status_;              // when it was last looked at
+  struct stat status_;              // at the last lookup
   std::shared_ptr<Source> source_;  // null: not open
   std::list<DatasetPtr>::iterator place_;
   uint64_t generation_ = 0;
   std::chrono::steady_clock::time_point used_;
-  bool written_ = false;          // since it was opened; while it is so, changes of the file are ours
-  bool retired_ = false;          // another dataset has taken its place
-  std::optional<Error> refusal_;  // why it cannot be opened, as long as its file is the same
+  bool written_ = false;          // since it was opened; the file's changes are then our own
+  bool retired_ = false;          // another dataset has replaced it
+  std::optional<Error> refusal_;  // why it cannot be opened; valid until its file changes
 };
 
 }  // namespace codecfs::folder

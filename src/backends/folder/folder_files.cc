@@ -18,7 +18,8 @@ struct CloseDirectory {
   void operator()(DIR* stream) const { ::closedir(stream); }
 };
 
-/// What codecfs makes beside a dataset that it writes, and takes away when it is done.
+/// Whether the name is that of an auxiliary file, which codecfs creates beside a dataset while it writes it and removes
+/// afterwards.
 bool is_our_own(std::string_view name) {
   return zarr::is_temporary_name(name) || (name.starts_with('.') && name.ends_with(".codecfs-wal"));
 }
@@ -31,7 +32,7 @@ Result<std::string> read_link(int directory, const std::string& name) {
   return target;
 }
 
-/// What a directory entry without a closer look is; none: not shown.
+/// Maps d_type to a kind; none: not shown.
 std::optional<EntryKind> kind_of_type(unsigned char type) {
   switch (type) {
     case DT_DIR: return EntryKind::folder;
@@ -56,7 +57,7 @@ Result<std::optional<Found>> look_in(int directory, const std::string& name) {
   const bool is_directory = S_ISDIR(found.status.st_mode);
   if (!is_directory && !S_ISREG(found.status.st_mode)) return std::optional<Found>();
   found.kind = is_directory ? EntryKind::folder : EntryKind::file;
-  // What we may not look into is shown, and tells so when it is opened.
+  // A file that may not be opened is still listed; opening it gives the error.
   const UniqueFd fd(::openat(directory, name.c_str(),
                              is_directory ? O_PATH | kDirectory : O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (fd) found.kind = dataset_kind(fd.get(), found.status).value_or(found.kind);
@@ -102,7 +103,7 @@ std::optional<std::string> FolderFiles::key_of(const std::string& path) const {
   return path.substr(start.size());
 }
 
-/// A directory below the folder, found part by part. `flags`: O_PATH, or O_RDONLY to list it.
+/// Opens a directory in the folder component by component. `flags`: O_PATH, or O_RDONLY to list it.
 Result<UniqueFd> FolderFiles::directory(std::string_view key, int flags) const {
   UniqueFd at(::openat(root_.get(), ".", O_PATH | kDirectory));
   while (at && !key.empty()) {
@@ -144,7 +145,7 @@ Result<std::vector<std::pair<std::string, Found>>> FolderFiles::list(const std::
   if (!fd) return fail(fd.error().code, "{}: {}", path_of(key), fd.error().reason);
   const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(fd->get()));
   if (!stream) return fail_errno(errno, "{}", path_of(key));
-  (void)fd->release();  // the stream closes it
+  (void)fd->release();  // fclose or closedir closes it
   std::vector<std::pair<std::string, Found>> entries;
   for (errno = 0; const dirent* const entry = ::readdir(stream.get()); errno = 0) {
     std::string name = entry->d_name;
@@ -162,7 +163,7 @@ Result<UniqueFd> FolderFiles::open_file(const std::string& key) const {
   const auto [holder, name] = split(key);
   auto directory = this->directory(holder, O_PATH);
   if (!directory) return fail(directory.error().code, "{}: {}", path_of(key), directory.error().reason);
-  // Not blocking: it may have become a pipe.
+  // O_NONBLOCK, because the file may have become a FIFO.
   UniqueFd fd(::openat(directory->get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno == ELOOP ? ESTALE : errno, "{}", path_of(key));
   struct stat status;

@@ -1,6 +1,6 @@
 #pragma once
-// The files of a mounted folder. They are named by keys: paths relative to the folder, "" for the folder itself. No
-// symbolic link is ever followed, so nothing outside of the folder is reached. Safe from all threads.
+// The files of a mounted folder, named by keys: paths relative to the folder, "" for the folder itself. Symbolic links
+// are never followed, so no file outside of the folder is accessed. Thread-safe.
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,11 +17,11 @@
 
 namespace codecfs::folder {
 
-/// What a name leads to.
+/// What was found under a name.
 struct Found {
   EntryKind kind = EntryKind::file;  // group or variable: a dataset, by its content
   struct stat status = {};
-  std::string target;  // of symlinks, as it is stored
+  std::string target;  // of symlinks, as stored
 };
 
 class FolderFiles {
@@ -29,24 +29,24 @@ class FolderFiles {
   /// ENOENT, EACCES, ENOTDIR.
   static Result<FolderFiles> open(const std::string& path);
 
-  /// Of the folder, when it was opened.
+  /// Status of the folder when it was opened.
   [[nodiscard]] const struct stat& status() const { return status_; }
   [[nodiscard]] struct statvfs filesystem() const;
   /// For messages, and for libraries that open files by path.
   [[nodiscard]] std::string path_of(const std::string& key) const;
-  /// The key of an absolute path without links; none where it is outside of the folder.
+  /// The key of an absolute path without links; none if it is outside of the folder.
   [[nodiscard]] std::optional<std::string> key_of(const std::string& path) const;
 
-  /// The status of what is there, not followed; none where there is nothing.
+  /// lstat(); none if the name does not exist.
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const;
-  /// The same with what it is. None also for what is not shown: sockets, pipes, devices, and the files that codecfs
-  /// itself makes beside datasets while it writes them.
+  /// Status and kind. None also for files that are not shown: sockets, FIFOs, devices, and the auxiliary files that
+  /// codecfs creates beside datasets while it writes them.
   [[nodiscard]] Result<std::optional<Found>> look(const std::string& key) const;
-  /// All names of a directory that are shown, in its own order, but for the key `except`. What cannot be looked at
-  /// is listed as what the directory says that it is.
+  /// All visible names of a directory, in its own order, except the key `except`. A file that cannot be opened is
+  /// listed with the type in its directory entry.
   [[nodiscard]] Result<std::vector<std::pair<std::string, Found>>> list(const std::string& key,
                                                                         const std::optional<std::string>& except) const;
-  /// A regular file, for reading.
+  /// Opens a regular file for reading.
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& key) const;
 
  private:

@@ -49,7 +49,7 @@ class FolderSource final : public Source {
     const auto key = files_.key_of(path);
     if (key == "" || path == "/" || files_.path_of("").starts_with(path + "/"))
       return fail(EINVAL, "{}: the folder cannot be mounted over itself, nor over one that holds it", path);
-    left_out_ = key;
+    excluded_ = key;
     return {};
   }
 
@@ -66,18 +66,18 @@ class FolderSource final : public Source {
     return inner && inner->source->chains_for_numcodecs_in(inner->id);
   }
 
-  // --- what there is
+  // --- reading
 
   Result<std::vector<Entry>> list(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset != nullptr) {
       CODECFS_ASSIGN(const Inner inner, inner_of(id, kReading));
       CODECFS_ASSIGN(std::vector<Entry> entries, named(id, inner.source->list(inner.id)));
-      for (Entry& entry : entries) adopt(id, object.dataset, inner, entry);
+      for (Entry& entry : entries) assign_id(id, object.dataset, inner, entry);
       return entries;
     }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is no folder", object.name);
-    CODECFS_ASSIGN(const auto found, files_.list(object.name, left_out_));
+    CODECFS_ASSIGN(const auto found, files_.list(object.name, excluded_));
     std::vector<Entry> entries;
     entries.reserve(found.size());
     for (const auto& [name, what] : found) entries.push_back(entry_of(object.name, name, what));
@@ -94,7 +94,7 @@ class FolderSource final : public Source {
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is no folder", object.name);
     const std::string key = folder::join(object.name, name);
     const bool is_name = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos;
-    if (!is_name || key == left_out_) return not_there(key);
+    if (!is_name || key == excluded_) return not_there(key);
     CODECFS_ASSIGN(const auto found, files_.look(key));
     if (!found) return not_there(key);
     return entry_of(object.name, std::string(name), *found);
@@ -135,7 +135,7 @@ class FolderSource final : public Source {
   bool changed_outside(ObjectId id) override {
     const Result<Object> object = ids_.get(id);
     if (!object || object->dataset == nullptr) return false;
-    const auto use = datasets_.use_if_open(object->dataset);  // nothing is opened for this
+    const auto use = datasets_.use_if_open(object->dataset);  // do not open the dataset for this
     if (!use) return false;
     return object->generation != use->generation || use->source->changed_outside(object->inner);
   }
@@ -181,7 +181,7 @@ class FolderSource final : public Source {
     CODECFS_ASSIGN(const Inner target, inner_of(to, kWriting));
     if (source.source != target.source)
       return fail(EXDEV, "{}: is moved to another dataset by copying it and removing it", name);
-    // Both by the names that they are to have from now on.
+    // Names as they will be after the rename.
     CODECFS_ASSIGN(const Object group, ids_.get(from));
     CODECFS_TRY(find_in(from, group.dataset, source, name));
     CODECFS_TRY(source.source->rename(source.id, name, target.id, to_name));
@@ -211,7 +211,7 @@ class FolderSource final : public Source {
   Result<> finish() override { return datasets_.finish(); }
 
  private:
-  /// An object as its source knows it. The source stays open as long as this lives.
+  /// An object in the terms of its source, which stays open during the lifetime of this.
   struct Inner {
     std::shared_ptr<Source> source;
     uint64_t generation = 0;
@@ -234,24 +234,24 @@ class FolderSource final : public Source {
     return {name, EntryKind::symlink, 0, target.string()};
   }
 
-  void adopt(ObjectId group, const DatasetPtr& dataset, const Inner& inner, Entry& entry) {
+  void assign_id(ObjectId group, const DatasetPtr& dataset, const Inner& inner, Entry& entry) {
     if (entry.kind != EntryKind::symlink) entry.object = ids_.of(group, dataset, inner.generation, entry);
   }
 
   Result<Entry> find_in(ObjectId group, const DatasetPtr& dataset, const Inner& inner, std::string_view name) {
     CODECFS_ASSIGN(Entry entry, inner.source->find(inner.id, name));
-    adopt(group, dataset, inner, entry);
+    assign_id(group, dataset, inner, entry);
     return entry;
   }
 
-  /// EPERM for what is no object of a dataset.
+  /// EPERM if it is not an object of a dataset.
   Result<Inner> inner_of(ObjectId id, Datasets::For purpose) {
     CODECFS_ASSIGN(Object object, ids_.get(id));
     if (object.dataset == nullptr)
       return fail(EPERM, "{}: is a {} of the folder that is mounted, which itself is only read",
                   files_.path_of(object.name), object.kind == EntryKind::folder ? "directory" : "file");
     CODECFS_ASSIGN(Datasets::Use use, datasets_.use(object.dataset, purpose));
-    // Where the dataset was closed meanwhile: found again by name, from the first group on that is known.
+    // If the dataset was reopened since, look the object up by name, from the nearest group whose id is current.
     std::vector<ObjectId> below;
     while (object.generation != use.generation && !object.is_root) {
       CODECFS_TRY(ids_.check_named(id));
@@ -280,7 +280,7 @@ class FolderSource final : public Source {
     return named(id, call(*inner.source, inner.id));
   }
 
-  /// Errors name the dataset: sources tell them by what is in it.
+  /// Prefixes the dataset's key to errors: sources name only their own objects.
   template <class T>
   T named(ObjectId id, T result) {
     if (result || result.error().code == ENOENT) return result;
@@ -297,7 +297,7 @@ class FolderSource final : public Source {
     CODECFS_ASSIGN(const Object object, ids_.get(group));
     CODECFS_ASSIGN(const Inner inner, inner_of(group, kWriting));
     CODECFS_ASSIGN(Entry entry, named(group, make(*inner.source, inner.id)));
-    adopt(group, object.dataset, inner, entry);
+    assign_id(group, object.dataset, inner, entry);
     return entry;
   }
 
@@ -306,7 +306,7 @@ class FolderSource final : public Source {
   Datasets datasets_;  // after files_, which it uses
   folder::ObjectIds ids_;
   Entry root_;
-  std::optional<std::string> left_out_;  // a key; set before the first request
+  std::optional<std::string> excluded_;  // excluded key; set before the first request
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #pragma once
-// A folder as a Source: what is a dataset in it, by its content, is a group (or variable) with all that it holds; other
-// directories are folders, all else are files, as they are. See backends/source.h for the interface.
+// A folder as a Source. A dataset in it, recognised by its content, is a group (or variable) with all its members;
+// other directories are folders, and all other files are shown unchanged. See backends/api/source.h for the interface.
 //
-// A dataset is opened when something in it is asked for, and not before. What changes in datasets is done by them; the
-// folder itself is only read: what is made, moved and removed in it is seen at the next list() or find().
+// A dataset is opened when one of its objects is first accessed, and handles all changes in it. The folder itself is
+// read-only: list() and find() show what other programs create, move and remove in it.
 
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace codecfs {
 
-/// Opens the folder at a path, which is not to be a dataset itself.
+/// Opens the folder at a path, which must not be a dataset itself.
 Result<std::unique_ptr<Source>> open_folder(const std::string& path, bool may_write = false);
 
 }  // namespace codecfs

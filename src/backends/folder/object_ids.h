@@ -1,8 +1,8 @@
 #pragma once
-// The ids of everything in a mounted folder that somebody has looked up: folders, files, and the objects of datasets.
+// The ids of all objects of a mounted folder that were looked up: folders, files, and the objects of datasets.
 //
-// An object of a dataset is known by the id that its source gave it. When a dataset is closed and opened again, that id
-// means nothing any more: the object is then found again by its name in its group. Safe from all threads.
+// The source of a dataset assigns ids to its objects, which become invalid when the dataset is closed and reopened: the
+// object must then be looked up by its name in its group. Thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -21,37 +21,37 @@ namespace codecfs::folder {
 
 struct Object {
   EntryKind kind = EntryKind::folder;
-  std::string name;         // of folders and files their key; of objects of a dataset the name in their group
+  std::string name;         // the key of a folder or file; the name in its group of an object of a dataset
   DatasetPtr dataset;       // null: a folder or file
   bool is_root = false;     // of the dataset
-  ObjectId group = 0;       // that holds it, where it is not the root
+  ObjectId group = 0;       // its parent group, if it is not the root
   ObjectId inner = 0;       // the source's own id
-  uint64_t generation = 0;  // of the dataset, for which `inner` holds
+  uint64_t generation = 0;  // of the dataset when `inner` was assigned
 };
 
 class ObjectIds {
  public:
-  /// Of a folder or file.
+  /// The id of a folder or file.
   ObjectId of(const std::string& key, EntryKind kind);
-  /// Of a dataset's root.
+  /// The id of a dataset's root.
   ObjectId of_root(const DatasetPtr& dataset);
-  /// Of an entry that was found in a group of a dataset.
+  /// The id of an entry in a group of a dataset.
   ObjectId of(ObjectId group, const DatasetPtr& dataset, uint64_t generation, const Entry& entry);
 
   /// ENOENT.
   Result<Object> get(ObjectId id) const;
-  /// Whether an object is still what its group has under its name. ENOENT where it is removed.
+  /// ENOENT if the object was removed or its name in its group now refers to another object.
   Result<> check_named(ObjectId id) const;
-  /// What the dataset's present source calls the object.
+  /// Sets the id that the dataset's current source has assigned to the object.
   void renew(ObjectId id, ObjectId inner, uint64_t generation);
-  /// A name in a group is nobody's any more.
+  /// A name in a group no longer refers to an object.
   void removed(ObjectId group, std::string_view name);
 
  private:
   using Name = std::pair<ObjectId, std::string>;
   struct Inner {
     uint64_t generation = 0;
-    std::unordered_map<ObjectId, ObjectId> ids;  // of the source's own
+    std::unordered_map<ObjectId, ObjectId> ids;  // from the source's ids
   };
 
   ObjectId add(Object object);
@@ -59,7 +59,7 @@ class ObjectIds {
   mutable std::shared_mutex mutex_;  // guards all below
   std::deque<Object> objects_;
   std::unordered_map<std::string, ObjectId> by_key_;    // of folders and files
-  std::unordered_map<const Dataset*, ObjectId> roots_;  // Objects keep their datasets
+  std::unordered_map<const Dataset*, ObjectId> roots_;  // valid keys, because Objects keep their datasets alive
   std::unordered_map<const Dataset*, Inner> by_inner_;
   std::map<Name, ObjectId> by_name_;  // of objects of datasets
 };

@@ -17,14 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kMaxDeaths = 64;           // in a file; then nothing new in it is looked at any more
-constexpr unsigned kMaxDeathsOfAWalk = 16;    // in one call
-constexpr unsigned kMaxDamages = 1000;        // that libhdf5 tells of, which takes milliseconds each; then the same
-constexpr std::chrono::seconds kLongWalk{4};  // after which a death is the last one of a call
-// By the clock, without a step: longer than the allowance of processor time, for what waits for a disk.
+constexpr unsigned kMaxCrashes = 64;             // per file; then no new operations are tried
+constexpr unsigned kMaxCrashesPerCall = 16;      // per call
+constexpr unsigned kMaxDamages = 1000;           // that libhdf5 reports, which takes milliseconds each; then as above
+constexpr std::chrono::seconds kMaxCallTime{4};  // after which a crash ends the call
+// Wall-clock time without a step. Longer than the limit of processor time, to allow for slow disks.
 constexpr std::chrono::seconds kNoProgress{60};
 constexpr size_t kMaxAhead = 64;  // objects
-constexpr unsigned kViolentDeaths = 8;
+constexpr unsigned kMaxKills = 8;
 
 uint64_t number_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
@@ -48,7 +48,7 @@ std::string_view deed(ScoutTask task) {
   return "in";
 }
 
-std::string manner_of(const ScoutTrace& trace) {
+std::string cause_of(const ScoutTrace& trace) {
   switch (const int end = trace.end) {
     case 0: return "libhdf5 is ended";
     case SIGPROF: return "libhdf5 comes to no end";
@@ -58,7 +58,7 @@ std::string manner_of(const ScoutTrace& trace) {
   }
 }
 
-// Most of libhdf5's errors of versions that it does not know have no number of their own.
+// libhdf5 mostly reports unknown versions without an error code of their own.
 std::string verdict_of(const ScoutTrace& trace) {
   const bool may_be_newer =
       trace.end == ScoutTrace::kDamage && std::string_view(trace.reason.data()).contains("version");
@@ -84,28 +84,28 @@ Result<std::unique_ptr<Scout>> Scout::start(const std::string& path, bool for_wr
 
 std::string Scout::name_of(uint64_t address) const {
   if (address == 0) return path_;
-  std::string name = around_.name ? around_.name(address) : "";
+  std::string name = context_.name ? context_.name(address) : "";
   return name.empty() ? fmt::format("the object at {} of {}", address, path_) : name;
 }
 
-// What it was, and what is left of the process is gone.
-Scout::Death Scout::bury() {
-  Death death;
-  const bool was_killed = process_.trace->end == 0;
-  death.is_told = process_.trace->end == ScoutTrace::kDamage;
-  death.manner = manner_of(*process_.trace);
-  death.verdict = verdict_of(*process_.trace);
-  death.address = process_.trace->address;
+// Reads the cause of the crash and cleans up after the process.
+Scout::Crash Scout::reap() {
+  Crash crash;
+  const bool was_signalled = process_.trace->end == 0;
+  crash.is_reported = process_.trace->end == ScoutTrace::kDamage;
+  crash.cause = cause_of(*process_.trace);
+  crash.verdict = verdict_of(*process_.trace);
+  crash.address = process_.trace->address;
   process_.kill();
   process_ = {};
   ahead_.clear();
   window_ = 1;
-  ++(death.is_told ? damages_ : deaths_);
-  death.is_violent = was_killed && ++violent_deaths_ <= kViolentDeaths;
-  return death;
+  ++(crash.is_reported ? damages_ : crashes_);
+  crash.was_killed = was_signalled && ++kills_ <= kMaxKills;
+  return crash;
 }
 
-// None where it died.
+// None if the scout crashed.
 std::optional<Result<ScoutGift>> Scout::await_answer() {
   uint64_t steps = process_.trace->steps;
   Clock::time_point moved = Clock::now();
@@ -124,11 +124,11 @@ std::optional<Result<ScoutGift>> Scout::await_answer() {
   }
 }
 
-// A process with the file open.
+// Ensures that a scout with the file open is running.
 Result<> Scout::be_ready() {
   while (!process_.socket) {
-    if (deaths_ >= kMaxDeaths || damages_ >= kMaxDamages)
-      return fail(EIO, "{}: {} of its objects are damaged; no more are tried", path_, deaths_ + damages_);
+    if (crashes_ >= kMaxCrashes || damages_ >= kMaxDamages)
+      return fail(EIO, "{}: {} of its objects are damaged; no more are tried", path_, crashes_ + damages_);
     CODECFS_TRY(start_process());
   }
   return {};
@@ -149,18 +149,18 @@ Result<> Scout::start_process() {
       return {};
     }
   }
-  const Death death = bury();
-  if (death.is_violent) return {};
-  return refuse({ScoutTask::open, 0, 0}, death);
+  const Crash crash = reap();
+  if (crash.was_killed) return {};
+  return refuse({ScoutTask::open, 0, 0}, crash);
 }
 
-// An error where that was what was asked for; nothing where it was something met on the way, which is left out now.
-Result<> Scout::refuse(const Question& question, const Death& death) {
-  const bool met = death.address != 0 && death.address != question.address;
+// An error if the requested object caused the crash; success if another object did, which is skipped from now on.
+Result<> Scout::refuse(const Question& question, const Crash& crash) {
+  const bool met = crash.address != 0 && crash.address != question.address;
   const bool whole = question.task == ScoutTask::objects || met;
-  const uint64_t address = whole && death.address != 0 ? death.address : question.address;
-  Error error{EIO, fmt::format("{} {} {}; {}", death.manner, deed(met ? ScoutTask::objects : question.task),
-                               name_of(address), death.verdict)};
+  const uint64_t address = whole && crash.address != 0 ? crash.address : question.address;
+  Error error{EIO, fmt::format("{} {} {}; {}", crash.cause, deed(met ? ScoutTask::objects : question.task),
+                               name_of(address), crash.verdict)};
   log::warning("{}", error.reason);
   const bool is_new = whole ? damaged_.emplace(address, error).second : refused_.emplace(question, error).second;
   if (met && is_new) return {};
@@ -170,7 +170,7 @@ Result<> Scout::refuse(const Question& question, const Death& death) {
 Result<ScoutGift> Scout::ask(const Question& question, std::string_view text) {
   if (const auto known = refused_.find(question); known != refused_.end()) return std::unexpected(known->second);
   const Clock::time_point began = Clock::now();
-  unsigned deaths = 0;
+  unsigned crashes = 0;
   while (true) {
     CODECFS_TRY(be_ready());
     collect_ahead();
@@ -179,29 +179,30 @@ Result<ScoutGift> Scout::ask(const Question& question, std::string_view text) {
     request.task = question.task;
     request.address = question.address;
     request.number = question.number;
-    request.netcdf = around_.netcdf ? 1 : 0;
+    request.netcdf = context_.netcdf ? 1 : 0;
     request.strict = writing_ ? 0 : 1;
     if (send_request(process_.socket.get(), request, text, {})) {
       if (auto answer = await_answer()) return *std::move(answer);
     }
-    Death death = bury();
-    if (death.is_violent) continue;
-    if (!death.is_told) ++deaths;
-    if (deaths > kMaxDeathsOfAWalk || Clock::now() - began > kLongWalk) death.address = question.address;
-    CODECFS_TRY(refuse(question, death));
+    Crash crash = reap();
+    if (crash.was_killed) continue;
+    if (!crash.is_reported) ++crashes;
+    if (crashes > kMaxCrashesPerCall || Clock::now() - began > kMaxCallTime) crash.address = question.address;
+    CODECFS_TRY(refuse(question, crash));
   }
 }
 
-Result<> Scout::pass(const Question& question, std::string_view text) {
+Result<> Scout::check(const Question& question, std::string_view text) {
   if (settled_) return {};
-  std::unordered_set<uint64_t>& passed = passed_[question.task];
-  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;  // so that neighbours of neighbours are not the same
+  std::unordered_set<uint64_t>& checked = checked_[question.task];
+  // spreads the bits, so that neighbouring numbers give different keys
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
   const uint64_t key = question.address ^ (question.number * kSpread);
-  if (passed.contains(key)) return {};
+  if (checked.contains(key)) return {};
   const auto answer = ask(question, text);
   if (!answer && refused_.contains(question)) return fail(EIO, "{}", answer.error().reason);
   if (!answer && !process_.socket) return fail(EIO, "{}", answer.error().reason);
-  passed.insert(key);  // an orderly error too: the caller will have it himself
+  checked.insert(key);  // also after an ordinary error: the caller will get the same
   return {};
 }
 
@@ -209,7 +210,7 @@ Result<> Scout::pass(const Question& question, std::string_view text) {
 
 bool Scout::send_ahead(uint64_t address) {
   std::vector<uint64_t> batch =
-      around_.following ? around_.following(address, window_ + 1) : std::vector<uint64_t>{address};
+      context_.following ? context_.following(address, window_ + 1) : std::vector<uint64_t>{address};
   next_ = batch.size() > window_ ? batch.back() : 0;
   if (batch.size() > window_) batch.pop_back();
   std::erase_if(batch, [&](uint64_t other) { return objects_.contains(other) || damaged_.contains(other); });
@@ -217,21 +218,21 @@ bool Scout::send_ahead(uint64_t address) {
   ScoutRequest request;
   request.task = ScoutTask::objects;
   request.address = batch.front();
-  request.netcdf = around_.netcdf ? 1 : 0;
+  request.netcdf = context_.netcdf ? 1 : 0;
   request.strict = writing_ ? 0 : 1;
   if (!send_request(process_.socket.get(), request, {}, batch)) return false;
   ahead_.push_back(std::move(batch));
   return true;
 }
 
-// The oldest of what was asked ahead.
+// Waits for the oldest outstanding batch.
 void Scout::collect_one() {
   if (await_answer()) {
     objects_.insert(ahead_.front().begin(), ahead_.front().end());
     ahead_.pop_front();
   } else {
-    const Death death = bury();
-    if (!death.is_violent) (void)refuse({ScoutTask::objects, death.address, 0}, death);
+    const Crash crash = reap();
+    if (!crash.was_killed) (void)refuse({ScoutTask::objects, crash.address, 0}, crash);
   }
 }
 
@@ -252,7 +253,7 @@ Result<> Scout::object(uint64_t address) {
     }
     collect_one();
   }
-  // While these are used, the next ones are looked at.
+  // Check the next objects while the caller uses these.
   if (window_ > 8 && ahead_.empty() && next_ != 0 && process_.socket) {
     window_ = std::min(2 * window_, kMaxAhead);
     (void)send_ahead(next_);
@@ -269,27 +270,27 @@ Result<> Scout::header(uint64_t address) {
 // --- the other questions
 
 Result<> Scout::links(uint64_t address) {
-  if (const auto listed = passed_.find(ScoutTask::list); listed != passed_.end() && listed->second.contains(address))
+  if (const auto listed = checked_.find(ScoutTask::list); listed != checked_.end() && listed->second.contains(address))
     return {};
-  return pass({ScoutTask::links, address, 0});
+  return check({ScoutTask::links, address, 0});
 }
-Result<> Scout::list(uint64_t address) { return pass({ScoutTask::list, address, 0}); }
+Result<> Scout::list(uint64_t address) { return check({ScoutTask::list, address, 0}); }
 Result<> Scout::find(uint64_t address, std::string_view name) {
-  if (passed_[ScoutTask::list].contains(address)) return {};
-  return pass({ScoutTask::find, address, number_of(name)}, name);
+  if (checked_[ScoutTask::list].contains(address)) return {};
+  return check({ScoutTask::find, address, number_of(name)}, name);
 }
-Result<> Scout::places() { return pass({ScoutTask::places, 0, 0}); }
-Result<> Scout::numbering() { return pass({ScoutTask::numbering, 0, 0}); }
-Result<> Scout::name(uint64_t address) { return pass({ScoutTask::name, address, 0}); }
-Result<> Scout::attributes(uint64_t address) { return pass({ScoutTask::attributes, address, 0}); }
-Result<> Scout::way_to(uint64_t address, uint64_t number) { return pass({ScoutTask::way_to, address, number}); }
-Result<> Scout::index(uint64_t address) { return pass({ScoutTask::index, address, 0}); }
+Result<> Scout::places() { return check({ScoutTask::places, 0, 0}); }
+Result<> Scout::numbering() { return check({ScoutTask::numbering, 0, 0}); }
+Result<> Scout::name(uint64_t address) { return check({ScoutTask::name, address, 0}); }
+Result<> Scout::attributes(uint64_t address) { return check({ScoutTask::attributes, address, 0}); }
+Result<> Scout::way_to(uint64_t address, uint64_t number) { return check({ScoutTask::way_to, address, number}); }
+Result<> Scout::index(uint64_t address) { return check({ScoutTask::index, address, 0}); }
 
-// What is being written only we know, but what it is made of must be looked at all the same.
+// While writing, only this process knows which chunks are stored, but the index must be checked all the same.
 Result<std::optional<Buffer>> Scout::stored_chunks(uint64_t address) {
   if (settled_) return std::nullopt;
   if (!writing_) return ask({ScoutTask::stored_chunks, address, 0});
-  CODECFS_TRY(pass({ScoutTask::stored_chunks, address, 0}));
+  CODECFS_TRY(check({ScoutTask::stored_chunks, address, 0}));
   return std::nullopt;
 }
 
@@ -304,12 +305,12 @@ Result<std::optional<Buffer>> Scout::chunk(uint64_t address, uint64_t number, co
 
 Result<> Scout::settle() {
   if (settled_) return {};
-  CODECFS_TRY(pass({ScoutTask::everything, 0, 0}));
+  CODECFS_TRY(check({ScoutTask::everything, 0, 0}));
   settled_ = true;
   process_.kill();
   process_ = {};
   objects_ = {};
-  passed_ = {};
+  checked_ = {};
   return {};
 }
 

@@ -1,12 +1,13 @@
 #pragma once
-// A Watch that sends another process ahead. What that process comes through, libhdf5 may do here; what it dies of is
-// refused from then on, with the reason, and the process is started anew.
+// A Watch that lets a child process (a scout) perform each libhdf5 operation first. If the child survives, this process
+// may perform it too. If the child crashes, the operation is refused from then on with the reason, and a new child is
+// started.
 //
-// Each thing is looked at once. Objects are looked at in the order in which they were handed out, a few ahead of those
-// that are asked for: whoever lists a group and then asks for each of its variables does not wait for each.
+// Each operation is checked once. Objects are checked in the order in which the tree lists them, a few ahead of the
+// requested one, so that listing a group and then opening each of its variables does not wait for each check.
 //
-// What was found damaged as a whole (its header, its attributes) is refused to all. Where only one thing about an
-// object is deadly (its index of chunks, one chunk), only that is.
+// An object whose header or attributes are damaged is refused for all operations. If only one operation on an object
+// crashes (its chunk index, one chunk), only that operation is refused.
 
 #include <chrono>
 #include <deque>
@@ -26,18 +27,19 @@ namespace codecfs::hdf5 {
 
 class Scout final : public Watch {
  public:
-  /// Has the file opened, `for_writing` as we are going to open it. EIO where nobody survives that.
+  /// Lets the scout open the file (`for_writing`: for reading and writing). EIO if every scout crashes on that.
   static Result<std::unique_ptr<Scout>> start(const std::string& path, bool for_writing);
   ~Scout() override { process_.kill(); }
 
-  /// The addresses of `count` objects at most from this one on, in the order in which they are asked for; and what an
-  /// object is called in messages. To be told once there is a tree, together with whether netCDF wrote the file.
-  struct Surroundings {
+  /// `following` returns up to `count` addresses of objects in the order in which they will be requested, starting with
+  /// this one; `name` returns an object's name for messages; `netcdf` is whether netCDF wrote the file. Must be set
+  /// when the tree exists.
+  struct FileContext {
     std::function<std::vector<uint64_t>(uint64_t address, size_t count)> following;
     std::function<std::string(uint64_t address)> name;
     bool netcdf = false;
   };
-  void know(Surroundings surroundings) { around_ = std::move(surroundings); }
+  void set_context(FileContext context) { context_ = std::move(context); }
 
   Result<> object(uint64_t address) override;
   Result<> attributes(uint64_t address) override;
@@ -63,23 +65,23 @@ class Scout final : public Watch {
     uint64_t number = 0;
     auto operator<=>(const Question&) const = default;
   };
-  struct Death {
-    std::string manner;    // "libhdf5 crashes (Segmentation fault)"
+  struct Crash {
+    std::string cause;     // "libhdf5 crashes (Segmentation fault)"
     std::string verdict;   // "the file is damaged"
-    uint64_t address = 0;  // of what it looked at; 0: nothing that has one
-    /// Somebody else has ended it (out of memory, an administrator): it is asked once more.
-    bool is_violent = false;
-    /// libhdf5 told of damage: it did not crash.
-    bool is_told = false;
+    uint64_t address = 0;  // of the object that was checked; 0: none
+    /// Another program killed the scout (the OOM killer, an administrator): check again.
+    bool was_killed = false;
+    /// libhdf5 reported the damage and did not crash.
+    bool is_reported = false;
   };
 
   Scout(std::string path, bool for_writing);
   Result<> be_ready();
   Result<> start_process();
-  Death bury();
+  Crash reap();
   Result<ScoutGift> ask(const Question& question, std::string_view text = {});
-  Result<> pass(const Question& question, std::string_view text = {});
-  Result<> refuse(const Question& question, const Death& death);
+  Result<> check(const Question& question, std::string_view text = {});
+  Result<> refuse(const Question& question, const Crash& crash);
   std::optional<Result<ScoutGift>> await_answer();
   bool send_ahead(uint64_t address);
   void collect_one();
@@ -89,23 +91,23 @@ class Scout final : public Watch {
   const std::string path_;
   const std::string working_directory_;
   const bool for_writing_;
-  Surroundings around_;
+  FileContext context_;
   ScoutProcess process_;
-  Result<> opened_;  // how the latest process fared with that
+  Result<> opened_;  // result of opening the file in the latest scout
   bool writing_ = false;
   bool settled_ = false;
 
-  std::unordered_set<uint64_t> objects_;                      // that were looked at
-  std::map<ScoutTask, std::unordered_set<uint64_t>> passed_;  // other questions about objects
-  std::unordered_map<uint64_t, Error> damaged_;               // objects
+  std::unordered_set<uint64_t> objects_;                       // checked objects
+  std::map<ScoutTask, std::unordered_set<uint64_t>> checked_;  // other checks, by object
+  std::unordered_map<uint64_t, Error> damaged_;                // by address of the object
   std::map<Question, Error> refused_;
-  unsigned deaths_ = 0;
+  unsigned crashes_ = 0;
   unsigned damages_ = 0;
-  unsigned violent_deaths_ = 0;
+  unsigned kills_ = 0;
 
-  std::deque<std::vector<uint64_t>> ahead_;  // objects that were asked for and not answered yet
-  uint64_t next_ = 0;                        // the object after those
-  size_t window_ = 1;                        // objects to be asked for at once
+  std::deque<std::vector<uint64_t>> ahead_;  // batches of objects that were requested and not answered yet
+  uint64_t next_ = 0;                        // the object after those batches
+  size_t window_ = 1;                        // number of objects in the next batch
 };
 
 }  // namespace codecfs::hdf5

@@ -12,11 +12,11 @@ namespace {
 
 Result<UniqueFd> memory_of(Bytes bytes) {
   UniqueFd memory(::memfd_create("codecfs-answer", MFD_CLOEXEC));
-  if (!memory) return fail_errno(errno, "memory that is shared");
+  if (!memory) return fail_errno(errno, "cannot create shared memory");
   while (!bytes.empty()) {
     const ssize_t count = ::write(memory.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return fail_errno(ENOMEM, "memory that is shared");
+    if (count <= 0) return fail_errno(ENOMEM, "cannot create shared memory");
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
   return memory;

@@ -1,8 +1,9 @@
 #pragma once
-// What a Scout and its process say to each other: one datagram for a request, one for its answer, in order.
+// The protocol between a Scout and its process: one datagram per request and one per answer, in order.
 //
 //   request   ScoutRequest, then `text` bytes of text, then 64-bit addresses to the end
-//   answer    ScoutAnswer, then the text of an error; with it a descriptor of `bytes` bytes of memory where it has one
+//   answer    ScoutAnswer, then the text of an error; with a descriptor for `bytes` bytes of shared memory if there is
+//   a result
 
 #include <cstdint>
 #include <optional>
@@ -17,9 +18,9 @@
 namespace codecfs::hdf5 {
 
 enum class ScoutTask : uint32_t {
-  open,     // text: the path, a zero byte, the working directory; addresses: of what is known to be damaged
-  objects,  // addresses: of those to look at
-  links,    // of `address`, and so on
+  open,     // text: the path, a zero byte, the working directory; addresses: known damaged objects
+  objects,  // addresses: the objects to check
+  links,    // of `address`, as the following tasks
   list,
   find,  // text: the file name
   places,
@@ -28,8 +29,8 @@ enum class ScoutTask : uint32_t {
   attributes,
   way_to,  // `number`
   index,
-  stored_chunks,  // gives them
-  chunk,          // `number`; text: the dataset's name; gives it
+  stored_chunks,  // returns them
+  chunk,          // `number`; text: the dataset's name; returns the decoded chunk
   everything,
 };
 
@@ -40,7 +41,7 @@ struct ScoutRequest {
   uint64_t number = 0;
   uint32_t netcdf = 0;
   uint32_t for_writing = 0;
-  uint32_t strict = 0;  // to die of damage that libhdf5 finds
+  uint32_t strict = 0;  // exit if libhdf5 reports damage
   uint32_t unused = 0;
 };
 
@@ -58,10 +59,10 @@ struct ReceivedRequest {
 };
 using ScoutGift = std::optional<Buffer>;
 
-/// False where there is nobody to hear it.
+/// False if the other end is closed.
 bool send_request(int socket, const ScoutRequest& head, std::string_view text, std::span<const uint64_t> addresses);
 bool send_answer(int socket, const Result<ScoutGift>& answer);
-/// None where the other end is gone.
+/// None if the other end is closed.
 std::optional<ReceivedRequest> receive_request(int socket);
 std::optional<Result<ScoutGift>> receive_answer(int socket);
 

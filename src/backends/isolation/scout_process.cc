@@ -1,4 +1,4 @@
-// Forking scouts, and their deaths. What the handlers of signals do is what such handlers may do.
+// Forks scouts and records their crashes. The signal handlers only use async-signal-safe functions.
 
 #include "backends/isolation/scout_process.h"
 
@@ -26,10 +26,10 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr int kControl = 3;  // in the nursery
-constexpr int kSocket = 4;   // in the scout, and its trace
+constexpr int kControl = 3;  // in the fork server
+constexpr int kSocket = 4;   // in the scout, like kTrace
 constexpr int kTrace = 5;
-constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // what libhdf5 goes through at the least
+constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for libhdf5's throughput
 constexpr unsigned kMaxSeconds = 60;
 
 ScoutTrace* own_trace = nullptr;  // in a scout
@@ -44,13 +44,13 @@ std::shared_ptr<ScoutTrace> map_trace(int fd) {
 
 // --- the scout
 
-extern "C" void die_of(int signal) {
+extern "C" void on_fatal_signal(int signal) {
   own_trace->end = signal;
   ::_exit(1);
 }
 
-// On a stack of its own: that of the thread may be what ran out.
-void leave_trace_of_death() {
+// The handlers need their own stack, as the thread's may have overflowed.
+void install_crash_handlers() {
   constexpr size_t kStack = size_t{64} << 10;
   static std::array<char, kStack> stack;
   stack_t other{};
@@ -59,11 +59,11 @@ void leave_trace_of_death() {
   ::sigaltstack(&other, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP, SIGPROF}) {
     struct sigaction action{};
-    action.sa_handler = die_of;
+    action.sa_handler = on_fatal_signal;
     action.sa_flags = SA_ONSTACK | SA_NODEFER;
     ::sigaction(signal, &action, nullptr);
   }
-  std::set_new_handler(end_without_memory);
+  std::set_new_handler(exit_out_of_memory);
 }
 
 uint64_t address_space() {
@@ -80,7 +80,7 @@ void limit_memory(uint64_t more) {
   ::setrlimit(RLIMIT_AS, &memory);
 }
 
-[[noreturn]] void be_scout() {
+[[noreturn]] void run_scout() {
   static std::shared_ptr<ScoutTrace> trace;
   trace = map_trace(kTrace);
   ::close(kTrace);
@@ -91,27 +91,27 @@ void limit_memory(uint64_t more) {
   ::setrlimit(RLIMIT_CORE, &none);
   memory_at_start = address_space();
   limit_memory(0);
-  leave_trace_of_death();
+  install_crash_handlers();
   serve_scout(kSocket);
-  ::_exit(0);  // without the ends of static objects: libhdf5's would go on with what is open
+  ::_exit(0);  // without static destructors: libhdf5's would access the open files
 }
 
-// --- the nursery
+// --- the fork server
 
-/// The two descriptors of a new scout become kSocket and kTrace. False: we are not needed any more.
-bool receive_birth() {
-  Datagram birth = receive_datagram(kControl, 1);
-  if (birth.bytes.empty()) return false;
-  if (birth.fds.size() != 2) return true;
-  // They come as the lowest numbers that are free, which are these.
-  return birth.fds[0].release() == kSocket && birth.fds[1].release() == kTrace;
+/// Receives the two descriptors of a new scout as kSocket and kTrace. False: the daemon has ended.
+bool receive_descriptors() {
+  Datagram message = receive_datagram(kControl, 1);
+  if (message.bytes.empty()) return false;
+  if (message.fds.size() != 2) return true;
+  // Received descriptors get the lowest free numbers, which are these.
+  return message.fds[0].release() == kSocket && message.fds[1].release() == kTrace;
 }
 
-[[noreturn]] void be_nursery(int control) {
-  renew_library_lock();  // whoever forked us may have it
+[[noreturn]] void run_fork_server(int control) {
+  reset_library_lock();  // a thread of the parent may hold it
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for them
-  // Nothing of what our starter has open, nor its directory, is held.
+  ::signal(SIGCHLD, SIG_IGN);  // reap children automatically
+  // Close all inherited descriptors and leave the directory, so that nothing stays in use.
   if (control != kControl) ::dup2(control, kControl);
   ::close_range(kControl + 1, ~0U, 0);
   const int null = ::open("/dev/null", O_RDWR);
@@ -121,10 +121,10 @@ bool receive_birth() {
   sigset_t all;
   ::sigemptyset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  while (receive_birth()) {
+  while (receive_descriptors()) {
     if (::fork() == 0) {
       ::close(kControl);
-      be_scout();
+      run_scout();
     }
     ::close(kSocket);
     ::close(kTrace);
@@ -132,59 +132,64 @@ bool receive_birth() {
   ::_exit(0);
 }
 
-std::mutex nursery_mutex;
-UniqueFd& nursery() {
+std::mutex fork_server_mutex;
+UniqueFd& fork_server() {
   static auto& fd = *new UniqueFd;
   return fd;
 }
 
-// Under the mutex.
-Result<> fork_nursery() {
+// The caller must hold the mutex.
+Result<> fork_the_server() {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "a socket");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return fail_errno(errno, "cannot create a socket");
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const pid_t child = ::fork();
-  if (child < 0) return fail_errno(errno, "a process that looks at files first");
+  if (child < 0) return fail_errno(errno, "cannot fork the process that checks HDF5 files");
   if (child == 0) {
-    // Once more, so that nobody has to wait for it.
-    if (::fork() == 0) be_nursery(theirs.get());
+    // Fork twice, so that init reaps the server.
+    if (::fork() == 0) run_fork_server(theirs.get());
     ::_exit(0);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  nursery() = std::move(ours);
+  fork_server() = std::move(ours);
   return {};
 }
 
-bool send_birth(int socket, int trace) { return send_datagram(nursery().get(), "b", std::array{socket, trace}); }
+bool send_descriptors(int socket, int trace) {
+  return send_datagram(fork_server().get(), "b", std::array{socket, trace});
+}
 
 }  // namespace
 
-void start_nursery() {
-  const std::lock_guard guard(nursery_mutex);
-  if (nursery()) return;
-  if (const Result<> forked = fork_nursery(); !forked) log::warning("{}", forked.error().reason);
+void start_fork_server() {
+  const std::lock_guard guard(fork_server_mutex);
+  if (fork_server()) return;
+  if (const Result<> forked = fork_the_server(); !forked) log::warning("{}", forked.error().reason);
 }
 
 Result<ScoutProcess> start_scout() {
   const UniqueFd page(::memfd_create("codecfs-scout", MFD_CLOEXEC));
-  if (!page || ::ftruncate(page.get(), sizeof(ScoutTrace)) != 0) return fail_errno(errno, "memory that is shared");
+  if (!page || ::ftruncate(page.get(), sizeof(ScoutTrace)) != 0)
+    return fail_errno(errno, "cannot create shared memory");
   ScoutProcess scout;
   scout.trace = map_trace(page.get());
   std::array<int, 2> ends{};
-  if (!scout.trace) return fail_errno(ENOMEM, "memory that is shared");
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "a socket");
+  if (!scout.trace) return fail_errno(ENOMEM, "cannot create shared memory");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return fail_errno(errno, "cannot create a socket");
   scout.socket = UniqueFd(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const std::lock_guard guard(nursery_mutex);
-  if (!nursery()) CODECFS_TRY(fork_nursery());
-  if (send_birth(theirs.get(), page.get())) return scout;
-  // Another one would have our files open in its copy of libhdf5.
-  return fail(EIO, "somebody has killed the process of codecfs that looks at HDF5 files first; mount again");
+  const std::lock_guard guard(fork_server_mutex);
+  if (!fork_server()) CODECFS_TRY(fork_the_server());
+  if (send_descriptors(theirs.get(), page.get())) return scout;
+  // Do not fork another server: its copy of libhdf5 would have our files open.
+  return fail(EIO, "the process that checks HDF5 files was killed; mount again");
 }
 
-// As long as its end of the socket is open, the number is still its own.
+// The process cannot have been reaped and its id reused while its end of the socket is open.
 void ScoutProcess::kill() {
   if (const int pid = trace ? trace->pid.load() : 0; pid > 0 && socket) ::kill(pid, SIGKILL);
   socket.reset();
@@ -203,12 +208,12 @@ void set_limits(uint64_t file, uint64_t chunk) {
   limit_memory(3 * std::min(chunk, max_chunk_bytes()));
 }
 
-void end_without_memory() {
+void exit_out_of_memory() {
   own_trace->end = ScoutTrace::kOutOfMemory;
   ::_exit(1);
 }
 
-void end_of_damage(const char* reason) {
+void exit_damaged(const char* reason) {
   std::snprintf(own_trace->reason.data(), own_trace->reason.size(), "%s", reason);
   own_trace->end = ScoutTrace::kDamage;
   ::_exit(1);

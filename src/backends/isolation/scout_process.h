@@ -1,14 +1,14 @@
 #pragma once
-// The process in which a Scout looks at a file, and how it ends.
+// The processes in which a Scout checks files.
 //
-//   us ---control---> nursery ---fork---> scout     one nursery for the process, one scout for an open file
-//    \__________________socket_____________/
+//   daemon ---control---> fork server ---fork---> scout     one fork server per daemon, one scout per open file
+//       \_____________________socket______________/
 //
-// The nursery is forked before there are threads and does nothing but to fork scouts: a process with threads cannot be
-// forked into one that goes on working. All end when we do, however that happens.
+// The fork server is forked before there are threads and only forks scouts, because the child of a multithreaded
+// process must not continue with arbitrary code. All these processes end when the daemon ends, in whatever way.
 //
-// A scout has limits of its own: memory (kScoutMemory), and processor time for each object (kScoutSeconds, more for
-// large files: see Limits). What it dies of, and what it was looking at, stays in a page of memory that is shared.
+// A scout has limits for memory (kScoutMemory) and for processor time per object (kScoutSeconds, more for large files:
+// see set_limits()). The cause of its crash and the object that it was checking stay in a page of shared memory.
 
 #include <sys/types.h>
 
@@ -22,48 +22,48 @@
 
 namespace codecfs::hdf5 {
 
-inline constexpr uint64_t kScoutMemory = uint64_t{768} << 20;  // bytes above what the process has when it begins
+inline constexpr uint64_t kScoutMemory = uint64_t{768} << 20;  // bytes in addition to its memory at the start
 inline constexpr unsigned kScoutSeconds = 3;                   // of processor time
 
-/// What a scout leaves behind.
+/// The shared page in which a scout records what it does.
 struct ScoutTrace {
   std::atomic<int> pid = 0;
-  std::atomic<int> end = 0;           // the signal that it died of, or one of the following; 0: nobody knows
-  std::atomic<uint64_t> address = 0;  // of the object that it looks at; 0: none
-  std::atomic<uint64_t> steps = 0;    // moves with each object
-  std::array<char, 256> reason{};     // of kDamage: what libhdf5 says, as a C string
+  std::atomic<int> end = 0;           // the fatal signal, or one of the following; 0: killed by another program
+  std::atomic<uint64_t> address = 0;  // of the object being checked; 0: none
+  std::atomic<uint64_t> steps = 0;    // incremented at each object
+  std::array<char, 256> reason{};     // for kDamage: libhdf5's message, as a C string
   static constexpr int kOutOfMemory = -1;
   static constexpr int kDamage = -2;
 };
 
-/// The other end of a scout that was just born.
+/// A new scout, as its parent sees it.
 struct ScoutProcess {
-  UniqueFd socket;  // SOCK_SEQPACKET; at its end when the scout is
+  UniqueFd socket;  // SOCK_SEQPACKET; end of file when the scout ends
   std::shared_ptr<ScoutTrace> trace;
-  /// Ends it, whatever it does.
+  /// Kills the scout, even if it does not respond.
   void kill();
 };
 
-/// Forks the nursery, where there is none. To be called while libhdf5 has nothing open. The sooner, the better: a scout
-/// has a copy of our memory as it is now.
-void start_nursery();
-/// EIO, ENOMEM where no process can be had.
+/// Starts the fork server if it is not running. Must be called while libhdf5 has no file open, and should be called
+/// early: a scout inherits a copy of our memory at this time.
+void start_fork_server();
+/// EIO, ENOMEM if no process can be started.
 Result<ScoutProcess> start_scout();
 
-/// In the scout: what it is looking at, and a new allowance of processor time.
+/// In the scout: records the object being checked and restarts the processor time limit.
 void note_step(uint64_t address);
-/// In the scout: other limits from now on. `file` and `chunk` in bytes: what is larger takes longer.
+/// In the scout: sets the limits. `file` and `chunk` in bytes: larger ones get more time.
 void set_limits(uint64_t file, uint64_t chunk);
-/// In the scout, where memory ran out. Does not return.
-[[noreturn]] void end_without_memory();
-/// In the scout, where libhdf5 has met damage and says so. What it does then with its own memory is not to be relied
-/// on, here nor in those who sent us. Does not return.
-[[noreturn]] void end_of_damage(const char* reason);
+/// In the scout, when memory is exhausted. Does not return.
+[[noreturn]] void exit_out_of_memory();
+/// In the scout, when libhdf5 reports damage: after that its own memory may be corrupted, in this process as it would
+/// be in the daemon. Does not return.
+[[noreturn]] void exit_damaged(const char* reason);
 
-/// In a process that was just forked: a lock that nobody holds (library_lock.cc).
-void renew_library_lock();
+/// In a forked process: replaces the lock, which a thread that does not exist here may have held (library_lock.cc).
+void reset_library_lock();
 
-/// What a scout does with its socket: scout_work.cc. Returns when we have closed ours.
+/// The main loop of a scout: scout_work.cc. Returns when the daemon has closed its end of the socket.
 void serve_scout(int socket);
 
 }  // namespace codecfs::hdf5

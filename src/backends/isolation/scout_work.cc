@@ -1,6 +1,6 @@
-// What a scout does: the same calls of libhdf5 that are to be made by others, with its own view of the same file.
+// The work of a scout: performs the same libhdf5 calls as the daemon, on its own handle of the same file.
 //
-// One thread, one file. What goes wrong in an orderly way is of no interest: those who sent us will see it themselves.
+// One thread, one file. Ordinary errors are ignored: the daemon will get the same ones.
 
 #include <sys/file.h>
 #include <unistd.h>
@@ -31,22 +31,21 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// H5Dget_type, and not H5D_open or H5D__open, which libhdf5 calls itself.
+// Public API functions (H5Dget_type), as opposed to internal ones (H5D_open, H5D__open).
 bool is_called_by_programs(std::string_view function) {
   return std::ranges::any_of(function.substr(0, function.find('_')), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-// What also fails in sound files: names that lead nowhere, in a circle, or out of the file; types, and kinds of links,
-// that libhdf5 does not know; what it is asked of things that have no such property, or by a number that it has taken
-// back; chunks that are not stored.
+// Errors that also occur in undamaged files: links to missing targets, cyclic links, links out of the file; unknown
+// types and kinds of links; queries of a property that the object does not have; stale ids; chunks that are not stored.
 bool is_of_sound_files(const H5E_error2_t& error) {
   for (const hid_t minor :
        {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
     if (error.min_num == minor) return true;
   if (error.func_name == nullptr) return false;
   if (tells_absence(error.func_name)) return true;
-  // What it read from a file is a wrong argument too, of its own functions: a place outside of the file. It has crashed
-  // soon after it refused some.
+  // Internal functions also report a wrong argument if it came from the file, such as an address outside of it. libhdf5
+  // has crashed soon after some of these errors.
   return error.maj_num == H5E_ARGS && (error.min_num == H5E_BADTYPE || is_called_by_programs(error.func_name));
 }
 
@@ -55,8 +54,8 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
   return 1;
 }
 
-// What libhdf5 calls where one of its functions fails. It has been seen to free what it never had on such ways.
-// Damaged attributes are an error for their readers alone; the object is still listed.
+// libhdf5's callback on failure of one of its functions; its error paths have been seen to free invalid memory. Damaged
+// attributes only fail the read of the attributes; the object is still listed.
 herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
   const std::string_view function = error->func_name == nullptr ? "" : error->func_name;
   if (function.starts_with("H5A_") || function.starts_with("H5O_attr") || function.starts_with("H5O__attr"))
@@ -67,14 +66,14 @@ herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
 herr_t note_failure(hid_t stack, void*) {
   H5E_error2_t error{};
   if (H5Ewalk2(stack, H5E_WALK_UPWARD, take_first, &error) < 0 || error.desc == nullptr) return 0;
-  if (error.maj_num == H5E_RESOURCE && error.min_num == H5E_NOSPACE) end_without_memory();
+  if (error.maj_num == H5E_RESOURCE && error.min_num == H5E_NOSPACE) exit_out_of_memory();
   bool in_attributes = false;
   H5Ewalk2(stack, H5E_WALK_UPWARD, find_attributes, &in_attributes);
-  if (!in_attributes && !is_of_sound_files(error)) end_of_damage(error.desc);
+  if (!in_attributes && !is_of_sound_files(error)) exit_damaged(error.desc);
   return 0;
 }
 
-/// While it lives, whether such a failure is the end.
+/// During its lifetime, selects whether such a failure ends the process.
 class FailuresOfLibrary {
  public:
   explicit FailuresOfLibrary(bool deadly) {
@@ -89,8 +88,8 @@ class FailuresOfLibrary {
   H5E_auto2_t before_ = nullptr;
 };
 
-/// Notes each object before it is looked at.
-class Noting final : public Watch {
+/// Records each object before it is accessed.
+class StepRecorder final : public Watch {
  public:
   Result<> object(uint64_t address) override { return header(address); }
   Result<> header(uint64_t address) override {
@@ -137,7 +136,7 @@ class Work {
     return std::nullopt;
   }
 
-  // Once as it will be done, and closed again: libhdf5 may not survive that either.
+  // Open, close and reopen, as the daemon will: libhdf5 may crash at any of them.
   Result<> open(const ReceivedRequest& request) {
     const size_t end = request.text.find('\0');
     file_.path = request.text.substr(0, end);
@@ -146,7 +145,7 @@ class Work {
     file_.directory = file_.path.substr(0, file_.path.rfind('/'));
     watch_->damaged.insert(request.addresses.begin(), request.addresses.end());
     CODECFS_ASSIGN(file_.bytes, LoggedFile::open(file_.path));
-    ::flock(file_.bytes->fd(), LOCK_UN);  // those who sent us have it locked
+    ::flock(file_.bytes->fd(), LOCK_UN);  // the daemon holds the lock
     if (request.head.for_writing == 0) file_.not_writable = Error{EROFS, "it is only read here"};
     set_limits(file_.bytes->size(), 0);
     note_step(0);
@@ -160,7 +159,7 @@ class Work {
     return look_at_root();
   }
 
-  // Why it cannot be opened is the answer, and not tried again.
+  // If the file cannot be opened, the error is the answer, and the open is not retried.
   Result<> open_file() {
     const FailuresOfLibrary failures(false);
     return file_.open_as_allowed();
@@ -286,7 +285,7 @@ class Work {
   }
 
   SourceFile file_;
-  Noting* watch_ = static_cast<Noting*>((file_.watch = std::make_unique<Noting>()).get());
+  StepRecorder* watch_ = static_cast<StepRecorder*>((file_.watch = std::make_unique<StepRecorder>()).get());
   std::optional<ObjectTree> tree_;
   std::shared_ptr<Dataset> latest_;
   bool netcdf_ = false;
@@ -303,11 +302,11 @@ void serve_scout(int socket) {
     try {
       answer = work.answer(*request);
     } catch (const std::bad_alloc&) {
-      end_without_memory();
+      exit_out_of_memory();
     } catch (const std::exception& error) {
       answer = fail(EIO, "{}", error.what());
     }
-    if (library_ran_out_of_memory()) end_without_memory();
+    if (library_ran_out_of_memory()) exit_out_of_memory();
     if (!send_answer(socket, answer)) return;
   }
 }

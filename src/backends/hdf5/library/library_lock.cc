@@ -26,7 +26,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 
 }  // namespace
 
-void renew_library_lock() { library_mutex() = new std::recursive_mutex; }
+void reset_library_lock() { library_mutex() = new std::recursive_mutex; }
 
 LibraryLock::LibraryLock() : guard_(*library_mutex()) {
   // libhdf5 loads no plugins by itself: it asks nobody who could have put them there. It is lent ours

@@ -5,10 +5,10 @@
 
 #include "backends/hdf5/source/hdf5_source.h"
 
-#include <algorithm>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <atomic>
 #include <climits>
@@ -413,7 +413,8 @@ class Hdf5Source final : public Source {
       const auto object = tree_->number_of(address);
       return object ? tree_->path(*object) : std::string();
     };
-    scout_->know({[this](uint64_t address, size_t count) { return tree_->following(address, count); }, name, netcdf_});
+    scout_->set_context(
+        {[this](uint64_t address, size_t count) { return tree_->following(address, count); }, name, netcdf_});
   }
 
   // One step that changes what there is. Datasets that are open know facts of before it, and libhdf5 keeps what is
@@ -593,7 +594,7 @@ class Hdf5Source final : public Source {
 }  // namespace
 }  // namespace hdf5
 
-void prepare_sources() { hdf5::start_nursery(); }
+void prepare_sources() { hdf5::start_fork_server(); }
 
 bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
 
@@ -626,7 +627,7 @@ Result<std::string> recover_hdf5_log(const std::string& path) {
 }
 
 // Only HDF5 files have a log.
-Result<std::string> recover_for_the_dead(int source, int log) {
+Result<std::string> recover_after_crash(int source, int log) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", source), error);
   CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_as_survivor(source, log));
