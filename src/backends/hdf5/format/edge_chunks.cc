@@ -156,7 +156,7 @@ Result<> EdgeChunks::repair(Dataset& dataset, const Dataset::FileForm& form, con
       // What is told may be what libhdf5 remembers of the chunk that it encoded last, and not what is in its index.
       const bool keeps_old_mask = stored.bytes.size() == chunk.stored_bytes && chunk.filter_mask != (mask & bits);
       if ((mask & bits) == (told & bits) && !keeps_old_mask) return {};
-      return dataset.store_anew(number, stored.bytes.bytes(), mask);
+      return dataset.store_recoded(number, stored.bytes.bytes(), mask);
     }
   }
   return fail(EIO, "{}: libhdf5 damaged chunk {} when it changed the shape", dataset.name(), after_.name_of(number));

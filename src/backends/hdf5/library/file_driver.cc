@@ -1,7 +1,7 @@
-// Our file driver: see the header for what it does beyond reading.
+// Our file driver; the header describes what it does besides reading and writing.
 //
-// Callbacks run under the LibraryLock of the thread that called libhdf5. Exceptions cannot leave a callback: what
-// allocates is caught.
+// Callbacks run under the LibraryLock of the thread that called libhdf5. Exceptions must not leave a callback, so
+// allocation failures are caught.
 
 #include "backends/hdf5/library/file_driver.h"
 
@@ -24,14 +24,14 @@ thread_local Captured* capture = nullptr;
 thread_local LoggedFile* to_open = nullptr;
 
 struct DriverFile {
-  H5FD_t library{};                 // libhdf5 sees this; it must come first
-  std::unique_ptr<LoggedFile> own;  // of files that were opened in no OpenScope
+  H5FD_t library{};                 // the base class of libhdf5; must be the first member
+  std::unique_ptr<LoggedFile> own;  // of files that were opened without an OpenScope
   LoggedFile* file = nullptr;
   dev_t device = 0;
   ino_t inode = 0;
   haddr_t end_of_allocation = 0;
   bool is_writable = false;
-  // Bytes shown instead of the file's own, at this address.
+  // Bytes that replace the file's own at this address, for reads.
   haddr_t superblock_address = 0;
   std::vector<std::byte> superblock;
 };
@@ -39,13 +39,13 @@ struct DriverFile {
 DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
 const DriverFile& of(const H5FD_t* file) { return *reinterpret_cast<const DriverFile*>(file); }
 
-// Those that are open. Guarded by the LibraryLock.
+// All open files. Guarded by the LibraryLock.
 std::vector<DriverFile*>& open_files() {
-  static auto& files = *new std::vector<DriverFile*>;  // never destroyed: libhdf5 closes files while the process ends
+  static auto& files = *new std::vector<DriverFile*>;  // never destroyed: libhdf5 closes files at exit
   return files;
 }
 
-// A virtual dataset may name the file that it lies in: that is the one that is open, with all that was written.
+// A virtual dataset may use its own file as source: it must see the writes of the file that is open already.
 LoggedFile* find_open(const char* name) {
   struct stat status{};
   if (stat(name, &status) != 0) return nullptr;
@@ -130,15 +130,14 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   if (!count) return -1;
   const size_t have = *count;
   if (have < size) {
-    // Data that is not there is no zeros, unless it is space that was allocated and never written.
+    // Reads of raw data beyond the end fail, unless the space is allocated and was never written.
     if (type == H5FD_MEM_DRAW && !is_allocated(*file.file, address, size)) return -1;
-    // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it ask for gigabytes of
-    // nothing.
+    // libhdf5 reads a little beyond the end when it guesses sizes. A damaged file may make it read gigabytes there.
     constexpr size_t kMaxBeyondEnd = size_t{1} << 20;  // bytes
     if (type != H5FD_MEM_DRAW && size - have > kMaxBeyondEnd) return -1;
     std::memset(to + have, 0, size - have);
   }
-  // Where the read and the superblock that we show overlap.
+  // The overlap of the read and the superblock that replaces the file's own.
   const haddr_t from = std::max(address, file.superblock_address);
   const haddr_t until = std::min(address + size, file.superblock_address + file.superblock.size());
   if (from < until) {
@@ -154,21 +153,21 @@ herr_t driver_write(H5FD_t* library_file, H5FD_mem_t, hid_t, haddr_t address, si
     if (address != file.superblock_address) return file.file->write(address, bytes) ? 0 : -1;
     std::vector<std::byte> block(bytes.begin(), bytes.end());
     clear_marks(block);
-    file.superblock.clear();  // what was read instead of the file's own is replaced
+    file.superblock.clear();  // a write replaces the shown superblock
     return file.file->write(address, block) ? 0 : -1;
   } catch (const std::exception&) {
     return -1;
   }
 }
 
-// The file ends where the allocated space ends.
+// The end of the file is the end of the allocated space.
 herr_t driver_truncate(H5FD_t* library_file, hid_t, hbool_t) {
   DriverFile& file = of(library_file);
   if (file.file->size() == file.end_of_allocation) return 0;
   return file.file->set_size(file.end_of_allocation) ? 0 : -1;
 }
 
-// Durability is not libhdf5's to ask for: only a commit of the whole file is a state to keep.
+// Ignore libhdf5's flushes: only a commit of the whole file is a consistent state.
 herr_t driver_flush(H5FD_t*, hid_t, hbool_t) { return 0; }
 
 H5FD_class_t driver_class() {

@@ -1,21 +1,24 @@
 #pragma once
-// The file driver of ours that lies under libhdf5: reads and writes through a LoggedFile (write_log.h), and the capture
-// mark.
+// Our virtual file driver for libhdf5: reads and writes through a LoggedFile (write_log.h). Besides, it can record
+// where raw data is read, and hides the mark of an open file.
 //
-// Capture. Some answers of libhdf5 are slow to get by asking (where is this chunk: H5Dget_chunk_info_by_coord of 1.10
-// walks the whole index) and quick to get by looking where it reads. While a CaptureScope lives, raw data reads
-// (H5FD_MEM_DRAW) of this thread read nothing: their address, in bytes from the start of the file whatever its user
-// block, and their size are recorded, and libhdf5 is told that all went well. Metadata is read as always.
+// Capture: libhdf5 is slow to report some addresses (H5Dget_chunk_info_by_coord of 1.10 scans the whole chunk index for
+// one chunk), but it finds them quickly when it reads. During the lifetime of a CaptureScope, raw data reads
+// (H5FD_MEM_DRAW) of this thread read nothing: their address, in bytes from the start of the file including a user
+// block, and their size are recorded, and the driver reports success. Metadata is read as usual.
 //
-// Writing. What libhdf5 writes goes to the LoggedFile of the OpenScope that the file was opened in; whoever made that
-// decides whether it ever comes to the source. Other files that libhdf5 opens for writing (the sources of virtual
-// datasets, where the dataset's file is open for writing) keep what is written to themselves and lose it at close.
+// Writing: libhdf5's writes go to the LoggedFile of the OpenScope in which the file was opened; the owner of that
+// LoggedFile decides whether they reach the source. Other files that libhdf5 opens for writing (the sources of a
+// virtual dataset whose file is open for writing) keep writes in memory and discard them at close.
 //
-// Besides: a file that a crashed writer left marked as open (superblock version 3) is shown to libhdf5 without the
-// mark, and the mark is never written. Metadata beyond the end of a truncated file reads as zeros, which libhdf5 finds
-// wrong; raw data there is an error, unless the file is open for writing: then libhdf5 has found it to be whole, and
-// what it has allocated beyond its end and not written reads as zeros, as with libhdf5's own drivers. There are no lock
-// callbacks: libhdf5 would refuse files on filesystems without locks.
+// Open mark: a file that a crashed writer left marked as open (superblock version 3) is shown to libhdf5 without the
+// mark, and the mark is never written.
+//
+// End of file: metadata beyond the end of a truncated file reads as zeros, which libhdf5 rejects. Raw data beyond it is
+// an error, unless the file is open for writing: libhdf5 has then verified the file's length, and allocated but
+// unwritten space reads as zeros, as with libhdf5's own drivers.
+//
+// There are no lock callbacks: libhdf5 would refuse files on filesystems without locks.
 
 #include <hdf5.h>
 
@@ -28,7 +31,8 @@ namespace codecfs::hdf5 {
 /// The driver's identifier, registered at the first call (under a LibraryLock); negative on failure.
 hid_t file_driver();
 
-/// While it lives, the next file that libhdf5 opens in this thread is `file`, which outlives it.
+/// During its lifetime, the next file that this thread opens with libhdf5 uses `file`, which must outlive the open
+/// file.
 class OpenScope {
  public:
   explicit OpenScope(LoggedFile& file);
@@ -37,18 +41,17 @@ class OpenScope {
   OpenScope& operator=(const OpenScope&) = delete;
 };
 
-/// Whether this part of the file belongs to the space that libhdf5 has allocated in a file that it has open for
-/// writing. Under a LibraryLock.
+/// Whether libhdf5 has allocated this range in a file that it has open for writing. Under a LibraryLock.
 bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size);
 
-/// Whether the file of this name bears the mark of a writer that has it open or crashed. False where it cannot be read.
+/// Whether the file has the mark of a writer that has it open or crashed. False if it cannot be read.
 bool marked_as_open(int fd);
 
-/// What a CaptureScope saw.
+/// The raw data reads that a CaptureScope has recorded.
 struct Captured {
   uint64_t address = 0;  // bytes from the start of the file
   uint64_t size = 0;     // bytes
-  unsigned reads = 0;    // number of raw data reads; address and size are the latest one's
+  unsigned reads = 0;    // number of reads; address and size are those of the latest
 };
 
 class CaptureScope {

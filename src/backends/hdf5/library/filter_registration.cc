@@ -1,5 +1,5 @@
-// Our coders as filters of libhdf5. Its filter functions are not told which filter they are, so there is one function
-// for each of a fixed number of slots, and a slot belongs to one id for good.
+// Our coders as filters of libhdf5. Its filter callback does not receive the filter id, so there is one callback for
+// each of a fixed number of slots, and a slot belongs to one id permanently.
 
 #include "backends/hdf5/library/filter_registration.h"
 
@@ -23,7 +23,7 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr size_t kSlots = 64;
-constexpr uint32_t kOwnFilters = 6;  // libhdf5's: deflate, shuffle, fletcher32, szip, n-bit, scale-offset
+constexpr uint32_t kOwnFilters = 6;  // libhdf5's own: deflate, shuffle, fletcher32, szip, n-bit, scale-offset
 constexpr uint32_t kMaxDeflate = 9;
 constexpr uint64_t kTrialBytes = uint64_t{16} << 20;
 
@@ -32,13 +32,13 @@ struct Slot {
   std::string name;
 };
 
-// Guarded by the LibraryLock, under which libhdf5 also calls the functions.
+// Guarded by the LibraryLock; libhdf5 calls the callbacks under it too.
 std::array<Slot, kSlots>& slots() {
-  static auto& all = *new std::array<Slot, kSlots>;  // never destroyed: libhdf5 keeps the names
+  static auto& all = *new std::array<Slot, kSlots>;  // never destroyed: libhdf5 keeps pointers to the names
   return all;
 }
 
-// What is known of a chunk when only its bytes are.
+// Encodes or decodes a chunk of which only the bytes are known.
 Result<Buffer> run(const FilterStage& stage, bool decode, Bytes in) {
   const filters::FilterPtr filter = filters::find_by_id(stage.id);
   if (filter == nullptr || !filter->make_coder) return fail(ENOENT, "filter {} is not known any more", stage.id);
@@ -156,8 +156,8 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
 
 }  // namespace
 
-// Parameters that only the encoder finds wrong would leave an optional filter out of every chunk, so each encodes some
-// zeros here. Those of plugins' filters are not complete yet.
+// Encodes some zeros with each filter, because parameters that only the encoder rejects would make libhdf5 skip an
+// optional filter for every chunk. Not for plugins' filters, whose parameters are not complete yet.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk) {
   if (chain.size() > H5Z_MAX_NFILTERS)
     return fail(EINVAL, "{} filters in a chain; HDF5 has at most {}", chain.size(), H5Z_MAX_NFILTERS);
@@ -219,7 +219,7 @@ Result<std::vector<FilterStage>> stored_chain(hid_t properties) {
     std::vector<unsigned> parameters(32);
     std::array<char, 257> name{};
     unsigned flags = 0;
-    // The number of parameters comes back whole, however many there was room for.
+    // The first call returns the number of parameters, the second all of them.
     for (int round = 0; round < 2; ++round) {
       size_t wanted = parameters.size();
       unsigned configuration = 0;

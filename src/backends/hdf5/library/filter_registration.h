@@ -1,9 +1,9 @@
 #pragma once
-// Chains of filters for datasets that libhdf5 makes: checked and completed by us, and put into its property lists.
+// Checks and completes filter pipelines of datasets that libhdf5 creates, and adds them to its property lists.
 //
-// libhdf5 insists that a filter is there when it enters a property list. Those that it does not have are registered
-// with it, ours and those of plugins that we have loaded (whose set_local only libhdf5 calls); they then also serve
-// H5Dread and H5Dwrite. By itself it loads none.
+// libhdf5 requires that a filter is registered when it is added to a property list. This code registers filters that
+// libhdf5 lacks: our own, and those of loaded plugins (whose set_local only libhdf5 can call). H5Dread and H5Dwrite
+// then use them too. libhdf5 does not load plugins itself.
 
 #include <hdf5.h>
 
@@ -16,24 +16,25 @@
 
 namespace codecfs::hdf5 {
 
-/// A chain as a user wrote it, with all that its filters work with: ids, parameters, and which are optional (as netCDF
-/// has it, all but fletcher32). Parameters of plugins' filters are left to libhdf5. Not under a LibraryRead: plugins
-/// may be called. ENOENT: nobody provides a filter; EINVAL: it has no HDF5 id, is told nonsense or cannot take such
-/// chunks; EOPNOTSUPP: only libhdf5's own code could encode.
+/// Completes a pipeline from a user: ids, parameters, and which filters are optional (all but fletcher32, as in
+/// netCDF). libhdf5 completes the parameters of plugins' filters. Must not be called under a LibraryRead, as it may
+/// call plugins. ENOENT for an unknown filter; EINVAL if it has no HDF5 id, its parameters are invalid or it cannot
+/// encode such chunks; EOPNOTSUPP if only libhdf5 could encode.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk);
 
-/// Sees to it that libhdf5 has the filter, under a LibraryLock. ENOENT.
+/// Registers the filter with libhdf5 if it is not. Under a LibraryLock. ENOENT.
 Result<> make_available(const FilterStage& stage);
 
-/// The same for all filters that H5Dread and H5Dwrite of this variable may need; those that nobody provides libhdf5
-/// will name. Of virtual datasets that is every known one: what the sources have is not told. Not under a LibraryRead.
+/// The same for all filters that H5Dread and H5Dwrite of this variable may need; libhdf5's error names a filter that is
+/// missing. For virtual datasets registers all known filters, because the filters of their sources are not known. Must
+/// not be called under a LibraryRead.
 void register_temporarily(const Variable& variable);
 
-/// Appends a completed chain to a dataset creation property list. Under a LibraryRead, as is the H5Dcreate that
-/// follows. ENOENT, EINVAL.
+/// Appends a completed pipeline to a dataset creation property list. Call it and the following H5Dcreate under a
+/// LibraryRead. ENOENT, EINVAL.
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain);
 
-/// The chain of a dataset creation property list. EIO.
+/// The pipeline of a dataset creation property list. EIO.
 Result<std::vector<FilterStage>> stored_chain(hid_t properties);
 
 }  // namespace codecfs::hdf5

@@ -1,6 +1,6 @@
 #pragma once
-// Owns an identifier of libhdf5 (file, dataset, type, property list, ...). Closing is a call of the library: destroy a
-// Handle under a LibraryLock.
+// Owns an identifier of libhdf5 (file, dataset, type, property list, ...). Destroy a Handle under a LibraryLock,
+// because closing calls the library.
 
 #include <hdf5.h>
 
@@ -25,7 +25,7 @@ class Handle {
   [[nodiscard]] hid_t get() const { return id_; }
   [[nodiscard]] explicit operator bool() const { return id_ >= 0; }
   void reset() { (void)close(); }
-  /// False where libhdf5 failed at it.
+  /// False if libhdf5 reports an error.
   bool close() { return id_ < 0 || H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)) >= 0; }
 
  private:

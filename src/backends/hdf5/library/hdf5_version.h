@@ -1,6 +1,6 @@
 #pragma once
-// Every difference between the versions of libhdf5 that we can be built with (1.10.3 and later): the rest of the
-// backend names objects by their address and does not know that 1.12 renamed things.
+// Hides all differences between the supported versions of libhdf5 (1.10.3 and later). The rest of the backend
+// identifies objects by their address and does not use the API that 1.12 renamed.
 
 #include <hdf5.h>
 #if H5_VERSION_GE(1, 14, 0)
@@ -12,7 +12,7 @@
 
 namespace codecfs::hdf5 {
 
-/// What kind of object lies at an address. `references` is the number of hard links.
+/// The kind of an object. `references` is the number of hard links to it.
 struct ObjectInfo {
   H5O_type_t type = H5O_TYPE_UNKNOWN;
   uint64_t address = 0;
@@ -20,7 +20,7 @@ struct ObjectInfo {
   uint64_t attributes = 0;
 };
 
-// What an error is of that is about a number (hid_t) which libhdf5 does not know.
+// The minor error code for an identifier (hid_t) that libhdf5 does not know.
 #ifdef H5E_BADID
 inline hid_t minor_of_bad_number() { return H5E_BADID; }
 #else
@@ -30,7 +30,7 @@ inline hid_t minor_of_bad_number() { return H5E_BADATOM; }
 struct LinkInfo {
   H5L_type_t type = H5L_TYPE_ERROR;
   uint64_t address = 0;    // of hard links: the object's
-  uint64_t text_size = 0;  // of the others: bytes of the link's value
+  uint64_t text_size = 0;  // of other links: bytes of the link's value
 };
 
 #if H5_VERSION_GE(1, 12, 0)
@@ -114,7 +114,7 @@ inline unsigned header_version(hid_t object) {
 }
 #endif
 
-/// A chunk as it is stored, which has `size` bytes.
+/// Reads a chunk as stored; `to` must have room for its `size` bytes.
 inline herr_t read_raw_chunk(hid_t dataset, const hsize_t* start, uint32_t& mask, void* to,
                              [[maybe_unused]] size_t size) {
 #if H5_VERSION_GE(2, 0, 0)
@@ -124,16 +124,15 @@ inline herr_t read_raw_chunk(hid_t dataset, const hsize_t* start, uint32_t& mask
 #endif
 }
 
-/// What only some versions have in a driver's class.
+/// Sets members of the driver class that only some versions have.
 inline void set_driver_version([[maybe_unused]] H5FD_class_t& driver) {
 #if H5_VERSION_GE(1, 14, 0)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value =
-      static_cast<H5FD_class_value_t>(519);  // of the range that is free for private use (256 to 511 is testing)
+  driver.value = static_cast<H5FD_class_value_t>(519);  // from the range for private use (256 to 511 is for testing)
 #endif
 }
 
-/// Lets libhdf5 open a file that is shorter than its superblock says: what is there can be read.
+/// Lets libhdf5 open a file that is shorter than its superblock says, so that the existing part can be read.
 inline void allow_truncated(hid_t file_access) {
   hbool_t yes = true;
   if (H5Pexist(file_access, "skip_eof_check") > 0) H5Pset(file_access, "skip_eof_check", &yes);

@@ -1,4 +1,4 @@
-// One lock around libhdf5, and its error stack turned into text.
+// The lock for libhdf5, and the conversion of its error stack to text.
 
 #include "backends/hdf5/library/library_lock.h"
 
@@ -9,7 +9,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// Never destroyed: handles of static lifetime may be closed while the process ends.
+// Never destroyed: static handles may be closed at exit.
 std::recursive_mutex*& library_mutex() {
   static auto* mutex = new std::recursive_mutex;
   return mutex;
@@ -17,7 +17,7 @@ std::recursive_mutex*& library_mutex() {
 
 std::atomic<bool> out_of_memory = false;
 
-// Takes the first entry of a walk that goes from the innermost function outwards.
+// Takes the first entry of a walk from the innermost function outwards.
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
   auto& error = *static_cast<H5E_error2_t*>(to);
   error = *entry;
@@ -29,7 +29,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 void reset_library_lock() { library_mutex() = new std::recursive_mutex; }
 
 LibraryLock::LibraryLock() : guard_(*library_mutex()) {
-  // libhdf5 loads no plugins by itself: it asks nobody who could have put them there. It is lent ours
+  // Disable libhdf5's plugin loading, which does not check the owner of a plugin file. We register our plugins with it
   // (filter_registration.h).
   static const bool loads_none = H5PLset_loading_state(0) >= 0;
   (void)loads_none;
@@ -39,7 +39,7 @@ LibraryLock::LibraryLock() : guard_(*library_mutex()) {
 
 bool library_ran_out_of_memory() { return out_of_memory; }
 
-// The stack is emptied because libhdf5 leaks its texts when the thread ends.
+// Clears the stack, because libhdf5 leaks its texts when the thread ends.
 LibraryFailure latest_failure() {
   H5E_error2_t error{};
   LibraryFailure failure{"", "libhdf5 gives no reason"};

@@ -1,9 +1,9 @@
 #pragma once
-// The right to call libhdf5. The library has one global lock of its own where it is built for threads at all; ours is
-// around it for the sake of those builds that have none, and because two calls are often one step (locate a chunk).
+// The lock for all calls of libhdf5. A thread-safe build of the library has a global lock of its own; this one serves
+// builds without it, and makes several calls one atomic step (for example to locate a chunk).
 //
-// Whoever calls libhdf5 holds a LibraryLock. It may be taken again by the thread that has it. Nothing slow happens
-// under it but what libhdf5 does itself: chunks are fetched and decoded without it.
+// Every call of libhdf5 requires a LibraryLock. It is recursive. Hold it only for libhdf5's own work: chunks are read
+// and decoded without it.
 
 #include <fmt/format.h>
 
@@ -16,25 +16,25 @@ namespace codecfs::hdf5 {
 
 class LibraryLock {
  public:
-  /// Also sees to it, once a thread, that libhdf5 does not print its error stacks.
+  /// Also disables libhdf5's printing of error stacks, once per thread.
   LibraryLock();
 
  private:
   std::lock_guard<std::recursive_mutex> guard_;
 };
 
-/// What failed in the latest call of this thread: the innermost function, and what it said.
+/// The innermost function that failed in this thread's latest call, and its message.
 struct LibraryFailure {
-  std::string function;  // empty where nothing failed
+  std::string function;  // empty if nothing failed
   std::string reason;
 };
-/// Ask before the next call, and once: the error stack is emptied.
+/// Must be called before the next call of libhdf5, and only once: it clears the error stack.
 LibraryFailure latest_failure();
 
-/// Whether one of the failures that latest_failure() told was for want of memory.
+/// Whether a failure that latest_failure() has returned was an allocation failure.
 bool library_ran_out_of_memory();
 
-/// An error for a failed call of libhdf5: what we tried, then what the library said.
+/// The error for a failed call of libhdf5: our description, then the library's message.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_library(int code, fmt::format_string<Args...> format, Args&&... args) {
   return std::unexpected(

@@ -1,6 +1,6 @@
 #pragma once
-// The right to call H5Dread, which runs filters by itself, those of plugins too: virtual datasets, and the filters that
-// only libhdf5 has.
+// The locks for H5Dread, which calls filters itself, including those of plugins: needed for virtual datasets, and for
+// filters that only libhdf5 has.
 
 #include "backends/hdf5/library/library_lock.h"
 #include "filters/plugins/plugins.h"
@@ -12,7 +12,7 @@ class LibraryRead {
   LibraryRead() = default;
 
  private:
-  filters::PluginsHeld plugins_;  // before the library's: a thread that runs a plugin may wait for the library
+  filters::PluginsHeld plugins_;  // locked before the library: a thread that runs a plugin may wait for the library
   LibraryLock library_;
 };
 

@@ -1,6 +1,5 @@
 #pragma once
-// Files that libhdf5 opens by name although we have them open: a path may lead elsewhere by the time it is opened
-// again.
+// Lets libhdf5 open by name a file that we already have open, because its path may refer to another file by then.
 
 #include <string>
 
@@ -8,7 +7,7 @@
 
 namespace codecfs::hdf5 {
 
-/// A name under which this very file can be opened while `file` is open, whatever its path leads to.
+/// A name that opens this file while `file` is open, whatever its path refers to.
 inline std::string name_of_open(const File& file) { return fmt::format("/proc/self/fd/{}", file.fd.get()); }
 
 }  // namespace codecfs::hdf5

@@ -10,7 +10,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// Chunks are copied as they are stored; whoever comes here wants them decoded or encoded.
+// Chunks are copied as stored, so a call of this filter is an attempt to decode or encode, which fails.
 size_t refuse(unsigned, size_t, const unsigned*, size_t, size_t*, void**) { return 0; }
 
 ssize_t link_value(const char*, const void* value, size_t size, void* to, size_t room) {
@@ -18,13 +18,13 @@ ssize_t link_value(const char*, const void* value, size_t size, void* to, size_t
   return static_cast<ssize_t>(size);
 }
 
-// Versions of libhdf5 differ in how many identifiers they pass at the end.
+// The number of trailing identifier arguments depends on libhdf5's version.
 template <class... Identifiers>
 hid_t lead_nowhere(const char*, hid_t, const void*, size_t, Identifiers...) {
   return H5I_INVALID_HID;
 }
 
-/// Whether the filter comes with libhdf5, or is ours: a class that leaves parameters alone.
+/// Whether the filter is libhdf5's or ours, so that its class does not change parameters.
 bool leaves_parameters(const FilterStage& stage) {
   if (stage.id <= H5Z_FILTER_SCALEOFFSET) return true;
   const filters::FilterPtr filter = filters::find_by_id(stage.id);
@@ -51,7 +51,7 @@ Result<> PlaceholderFilters::register_filters(hid_t properties) {
       registration.id = id;
       registration.encoder_present = 1;
       registration.decoder_present = 1;
-      registration.name = nullptr;  // libhdf5 would store it where the dataset has none
+      registration.name = nullptr;  // libhdf5 would store it if the dataset has no name
       registration.filter = refuse;
       if (H5Zregister(&registration) < 0) return fail_library(EIO, "filter {}", id);
       filters_.insert(id);

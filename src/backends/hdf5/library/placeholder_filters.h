@@ -1,9 +1,9 @@
 #pragma once
-// Classes of filters and of links that libhdf5 does not have, lent to it while a file is copied: it makes datasets and
-// links of them only where the class is registered. The classes of filters do nothing to chunks and, unlike those of
-// plugins, nothing to parameters, which are stored as they were.
+// Temporary registrations of unknown filter and link classes while a file is copied, because libhdf5 creates datasets
+// and links only with registered classes. The placeholder filters never process chunks and, unlike those of plugins, do
+// not change parameters, which are copied exactly.
 //
-// All functions under a LibraryRead; destroyed when no dataset of either file is open.
+// All functions under a LibraryRead. Must be destroyed when no dataset of either file is open.
 
 #include <hdf5.h>
 
@@ -20,12 +20,12 @@ class PlaceholderFilters {
   PlaceholderFilters(const PlaceholderFilters&) = delete;
   PlaceholderFilters& operator=(const PlaceholderFilters&) = delete;
 
-  /// Lets datasets with these creation properties be made. EIO.
+  /// Permits the creation of datasets with these creation properties. EIO.
   Result<> register_filters(hid_t properties);
-  /// Puts the filters themselves in place, for H5Dread and H5Dwrite, when no dataset is open that has them.
-  /// EOPNOTSUPP: nobody provides one.
+  /// Replaces the placeholders by the filters themselves, for H5Dread and H5Dwrite. No dataset that uses them may be
+  /// open. EOPNOTSUPP if a filter is missing.
   Result<> provide_filters(hid_t properties);
-  /// Lets links of a user-defined class be read and made. EIO.
+  /// Permits reading and creating links of a user-defined class. EIO.
   Result<> register_link(H5L_type_t type);
 
  private:

@@ -19,7 +19,7 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr int kDone = 0;
-constexpr int kFailed = 1;  // the errno value and the reason are in the pipe
+constexpr int kFailed = 1;  // the pipe has the errno value and the reason
 
 Result<> guarded(const std::function<Result<>()>& work) {
   try {
@@ -42,7 +42,7 @@ void send(int fd, const void* bytes, size_t size) {
   }
 }
 
-// Ends without the ends of static objects: libhdf5's would go on with what it could not do.
+// Exits without static destructors: libhdf5's would continue work that failed.
 [[noreturn]] void be_child(int fd, const std::function<Result<>()>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit none{0, 0};

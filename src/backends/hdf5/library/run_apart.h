@@ -1,6 +1,6 @@
 #pragma once
-// Work in a process of its own, for what may go down with a damaged file: libhdf5 reads past its memory where the types
-// or heaps of a file are wrong, and crashes at the end of a process in which it could not write.
+// Runs work in a child process, because libhdf5 may crash on a damaged file: it reads out of bounds if the types or
+// heaps of a file are invalid, and crashes at exit if it could not write a file.
 
 #include <cstdint>
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace codecfs::hdf5 {
 
-/// Runs `work` in a child process and gives its answer. Whatever it changes in memory is lost with the child. No thread
-/// of this process may hold a lock meanwhile that the work needs, not even the caller: in the child nobody would ever
-/// give it back. EIO: the child came to grief.
+/// Runs `work` in a child process and returns its result. Its changes of memory are lost with the child. No thread of
+/// this process, including the caller, may hold a lock that the work needs: no thread of the child would release it.
+/// EIO: the child crashed or was killed.
 Result<> run_apart(const std::function<Result<>()>& work);
 
 }  // namespace codecfs::hdf5

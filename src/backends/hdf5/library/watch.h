@@ -1,12 +1,12 @@
 #pragma once
-// What is asked before libhdf5 looks at something of a file that it has not looked at yet. It crashes on damaged
-// metadata, or goes round in it for ever (1.10: hdf5 issues 1707, 5375), and nobody can take that back in the process
-// in which it happens.
+// A Watch is asked before libhdf5 accesses a part of a file for the first time. libhdf5 may crash on damaged metadata
+// or loop forever (1.10: hdf5 issues 1707, 5375), which would end the whole daemon.
 //
-// A Watch as it is here allows everything. A Scout (scout.h) has another process look first. In that process a third
-// one notes what is being looked at, so that it is known what it died of.
+// This base class permits everything. A Scout (scout.h) lets another process perform the access first; in that process
+// a third implementation records which object is being accessed, so that the cause of a crash is known.
 //
-// All calls under a LibraryLock. An error is EIO with the reason why libhdf5 is not to look at it, and stays.
+// All calls under a LibraryLock. An error is EIO with the reason why libhdf5 must not access the object, and is
+// permanent.
 
 #include <cstdint>
 #include <optional>
@@ -25,34 +25,35 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Opening the object at this address, its facts, and its attributes where they are not many.
+  /// Opening the object at this address, reading its metadata, and its attributes if they are few.
   virtual Result<> object(uint64_t) { return {}; }
-  /// Its attributes where they are.
+  /// Its attributes, stored compactly or densely.
   virtual Result<> attributes(uint64_t) { return {}; }
-  /// Its header alone, in the course of one of the following.
+  /// The header only, as part of one of the following operations.
   virtual Result<> header(uint64_t) { return {}; }
-  /// The links of a group; the same with the headers of what they lead to; one of them, by its file name.
+  /// The links of a group; the same with the headers of their targets; a single link, by its file name.
   virtual Result<> links(uint64_t) { return {}; }
   virtual Result<> list(uint64_t) { return {}; }
   virtual Result<> find(uint64_t, std::string_view) { return {}; }
-  /// The walks through the whole file: where objects with several links stand, and netCDF's numbers of dimensions. What
-  /// is known to be damaged is left out in them.
+  /// Walks through the whole file: to find the paths of objects with several links, and to read netCDF's dimension ids.
+  /// They skip objects that are known to be damaged.
   virtual Result<> places() { return {}; }
   virtual Result<> numbering() { return {}; }
-  /// libhdf5's search for a name of an object.
+  /// libhdf5's search for the name of an object.
   virtual Result<> name(uint64_t) { return {}; }
-  /// The index of a dataset's chunks: the way to one of them, and all of it.
+  /// The chunk index of a dataset: the lookup of one chunk, and the whole index.
   virtual Result<> way_to(uint64_t, uint64_t) { return {}; }
   virtual Result<> index(uint64_t) { return {}; }
-  /// The numbers of its stored chunks (uint64_t of the machine). None: the caller finds out.
+  /// The numbers of its stored chunks (native uint64_t). None: the caller must list them itself.
   virtual Result<std::optional<Buffer>> stored_chunks(uint64_t) { return std::nullopt; }
-  /// A chunk as libhdf5 reads and decodes it (`name` for messages, `size` in bytes at least). None: the caller reads.
+  /// A chunk, read and decoded by libhdf5 (`name` for messages, at least `size` bytes). None: the caller must read it
+  /// itself.
   virtual Result<std::optional<Buffer>> chunk(uint64_t, uint64_t, const std::string&, uint64_t) { return std::nullopt; }
 
-  /// The file is about to be written: what it holds may not be what others see any more.
+  /// The file is about to be written: from now on other processes may see an older state of it.
   virtual void writing() {}
-  /// Objects and links are about to change, or the source: looks at everything that was not looked at. From then on
-  /// everything is allowed but what is known to be damaged.
+  /// Called before the first change of objects, links or the source file: checks everything that was not checked yet.
+  /// Afterwards everything is permitted except for what is known to be damaged.
   virtual Result<> settle() { return {}; }
 };
 

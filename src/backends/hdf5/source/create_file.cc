@@ -1,4 +1,4 @@
-// An empty HDF5 file to write into: netCDF-4 from the start.
+// Creates an empty HDF5 file, in netCDF-4 form from the start.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ namespace {
 using hdf5::fail_library;
 using hdf5::Handle;
 
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kMode = 0666;  // before the umask
 
 std::string directory_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -27,7 +27,7 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// What tells netCDF-C that the file is netCDF-4, and everybody who made it.
+// Sets the attribute that identifies the file as netCDF-4 and names the libraries that created it.
 Result<> mark_as_netcdf(hid_t file) {
   unsigned version[3] = {};
   H5get_libversion(&version[0], &version[1], &version[2]);
@@ -42,7 +42,7 @@ Result<> mark_as_netcdf(hid_t file) {
   return {};
 }
 
-// The newest format that libhdf5 1.8 reads, as netCDF-C has it.
+// The newest format version that libhdf5 1.8 reads, as netCDF-C chooses it.
 Result<> write_empty(const std::string& path) {
   const hdf5::LibraryLock lock;
   constexpr unsigned kOrdered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
@@ -69,7 +69,7 @@ Result<> create_hdf5(const std::string& path) {
   CODECFS_ASSIGN(const File directory, open_directory(directory_of(path)));
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::string temporary = fmt::format(".codecfs-new-{}", ::getpid());
-  (void)io.unlink(directory, temporary);  // of a process that was killed
+  (void)io.unlink(directory, temporary);  // left by a process that was killed
   const mode_t mask = ::umask(0);
   ::umask(mask);
   CODECFS_ASSIGN(const File made, io.create(directory, temporary, kMode & ~mask));

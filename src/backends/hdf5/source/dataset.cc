@@ -1,4 +1,4 @@
-// Opening a dataset: its type, shape, storage, filters and fill value as a Variable.
+// Opens a dataset: maps its type, shape, storage, filters and fill value to a Variable.
 
 #include "backends/hdf5/source/dataset.h"
 
@@ -19,8 +19,8 @@ namespace {
 
 using Dims = std::array<hsize_t, H5S_MAX_RANK>;
 
-// The largest pieces of at most kPieceBytes that are contiguous in C order: whole in the fastest dimensions, one in the
-// slowest, cut in the one between.
+// The largest pieces of at most kPieceBytes that are contiguous in C order: whole in the fastest dimensions, divided in
+// the next one, and of length one in the slower ones.
 std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
   std::vector<uint64_t> piece(shape.size(), 1);
   const uint64_t bytes = std::min(kPieceBytes, max_chunk_bytes());
@@ -33,7 +33,7 @@ std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64
   return piece;
 }
 
-// A char* of libhdf5's, as vlen-utf8 stores it.
+// A char* from libhdf5, as vlen-utf8 stores it.
 std::vector<std::byte> text_element(const char* text) {
   const size_t size = text == nullptr ? 0 : std::strlen(text);
   std::vector<std::byte> element(sizeof(uint32_t) + size);
@@ -42,7 +42,7 @@ std::vector<std::byte> text_element(const char* text) {
   return element;
 }
 
-// Values of variable length that libhdf5 allocated.
+// Owns variable-length values that libhdf5 allocated.
 class OwnedText {
  public:
   OwnedText(hid_t type, void* value) : type_(type), value_(value), space_(H5Screate(H5S_SCALAR)) {}
@@ -56,7 +56,7 @@ class OwnedText {
   Handle space_;
 };
 
-// The _FillValue attribute as one element of the dataset's type; empty where there is none that can be so.
+// The _FillValue attribute as one element of the dataset's type; empty if there is none or it does not convert.
 std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
   if (H5Aexists(dataset, "_FillValue") <= 0) return {};
   const Handle attribute(H5Aopen(dataset, "_FillValue", H5P_DEFAULT));
@@ -69,7 +69,7 @@ std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
     return text_element(text);
   }
   const Handle stored(H5Aget_type(attribute.get()));
-  // For array elements the attribute is one of the base type.
+  // For array elements the attribute has the base type.
   Handle base(mapped.shape.empty() ? H5Tcopy(mapped.memory.get()) : H5Tget_super(mapped.memory.get()));
   if (H5Tdetect_class(stored.get(), H5T_VLEN) > 0 || H5Tis_variable_str(stored.get()) > 0) return {};
   std::vector<std::byte> element(H5Tget_size(base.get()));
@@ -145,7 +145,7 @@ Result<> Dataset::read_facts() {
   CODECFS_TRY(read_grid(properties.get()));
   CODECFS_TRY(read_fill(properties.get()));
   CODECFS_TRY(read_filters(properties.get()));
-  return choose_road(properties.get());
+  return choose_read_path(properties.get());
 }
 
 Result<> Dataset::read_grid(hid_t properties) {
@@ -237,7 +237,7 @@ Result<> Dataset::read_filters(hid_t properties) {
   return {};
 }
 
-Result<> Dataset::choose_road(hid_t properties) {
+Result<> Dataset::choose_read_path(hid_t properties) {
   const bool only_library =
       std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });
   const bool plain = !mapped_.text && !mapped_.converts;
@@ -251,7 +251,7 @@ Result<> Dataset::choose_road(hid_t properties) {
       pipeline_error_ = std::move(pipeline.error());
     }
   } else if (facts_.storage == Storage::contiguous) {
-    // Where no space is allocated the size is 0, and the offset is no address even after a user block was added to it.
+    // If no space is allocated, the size is 0 and the offset is not an address, even with a user block added.
     storage_bytes_ = H5Dget_storage_size(dataset_.get());
     has_storage_ = storage_bytes_ > 0;
     if (has_storage_) offset_ = H5Dget_offset(dataset_.get());

@@ -1,4 +1,4 @@
-// Where a dataset's chunks are, and reading them. See dataset.h for the two roads.
+// Locates and reads a dataset's chunks. dataset.h describes the direct and the library path.
 
 #include <algorithm>
 #include <array>
@@ -17,15 +17,15 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// Grids up to this size are listed by asking for every cell.
+// Grids up to this size are listed by a lookup of every cell.
 constexpr uint64_t kSmallGrid = 1 << 16;
-// Larger ones as long as there is one stored chunk in so many cells.
+// Larger grids are listed so too, as long as at least one of this many cells is stored.
 constexpr uint64_t kSparse = 16;
-// Cells that are asked for before others get a turn with the library.
+// Cells that are looked up before other threads may lock the library.
 constexpr uint64_t kCellsAtOnce = 1024;
 
-// What an element takes in the file: a reference to the heap there, where libhdf5 tells the size of a pointer in
-// memory. `heaps` becomes true where there is such a one.
+// Size of an element in the file: a heap reference where libhdf5 returns the size of a pointer in memory; sets `heaps`
+// in that case.
 uint64_t size_in_file(hid_t type, size_t offset_size, bool& heaps) {
   const H5T_class_t kind = H5Tget_class(type);
   const uint64_t size = H5Tget_size(type);
@@ -71,7 +71,7 @@ Dataset::Region Dataset::region_of(uint64_t number) const {
   return region;
 }
 
-// For what is known without asking libhdf5.
+// For functions that do not call libhdf5.
 Result<> Dataset::check_current() const {
   const LibraryLock lock;
   if (id() < 0) return fail(ESTALE, "{}: its storage is another one now", name_);
@@ -80,11 +80,11 @@ Result<> Dataset::check_current() const {
 
 Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   const LibraryLock lock;
-  if (longer_ && held_part(region).elements == 0) {
+  if (longer_ && valid_part(region).elements == 0) {
     CODECFS_TRY(check_current());
     return StoredChunk{};
   }
-  CODECFS_TRY(look_at_way_to(number_in_file(region)));
+  CODECFS_TRY(check_lookup(number_in_file(region)));
   auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
   if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
@@ -95,16 +95,16 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   return chunk;
 }
 
-// Whoever wants one chunk does not wait for the whole of a large index.
-Result<> Dataset::look_at_way_to(uint64_t number) const {
+// A read of a single chunk must not wait for the check of a large index.
+Result<> Dataset::check_lookup(uint64_t number) const {
   constexpr unsigned kFew = 64;
   constexpr uint64_t kLargeGrid = 1 << 16;
   if (index_known_) return {};
-  if (facts_.grid.count() < kLargeGrid || ++ways_ > kFew) return look_at_index();
+  if (facts_.grid.count() < kLargeGrid || ++ways_ > kFew) return check_index();
   return file_.watch->way_to(address_, number);
 }
 
-Result<> Dataset::look_at_index() const {
+Result<> Dataset::check_index() const {
   if (!index_known_) CODECFS_TRY(file_.watch->index(address_));
   index_known_ = true;
   return {};
@@ -127,7 +127,7 @@ Result<ChunkInfo> Dataset::locate(uint64_t number) const {
   CODECFS_TRY(check_current());
   info.stored = has_storage_;
   if (!info.stored) return info;
-  const uint64_t element = mapped_.text ? 16 : facts_.type.size;  // a string's place in the array, without its text
+  const uint64_t element = mapped_.text ? 16 : facts_.type.size;  // size in the array of a string, without its text
   info.stored_size = region.elements * element;
   if (facts_.storage == Storage::contiguous) info.offset = offset_ + region.first * element;
   return info;
@@ -145,7 +145,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
 
   if (grid.count() > kSmallGrid) {
     const LibraryLock lock;
-    CODECFS_TRY(look_at_index());
+    CODECFS_TRY(check_index());
     if (!stored_count_) {
       CODECFS_ASSIGN(stored_count_, count_stored_chunks(id()));
     }
@@ -169,7 +169,7 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
   std::vector<uint64_t> offset(grid.rank());
   for (uint64_t number = from; number < grid.count() && numbers.size() < limit;) {
     const LibraryLock lock;
-    CODECFS_TRY(look_at_index());
+    CODECFS_TRY(check_index());
     const uint64_t until = std::min(grid.count(), number + kCellsAtOnce);
     for (; number < until && numbers.size() < limit; ++number) {
       grid.coordinates_of(number, offset);
@@ -188,7 +188,7 @@ Result<std::vector<uint64_t>> Dataset::all_stored_chunks() const {
   std::vector<uint64_t> numbers(found->size() / sizeof(uint64_t));
   if (!numbers.empty()) std::memcpy(numbers.data(), found->data(), numbers.size() * sizeof(uint64_t));
   if (!longer_) return numbers;
-  // Their order stays as it is: in both grids it is that of the coordinates.
+  // Numbers in both grids are ordered by coordinates, so the order stays.
   CODECFS_ASSIGN(const ChunkGrid stored, ChunkGrid::make(stored_shape(), facts_.grid.chunks()));
   std::vector<uint64_t> at(stored.rank());
   for (uint64_t& number : numbers) {
@@ -232,8 +232,8 @@ Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
   return {};
 }
 
-// The place of the chunk may be given to another one while its bytes are read, so the generation is looked at before
-// and after. A writer that is always faster is shut out in the end.
+// The file space of the chunk may be reused while its bytes are read, so compare the generation before and after. The
+// last try holds the lock, so that frequent writes cannot starve a reader.
 Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t chunk_bytes) const {
   constexpr int kTries = 8;
   const std::atomic<uint64_t>& generation = file_.generation_of(address_);
@@ -244,8 +244,8 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
     if (!chunk.stored)
       return fail(ENOENT, "{}: chunk {} is not stored", name_,
                   facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
-    Region held = held_part(region);
-    // No filter that is known makes data much larger; a damaged index may say anything.
+    Region valid = valid_part(region);
+    // No known filter expands data much more; a damaged index may contain any size.
     const uint64_t most = 2 * chunk_bytes + (uint64_t{64} << 10);
     if (chunk.size > most)
       return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, chunk_bytes, chunk.size);
@@ -254,7 +254,7 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
     const Result<> read = read_at(chunk.address, stored.mutable_bytes());
     if (generation.load() != before) continue;
     CODECFS_TRY(read);
-    return Encoded{std::move(stored), chunk, std::move(held)};
+    return Encoded{std::move(stored), chunk, std::move(valid)};
   }
 }
 
@@ -264,13 +264,13 @@ Result<Buffer> Dataset::read_stored(const Region& region) const {
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
                 facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
-  if (stored.held.elements != region.elements) fill_beyond(stored.held, decoded->mutable_bytes());
+  if (stored.valid.elements != region.elements) fill_beyond(stored.valid, decoded->mutable_bytes());
   return decoded;
 }
 
 Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
   if (pipeline_) return pipeline_->decode(std::move(stored), filter_mask);
-  // A filter is missing: chunks that were stored without it can be read all the same.
+  // A filter is missing, but chunks that were stored without it can be read.
   std::vector<FilterStage> applied;
   for (size_t i = 0; i < facts_.filters.size(); ++i)
     if (i >= 32 || (filter_mask >> i & 1) == 0) applied.push_back(facts_.filters[i]);
@@ -290,7 +290,7 @@ Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes
     auto read = external_->read(begin, inside);
     if (!read) return fail(read.error().code, "{}: {}", name_, read.error().reason);
   } else {
-    // It lies where it lies, but may be written meanwhile: then once more, and in the end without writers.
+    // The data never moves but may be overwritten concurrently: if its generation changed, read again under the lock.
     const std::atomic<uint64_t>& generation = file_.generation_of(address_);
     std::optional<LibraryLock> lock(std::in_place);
     CODECFS_TRY(check_current());
@@ -309,7 +309,7 @@ Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes
   return piece;
 }
 
-// Selects the chunk's part of the array in the file, and its place in a chunk in memory.
+// Selects the chunk's part of the array in the file, and its place in the chunk in memory.
 Result<Handle> Dataset::library_selection(const Region& region, Handle& memory) const {
   Handle space(H5Dget_space(id()));
   if (rank_ == 0) {
@@ -333,7 +333,7 @@ Result<Buffer> Dataset::read_by_library(const Region& region, hid_t type, Bytes 
   register_temporarily(facts_);
   const LibraryRead library;
   Handle memory;
-  CODECFS_ASSIGN(const Handle space, library_selection(held_part(region), memory));
+  CODECFS_ASSIGN(const Handle space, library_selection(valid_part(region), memory));
   if (H5Dread(id(), type, memory.get(), space.get(), H5P_DEFAULT, chunk.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
   return chunk;
@@ -345,9 +345,9 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
   std::vector<char*> texts(elements, nullptr);
   register_temporarily(facts_);
   const LibraryRead library;
-  const Region held = held_part(region);
+  const Region valid = valid_part(region);
   Handle memory;
-  CODECFS_ASSIGN(const Handle space, library_selection(held, memory));
+  CODECFS_ASSIGN(const Handle space, library_selection(valid, memory));
   struct Reclaim {
     hid_t type, space;
     void* values;
@@ -356,15 +356,15 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
   if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, texts.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
 
-  // Elements beyond the array's edge are fill; unwritten ones within it libhdf5 has filled itself.
-  std::vector<bool> inside(elements, held.whole(facts_.grid));
-  if (!held.whole(facts_.grid)) {
+  // Elements beyond the array's edge are fill; libhdf5 has filled unwritten ones within it.
+  std::vector<bool> inside(elements, valid.whole(facts_.grid));
+  if (!valid.whole(facts_.grid)) {
     std::vector<uint64_t> at(facts_.grid.rank());
     for (uint64_t i = 0; i < elements; ++i) {
       uint64_t rest = i;
       bool in = true;
       for (size_t d = at.size(); d-- > 0;) {
-        in &= rest % facts_.grid.chunks()[d] < held.count[d];
+        in &= rest % facts_.grid.chunks()[d] < valid.count[d];
         rest /= facts_.grid.chunks()[d];
       }
       inside[i] = in;
@@ -454,16 +454,16 @@ Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) co
   return decoded;
 }
 
-/// Whether undoing the filters of exactly what is stored gives the presented chunk, but for filter masks.
-bool Dataset::is_stored_as_told(const Region& region) const {
+/// Whether decoding the stored bytes gives the presented chunk, if the filter mask is 0.
+bool Dataset::has_exact_encoding(const Region& region) const {
   if (facts_.storage != Storage::chunked || !direct_ || mapped_.text || facts_.unreadable) return false;
-  if (longer_ && held_part(region).elements != region.elements) return false;
+  if (longer_ && valid_part(region).elements != region.elements) return false;
   return facts_.chunk_bytes && !(raw_partial_chunks_ && is_partial(region));
 }
 
 Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
   const Region region = region_of(number);
-  if (!is_stored_as_told(region)) return std::nullopt;
+  if (!has_exact_encoding(region)) return std::nullopt;
   CODECFS_ASSIGN(const ChunkInfo chunk, locate(number));
   if (!chunk.stored || chunk.filter_mask != 0) return std::nullopt;
   return chunk.stored_size;
@@ -472,9 +472,9 @@ Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
 Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
   if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
   const Region region = region_of(number);
-  if (!is_stored_as_told(region)) return std::nullopt;
+  if (!has_exact_encoding(region)) return std::nullopt;
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
-  if (stored.chunk.filter_mask != 0 || stored.held.elements != region.elements) return std::nullopt;
+  if (stored.chunk.filter_mask != 0 || stored.valid.elements != region.elements) return std::nullopt;
   return std::move(stored.bytes);
 }
 

@@ -1,5 +1,5 @@
-// A dataset that is shown with a larger shape than it is stored with: which part of a chunk means something, and
-// storing the shape that is shown before a chunk beyond the stored one is written.
+// Datasets whose shown shape is larger than the stored one: which part of a stored chunk is valid, and growing the
+// stored shape before a chunk beyond it is written.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace codecfs::hdf5 {
 
-// Under the LibraryLock. libhdf5 is asked again after each change, also one that was rolled back.
+// Under the LibraryLock. Queries libhdf5 again after each change or rollback.
 const std::vector<uint64_t>& Dataset::stored_shape() const {
   if (!longer_) return facts_.grid.shape();
   const uint64_t generation = file_.generation_of(address_);
@@ -28,8 +28,8 @@ const std::vector<uint64_t>& Dataset::stored_shape() const {
   return stored_shape_;
 }
 
-// The part of a chunk that the stored array has: what is beyond it in storage means nothing.
-Dataset::Region Dataset::held_part(Region region) const {
+// The part of a chunk within the stored array; stored bytes beyond it are undefined.
+Dataset::Region Dataset::valid_part(Region region) const {
   if (!longer_) return region;
   const LibraryLock lock;
   const std::vector<uint64_t>& shape = stored_shape();
@@ -41,30 +41,30 @@ Dataset::Region Dataset::held_part(Region region) const {
   return region;
 }
 
-bool Dataset::is_partial(const Region& region) const { return !held_part(region).whole(facts_.grid); }
+bool Dataset::is_partial(const Region& region) const { return !valid_part(region).whole(facts_.grid); }
 
-// Its number in the grid of the stored array, as others know it. Under the LibraryLock.
+// The chunk's number in the grid of the stored array, which is the key of other tables. Under the LibraryLock.
 uint64_t Dataset::number_in_file(const Region& region) const {
   if (!longer_) return facts_.grid.number_of(region.coordinates);
   const auto grid = ChunkGrid::make(stored_shape(), facts_.grid.chunks());
   return grid ? grid->number_of(region.coordinates) : 0;
 }
 
-// Row by row, a row being what is contiguous.
-void Dataset::fill_beyond(const Region& held, MutableBytes chunk) const {
+// Iterates over contiguous rows.
+void Dataset::fill_beyond(const Region& valid, MutableBytes chunk) const {
   const std::vector<uint64_t>& chunks = facts_.grid.chunks();
   const uint64_t row = chunks.back() * facts_.type.size;
   for (uint64_t number = 0; number * row < chunk.size(); ++number) {
     uint64_t rest = number;
     bool inside = true;
-    for (size_t d = chunks.size() - 1; d-- > 0; rest /= chunks[d]) inside &= rest % chunks[d] < held.count[d];
-    const uint64_t kept = inside ? held.count.back() * facts_.type.size : 0;
+    for (size_t d = chunks.size() - 1; d-- > 0; rest /= chunks[d]) inside &= rest % chunks[d] < valid.count[d];
+    const uint64_t kept = inside ? valid.count.back() * facts_.type.size : 0;
     repeat_element(facts_.fill, chunk.subspan(number * row, row).subspan(kept));
   }
 }
 
 Result<> Dataset::store_shape_for(const Region& region) {
-  if (!longer_ || held_part(region).elements == region.elements) return {};
+  if (!longer_ || valid_part(region).elements == region.elements) return {};
   return store_shape();
 }
 
@@ -86,8 +86,8 @@ Result<> Dataset::store_shape() {
   return file_.change_failed(fail_library(EIO, "{}: changing its shape", name_));
 }
 
-// What is in storage beyond the end of a dimension is not to show when the array reaches over it: fill in its place. No
-// chunk over the edge is written by others meanwhile, as their writers come here first.
+// Stored bytes beyond the end of a dimension must not appear when the array grows, so overwrites them with fill. No
+// other thread writes an edge chunk meanwhile, because all writers call this first.
 Result<> Dataset::clear_beyond(size_t dimension) {
   const ChunkGrid& grid = facts_.grid;
   const std::vector<uint64_t>& chunks = grid.chunks();
@@ -117,7 +117,7 @@ Result<> Dataset::clear_chunk(uint64_t number) {
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
   CODECFS_ASSIGN(const Buffer found, decode(std::move(stored.bytes), stored.chunk.filter_mask));
   CODECFS_ASSIGN(Buffer cleared, Buffer::copy_of(found.bytes()));
-  fill_beyond(stored.held, cleared.mutable_bytes());
+  fill_beyond(stored.valid, cleared.mutable_bytes());
   if (std::ranges::equal(found.bytes(), cleared.bytes())) return {};
   if (pipeline_->empty() || raw_partial_chunks_) return store(region, cleared.bytes(), 0);
   CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(cleared.bytes()));

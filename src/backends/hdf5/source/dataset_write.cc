@@ -1,5 +1,5 @@
-// Writing a dataset's chunks. Where chunks are read past libhdf5 they are encoded past it too, by many threads at once,
-// and handed over encoded (H5Dwrite_chunk); the other road is H5Dwrite, as for reading.
+// Writes a dataset's chunks. Datasets that are read directly are encoded without libhdf5, in parallel, and stored with
+// H5Dwrite_chunk; the others are written with H5Dwrite.
 
 #include <algorithm>
 #include <array>
@@ -58,7 +58,7 @@ Result<bool> Dataset::write_stored(uint64_t number, Bytes stored) {
   if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
   const Region region = region_of(number);
   CODECFS_TRY(store_shape_for(region));
-  if (!is_stored_as_told(region)) return false;
+  if (!has_exact_encoding(region)) return false;
   CODECFS_TRY(store(region, stored, 0));
   return true;
 }
@@ -71,14 +71,15 @@ Result<> Dataset::remove_chunk(uint64_t number) {
   return write_chunk(number, fill.bytes());
 }
 
-// What the first chunk makes besides itself, where all chunks are allocated with it: their bytes, filled and encoded.
+// The encoded size of all other chunks if the first write allocates all chunks at once (early or late allocation); else
+// 0.
 Result<uint64_t> Dataset::first_allocation() const {
   {
     const LibraryLock lock;
     H5D_space_status_t status{};
     H5D_alloc_time_t time{};
     const hid_t dataset = id();
-    if (dataset < 0) return uint64_t{0};  // asked again
+    if (dataset < 0) return uint64_t{0};  // the caller's next step detects it
     const Handle properties(H5Dget_create_plist(dataset));
     if (!properties || H5Pget_alloc_time(properties.get(), &time) < 0 || H5Dget_space_status(dataset, &status) < 0)
       return fail_library(EIO, "{}: how it is stored", name_);
@@ -98,18 +99,19 @@ Result<uint64_t> Dataset::first_allocation() const {
 Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
   CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
   if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
-  // libhdf5 fills and encodes all other chunks, for which it needs the filters itself.
+  // libhdf5 fills and encodes all other chunks with its own pipeline.
   register_temporarily(facts_);
   const LibraryRead library;
   return store_now(region, encoded, filter_mask, allocation);
 }
 
-Result<> Dataset::store_anew(uint64_t number, Bytes encoded, uint32_t filter_mask) {
+Result<> Dataset::store_recoded(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   return store_now(region_of(number), encoded, filter_mask, 0, true);
 }
 
 // `allocation`: see first_allocation().
-Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation, bool anew) {
+Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation,
+                            bool rewrite_mask) {
   const uint64_t number = facts_.grid.number_of(region.coordinates);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
@@ -145,7 +147,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   register_temporarily(facts_);
   const LibraryRead library;
-  if (facts_.storage == Storage::chunked) CODECFS_TRY(look_at_index());
+  if (facts_.storage == Storage::chunked) CODECFS_TRY(check_index());
   CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
@@ -156,7 +158,7 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   note_change();
   const bool written =
       H5Dwrite(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
-      H5Dflush(id()) >= 0;  // to the driver, where the other road reads
+      H5Dflush(id()) >= 0;  // write to the driver, from where the direct path reads
   if (!has_storage_) outdated_ = true;
   if (written) return repair_mask(region, before);
   return file_.change_failed(

@@ -1,7 +1,7 @@
-// The HDF5 backend behind the Source interface: open datasets are kept, everything else is asked of its parts.
+// Implements Source for HDF5: caches open datasets and delegates to the parts of the backend.
 //
-// Locks, in this order: recoding_mutex_ (one set_filters() at a time), opened_mutex_, that of a LibraryRead, the
-// LibraryLock. Chunks are read with none.
+// Lock order: recoding_mutex_ (one set_filters() at a time), opened_mutex_, the locks of a LibraryRead, the
+// LibraryLock. Chunks are read without any of them.
 
 #include "backends/hdf5/source/hdf5_source.h"
 
@@ -41,7 +41,7 @@ namespace {
 
 constexpr size_t kOpenDatasets = 128;
 
-// Runs what may throw (memory, JSON) at the edge of the backend.
+// Catches exceptions (memory, JSON) at the boundary of the backend.
 template <class Function>
 auto guarded(Function function) -> decltype(function()) {
   try {
@@ -133,7 +133,7 @@ class Hdf5Source final : public Source {
     return guarded([&]() -> Result<> {
       const LibraryLock lock;
       CODECFS_TRY(file_.commit());
-      return file_.tell_loss();
+      return file_.report_loss();
     });
   }
 
@@ -151,9 +151,9 @@ class Hdf5Source final : public Source {
     return file_.bytes->writing() ? file_.bytes->relocate_log() : Result<>();
   }
 
-  void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit tells what is wrong
+  void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit reports an error
 
-  // libhdf5 writes more when it closes the file, which belongs to the state that other programs are to find.
+  // At close libhdf5 writes more metadata, which is part of the state that other programs must find.
   Result<> finish() override {
     return guarded([&]() -> Result<> {
       const Result<bool> committed = commit_at_interval();
@@ -169,7 +169,7 @@ class Hdf5Source final : public Source {
       LeftSpace left;
       if (is_to_be_stored && file_.bytes->writing()) {
         Result<LeftSpace> kept = file_.leave_space();
-        is_to_be_stored = kept.has_value();  // else it stays as of the last commit
+        is_to_be_stored = kept.has_value();  // else the last commit stays
         if (kept) left = *std::move(kept);
       }
       const Result<> closed = is_to_be_stored ? file_.close_in_library() : file_.close_and_hold();
@@ -183,7 +183,7 @@ class Hdf5Source final : public Source {
         return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
       CODECFS_TRY(committed);
       CODECFS_TRY(finished);
-      return file_.tell_loss();
+      return file_.report_loss();
     });
   }
 
@@ -289,7 +289,7 @@ class Hdf5Source final : public Source {
   }
 
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
-    // Dimensions of another group may be shorter than what it shows.
+    // The dimensions of the new group may be shorter than the shown shape.
     if (from != to) CODECFS_TRY(store_shape_of_member(from, name));
     return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
       CODECFS_ASSIGN(const Entry entry, tree_->find(from, name));
@@ -308,7 +308,7 @@ class Hdf5Source final : public Source {
   }
 
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
-    // The new dimensions may be shorter than what it shows.
+    // The new dimensions may be shorter than the shown shape.
     CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
     if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
     return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
@@ -318,7 +318,7 @@ class Hdf5Source final : public Source {
   }
 
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
-    // The shape that is shown may be longer than the stored one, also where it is the one asked for.
+    // The shown shape may be larger than the stored one, even if it is the requested one.
     CODECFS_TRY(store_shape(id));
     return change<LibraryRead>([&](TreeWriter& writer) -> Result<> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, opened_now(id));
@@ -355,9 +355,9 @@ class Hdf5Source final : public Source {
     file_.left = KeptSpace(file_.bytes->left_space());
 
     const LibraryLock lock;
-    CODECFS_TRY(send_scout(io));
-    // For libhdf5 a file that may be written is open for writing from the beginning, as it cannot change its mind
-    // later. What it writes without being told to goes nowhere (LoggedFile).
+    CODECFS_TRY(start_scout_process(io));
+    // Open the file in libhdf5 for writing even before the first write, because libhdf5 cannot change the mode later.
+    // Until then the LoggedFile discards what libhdf5 writes.
     CODECFS_TRY(file_.open_as_allowed());
     warn_of_damage(path);
 
@@ -369,7 +369,7 @@ class Hdf5Source final : public Source {
       tree_->use(file_.file.get());
       dimensions_->use(file_.file.get());
     };
-    tell_scout();
+    configure_scout();
     return {};
   }
 
@@ -398,8 +398,9 @@ class Hdf5Source final : public Source {
       log::warning("{} is truncated: {} bytes of {} are there", path, file_.bytes->size(), size);
   }
 
-  // What libhdf5 does not survive another process is to meet first. The crash tests have a filesystem of their own.
-  Result<> send_scout(const FileIo& io) {
+  // Starts the process that tests each access for crashes. Not in the crash tests, whose files exist in a simulated
+  // filesystem only.
+  Result<> start_scout_process(const FileIo& io) {
     if (&io != &real_file_io()) return {};
     CODECFS_ASSIGN(std::unique_ptr<Scout> scout, Scout::start(file_.path, !file_.not_writable));
     scout_ = scout.get();
@@ -407,7 +408,7 @@ class Hdf5Source final : public Source {
     return {};
   }
 
-  void tell_scout() {
+  void configure_scout() {
     if (scout_ == nullptr) return;
     const auto name = [this](uint64_t address) {
       const auto object = tree_->number_of(address);
@@ -417,8 +418,8 @@ class Hdf5Source final : public Source {
         {[this](uint64_t address, size_t count) { return tree_->following(address, count); }, name, netcdf_});
   }
 
-  // One step that changes what there is. Datasets that are open know facts of before it, and libhdf5 keeps what is
-  // removed for as long as they are: they are opened anew when they are asked for.
+  // Runs one change of the tree. Closes all cached datasets before and after: their metadata may be outdated, and
+  // libhdf5 does not free removed objects while they are open.
   template <class Lock, class Step>
   auto change(Step step) -> decltype(step(std::declval<TreeWriter&>())) {
     return guarded([&]() -> decltype(step(std::declval<TreeWriter&>())) {
@@ -426,7 +427,7 @@ class Hdf5Source final : public Source {
       const Lock lock;
       CODECFS_TRY(writable());
       CODECFS_TRY(file_.settle());
-      if (netcdf_) (void)dimensions_->record_shape(0);  // as they are before the first change
+      if (netcdf_) (void)dimensions_->record_shape(0);  // record the shapes before the first change
       close_datasets();
       struct AtTheEnd {
         Hdf5Source& source;
@@ -437,7 +438,7 @@ class Hdf5Source final : public Source {
     });
   }
 
-  // Under opened_mutex_.
+  // The caller must hold opened_mutex_.
   void close_datasets() {
     recent_.clear();
     by_id_.clear();
@@ -447,7 +448,7 @@ class Hdf5Source final : public Source {
     Result<> done;
     {
       const LibraryLock lock;
-      CODECFS_TRY(tree_->open(id));  // it may have been removed meanwhile
+      CODECFS_TRY(tree_->open(id));  // fails if it was removed meanwhile
       done = recoding.exchange();
       leaves_hole = done && recoding.fits_into_hole();
       tree_->use(file_.file.get());
@@ -457,7 +458,8 @@ class Hdf5Source final : public Source {
     return done;
   }
 
-  // The chain is the new one already: what fails here costs space alone.
+  // Moves the chunks to close the gaps after a re-encoding. The pipeline has been replaced already, so a failure only
+  // costs space.
   void pack(ObjectId id, const Progress& wanted) {
     const Result<> packed = [&]() -> Result<> {
       CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
@@ -472,7 +474,7 @@ class Hdf5Source final : public Source {
     if (!packed) log::info("{}: the space of the old chunks stays unused: {}", file_.path, packed.error().reason);
   }
 
-  // Once more with a dataset that is opened anew, where it became another one meanwhile.
+  // Retries with a reopened dataset if it was outdated meanwhile.
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
     constexpr int kTries = 4;
@@ -485,10 +487,9 @@ class Hdf5Source final : public Source {
     }
   }
 
-  // The dataset from among those opened lately, or opened now. One that was dropped from these but is still in use is
-  // taken up again.
+  // Returns the cached dataset or opens it, and evicts the least recently used ones.
   Result<std::shared_ptr<Dataset>> opened(ObjectId id) {
-    std::vector<std::shared_ptr<Dataset>> dropped;  // closed after the mutex is released
+    std::vector<std::shared_ptr<Dataset>> dropped;  // declared first: closed after the mutex is released
     const std::lock_guard guard(opened_mutex_);
     if (by_id_.contains(id)) return opened_now(id);
     uint64_t held = 0;
@@ -502,7 +503,7 @@ class Hdf5Source final : public Source {
     return opened_now(id);
   }
 
-  // The same under opened_mutex_.
+  // The same; the caller must hold opened_mutex_.
   Result<std::shared_ptr<Dataset>> opened_now(ObjectId id) {
     if (const auto known = by_id_.find(id); known != by_id_.end()) {
       recent_.splice(recent_.begin(), recent_, known->second);
@@ -549,7 +550,7 @@ class Hdf5Source final : public Source {
                    shown.error().reason);
   }
 
-  // One that is not outdated now, for what must not be begun with one that is.
+  // Returns a dataset that is not outdated, for operations that cannot be retried.
   Result<std::shared_ptr<Dataset>> current(ObjectId id) {
     for (;;) {
       CODECFS_ASSIGN(std::shared_ptr<Dataset> dataset, opened(id));
@@ -578,8 +579,8 @@ class Hdf5Source final : public Source {
   }
 
   SourceFile file_;
-  Scout* scout_ = nullptr;           // file_.watch where it is one
-  std::atomic<bool> begun_ = false;  // begin_writing() has been successful
+  Scout* scout_ = nullptr;           // file_.watch, if it is a Scout
+  std::atomic<bool> begun_ = false;  // begin_writing() has succeeded
   bool netcdf_ = false;
   std::optional<ObjectTree> tree_;        // guarded by the LibraryLock
   std::optional<Dimensions> dimensions_;  // guarded by the LibraryLock

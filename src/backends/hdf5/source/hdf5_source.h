@@ -1,5 +1,5 @@
 #pragma once
-// HDF5 and netCDF-4 files as a Source. See backends/source.h for the interface.
+// HDF5 and netCDF-4 files as a Source. See backends/api/source.h for the interface.
 
 #include <cstdint>
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace codecfs {
 
-/// Whether the file bears HDF5's signature, at its start or after a user block of less than `within` bytes.
+/// Whether the file has HDF5's signature, at its start or after a user block of less than `within` bytes.
 bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 
-/// Opens an HDF5 file for reading. EIO with libhdf5's reason where it is damaged. A file that another process writes,
-/// or that a crashed writer left marked as open, or that is truncated, is opened with a warning.
-/// All that changes it goes through `io`, which outlives it.
+/// Opens an HDF5 file. EIO with libhdf5's reason if it is damaged. A file that another process writes, that a crashed
+/// writer left marked as open, or that is truncated is opened with a warning. All changes of the file go through `io`,
+/// which must outlive the Source.
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
 /// See check_source() and recover_source() of source.h.

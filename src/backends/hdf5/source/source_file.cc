@@ -1,4 +1,4 @@
-// The mounted file in libhdf5, the right to change it, and its commits.
+// The mounted file in libhdf5, the right to write, and commits.
 
 #include "backends/hdf5/source/source_file.h"
 
@@ -14,19 +14,19 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// What a change of one chunk may write besides: nodes of its index, the free space that it leaves.
+// Upper bound for the metadata that a change of one chunk writes: index nodes and free-space records.
 constexpr uint64_t kRoomForMetadata = uint64_t{1} << 20;  // bytes
-// And how much of that is new in the file.
+// The part of it that grows the file.
 constexpr uint64_t kGrowthByMetadata = uint64_t{64} << 10;  // bytes
-// A log that is longer than the file is copied into the source after a commit. These bound that length: a checkpoint
-// costs more than a commit, and the log of a large file shall not fill the disk.
+// The log is checkpointed into the source after a commit if it is longer than the file, clamped to this range: a
+// checkpoint costs more than a commit, but the log of a large file must not fill the disk.
 constexpr uint64_t kShortLog = uint64_t{16} << 20;  // bytes
 constexpr uint64_t kLongLog = uint64_t{128} << 20;  // bytes
 
-constexpr size_t kMetadataCache = size_t{64} << 20;  // bytes at most, taken as needed
+constexpr size_t kMetadataCache = size_t{64} << 20;  // maximum; allocated as needed
 
-// The index of a variable with a million chunks is some tens of MB; by default libhdf5 keeps little of it, and then a
-// lookup at random reads and checks a node or two of it again.
+// The index of a variable with a million chunks is some tens of MB. libhdf5's default cache holds little of it, so that
+// each random lookup reads and verifies a node or two again.
 void keep_index_in_memory(hid_t access) {
   H5AC_cache_config_t config{};
   config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
@@ -37,7 +37,7 @@ void keep_index_in_memory(hid_t access) {
   H5Pset_mdc_config(access, &config);
 }
 
-// Free space that will not be known any more when the file is opened again.
+// Free space that will be unknown after the file is reopened.
 uint64_t forgettable_space(hid_t file) {
   const Handle creation(H5Fget_create_plist(file));
   H5F_fspace_strategy_t strategy{};
@@ -48,7 +48,7 @@ uint64_t forgettable_space(hid_t file) {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-// Identifiers keep a file open in libhdf5, whoever holds them.
+// Closes all identifiers, since open ones would keep the file open in libhdf5.
 bool close_objects_of(hid_t file) {
   constexpr unsigned kObjects = H5F_OBJ_ALL & ~static_cast<unsigned>(H5F_OBJ_FILE);
   const ssize_t count = H5Fget_obj_count(file, kObjects);
@@ -71,7 +71,7 @@ Result<Handle> SourceFile::open_in_library(unsigned flags) const {
   if (flags == H5F_ACC_RDONLY) allow_truncated(access.get());
   const OpenScope scope(*bytes);
   Handle opened(H5Fopen(path.c_str(), flags, access.get()));
-  // Asked before `access` is closed: libhdf5 forgets it at the next call.
+  // Query it before `access` is closed: that call clears libhdf5's error.
   if (!opened) return fail(EIO, "{}", latest_failure().reason);
   return opened;
 }
@@ -104,11 +104,11 @@ Result<> SourceFile::close_and_hold() {
   ++epoch;
   listing.reset();
   listing_owner = nullptr;
-  written_masks.clear();  // what libhdf5 remembered wrongly it forgets
-  // What is left open would go on living with the bytes as they were.
+  written_masks.clear();  // reopening also clears libhdf5's cached masks
+  // An object that stays open would keep its old cached state.
   if (!close_objects_of(file.get()) || !file.close())
     return fail_library(EIO, "{}: libhdf5 does not let go of it", path);
-  forgotten_space += free_space;
+  untracked_space += free_space;
   return {};
 }
 
@@ -139,8 +139,9 @@ Result<> SourceFile::begin_writing() {
     return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
                 failure->reason);
   if (!bytes->writing()) {
-    check_left_space();                                         // before the file is locked
-    auto begun = std::make_unique<WrittenSource>(bytes->fd());  // what was found in a log is brought into it now
+    check_left_space();  // before the file is locked
+    // created first: begin_writing() recovers an existing log
+    auto begun = std::make_unique<WrittenSource>(bytes->fd());
     CODECFS_TRY(bytes->begin_writing());
     begun->has_log(mark_log(bytes->fd()));
     written = std::move(begun);
@@ -155,7 +156,7 @@ Result<> SourceFile::begin_writing() {
   return change_failed(std::unexpected(released.error()));
 }
 
-// Once it has settled, the watch allows all objects that it does not know.
+// After settle(), the watch permits all unknown objects.
 Result<> SourceFile::settle() {
   check_left_space();
   return watch->settle();
@@ -171,7 +172,7 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
   const auto reserve = [&] { return bytes->reserve(size + kRoomForMetadata, growth + kGrowthByMetadata); };
   Result<> room = reserve();
   if (!room && !changed && bytes->log_bytes() != 0) {
-    // The log may be what takes the room.
+    // A checkpoint frees the space of the log.
     if (checkpoint()) room = reserve();
   }
   CODECFS_TRY(room);
@@ -186,12 +187,12 @@ Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
 }
 
 std::unexpected<Error> SourceFile::change_failed(std::unexpected<Error> error) {
-  return take_back(std::move(error), changes > 1);
+  return abort_changes(std::move(error), changes > 1);
 }
 
-// `loses_others`: changes that were reported as done go with the one that failed.
-std::unexpected<Error> SourceFile::take_back(std::unexpected<Error> error, bool loses_others) {
-  bytes->hold();  // libhdf5 is to close the file without a further failure
+// `loses_others`: changes that were reported as successful are rolled back too.
+std::unexpected<Error> SourceFile::abort_changes(std::unexpected<Error> error, bool loses_others) {
+  bytes->hold();  // so that closing the file cannot fail for lack of space
   failure = error.error();
   if (rolling_back) return error;
   rolling_back = true;
@@ -214,7 +215,7 @@ std::unexpected<Error> SourceFile::take_back(std::unexpected<Error> error, bool 
   return error;
 }
 
-Result<> SourceFile::tell_loss() {
+Result<> SourceFile::report_loss() {
   if (!loss) return {};
   std::unexpected<Error> told(*std::move(loss));
   loss.reset();
@@ -224,9 +225,9 @@ Result<> SourceFile::tell_loss() {
 Result<> SourceFile::commit() {
   if (!changed) return {};
   if (failure) return std::unexpected(*failure);
-  bytes->hold();  // libhdf5 does not survive a full disk here
+  bytes->hold();  // libhdf5 crashes if the disk is full here
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
-    return take_back(fail_library(EIO, "{}: writing its metadata", path), true);
+    return abort_changes(fail_library(EIO, "{}: writing its metadata", path), true);
   CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->commit());
   changed = false;
@@ -237,7 +238,7 @@ Result<> SourceFile::commit() {
   Result<> done = checkpoint();
   const int code = done ? 0 : done.error().code;
   if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;
-  // What was committed is durable in the log; the next change has the error.
+  // The commit is durable in the log; the next change will report the error.
   log::warning("{}", done.error().reason);
   return {};
 }
@@ -248,9 +249,9 @@ Result<> SourceFile::checkpoint() {
 }
 
 Result<> SourceFile::roll_back() {
-  const uint64_t forgotten = forgotten_space;
-  Result<> done = close_and_hold();  // what it writes goes the same way
-  forgotten_space = forgotten;
+  const uint64_t forgotten = untracked_space;
+  Result<> done = close_and_hold();  // discards what closing writes, too
+  untracked_space = forgotten;
   for (std::atomic<uint64_t>& generation : generations) ++generation;
   if (done) done = bytes->rollback();
   CODECFS_TRY(reopen_in_library());
@@ -271,7 +272,7 @@ Result<LeftSpace> SourceFile::leave_space() {
 
 uint64_t SourceFile::free_space() const {
   const hssize_t known = H5Fget_freespace(file.get());
-  return forgotten_space + (left_is_released ? 0 : left.kept().bytes) + (known > 0 ? static_cast<uint64_t>(known) : 0);
+  return untracked_space + (left_is_released ? 0 : left.kept().bytes) + (known > 0 ? static_cast<uint64_t>(known) : 0);
 }
 
 }  // namespace codecfs::hdf5

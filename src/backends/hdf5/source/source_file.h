@@ -1,5 +1,5 @@
 #pragma once
-// What all parts of the backend know of the mounted file.
+// The state of the mounted file that all parts of the backend share.
 
 #include <sys/stat.h>
 
@@ -27,110 +27,111 @@ class Dataset;
 
 struct SourceFile {
   std::string path;                        // absolute, symlinks resolved
-  std::string directory;                   // that holds it
+  std::string directory;                   // its parent directory
   std::string working_directory;           // of the process when the file was opened
-  UniqueFd fd;                             // the file itself, for questions about it
-  std::unique_ptr<LoggedFile> bytes;       // under libhdf5, and for reading chunks past it
+  UniqueFd fd;                             // the file itself, for stat and locks
+  std::unique_ptr<LoggedFile> bytes;       // libhdf5's storage, also for direct reads of chunks
   std::unique_ptr<WrittenSource> written;  // while `bytes` has a log; guarded by the LibraryLock
-  std::optional<Error> not_writable;       // why it was opened for reading only
+  std::optional<Error> not_writable;       // why it is open for reading only
   struct stat status{};                    // when it was opened
   Handle file;
-  std::unique_ptr<Watch> watch = std::make_unique<Watch>();  // asked before libhdf5 looks at something new
+  // asked before libhdf5 accesses anything for the first time
+  std::unique_ptr<Watch> watch = std::make_unique<Watch>();
 
-  /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO: it cannot, and says why.
+  /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO with libhdf5's reason.
   Result<Handle> open_in_library(unsigned flags) const;
-  /// The same for `file`: for writing unless it is `not_writable`, which it becomes where libhdf5 does not want that.
-  /// EIO.
+  /// The same, stored in `file`: for writing unless it is `not_writable`. If libhdf5 refuses writing, sets
+  /// `not_writable` and opens for reading. EIO.
   Result<> open_as_allowed();
-  /// Makes libhdf5 write all that it holds of the file into `bytes` and forget it; every identifier of one of the
-  /// file's objects is void. Under the LibraryLock. EIO: it holds on to something; ENOSPC.
+  /// Closes the file in libhdf5, which writes its cached state into `bytes`; all identifiers of the file's objects
+  /// become invalid. Under the LibraryLock. EIO if an identifier cannot be closed; ENOSPC.
   Result<> close_in_library();
-  /// Makes libhdf5 write what it holds of the file into `bytes`, as it does when it closes the file. EIO, ENOSPC.
+  /// Makes libhdf5 write its cached state into `bytes`, as at close. EIO, ENOSPC.
   Result<> flush_in_library();
-  /// Opens what was closed, for writing. Whoever keeps identifiers finds the epoch moved and asks for new ones. Under
-  /// the LibraryLock. EIO: then nothing can be read or written any more.
+  /// Reopens a closed file for writing. The epoch tells owners of identifiers to reopen their objects. Under the
+  /// LibraryLock. EIO: nothing can be read or written any more.
   Result<> reopen_in_library();
-  /// Moves when identifiers of objects became void, and when an object was outdated. Guarded by the LibraryLock.
+  /// Incremented when identifiers become invalid, and when an object becomes outdated. Guarded by the LibraryLock.
   uint64_t epoch = 0;
-  /// What Datasets know of the object at this address is not so any more (its place, its chain, or that it is this
-  /// object at all): those that are open see it, and fail. Under the LibraryLock.
+  /// Marks what Datasets know about the object at this address (its location, pipeline or identity) as invalid:
+  /// operations of open Datasets then fail with outdated(). Under the LibraryLock.
   void outdate(uint64_t address);
-  /// The epochs in which objects were outdated, by address. Guarded by the LibraryLock.
+  /// The epoch in which an object became outdated, by address. Guarded by the LibraryLock.
   std::unordered_map<uint64_t, uint64_t> outdated;
 
-  // The numbers of the stored chunks of the sparse variable that is being listed; of one variable at a time. Guarded by
-  // the LibraryLock.
+  // The numbers of the stored chunks of the sparse variable that is being listed, for one variable at a time. Guarded
+  // by the LibraryLock.
   std::shared_ptr<const std::vector<uint64_t>> listing;
   const Dataset* listing_owner = nullptr;
 
-  /// Counts the changes of where the chunks of the dataset at an address are. Read under the LibraryLock together with
-  /// a place, and again after the bytes were read without it: if it moved, they may be another chunk's. Several
-  /// variables may share a counter.
+  /// Change counters for the locations of a dataset's chunks, by address. A reader loads the counter under the
+  /// LibraryLock together with a location, and again after it has read the bytes without the lock: if the counter
+  /// changed, the bytes may be another chunk's. Several variables may share a counter.
   std::array<std::atomic<uint64_t>, 256> generations{};
   std::atomic<uint64_t>& generation_of(uint64_t address) {
     return generations[std::hash<uint64_t>{}(address / 8) % generations.size()];
   }
 
-  /// Looks at all that nobody has looked at, before objects or links change. See Watch::settle(). EIO: the file is too
-  /// damaged for that.
+  /// Checks everything that was not checked yet, before objects or links change. See Watch::settle(). EIO: the file is
+  /// too damaged for changes.
   Result<> settle();
-  /// Takes the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
+  /// Acquires the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
-  /// To be called before each change, under the LibraryLock: the same, and sees to it that there is room for `bytes`
-  /// that are written and for `growth` of the file (all of them where it is not told), as libhdf5 cannot take back what
-  /// it has begun. Also ENOSPC.
+  /// Must be called before each change, under the LibraryLock: acquires the right to write, and reserves disk space for
+  /// writing `bytes` and for growing the file by `growth`, because libhdf5 cannot undo a change that it has begun. Also
+  /// ENOSPC. With one argument, both are equal.
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
-  /// The same for a change in which libhdf5 runs filters or makes much at once, and so may fail: commits what was
-  /// changed before, so that a failure takes back this change alone.
+  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: commits the previous changes
+  /// first, so that a failure rolls back this change alone.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
-  /// libhdf5 failed in the middle of a change: what it holds in memory must not be committed. Rolls back to the last
-  /// commit and opens the file again, which makes every identifier void; where that fails too, nothing is written any
-  /// more. Passes the error on.
+  /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the
+  /// last commit and reopens the file, which invalidates all identifiers; if that fails too, further writes fail.
+  /// Returns `error`.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
-  std::unexpected<Error> take_back(std::unexpected<Error> error, bool loses_others);
-  /// Makes durable what was changed. Under the LibraryLock.
+  std::unexpected<Error> abort_changes(std::unexpected<Error> error, bool loses_others);
+  /// Commits all changes durably. Under the LibraryLock.
   Result<> commit();
-  /// Brings the source up to the last commit. Under the LibraryLock.
+  /// Writes all committed changes from the log into the source. Under the LibraryLock.
   Result<> checkpoint();
-  /// An error once after changes of others were lost with one that failed.
-  Result<> tell_loss();
-  /// Called under the LibraryLock after change_failed() has opened the file again.
+  /// Returns an error once after a failed change has also rolled back earlier, successful ones.
+  Result<> report_loss();
+  /// Callback, called under the LibraryLock after change_failed() has reopened the file.
   std::function<void()> reopened = [] {};
-  /// Takes back what was changed since the last commit and opens the file in libhdf5 again. Under the LibraryLock, and
-  /// only where nobody was told of those changes. EIO: then nothing is written any more.
+  /// Discards the changes since the last commit and reopens the file in libhdf5. Under the LibraryLock, and only if
+  /// none of those changes was reported as successful. EIO: further writes fail.
   Result<> roll_back();
   bool changed = false;          // since the last commit; guarded by the LibraryLock
-  uint64_t changes = 0;          // that were allowed since the last commit; guarded by the LibraryLock
-  std::optional<Error> failure;  // nothing is written any more; guarded by the LibraryLock
-  std::optional<Error> loss;     // not told yet; guarded by the LibraryLock
-  uint64_t loss_epoch = 0;       // when uncommitted changes were lost: what was known before is outdated
+  uint64_t changes = 0;          // number of changes since the last commit; guarded by the LibraryLock
+  std::optional<Error> failure;  // further writes fail with it; guarded by the LibraryLock
+  std::optional<Error> loss;     // not reported yet; guarded by the LibraryLock
+  uint64_t loss_epoch = 0;       // when uncommitted changes were lost: older metadata is outdated
   bool rolling_back = false;     // guarded by the LibraryLock
 
-  /// close_in_library() with what is written held in memory.
+  /// close_in_library(), but keeps the writes in memory.
   Result<> close_and_hold();
 
-  /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 goes on
-  /// telling the mask from before for the chunk that it looked up last. Guarded by the LibraryLock.
+  /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 returns
+  /// the old mask for the chunk that it looked up last. Guarded by the LibraryLock.
   std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint32_t>> written_masks;
 
-  /// One at a time gives a dataset the shape that is shown. Before any other lock of the backend.
+  /// Serializes changes of the stored shape. Locked before any other lock of the backend.
   std::mutex shape_mutex;
 
-  /// Before the last close_in_library() of a file that was written: datasets take its free space for the next mount,
-  /// if an attribute can tell of them. EIO: then nothing may be stored any more.
+  /// Called before the last close_in_library() of a written file: stores the file's free space in unlinked datasets, so
+  /// that the next mount can reuse it, if an attribute can record them. EIO: nothing may be committed any more.
   Result<LeftSpace> leave_space();
   /// Free space of the file, in bytes. Under the LibraryLock.
   [[nodiscard]] uint64_t free_space() const;
-  /// That libhdf5 has forgotten with closing the file, in bytes. Guarded by the LibraryLock.
-  uint64_t forgotten_space = 0;
-  /// That an earlier mount has left, until its release is committed. Guarded by the LibraryLock.
+  /// Free space that libhdf5 lost track of when it closed the file, in bytes. Guarded by the LibraryLock.
+  uint64_t untracked_space = 0;
+  /// Free space from an earlier mount, until its release is committed. Guarded by the LibraryLock.
   KeptSpace left;
   bool left_is_checked = false;
   bool left_is_released = false;
   void check_left_space();
 
-  /// The directory of a file that the source names with a relative name: the source's own where it is there, else the
+  /// The directory for a relative name in the source: the source's own directory if the file exists there, else the
   /// working directory.
   [[nodiscard]] const std::string& prefix_for(const std::string& name) const {
     struct stat found{};
