@@ -1,14 +1,14 @@
-// Locating chunks by watching what libhdf5 reads, and listing them.
+// Locates chunks by capturing libhdf5's reads, and lists them.
 //
-// libhdf5 before 1.14 cannot iterate over an index (H5Dget_chunk_info walks it from the start for each chunk). H5Ddebug
-// does walk it once, but prints what it finds to `stdout`. That is a variable which a program may assign (glibc manual,
-// "Standard Streams"), so for the time of the call it is a stream of ours that reads the lines as they come. The
-// LibraryLock is held meanwhile; what another thread prints to stdout then is lost (we log to stderr).
+// libhdf5 before 1.14 cannot iterate over an index (H5Dget_chunk_info scans it from the start for each chunk). H5Ddebug
+// scans it once, but prints the result to `stdout`. That is an assignable variable (glibc manual, "Standard Streams"),
+// so during the call it is a stream of ours that parses the lines. The LibraryLock is held meanwhile; output of other
+// threads to stdout is lost (we log to stderr).
 //
-// Only B-trees keep the coordinates of their chunks. For the other indexes libhdf5 counts coordinates up while it
-// walks, and for an extensible array whose unlimited dimension is not the first it counts in the wrong order (1.10 at
-// least; H5Dget_chunk_info, H5Dchunk_iter and H5Ocopy do the same). So the coordinates of a walk are a guess there,
-// which is taken only when a lookup of each chunk confirms it.
+// Only B-trees store the coordinates of their chunks. For other indexes libhdf5 counts coordinates while it iterates,
+// and for an extensible array whose unlimited dimension is not the first it counts in the wrong order (at least in
+// 1.10; H5Dget_chunk_info, H5Dchunk_iter and H5Ocopy do the same). So coordinates from such a scan are used only if a
+// lookup of each chunk confirms them.
 
 #include "backends/hdf5/format/chunk_index.h"
 
@@ -34,8 +34,8 @@ Offset library_offset(std::span<const uint64_t> offset) {
   return converted;
 }
 
-// Stored bytes of a chunk; 0 where there is none. Where absence is an error, errors on the way through the index come
-// from deeper down.
+// Stored bytes of a chunk; 0 if it is not stored. If libhdf5 reports absence as an error, other errors of the lookup
+// come from inner functions.
 Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) >= 0) return size;
@@ -44,12 +44,12 @@ Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   return fail(EIO, "the chunk cannot be looked up: {}", failure.reason);
 }
 
-// How the index numbers chunks, where that differs from the order of coordinates.
+// The order of chunks in an index, if it differs from the order of coordinates.
 struct ArrayOrder {
-  size_t unlimited = 0;          // the dimension that varies slowest in the index
-  std::vector<uint64_t> limits;  // chunks in each dimension at most
+  size_t unlimited = 0;          // the slowest varying dimension in the index
+  std::vector<uint64_t> limits;  // maximum number of chunks in each dimension
 
-  // `walked`: what libhdf5 counted up, which keeps dimensions before the unlimited one at 0.
+  // Corrects coordinates that libhdf5 counted, in which dimensions before the unlimited one are 0.
   [[nodiscard]] bool correct(std::span<uint64_t> walked) const {
     uint64_t position = 0;
     for (size_t d = 0; d < walked.size(); ++d) {
@@ -68,7 +68,7 @@ struct ArrayOrder {
   }
 };
 
-// Collects chunk numbers from offsets in elements.
+// Converts offsets in elements to chunk numbers.
 class Collector {
  public:
   Collector(const ChunkGrid& grid, size_t rank, const ArrayOrder* order)
@@ -79,7 +79,7 @@ class Collector {
     for (size_t d = 0; d < rank_; ++d) coordinates_[d] = offset[d] / grid_.chunks()[d];
     if (order_ != nullptr && !order_->correct(std::span(coordinates_).first(rank_))) return;
     for (size_t d = 0; d < rank_; ++d)
-      if (coordinates_[d] >= grid_.cells()[d]) return;  // outside of the present extent
+      if (coordinates_[d] >= grid_.cells()[d]) return;  // beyond the current extent
     numbers_.push_back(grid_.number_of(coordinates_));
   }
 
@@ -125,7 +125,7 @@ Result<> walk_index(hid_t dataset, Collector& collector) {
 
 #else
 
-// Reads what H5Ddebug prints, a line a chunk, with as many numbers as dimensions and one more for the element's bytes:
+// Parses H5Ddebug's output: one line per chunk, with one number per dimension and one for the element's bytes:
 //   "        0x00000000       16       8296 [10, 7, 0]"
 class LineReader {
  public:
@@ -177,7 +177,7 @@ class LineReader {
   std::string rest_;
 };
 
-// Puts a stream in the place of stdout.
+// Replaces stdout during its lifetime.
 class StdoutReplaced {
  public:
   explicit StdoutReplaced(LineReader& reader)
@@ -189,7 +189,7 @@ class StdoutReplaced {
   ~StdoutReplaced() {
     if (stream_ == nullptr) return;
     stdout = stdout_;
-    fclose(stream_);  // hands the last lines on
+    fclose(stream_);  // flushes the last lines
   }
   StdoutReplaced(const StdoutReplaced&) = delete;
   StdoutReplaced& operator=(const StdoutReplaced&) = delete;
@@ -244,7 +244,7 @@ Result<bool> is_number_stored(hid_t dataset, const ChunkGrid& grid, size_t rank,
   return is_chunk_stored(dataset, at.first(rank));
 }
 
-// Whether these are as many different chunks as there are, and each is found by its coordinates.
+// Whether the numbers are distinct, as many as there are stored chunks, and each is found by a lookup.
 Result<bool> are_all_stored(hid_t dataset, const ChunkGrid& grid, size_t rank, std::span<const uint64_t> numbers,
                             uint64_t count) {
   if (numbers.size() != count || std::ranges::adjacent_find(numbers) != numbers.end()) return false;
@@ -255,7 +255,7 @@ Result<bool> are_all_stored(hid_t dataset, const ChunkGrid& grid, size_t rank, s
   return true;
 }
 
-// By a lookup for each place of the grid.
+// Lists the chunks by a lookup of each cell of the grid.
 Result<std::vector<uint64_t>> looked_up_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank) {
   constexpr uint64_t kMaxLookups = uint64_t{1} << 22;
   if (grid.count() > kMaxLookups)
@@ -296,7 +296,7 @@ Result<bool> is_chunk_stored(hid_t dataset, std::span<const uint64_t> offset) {
 }
 
 Result<uint64_t> count_stored_chunks(hid_t dataset) {
-  const Handle space(H5Dget_space(dataset));  // 1.10 does not take H5S_ALL here
+  const Handle space(H5Dget_space(dataset));  // 1.10 does not accept H5S_ALL here
   hsize_t count = 0;
   if (H5Dget_num_chunks(dataset, space.get(), &count) < 0) return fail_library(EIO, "the chunk index cannot be walked");
   return count;
@@ -304,7 +304,7 @@ Result<uint64_t> count_stored_chunks(hid_t dataset) {
 
 Result<std::vector<uint64_t>> list_stored_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank) {
   CODECFS_ASSIGN(const uint64_t count, count_stored_chunks(dataset));
-  if (count == 0) return std::vector<uint64_t>();  // H5Ddebug of 1.10 crashes where no index was made yet
+  if (count == 0) return std::vector<uint64_t>();  // H5Ddebug of 1.10 crashes if the dataset has no index yet
   H5D_chunk_index_t index{};
   if (H5Dget_chunk_index_type(dataset, &index) < 0) return fail_library(EIO, "the kind of the chunk index");
   if (index == H5D_CHUNK_IDX_BTREE || index == H5D_CHUNK_IDX_BT2)

@@ -16,8 +16,7 @@ uint32_t bits_of(const std::vector<FilterStage>& filters) {
   return filters.size() < 32 ? (uint32_t{1} << filters.size()) - 1 : kNoFilter;
 }
 
-// What the mask of a chunk that libhdf5 has encoded can be, with the one that it tells first: only filters that are
-// optional may be left out.
+// The masks that a chunk encoded by libhdf5 can have, the reported one first: only optional filters may be skipped.
 std::vector<uint32_t> possible_masks(const std::vector<FilterStage>& filters, uint32_t told) {
   std::vector<uint32_t> masks{told};
   uint32_t optional = 0;
@@ -26,7 +25,7 @@ std::vector<uint32_t> possible_masks(const std::vector<FilterStage>& filters, ui
   uint32_t mask = 0;
   do {
     if (mask != told) masks.push_back(mask);
-    mask = (mask - optional) & optional;  // the next subset
+    mask = (mask - optional) & optional;  // next subset
   } while (mask != 0 && masks.size() < kMaxMasks);
   return masks;
 }
@@ -50,7 +49,7 @@ bool EdgeChunks::contains(std::span<const uint64_t> at) const {
   return false;
 }
 
-// Dimension by dimension; a chunk at several edges is visited for the first of them.
+// Dimension by dimension; a chunk at several edges is visited once, for the first of them.
 Result<> EdgeChunks::for_each(const std::function<Result<>(std::span<const uint64_t>)>& visit) const {
   const size_t rank = after_.rank();
   std::vector<uint64_t> common(rank);
@@ -73,7 +72,7 @@ Result<> EdgeChunks::for_each(const std::function<Result<>(std::span<const uint6
   return {};
 }
 
-// Row by row, a row being what is contiguous.
+// Iterates over contiguous rows.
 EdgeChunks::Content EdgeChunks::content_of(std::span<const uint64_t> at, Bytes chunk,
                                            const Dataset::FileForm& form) const {
   const std::vector<uint64_t>& chunks = after_.chunks();
@@ -143,7 +142,8 @@ Result<> EdgeChunks::repair(Dataset& dataset, const Dataset::FileForm& form, con
   CODECFS_ASSIGN(const filters::EncodedChunk stored, dataset.read_as_stored(number, form));
   const uint32_t told = stored.filter_mask;
   const uint32_t bits = bits_of(dataset.facts().filters);
-  // Not filled are references to heaps, which are new ones, and what libhdf5 has no reason to touch.
+  // First requires that the rest is fill. That fails for heap references, which are rewritten, and for chunks that
+  // libhdf5 did not change.
   for (const bool must_be_filled : {true, false}) {
     for (const uint32_t mask : possible_masks(dataset.facts().filters, told)) {
       CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(stored.bytes.bytes()));
@@ -152,8 +152,8 @@ Result<> EdgeChunks::repair(Dataset& dataset, const Dataset::FileForm& form, con
       if (!decoded) continue;
       const Content content = content_of(chunk.at, decoded->bytes(), form);
       if (content.checksum != chunk.checksum || (must_be_filled && !content.is_filled)) continue;
-      if (told == kNoFilter) return {};  // a partial chunk, whose mask means nothing
-      // What is told may be what libhdf5 remembers of the chunk that it encoded last, and not what is in its index.
+      if (told == kNoFilter) return {};  // a partial chunk, whose mask is undefined
+      // The reported mask may be libhdf5's cached one for its last chunk instead of the one in the index.
       const bool keeps_old_mask = stored.bytes.size() == chunk.stored_bytes && chunk.filter_mask != (mask & bits);
       if ((mask & bits) == (told & bits) && !keeps_old_mask) return {};
       return dataset.store_recoded(number, stored.bytes.bytes(), mask);

@@ -1,14 +1,14 @@
 #pragma once
-// The chunks that libhdf5 decodes and encodes by itself when a dataset gets another shape: those at an edge that moves
-// inwards, which it fills beyond the edge, and where partial chunks are stored without filters, those at an edge that
-// moves outwards.
+// The chunks that libhdf5 decodes and re-encodes when the shape of a dataset changes: those at an edge that moves
+// inwards, because libhdf5 fills the part beyond the edge, and, if partial chunks are stored without filters, those at
+// an edge that moves outwards.
 //
-// Where the encoded size stays the same libhdf5 (1.10 to 1.14) leaves the former filter mask in its index, whichever
-// filters it has applied: such a chunk reads as garbage, or not at all. So what is in these chunks is noted before, and
-// afterwards each is decoded and its mask corrected.
+// If the encoded size does not change, libhdf5 (1.10 to 1.14) keeps the old filter mask in its index, whichever filters
+// it has applied: the chunk then decodes to garbage, or not at all. So note() records the content of these chunks, and
+// repair() decodes each afterwards and corrects its mask.
 //
 //   EdgeChunks edges(dataset.facts().grid, wanted, raw_partial);
-//   edges.note(dataset); H5Dset_extent(...); edges.repair(dataset as opened anew);
+//   edges.note(dataset); H5Dset_extent(...); edges.repair(dataset as reopened);
 
 #include <cstdint>
 #include <functional>
@@ -24,27 +24,28 @@ namespace codecfs::hdf5 {
 
 class EdgeChunks {
  public:
-  /// `raw_partial`: chunks over the edge are stored without filters.
+  /// `raw_partial`: partial edge chunks are stored without filters.
   EdgeChunks(ChunkGrid before, ChunkGrid after, bool raw_partial);
 
-  /// Whether libhdf5 encodes the chunk at these coordinates anew.
+  /// Whether libhdf5 re-encodes the chunk at these coordinates.
   [[nodiscard]] bool contains(std::span<const uint64_t> at) const;
-  /// Decodes those that are stored. Under a LibraryRead. EIO: one is damaged; EOPNOTSUPP: one has a filter mask, and
-  /// only libhdf5 has its filters.
+  /// Decodes the stored ones among them. Under a LibraryRead. EIO: one is damaged; EOPNOTSUPP: one has a filter mask,
+  /// and only libhdf5 implements its filters.
   Result<> note(const Dataset& dataset);
-  /// After the change, under the same LibraryRead: decodes them again, and stores those anew whose mask is wrong. EIO.
+  /// After the change, under the same LibraryRead: decodes them again and rewrites those whose mask is wrong. EIO.
   Result<> repair(Dataset& dataset) const;
 
  private:
   struct Chunk {
     std::vector<uint64_t> at;
-    uint64_t checksum = 0;  // of the elements that are in both shapes
+    uint64_t checksum = 0;  // of the elements that both shapes contain
     uint64_t stored_bytes = 0;
-    std::optional<uint32_t> filter_mask;  // not of a partial chunk without filters: its mask in the index means nothing
+    // none for a partial chunk without filters, whose mask in the index is undefined
+    std::optional<uint32_t> filter_mask;
   };
   struct Content {
     uint64_t checksum = 0;
-    bool is_filled = true;  // everything else is fill
+    bool is_filled = true;  // all other elements are fill
   };
   [[nodiscard]] bool is_edge(size_t dimension, uint64_t at) const;
   Result<> for_each(const std::function<Result<>(std::span<const uint64_t>)>& visit) const;

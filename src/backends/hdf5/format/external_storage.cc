@@ -1,4 +1,4 @@
-// Reading external storage without libhdf5, which would do it under its lock.
+// Reads external storage without libhdf5, and so without its lock.
 
 #include "backends/hdf5/format/external_storage.h"
 
@@ -18,7 +18,7 @@ namespace {
 Result<> read_file(const std::string& path, uint64_t offset, MutableBytes to) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  // ENOENT would say that the chunk is not stored.
+  // Not ENOENT, which would mean that the chunk is not stored.
   if (!fd || fstat(fd.get(), &status) != 0)
     return fail(errno == ENOENT ? EIO : errno, "external file {}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(EIO, "external file {} is no regular file", path);
@@ -49,7 +49,7 @@ Result<ExternalStorage> ExternalStorage::make(hid_t properties, const SourceFile
       return fail_library(EIO, "the list of external files");
     std::string path = name.data();
     if (!path.starts_with('/')) path = source.prefix_for(path) + "/" + path;
-    size = std::min<uint64_t>(size, kLargest - begin);  // the last may be unlimited
+    size = std::min<uint64_t>(size, kLargest - begin);  // the last segment may be unlimited
     if (offset < 0) return fail(EIO, "external file {} is used from {} on", path, offset);
     storage.segments_.push_back({std::move(path), static_cast<uint64_t>(offset), begin, size});
     begin += size;

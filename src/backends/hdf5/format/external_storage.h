@@ -1,5 +1,5 @@
 #pragma once
-// Data of an HDF5 dataset that lies in other, plain files: a list of segments that follow each other.
+// Data of an HDF5 dataset in external raw files: a list of consecutive segments.
 
 #include <cstdint>
 #include <string>
@@ -13,11 +13,11 @@ namespace codecfs::hdf5 {
 
 class ExternalStorage {
  public:
-  /// The list in a dataset's creation properties. Under a LibraryLock. Files are not opened yet. EIO.
+  /// Reads the list from a dataset's creation properties. Under a LibraryLock. Opens no files yet. EIO.
   static Result<ExternalStorage> make(hid_t properties, const SourceFile& source);
 
-  /// Bytes from `begin` of the data on. As in libhdf5, what lies beyond the end of a file reads as zeros. EIO,
-  /// EACCES and the like where a file cannot be opened, EIO beyond the last segment.
+  /// Reads the data from `begin` on. As in libhdf5, bytes beyond the end of a file are zeros. EIO, EACCES and similar
+  /// if a file cannot be opened, EIO beyond the last segment.
   Result<> read(uint64_t begin, MutableBytes to) const;
 
  private:

@@ -1,11 +1,13 @@
-// The two versions of headers.
+// The two header formats.
 //
-// Version 1: 12 bytes and 4 of padding, then messages of multiples of 8 bytes; continuations are nothing but messages.
+// Version 1: 12 bytes and 4 of padding, then messages padded to multiples of 8 bytes; continuation chunks have only
+// messages.
 //
 //   1 | 0 | LE16 number of messages | LE32 references | LE32 bytes of chunk 0 | 4 bytes
 //   message:  LE16 type | LE16 size | flags | 3 bytes | body
 //
-// Version 2: signatures and checksums, no padding. What is left of a chunk and smaller than a message's head is a gap.
+// Version 2: signatures and checksums, no padding. A remainder of a chunk that is smaller than a message's header is a
+// gap.
 //
 //   "OHDR" | 2 | flags | [16: times] | [4: attribute limits] | bytes of chunk 0 in 1, 2, 4 or 8 | messages | gap | LE32
 //   "OCHK" | messages | gap | LE32
@@ -70,7 +72,7 @@ Result<ObjectHeader> ObjectHeader::read(const Read& read, const FileFormat& form
     return damaged("sizes of addresses");
   if (address > INT64_MAX || format.base > INT64_MAX) return damaged("its address");
   CODECFS_TRY(header.read_first(read, format.base + address));
-  // Continuations may hold further ones; each chunk that is read adds to the list that is walked.
+  // Continuation chunks may contain further continuations, so the list grows during the loop.
   for (size_t chunk = 0; chunk < header.chunks_.size(); ++chunk) {
     for (size_t i = 0; i < header.chunks_[chunk].messages.size(); ++i) {
       const HeaderMessage message = header.chunks_[chunk].messages[i];
@@ -235,7 +237,7 @@ Result<> ObjectHeader::put(std::vector<HeaderMessage> messages) {
   return {};
 }
 
-// Messages first, then empty space as messages without meaning, then the gap.
+// Writes the messages, then the free space as null messages, then the gap.
 void ObjectHeader::pack(Chunk& chunk) const {
   const size_t head = message_header();
   size_t at = chunk.begin;
@@ -277,7 +279,7 @@ Result<> ObjectHeader::write(const Write& write) const {
     if (chunk.changed) pack(chunk);
     count += chunk.count;
   }
-  if (version_ == 1) {  // the first chunk says how many there are in all
+  if (version_ == 1) {  // the first chunk has the total number of messages
     if (count > UINT16_MAX) return fail(EOPNOTSUPP, "an object header of {} messages", count);
     store_le(chunks[0].bytes.data() + 2, static_cast<uint16_t>(count));
     chunks[0].changed = true;

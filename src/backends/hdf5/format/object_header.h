@@ -1,18 +1,18 @@
 #pragma once
-// The header of an HDF5 object as bytes: its messages, taken out and put in without libhdf5, which knows no way to give
-// an object other storage. Source: HDF5 File Format Specification 3.0, section IV.A.
+// Reads, changes and writes the messages of an HDF5 object header without libhdf5, which cannot replace the storage of
+// an object. Source: HDF5 File Format Specification 3.0, section IV.A.
 //
 //   auto header = ObjectHeader::read(bytes, format, address);
 //   auto taken = header->take(std::array{MessageType::layout});
 //   header->put(std::move(others));   // ENOSPC: then nothing has changed
 //   header->write(...);
 //
-// A header lies in chunks: the first one, and others that continuation messages lead to. A chunk that changes is packed
-// anew, with what is free at its end; chunks do not change their place or size. Messages know nothing of where they
-// lie.
+// A header consists of chunks: the first one, and others that continuation messages refer to. A changed chunk is
+// repacked with its free space at the end; chunks keep their address and size. The content of messages does not depend
+// on their position.
 //
-// What is read may be damaged or made to harm: each length is checked against what holds it, chunks neither repeat nor
-// take more than kMaxHeader bytes.
+// The input may be damaged or malicious: each length is checked against its container, and chunks must be distinct and
+// not exceed kMaxHeader bytes in total.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,17 +37,17 @@ enum class MessageType : uint16_t {
 };
 
 struct HeaderMessage {
-  static constexpr uint8_t kShared = 0x02;     // flag: the message itself lies elsewhere
-  static constexpr uint8_t kShareable = 0x40;  // flag: an index of shared messages leads here
+  static constexpr uint8_t kShared = 0x02;     // flag: the message is stored elsewhere
+  static constexpr uint8_t kShareable = 0x40;  // flag: an index of shared messages refers to it
 
   MessageType type = MessageType::nil;
   uint8_t flags = 0;
-  uint16_t creation_order = 0;  // where the header keeps it
+  uint16_t creation_order = 0;  // if the header stores it
   std::vector<std::byte> body{};
   bool operator==(const HeaderMessage&) const = default;
 };
 
-/// What the superblock says of all addresses.
+/// Superblock values that apply to all addresses.
 struct FileFormat {
   uint64_t base = 0;       // bytes before address 0
   size_t offset_size = 8;  // bytes of an address
@@ -58,22 +58,22 @@ class ObjectHeader {
  public:
   static constexpr uint64_t kMaxHeader = uint64_t{64} << 20;  // bytes
 
-  /// Fills all of `to` from the file, counted from its start; fails where the file is shorter.
+  /// Must fill all of `to`, at an offset from the start of the file, or fail.
   using Read = std::function<Result<>(uint64_t offset, MutableBytes to)>;
   using Write = std::function<Result<>(uint64_t offset, Bytes bytes)>;
 
-  /// EIO: this is no object header, or a damaged one.
+  /// EIO: not an object header, or a damaged one.
   static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address);
 
-  /// How many messages of the type there are, and whether something outside of the header knows one of them.
+  /// The number of messages of the type, and whether one of them is referenced from outside of the header.
   [[nodiscard]] size_t count(MessageType type) const;
   [[nodiscard]] bool shares(MessageType type) const;
 
-  /// Removes all messages of these types and gives them, in their order.
+  /// Removes all messages of these types and returns them in their order.
   std::vector<HeaderMessage> take(std::span<const MessageType> types);
-  /// Adds messages where there is room. ENOSPC where there is none for one of them; then nothing has changed.
+  /// Adds messages. ENOSPC if one of them does not fit; then nothing has changed.
   Result<> put(std::vector<HeaderMessage> messages);
-  /// Bytes that put() needs at most in one piece.
+  /// Upper bound for the contiguous space that put() needs, in bytes.
   [[nodiscard]] uint64_t room_for(std::span<const HeaderMessage> messages) const;
 
   /// Writes the chunks that have changed.
@@ -85,8 +85,8 @@ class ObjectHeader {
     std::vector<std::byte> bytes;
     size_t begin = 0;  // of its messages in `bytes`
     size_t end = 0;
-    std::vector<HeaderMessage> messages;  // without those that are empty space
-    size_t count = 0;                     // of messages as they are in `bytes`, empty space too
+    std::vector<HeaderMessage> messages;  // without empty space
+    size_t count = 0;                     // of messages in `bytes`, including empty space
     bool changed = false;
   };
 
@@ -102,9 +102,9 @@ class ObjectHeader {
 
   FileFormat format_;
   int version_ = 1;
-  bool keeps_order_ = false;  // of creation, in each message
+  bool keeps_order_ = false;  // each message has its creation order
   std::vector<Chunk> chunks_;
-  std::map<uint64_t, uint64_t> places_;  // of chunks: first byte and end in the file
+  std::map<uint64_t, uint64_t> places_;  // of chunks: start and end in the file
   uint64_t total_ = 0;                   // bytes of all chunks
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an object of an HDF5 file holds, by name, for those who go through a whole file. All functions under a
+// Lists the members and properties of an HDF5 object by name, for traversals of whole files. All functions under a
 // LibraryLock.
 
 #include <hdf5.h>
@@ -13,16 +13,16 @@
 
 namespace codecfs::hdf5 {
 
-/// A link as it is stored.
+/// A stored link.
 struct StoredLink {
   std::string name;
   LinkInfo info;
   H5T_cset_t encoding = H5T_CSET_ASCII;  // of the name
 };
-/// The links of a group in creation order where it is kept, else by name. EIO, ENOMEM.
+/// The links of a group in creation order if that is stored, else by name. EIO, ENOMEM.
 Result<std::vector<StoredLink>> stored_links(hid_t group);
 
-/// The properties that an object (group, dataset or committed type) was created with. EIO.
+/// The creation properties of an object (group, dataset or committed type). EIO.
 Result<Handle> creation_properties_of(hid_t object);
 
 }  // namespace codecfs::hdf5

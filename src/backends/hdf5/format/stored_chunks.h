@@ -1,5 +1,5 @@
 #pragma once
-// The chunks of a dataset as they are stored, each looked up by its coordinates. All functions under a LibraryLock.
+// The encoded chunks of a dataset, located by their coordinates. All functions under a LibraryLock.
 
 #include <hdf5.h>
 
@@ -13,16 +13,16 @@
 
 namespace codecfs::hdf5 {
 
-/// Which chunks are stored.
+/// The stored chunks of a dataset.
 struct ChunkList {
   ChunkGrid grid;
   std::vector<uint64_t> stored;  // their numbers in `grid`, ascending
 
-  /// `properties`: what the dataset was created with. EIO.
+  /// `properties`: the dataset's creation properties. EIO.
   static Result<ChunkList> of(hid_t dataset, hid_t properties);
-  /// Where a chunk begins, in elements.
+  /// The chunk's first element.
   [[nodiscard]] std::vector<hsize_t> start_of(uint64_t number) const;
-  /// What of it is inside the dataset, in elements.
+  /// The part of the chunk within the dataset, in elements.
   [[nodiscard]] std::vector<hsize_t> extent_of(uint64_t number) const;
 };
 
@@ -30,12 +30,13 @@ struct RawChunk {
   uint32_t mask = 0;
   std::vector<std::byte> bytes;
 
-  /// A chunk that is stored, in a file of `file_bytes`. EIO.
+  /// Reads a stored chunk from a file of `file_bytes`. EIO.
   static Result<RawChunk> read(hid_t dataset, const ChunkList& chunks, uint64_t number, uint64_t file_bytes);
   bool operator==(const RawChunk&) const = default;
 };
 
-/// Whether data that is not chunked has a place in the file of `file_bytes`, which it gets when it is written. EIO.
+/// Whether unchunked data has been allocated, which happens when it is first written, within the file of `file_bytes`.
+/// EIO.
 Result<bool> is_data_stored(hid_t dataset, uint64_t file_bytes);
 
 }  // namespace codecfs::hdf5

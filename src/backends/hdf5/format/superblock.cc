@@ -1,4 +1,4 @@
-// Finding an HDF5 file's superblock, and clearing the mark that a crashed writer left in it.
+// Finds the superblock of an HDF5 file, and clears the mark that a crashed writer left in it.
 
 #include "backends/hdf5/format/superblock.h"
 
@@ -59,7 +59,7 @@ void clear_marks(std::span<std::byte> block) {
   if ((block[kFlagsAt] & (kOpenForWriting | kOpenForSwmr)) == std::byte{0}) return;
   const size_t checked = kFlagsAt + 1 + 4 * std::to_integer<size_t>(block[kOffsetSizeAt]);
   if (block.size() < checked + sizeof(uint32_t)) return;
-  // A wrong checksum stays for libhdf5 to find.
+  // Leave a superblock with a wrong checksum to libhdf5.
   if (load_le<uint32_t>(block.data() + checked) != lookup3(block.first(checked))) return;
   block[kFlagsAt] &= ~(kOpenForWriting | kOpenForSwmr);
   store_le(block.data() + checked, lookup3(block.first(checked)));
@@ -70,7 +70,7 @@ uint32_t lookup3(std::span<const std::byte> bytes) {
   uint32_t a = 0xdeadbeef + static_cast<uint32_t>(bytes.size());
   uint32_t b = a;
   uint32_t c = a;
-  // Twelve bytes a round; the last one to twelve go through another mix.
+  // Mixes 12 bytes per round; the last 1 to 12 bytes have another mix.
   const auto word = [&bytes](size_t at) {
     std::array<std::byte, 4> four{};
     for (size_t i = 0; i < 4 && at + i < bytes.size(); ++i) four[i] = bytes[at + i];

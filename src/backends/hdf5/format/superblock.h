@@ -1,5 +1,5 @@
 #pragma once
-// The little that we know of an HDF5 file without libhdf5. Source: HDF5 File Format Specification 3.0, section II.A.
+// Reads the superblock of an HDF5 file without libhdf5. Source: HDF5 File Format Specification 3.0, section II.A.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,18 +9,17 @@
 
 namespace codecfs::hdf5 {
 
-/// Where the signature is: at 0 or, after a user block, at 512, 1024, 2048, ... None where there is none below
-/// `within`.
+/// The offset of the signature: 0 or, after a user block, 512, 1024, 2048, ... None if there is none below `within`.
 std::optional<uint64_t> find_signature(int fd, uint64_t within = UINT64_MAX);
 
-/// The bytes of a superblock of version 3 whose consistency flags say that a writer has the file open, with the flags
-/// cleared and the checksum made anew; none for every other file.
+/// If the consistency flags of a version 3 superblock say that a writer has the file open, returns its bytes with the
+/// flags cleared and a new checksum; none for every other file.
 std::optional<std::vector<std::byte>> unmarked_superblock(int fd, uint64_t address);
 
-/// The same for bytes that are about to be written: clears the flags where `block` is such a superblock.
+/// The same for bytes that are about to be written: clears the flags if `block` is such a superblock.
 void clear_marks(std::span<std::byte> block);
 
-/// Bob Jenkins' lookup3 hash, which HDF5 uses as checksum of its metadata.
+/// Bob Jenkins' lookup3 hash, HDF5's metadata checksum.
 uint32_t lookup3(std::span<const std::byte> bytes);
 
 }  // namespace codecfs::hdf5

@@ -20,10 +20,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongest{60};
 constexpr std::chrono::milliseconds kPause{20};
-constexpr off_t kMark = 0;  // bytes of a log that are locked
+constexpr off_t kMark = 0;  // locked bytes of a log
 constexpr off_t kAtWork = 1;
 
-/// Where an open file is now.
+/// The current path of an open file.
 std::string path_of(int fd) {
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path.data(), path.size());

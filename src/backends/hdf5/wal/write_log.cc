@@ -26,7 +26,7 @@ bool leads_to(const File& directory, const std::string& name, const File& file) 
          ::fstat(file.fd.get(), &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
 }
 
-/// Where an open file is now, as the kernel knows it; something else where it was deleted.
+/// The current path of an open file according to the kernel; not a valid path if it was deleted.
 std::string present_path(const File& file) {
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlink(fmt::format("/proc/self/fd/{}", file.fd.get()).c_str(), path.data(), path.size());
@@ -49,7 +49,7 @@ Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
     const MutableBytes part = to.subspan(done).first(std::min<uint64_t>(piece.length, to.size() - done));
     int fd = source_.fd.get();
     if (piece.origin == Overlay::Origin::log) fd = readable_.log;
-    if (piece.origin == Overlay::Origin::aside) fd = readable_.aside;
+    if (piece.origin == Overlay::Origin::memory) fd = readable_.memory;
     if (piece.origin == Overlay::Origin::zeros) {
       std::memset(part.data(), 0, part.size());
     } else {
@@ -78,30 +78,30 @@ void LoggedFile::change(const Change& change) {
   change(readable_);
 }
 
-void LoggedFile::show(Overlay overlay, int log, int aside) {
-  Readable next{.overlay = std::move(overlay), .log = log, .aside = aside};
+void LoggedFile::show(Overlay overlay, int log, int memory) {
+  Readable next{.overlay = std::move(overlay), .log = log, .memory = memory};
   change([&next](Readable& readable) { std::swap(readable, next); });
 }
 
-Result<> LoggedFile::keep_aside(uint64_t offset, Bytes bytes) {
-  if (!aside_) aside_ = UniqueFd(::memfd_create("codecfs-kept-aside", MFD_CLOEXEC));
-  if (!aside_) return fail_errno(errno, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
+Result<> LoggedFile::buffer_write(uint64_t offset, Bytes bytes) {
+  if (!buffer_) buffer_ = UniqueFd(::memfd_create("codecfs-buffer", MFD_CLOEXEC));
+  if (!buffer_) return fail_errno(errno, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t count =
-        ::pwrite(aside_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(aside_bytes_ + done));
+        ::pwrite(buffer_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(buffered_bytes_ + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       return fail_errno(count < 0 ? errno : ENOSPC, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
     }
     done += static_cast<size_t>(count);
   }
-  if (!aside_dirty_) aside_floor_ = readable_.overlay.size();
-  aside_dirty_ = true;
+  if (!buffer_dirty_) buffered_floor_ = readable_.overlay.size();
+  buffer_dirty_ = true;
   change([&](Readable& readable) {
-    readable.aside = aside_.get();
-    readable.overlay.write(offset, bytes.size(), Overlay::Origin::aside, aside_bytes_);
+    readable.memory = buffer_.get();
+    readable.overlay.write(offset, bytes.size(), Overlay::Origin::memory, buffered_bytes_);
   });
-  aside_bytes_ += bytes.size();
+  buffered_bytes_ += bytes.size();
   return {};
 }
 
@@ -110,7 +110,7 @@ Result<> LoggedFile::write(uint64_t offset, Bytes bytes) {
     return fail_errno(EFBIG, "{}: {} bytes at {}", source_.path, bytes.size(), offset);
   }
   if (bytes.empty()) return {};
-  if (!log_ || held_) return keep_aside(offset, bytes);
+  if (!log_ || held_) return buffer_write(offset, bytes);
   CODECFS_ASSIGN(const uint64_t position, log_->append(FrameKind::data, offset, bytes));
   change([&](Readable& readable) { readable.overlay.write(offset, bytes.size(), Overlay::Origin::log, position); });
   return {};
@@ -123,33 +123,33 @@ Result<> LoggedFile::set_size(uint64_t bytes) {
   if (log_ && !held_) {
     CODECFS_TRY(log_->append(FrameKind::size, bytes, {}));
   } else {
-    if (!aside_dirty_) aside_floor_ = now;
-    aside_floor_ = std::min(aside_floor_, bytes);
-    aside_dirty_ = true;
+    if (!buffer_dirty_) buffered_floor_ = now;
+    buffered_floor_ = std::min(buffered_floor_, bytes);
+    buffer_dirty_ = true;
   }
   change([bytes](Readable& readable) { readable.overlay.set_size(bytes); });
   return {};
 }
 
-// `overlay`: the file before anything was kept aside.
-Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const {
-  if (!aside_dirty_) return overlay;
+// `overlay`: the state before writes were buffered.
+Result<Overlay> LoggedFile::append_buffered(LogFile& log, Overlay overlay) const {
+  if (!buffer_dirty_) return overlay;
   const auto set_size = [&](uint64_t size) -> Result<> {
     if (size == overlay.size()) return {};
     CODECFS_TRY(log.append(FrameKind::size, size, {}));
     overlay.set_size(size);
     return {};
   };
-  CODECFS_TRY(set_size(std::min(aside_floor_, overlay.size())));
+  CODECFS_TRY(set_size(std::min(buffered_floor_, overlay.size())));
   std::vector<std::byte> buffer;
   for (const auto& [start, extent] : readable_.overlay.extents()) {
-    if (extent.origin != Overlay::Origin::aside) continue;
+    if (extent.origin != Overlay::Origin::memory) continue;
     for (uint64_t at = start; at < extent.end;) {
       const auto part = static_cast<size_t>(std::min<uint64_t>(extent.end - at, kCopyBytes));
       if (buffer.size() < part) buffer.resize(part);
       const MutableBytes bytes = MutableBytes(buffer).first(part);
-      CODECFS_ASSIGN(const size_t got, read_at(aside_.get(), source_.path, extent.position + (at - start), bytes));
-      if (got < part) return fail(EIO, "{}: what was kept aside is not there any more", source_.path);
+      CODECFS_ASSIGN(const size_t got, read_at(buffer_.get(), source_.path, extent.position + (at - start), bytes));
+      if (got < part) return fail(EIO, "{}: the buffered writes are gone", source_.path);
       CODECFS_ASSIGN(const uint64_t position, log.append(FrameKind::data, at, bytes));
       overlay.write(at, part, Overlay::Origin::log, position);
       at += part;
@@ -159,10 +159,10 @@ Result<Overlay> LoggedFile::move_aside_into(LogFile& log, Overlay overlay) const
   return overlay;
 }
 
-void LoggedFile::forget_aside() {
-  aside_.reset();
-  aside_bytes_ = 0;
-  aside_dirty_ = false;
+void LoggedFile::reset_buffer() {
+  buffer_.reset();
+  buffered_bytes_ = 0;
+  buffer_dirty_ = false;
   held_.reset();
 }
 
@@ -173,20 +173,20 @@ void LoggedFile::hold() {
 Result<> LoggedFile::release() {
   if (!held_) return {};
   const LogFile::Mark before = log_->mark();
-  auto overlay = move_aside_into(*log_, *held_);
+  auto overlay = append_buffered(*log_, *held_);
   if (!overlay) {
     log_->rewind(before);
     return pass_on(overlay);
   }
   show(std::move(*overlay), log_->file().fd.get(), -1);
-  forget_aside();
+  reset_buffer();
   return {};
 }
 
 Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   if (!log_) return {};
   if (log_->checkpoint_begun()) CODECFS_TRY(checkpoint());
-  // Frames take a little more than what is written.
+  // Frame headers add a little to the payloads.
   constexpr uint64_t kForFrames = uint64_t{64} << 10;
   bytes += bytes / 64 + kForFrames;
   const uint64_t end = size() + more;
@@ -195,7 +195,7 @@ Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   return log_->reserve(bytes, growth_until(end) + (rewriting_takes_room_ ? bytes : 0));
 }
 
-/// The disk space that the next checkpoint takes, when the file ends there.
+/// The disk space that the next checkpoint allocates if the file ends there.
 uint64_t LoggedFile::growth_until(uint64_t end) const {
   const uint64_t there = log_->source_size();
   return (end > there ? end - there : 0) + (rewriting_takes_room_ ? log_->bytes() : 0);
@@ -209,11 +209,11 @@ bool LoggedFile::room_is_short() const {
 
 Result<> LoggedFile::commit() {
   if (!log_) {
-    if (aside_dirty_) return fail(EINVAL, "{}: a commit of what was kept aside", source_.path);
+    if (buffer_dirty_) return fail(EINVAL, "{}: a commit of buffered writes before begin_writing()", source_.path);
     return {};
   }
   if (log_->broken()) return std::unexpected(*log_->broken());
-  if (held_) return fail(EINVAL, "{}: a commit of what is held in memory", source_.path);
+  if (held_) return fail(EINVAL, "{}: a commit while writes are held in memory", source_.path);
   if (!log_->has_uncommitted()) return {};
   CODECFS_TRY(relocate_log());
   return log_->commit();
@@ -239,7 +239,7 @@ Result<> LoggedFile::relocate_log() {
   const File before = std::exchange(directory_, std::move(*directory));
   name_ = name;
   if (!log_) return {};
-  // Where that fails the log is found all the same, beside the source.
+  // Without the attribute the log is still found, beside the source.
   if (is_marked_)
     (void)set_log_mark(io_, writable_, log_->id(), {.fd = {}, .path = directory_.path + "/" + log_name_for(name)});
   CODECFS_TRY(io_.sync(directory_));
@@ -254,11 +254,11 @@ bool LoggedFile::is_gone() const {
 Result<> LoggedFile::checkpoint() {
   if (!log_) return commit();
   if (log_->broken()) return std::unexpected(*log_->broken());
-  if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint of what is not committed", source_.path);
+  if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint with uncommitted writes", source_.path);
   if (!log_->has_committed()) return {};
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
-  log_->shorten();  // after the readers of the old map have gone
+  log_->shorten();  // no reader uses the old overlay any more
   rewriting_takes_room_ = overwriting_takes_room(writable_);
   return {};
 }
@@ -274,8 +274,8 @@ Result<> LoggedFile::drop_uncommitted() {
   if (!found) {
     CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
     show(Overlay(now.size), log_->file().fd.get(), -1);
-    log_->restart();  // after the readers of the old map have gone
-    forget_aside();
+    log_->restart();  // no reader uses the old overlay any more
+    reset_buffer();
     return {};
   }
   Overlay committed = found->overlay;
@@ -283,20 +283,20 @@ Result<> LoggedFile::drop_uncommitted() {
   show(std::move(committed), log->file().fd.get(), -1);
   log_ = std::move(log);
   log_->show_in_use();
-  forget_aside();
+  reset_buffer();
   return {};
 }
 
-void LoggedFile::drop_aside() {
-  if (aside_dirty_) {
+void LoggedFile::drop_buffered() {
+  if (buffer_dirty_) {
     show(old_log_ ? old_log_->overlay : Overlay(identity_.size), old_log_ ? old_log_->file.fd.get() : -1, -1);
   }
-  forget_aside();
+  reset_buffer();
 }
 
 Result<> LoggedFile::rollback() {
   if (!log_) {
-    drop_aside();
+    drop_buffered();
     return {};
   }
   if (log_->broken()) return std::unexpected(*log_->broken());
@@ -305,12 +305,12 @@ Result<> LoggedFile::rollback() {
 
 Result<> LoggedFile::finish(const LeftSpace& left) {
   if (!log_) {
-    drop_aside();
+    drop_buffered();
     return {};
   }
-  if (is_gone()) return give_up();
+  if (is_gone()) return finish_deleted();
   if (log_->broken()) return std::unexpected(*log_->broken());
-  (void)relocate_log();  // the log is found beside the source if the checkpoint is cut short
+  (void)relocate_log();  // if the checkpoint is interrupted, the log must be beside the source
   CODECFS_TRY(drop_uncommitted());
   if (log_->has_committed()) CODECFS_TRY(checkpoint());
   CODECFS_ASSIGN(identity_, identify(writable_));
@@ -319,23 +319,23 @@ Result<> LoggedFile::finish(const LeftSpace& left) {
       log::info("{}: the next mount will not know its {} free bytes: {}", source_.path, left.bytes,
                 noted.error().reason);
   }
-  // The source has everything. Whether or not the log goes, nothing may be written to it now.
+  // The source is complete. Even if removing the log fails, nothing may be written to it now.
   return remove_log();
 }
 
-/// Nobody can have the source any more, so nothing is to be brought into it.
-Result<> LoggedFile::give_up() {
+/// The source was deleted, so a checkpoint is pointless.
+Result<> LoggedFile::finish_deleted() {
   if (log_->has_committed())
     log::warning("{}: was deleted or replaced by another program: what was written to it went with it", source_.path);
-  forget_aside();
+  reset_buffer();
   CODECFS_ASSIGN(identity_, identify(writable_));
   return remove_log();
 }
 
-/// The end of writing; the log is removed where it is ours still.
+/// Ends writing. Removes the log, unless another file has its name now.
 Result<> LoggedFile::remove_log() {
   const std::string log_name = log_name_for(name_);
-  // First, as a mark without a log means that something was lost.
+  // Remove the mark first, as a mark without a log means lost data.
   Result<> removed = remove_log_mark(io_, writable_);
   if (removed) is_marked_ = false;
   if (removed && leads_to(directory_, log_name, log_->file())) {

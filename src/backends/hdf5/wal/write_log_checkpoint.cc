@@ -17,9 +17,9 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kBlockBytes = 4096;  // that a filesystem allocates at once
+constexpr uint64_t kBlockBytes = 4096;  // allocation unit of filesystems
 
-/// Calls `use(first, end)` for the longest ranges that are in the log.
+/// Calls `use(first, end)` for the longest ranges with origin log.
 template <class Use>
 Result<> for_each_run(const Overlay& overlay, const Use& use) {
   const auto& extents = overlay.extents();
@@ -47,7 +47,7 @@ bool has_holes(const File& file, uint64_t size) {
   return hole >= 0 && static_cast<uint64_t>(hole) < size;
 }
 
-/// All filesystems but those that are known to overwrite in place.
+/// True for all filesystems except those known to overwrite in place.
 bool may_copy_on_write(const File& file) {
   constexpr int64_t kExt = 0xEF53;
   constexpr int64_t kTmpfs = 0x01021994;
@@ -62,7 +62,7 @@ std::unexpected<Error> no_room(const File& source, uint64_t needed, uint64_t the
                     needed, there);
 }
 
-/// Writes a range of the source in parts that end at sectors.
+/// Writes a range of the source in parts that end at sector boundaries.
 class Copier {
  public:
   Copier(FileIo& io, const Overlay& committed, const File& log, const File& source)
@@ -126,7 +126,7 @@ Result<> check_room(const Overlay& committed, const File& source) {
   uint64_t last = committed.size() > size ? committed.size() : 0;
   CODECFS_TRY(for_each_run(committed, [&](uint64_t first, uint64_t end) -> Result<> {
     last = std::max(last, end);
-    // Growth is what take_room() finds out.
+    // take_room() checks the growth.
     const uint64_t overwritten = std::min(end, size);
     if (copies && first < overwritten) needed += in_blocks(first, overwritten);
     return {};
@@ -146,7 +146,7 @@ Result<> take_room(FileIo& io, const Overlay& committed, const File& source) {
     if (first >= end) return {};
     const Result<> taken = io.allocate(source, first, end - first);
     if (taken || !means_unsupported(taken.error().code)) return taken;
-    counted += in_blocks(first, end);  // the filesystem cannot promise
+    counted += in_blocks(first, end);  // fallocate is not supported
     return {};
   };
   CODECFS_TRY(for_each_run(committed, take));
@@ -162,7 +162,7 @@ Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log,
     return synced;
   };
   CODECFS_ASSIGN(const uint64_t size, size_of(source));
-  // What was cut and grew again without being written is zeros, and an interrupted copy may have left anything there.
+  // Bytes that were truncated and grew again are zeros, but an interrupted copy may have left other content there.
   if (size > committed.base_end() && committed.size() > committed.base_end())
     CODECFS_TRY(io.truncate(source, committed.base_end()));
   const uint64_t superblock = find_signature(source.fd.get()).value_or(0);

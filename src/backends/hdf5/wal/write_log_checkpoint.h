@@ -1,9 +1,9 @@
 #pragma once
-// Copying what was committed into the source, and the room for that.
+// Copies committed ranges to the source, and reserves the space for it.
 //
-// The order of the writes: what is cut off, where the file grows again; everything but the superblock; a sync; the
+// Order of the writes: truncation, if the file was cut and has grown again; everything but the superblock; a sync; the
 // superblock; a shorter size; a sync. Consecutive bytes of one sector (kSectorBytes) are written by one call, so that
-// an interrupted copy leaves each replaced piece old or final (write_log_format.h).
+// after an interruption each replaced piece has either its old or its final content (write_log_format.h).
 
 #include <cstdint>
 
@@ -12,20 +12,20 @@
 
 namespace codecfs::hdf5 {
 
-/// Whether overwriting bytes of this file may take disk space: on a copy-on-write filesystem, or in holes.
+/// Whether overwriting this file may allocate disk space: on a copy-on-write filesystem, or in holes.
 bool overwriting_takes_room(const File& file);
-/// Bytes that are free for us on its filesystem; UINT64_MAX where that cannot be told.
+/// Free bytes that this process may use on the filesystem; UINT64_MAX if unknown.
 uint64_t free_room(const File& file);
-/// The largest size that this process may give a file (RLIMIT_FSIZE).
+/// The maximum file size of this process (RLIMIT_FSIZE).
 uint64_t largest_file();
 
-/// Whether there is room for what is overwritten on a copy-on-write filesystem, and no limit on the size, without
-/// changing anything. ENOSPC, EFBIG.
+/// Checks, without changing anything, for free space on a copy-on-write filesystem and for the limit of the file size.
+/// ENOSPC, EFBIG.
 Result<> check_room(const Overlay& committed, const File& source);
-/// Takes the disk space that the source will grow by or fill holes with (fallocate). ENOSPC, EDQUOT, EFBIG.
+/// Allocates the space by which the source grows or in which it has holes (fallocate). ENOSPC, EDQUOT, EFBIG.
 Result<> take_room(FileIo& io, const Overlay& committed, const File& source);
-/// Copies the ranges of `committed` from the log, and syncs. After an error any part of it may be done; `sync_failed`
-/// tells whether it was one of a sync, after which the kernel may have dropped anything.
+/// Copies the ranges of `committed` from the log, and syncs. After an error any part of it may have been written;
+/// `sync_failed` is set if a sync failed, after which the kernel may have dropped any of it.
 Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log, const File& source, bool& sync_failed);
 
 }  // namespace codecfs::hdf5

@@ -12,7 +12,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// Frames up to this size are written with one call.
+// Frames up to this size are written by one call.
 constexpr size_t kOneCallBytes = size_t{64} << 10;
 
 bool is_about_room(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
@@ -34,7 +34,7 @@ LogFile::LogFile(FileIo& io, CommittedLog&& found, const File& source)
       committed_(found.sequence),
       checksum_(found.checksum) {
   show_in_use();
-  (void)io_.truncate(file_, end_);  // saves space; the next frame is written over what is there
+  (void)io_.truncate(file_, end_);  // saves space; the next frame overwrites it anyway
 }
 
 Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directory, const std::string& name,
@@ -44,7 +44,8 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
   CODECFS_ASSIGN(const uint64_t salt, new_salt());
   CODECFS_ASSIGN(const uint64_t id, new_salt());
   CODECFS_ASSIGN(File file, io.create(directory, name, S_IRUSR | S_IWUSR));
-  // So that who owns the source can recover it after a crash of root's mount; others cannot give files away.
+  // The log belongs to the owner of the source, who can then recover it after a crash of root's mount. Only root can
+  // set another owner.
   status.st_mode &= 0777;
   if (const Result<> given = make_like(file.fd.get(), status); !given) {
     (void)io.unlink(directory, name);
@@ -56,7 +57,7 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
   if (done) done = io.sync(log->file_);
   if (done) done = io.sync(directory);
   if (done) return log;
-  (void)io.unlink(directory, name);  // what is left otherwise holds no commit and is removed by the next writer
+  (void)io.unlink(directory, name);  // a remaining log has no commit and is removed by the next writer
   return pass_on(done);
 }
 
@@ -85,7 +86,7 @@ Result<> LogFile::reserve(uint64_t bytes, uint64_t growth) {
   const uint64_t there = free_room(file_);
   Result<> taken;
   for (const uint64_t step : {std::min(kLargestStep, there / 8), uint64_t{0}}) {
-    // The file keeps its length: what lies behind its last frame is none.
+    // The file may keep this length: bytes after the last frame are not valid frames.
     taken = io_.allocate(file_, end_, needed + step);
     if (taken) reserved_ = end_ + needed + step;
     if (taken) return {};
@@ -95,13 +96,13 @@ Result<> LogFile::reserve(uint64_t bytes, uint64_t growth) {
     if (needed <= there) return {};
     return fail_errno(ENOSPC, "{}: {} more bytes of changes, and {} are free", file_.path, needed, there);
   }
-  // What was taken of it in vain.
+  // Release a partial allocation.
   (void)io_.truncate(file_, end_);
   reserved_ = before != 0 && io_.allocate(file_, end_, before) ? end_ + before : 0;
   return fail_errno(taken.error().code, "{}: {} more bytes of changes", file_.path, needed);
 }
 
-/// The checksums of the pieces of the source that a frame replaces, as the log has them.
+/// Reads from the log the checksums of the source pieces that a frame replaces.
 Result<std::vector<std::byte>> LogFile::replaced_checksums(const Frame& frame) const {
   std::vector<std::byte> checksums(replaced_pieces(frame, header_) * sizeof(uint64_t));
   if (checksums.empty()) return checksums;
@@ -143,7 +144,7 @@ Result<uint64_t> LogFile::append(FrameKind kind, uint64_t offset, Bytes payload)
   }
   if (done) done = io_.write(file_, end_, written);
   if (!done) {
-    // Gives back space where the disk is full. The next frame is written over it in any case.
+    // Free the space on a full disk. The next frame overwrites the file here anyway.
     (void)io_.truncate(file_, end_);
     reserved_ = 0;
     return pass_on(done);
@@ -170,7 +171,8 @@ Result<> LogFile::commit() {
 
 Result<> LogFile::write_header(const LogHeader& header) {
   if (Result<> written = io_.write(file_, 0, encode_header(header)); !written) {
-    // It may be there, or in part: unless the old one can be put back, frames would go on under an unknown header.
+    // The header may have been written in part. Unless the old one can be restored, frames would follow an unknown
+    // header.
     if (io_.write(file_, 0, encode_header(header_))) return pass_on(written);
     return break_with(std::move(written.error()));
   }
@@ -179,8 +181,9 @@ Result<> LogFile::write_header(const LogHeader& header) {
   return {};
 }
 
-/// No byte of the source has changed yet, but its times have, and space that was taken is given back.
-void LogFile::take_back(const File& source) {
+/// Cancels a checkpoint before step 3. The source's content has not changed, but its times have, and allocated space is
+/// released.
+void LogFile::cancel_checkpoint(const File& source) {
   struct stat status;
   if (::fstat(source.fd.get(), &status) != 0) return;
   (void)io_.truncate(source, static_cast<uint64_t>(status.st_size));
@@ -193,13 +196,13 @@ void LogFile::take_back(const File& source) {
   const auto identity = identify(source);
   if (!identity) return;
   before.source = *identity;
-  (void)write_header(before);  // else it stays begun, and the next checkpoint goes on
+  (void)write_header(before);  // on an error the checkpoint stays begun, and the next one continues it
 }
 
 Result<> LogFile::apply(const Overlay& committed, const File& source) {
   CODECFS_TRY(check());
   if (has_uncommitted()) return fail(EINVAL, "{}: a checkpoint with uncommitted frames", file_.path);
-  if (reserved_ > end_) (void)io_.truncate(file_, end_);  // what was held for the source
+  if (reserved_ > end_) (void)io_.truncate(file_, end_);  // release the space reserved for the source
   reserved_ = 0;
   CODECFS_TRY(check_room(committed, source));
   const bool is_repeated = checkpoint_begun();
@@ -207,7 +210,7 @@ Result<> LogFile::apply(const Overlay& committed, const File& source) {
   begun.checkpoint = committed_;
   CODECFS_TRY(write_header(begun));
   if (Result<> taken = take_room(io_, committed, source); !taken) {
-    if (!is_repeated) take_back(source);
+    if (!is_repeated) cancel_checkpoint(source);
     return taken;
   }
   bool sync_failed = false;

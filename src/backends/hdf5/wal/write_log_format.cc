@@ -35,7 +35,8 @@ std::string log_name_for(const std::string& source_name) {
   if (source_name.size() <= room) return fmt::format("{}{}{}", kPrefix, source_name, kSuffix);
   const std::string hash = fmt::format("{}{:016x}", kCut, continue_checksum(0, std::as_bytes(std::span(source_name))));
   size_t length = room - hash.size();
-  while (length > 0 && (static_cast<unsigned char>(source_name[length]) & 0xc0) == 0x80) --length;  // whole UTF-8
+  // only whole UTF-8 characters
+  while (length > 0 && (static_cast<unsigned char>(source_name[length]) & 0xc0) == 0x80) --length;
   return fmt::format("{}{}{}{}", kPrefix, source_name.substr(0, length), hash, kSuffix);
 }
 
@@ -97,7 +98,7 @@ Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& p
                 "touched while it is there",
                 path);
   }
-  // Before the checksum: another version may have it elsewhere.
+  // Check the version before the checksum, whose position may differ in other versions.
   const auto version = load_le<uint32_t>(bytes.data() + 8);
   if (version == 0 || version > kLogFormatVersion) {
     return fail(ENOTSUP,

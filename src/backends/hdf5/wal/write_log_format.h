@@ -66,9 +66,10 @@ inline constexpr uint64_t kSectorBytes = 512;          // that a disk writes who
 inline constexpr size_t kSourceHeadBytes = 4096;       // of the source, that its identity includes
 inline constexpr size_t kCopyBytes = size_t{1} << 20;  // memory for copying and checking
 
-/// "file.h5" -> ".file.h5.codecfs-wal". Of a longer name than fits: its beginning, "~" and a hash of all of it.
+/// "file.h5" -> ".file.h5.codecfs-wal". If the result is too long: a prefix of the name, "~" and a hash of the whole
+/// name.
 std::string log_name_for(const std::string& source_name);
-/// The name of the source that such a log belongs to; empty where the name is none of a log, or was cut.
+/// The name of the source for the name of a log; empty if it is not such a name, or was truncated.
 std::string source_name_for(const std::string& log_name);
 /// Whether this may be the name of a log.
 bool is_log_name(const std::string& name);
@@ -76,7 +77,7 @@ bool is_log_name(const std::string& name);
 /// CRC-64 of `bytes`, continuing from that of the bytes before them (0 where there are none).
 uint64_t continue_checksum(uint64_t checksum, Bytes bytes);
 
-/// What tells one state of a source from another without reading all of it.
+/// Identifies a state of the source without reading all of it.
 struct SourceIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -90,15 +91,15 @@ Result<SourceIdentity> identify(const File& source);
 struct LogHeader {
   uint64_t salt = 0;
   SourceIdentity source;
-  uint64_t checkpoint = 0;  // sequence number of the last frame of the checkpoint that has begun; 0: none has
+  uint64_t checkpoint = 0;  // sequence number of the last frame of the checkpoint that has begun; 0: none
   uint64_t id = 0;          // of the log; 0 in version 1
   uint32_t version = kLogFormatVersion;
 };
 using HeaderBytes = std::array<std::byte, kLogHeaderBytes>;
 HeaderBytes encode_header(const LogHeader& header);
-/// Nothing where the header was never synced. ENOTSUP: another format version. EUCLEAN: damaged, or no log of ours.
+/// None if the header was never synced. ENOTSUP: another format version. EUCLEAN: damaged, or not a log of codecfs.
 Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& path);
-/// A salt that no other generation has.
+/// A random salt, different for each generation.
 Result<uint64_t> new_salt();
 
 enum class FrameKind : uint32_t { data = 1, size = 2, commit = 3 };
@@ -114,15 +115,15 @@ using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 /// The CRC-64 that the first frame of a generation continues from.
 uint64_t first_checksum(uint64_t salt);
-/// How many pieces of the source it replaces, for each of which 8 bytes of checksum precede the payload.
+/// Number of pieces of the source that the frame replaces, for each of which an 8-byte checksum precedes the payload.
 uint64_t replaced_pieces(const Frame& frame, const LogHeader& header);
-/// The bytes of a frame's header; `checksum` is that of the frame before and becomes that of this one. `replaced` holds
-/// the checksums of the pieces.
+/// Encodes a frame's header. `checksum` is that of the previous frame and is updated to that of this one. `replaced`
+/// has the checksums of the pieces.
 FrameBytes encode_frame(const Frame& frame, uint64_t salt, Bytes replaced, Bytes payload, uint64_t& checksum);
-/// Nothing where these cannot be the frame of this sequence number and generation. The checksum is not looked at.
+/// None if the bytes cannot be the frame of this sequence number and generation. Does not verify the checksum.
 std::optional<Frame> decode_frame(const FrameBytes& bytes, uint64_t salt, uint64_t sequence);
-/// CRC-64 of the part of a header that it covers, continuing from the frame before; the checksums of
-/// the pieces and the payload follow.
+/// CRC-64 of the covered part of a header, continuing from the previous frame; the caller continues it with the
+/// checksums of the pieces and the payload.
 uint64_t continue_with_frame_header(uint64_t checksum, const FrameBytes& bytes);
 uint64_t stored_checksum(const FrameBytes& bytes);
 

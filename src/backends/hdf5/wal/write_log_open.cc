@@ -1,4 +1,4 @@
-// Opening a source with the log that a killed writer left, and taking the right to write it.
+// Opens a source with the log of a killed writer, and acquires the right to write.
 
 #include "backends/hdf5/wal/write_log.h"
 
@@ -37,7 +37,7 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
   const size_t slash = where.rfind('/');
   const std::string name = where.substr(slash + 1);
   CODECFS_ASSIGN(File directory, open_directory(slash == 0 ? "/" : where.substr(0, slash)));
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // a fifo must not block us
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // a FIFO must not block
   File source{.fd = UniqueFd(::openat(directory.fd.get(), name.c_str(), kFlags)), .path = where};
   if (!source.fd) return fail_errno(errno, "{}", where);
   struct stat status;
@@ -69,10 +69,10 @@ Result<> LoggedFile::lock_for_writing() {
   File file{.fd = UniqueFd(::openat(directory_.fd.get(), name_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)),
             .path = source_.path};
   if (!file.fd) {
-    // Gone is replaced: the file that is open has no name to put a log beside.
+    // ENOENT means replaced: the open file has no name beside which a log could be created.
     return fail_errno(errno == ENOENT || errno == ELOOP ? ESTALE : errno, "cannot open {} for writing", file.path);
   }
-  // Our own shared lock would be in the way: locks belong to open files, not to processes.
+  // Release our own shared lock, which would conflict: flock locks belong to open files, not to processes.
   ::flock(source_.fd.get(), LOCK_UN);
   const int code = try_lock(file, LOCK_EX);
   if (code != 0) {
@@ -108,8 +108,8 @@ Result<FoundLog> LoggedFile::find_unchanged() const {
 }
 
 Result<> LoggedFile::recover_found(const FoundLog& found_at) {
-  // Frames that only the page cache has must not be relied on while the source is overwritten: what can be written is
-  // written, and what a failed sync made look written is dropped and read from the disk.
+  // The source must not be overwritten with frames that exist only in the page cache: write them back, or, if an
+  // earlier sync failed, drop the cached pages and read the frames from the disk.
   CODECFS_TRY(io_.sync_data(old_log_->file));
   (void)::posix_fadvise(old_log_->file.fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   CODECFS_ASSIGN(auto found, read_log(found_at.directory, found_at.name, writable_, LogAccess::write));
@@ -119,22 +119,22 @@ Result<> LoggedFile::recover_found(const FoundLog& found_at) {
   const Overlay committed = found->overlay;
   LogFile log(io_, std::move(*found), source_);
   const Result<> applied = log.apply(committed, writable_);
-  // Also where that failed, so that it can be tried again.
+  // Update the identity even on failure, so that recovery can be retried.
   CODECFS_ASSIGN(identity_, identify(writable_));
   if (!applied) return std::unexpected(applied.error());
 
-  // From here on the source has it, and what was kept aside lies over that.
+  // The source now contains the log; the buffered writes overlay it.
   Overlay overlay(committed.size());
-  if (aside_dirty_) {
-    overlay.set_size(std::min(aside_floor_, committed.size()));
+  if (buffer_dirty_) {
+    overlay.set_size(std::min(buffered_floor_, committed.size()));
     for (const auto& [start, extent] : readable_.overlay.extents()) {
-      if (extent.origin == Overlay::Origin::aside) {
+      if (extent.origin == Overlay::Origin::memory) {
         overlay.write(start, extent.end - start, extent.origin, extent.position);
       }
     }
     overlay.set_size(readable_.overlay.size());
   }
-  show(std::move(overlay), -1, aside_.get());
+  show(std::move(overlay), -1, buffer_.get());
   old_log_.reset();
   return {};
 }
@@ -148,7 +148,7 @@ Result<> LoggedFile::clear_log() {
     CODECFS_TRY(io_.unlink(found.directory, found.name));
     CODECFS_TRY(io_.sync(found.directory));
   }
-  // One of this name that is none of ours would be in the way of the next.
+  // A file of this name that is not our log would be in the way of the new log.
   const std::string log_name = log_name_for(name_);
   if (!log_exists(directory_, log_name)) return {};
   CODECFS_ASSIGN(const auto other, read_log(directory_, log_name, writable_, LogAccess::read));
@@ -172,15 +172,15 @@ Result<> LoggedFile::begin_writing() {
     unlock();
     return pass_on(log);
   }
-  auto overlay = move_aside_into(**log, Overlay(identity_.size));
+  auto overlay = append_buffered(**log, Overlay(identity_.size));
   if (!overlay) {
-    // Nothing in it was committed: if it stays, the next writer removes it.
+    // The log has no commit: if it remains, the next writer removes it.
     if (io_.unlink(directory_, log_name)) (void)io_.sync(directory_);
     unlock();
     return pass_on(overlay);
   }
   if (Result<> marked = mark_source(**log); !marked) {
-    // A mark that could not be removed needs its log.
+    // Keep the log if its mark could not be removed.
     if (!has_log_mark(writable_) && io_.unlink(directory_, log_name)) (void)io_.sync(directory_);
     unlock();
     return marked;
@@ -188,19 +188,19 @@ Result<> LoggedFile::begin_writing() {
   log_ = std::move(*log);
   rewriting_takes_room_ = overwriting_takes_room(writable_);
   show(std::move(*overlay), log_->file().fd.get(), -1);
-  forget_aside();
-  if (!remove_left_space(io_, writable_)) left_space_ = {};  // it might be believed once more
+  reset_buffer();
+  if (!remove_left_space(io_, writable_)) left_space_ = {};  // a stale attribute could be used again
   return {};
 }
 
-/// So that the log is found when the source has another name.
+/// Marks the source, so that the log is found under another name of the source.
 Result<> LoggedFile::mark_source(const LogFile& log) {
   const Result<> marked = set_log_mark(io_, writable_, log.id(), log.file());
   is_marked_ = has_log_mark(writable_);
   if (marked) return {};
   struct stat status;
   if (is_marked_ || ::fstat(writable_.fd.get(), &status) != 0) return marked;
-  if (status.st_nlink <= 1) return {};  // it is found beside the source, under its name or by its content
+  if (status.st_nlink <= 1) return {};  // found beside the source, under its name or by its content
   return fail(EMLINK,
               "{}: it has {} names (hard links), and the others would not lead to the log of changes, because the "
               "attribute {} cannot be set ({}); write a copy of it",

@@ -1,4 +1,4 @@
-// What was committed in a log, and the proof that the log belongs to its source.
+// Reads the commits of a log, and verifies that the log belongs to its source.
 
 #include "backends/hdf5/wal/write_log_read.h"
 
@@ -18,7 +18,7 @@ constexpr size_t kFirstBufferBytes = size_t{64} << 10;
 constexpr int64_t kSecond = 1'000'000'000;  // ns
 
 Result<> check_owner(const File& directory, const File& log, const File& source) {
-  // Where all users may create files, any of them could lay a log beside the source of another.
+  // In a directory where all users may create files, any user could create a log beside another user's source.
   struct stat around;
   struct stat own;
   struct stat theirs;
@@ -29,8 +29,8 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   for (const uid_t trusted : {uid_t{0}, ::geteuid(), theirs.st_uid}) {
     if (own.st_uid == trusted) return {};
   }
-  // Who can write the source itself may also do it by way of a log. That is so for a member of its group, which the log
-  // has from its maker, unless everybody gets it from the directory.
+  // A user who may write the source may also change it through a log. That includes members of its group, if the log's
+  // group is its creator's and not inherited from a world-writable directory.
   const bool is_in_group = own.st_gid == theirs.st_gid && (around.st_mode & S_IWOTH) == 0;
   if ((theirs.st_mode & S_IWOTH) != 0 || ((theirs.st_mode & S_IWGRP) != 0 && is_in_group)) return {};
   return fail(
@@ -55,18 +55,18 @@ Error not_its_log(const char* what, const std::string& log, const File& source) 
                   log, what, how_to_give_up(log, source))};
 }
 
-/// Times are equal where one was kept in whole seconds by a filesystem or an archive, and these are equal.
+/// Whether the times are equal, or equal in whole seconds if a filesystem or an archive has truncated one of them.
 bool same_time(int64_t one, int64_t other) {
   if (one == other) return true;
   return (one % kSecond == 0 || other % kSecond == 0) && one / kSecond == other / kSecond;
 }
 
-/// Compares the replaced pieces of a log's frames with the source.
+/// Compares the source with the recorded checksums of the pieces that a log's frames replace.
 class PieceCheck {
  public:
   PieceCheck(const CommittedLog& log, const File& source) : log_(log), source_(source) {}
 
-  /// Whether all pieces of this frame hold what they may. `replaced_at`: of their checksums in the log.
+  /// Whether all pieces of this frame have a permitted content. `replaced_at`: position of their checksums in the log.
   Result<bool> holds(const Frame& frame, uint64_t replaced_at) {
     const uint64_t end = std::min(frame.end(), log_.header.source.size);
     for (uint64_t at = frame.offset; at < end;) {
@@ -96,7 +96,7 @@ class PieceCheck {
     Result<> failed;
     for_each_piece(from, until, [&](uint64_t first, uint64_t end) {
       const size_t checksum_at = sizeof(uint64_t) * number++;
-      // What an interrupted checkpoint cuts off, and may write again, is in any state.
+      // Bytes that an interrupted checkpoint cuts off and may write again can have any content.
       if (!good || !failed || (log_.header.checkpoint != 0 && end > log_.overlay.base_end())) return;
       if (checksum_at + sizeof(uint64_t) <= checksums_.size() && end - from <= there_.size()) {
         const Bytes piece = Bytes(there_).subspan(first - from, end - first);
@@ -110,7 +110,7 @@ class PieceCheck {
     return good;
   }
 
-  /// What the checkpoint that was interrupted writes there.
+  /// Whether the piece has the content that the interrupted checkpoint writes.
   Result<bool> holds_final(uint64_t first, uint64_t end, uint64_t from) {
     if (log_.header.checkpoint == 0 || end - from > there_.size()) return false;
     std::vector<std::byte> part;
@@ -133,7 +133,7 @@ class PieceCheck {
 
 struct DataFrame {
   Frame frame;
-  uint64_t replaced_at;  // of the checksums
+  uint64_t replaced_at;  // position of the checksums
 };
 
 Result<> check_pieces(const CommittedLog& log, const std::vector<DataFrame>& frames, const File& source) {
@@ -145,7 +145,7 @@ Result<> check_pieces(const CommittedLog& log, const std::vector<DataFrame>& fra
   return {};
 }
 
-/// As version 1 did it, which had no checksums of pieces.
+/// Verification for version 1, which has no checksums of pieces.
 Result<> check_by_place(const CommittedLog& log, const SourceIdentity& now, const File& source) {
   const SourceIdentity& then = log.header.source;
   if (then.device != now.device || then.inode != now.inode)
@@ -191,7 +191,7 @@ Result<> check_belongs(const CommittedLog& log, const std::vector<DataFrame>& fr
               path, seconds, rest, source.path, how_to_give_up(path, source));
 }
 
-/// Reads frames one after the other as long as they are valid.
+/// Reads consecutive frames while they are valid.
 class FrameReader {
  public:
   FrameReader(const File& log, const LogHeader& header, uint64_t log_bytes)
@@ -201,7 +201,7 @@ class FrameReader {
         checksum_(first_checksum(header.salt)),
         buffer_(kFirstBufferBytes) {}
 
-  /// Nothing at the first frame that is not valid. Errors are those of reading.
+  /// None at the first invalid frame. Errors are those of reading.
   Result<std::optional<Frame>> next() {
     FrameBytes bytes;
     if (size_ - position_ < bytes.size()) return std::nullopt;
@@ -246,7 +246,7 @@ class FrameReader {
   uint64_t sequence_ = 0;
 };
 
-/// Applies all whole transactions; gives their data frames.
+/// Applies all complete transactions and returns their data frames.
 Result<std::vector<DataFrame>> replay(CommittedLog& log, uint64_t log_bytes) {
   struct Placed {
     Frame frame;
@@ -327,7 +327,7 @@ Result<std::optional<CommittedLog>> read_log(const File& directory, const std::s
   if (::fstat(log.file.fd.get(), &status) != 0) return fail_errno(errno, "{}", log.file.path);
   CODECFS_ASSIGN(const std::vector<DataFrame> frames, replay(log, static_cast<uint64_t>(status.st_size)));
   if (log.sequence < header->checkpoint) {
-    // The source may hold parts of later transactions: the earlier ones alone would make a mixture.
+    // The source may contain parts of later transactions, so the earlier ones alone would be inconsistent.
     return fail(EUCLEAN,
                 "{}: copying it into the source was cut short and the log is damaged since (frame {} of {} is "
                 "the last good commit); neither is touched",

@@ -1,11 +1,11 @@
 #pragma once
-// Reading a write-ahead log: what was committed in it, and the proof that it belongs to its source.
+// Reads the commits of a write-ahead log, and verifies that it belongs to its source.
 //
-// The proof is by content, because device and inode numbers change with a reboot or a copy. Before a checkpoint the
-// source has the recorded size, its first bytes and all bytes that the log replaces are as recorded, and so is its time
-// of modification. In a checkpoint that was interrupted each replaced piece holds its old or its final bytes; what
-// the checkpoint cuts off is not looked at. Bytes that the log does not replace are not compared: a change of those
-// alone is noticed by the time of modification before a checkpoint, and not in an interrupted one.
+// The verification compares content, because device and inode numbers change with a reboot or a copy. Before a
+// checkpoint the source must have the recorded size, first bytes and mtime, and the recorded content wherever the log
+// replaces bytes. During an interrupted checkpoint each replaced piece has its old or its final content; bytes that the
+// checkpoint cuts off are ignored. Bytes that the log does not replace are not compared: only the mtime reveals a
+// change of them, and nothing does after an interrupted checkpoint.
 
 #include <cstdint>
 #include <optional>
@@ -17,11 +17,11 @@
 
 namespace codecfs::hdf5 {
 
-/// A log with something committed in it.
+/// A log with at least one commit.
 struct CommittedLog {
   File file;
   LogHeader header;
-  Overlay overlay;  // the source as of the last commit; ranges in the log are at their positions in `file`
+  Overlay overlay;  // the source as of the last commit; ranges with origin log are at their positions in `file`
   uint64_t transactions = 0;
   uint64_t bytes = 0;     // of payload
   uint64_t sequence = 0;  // of the last commit frame
@@ -31,19 +31,19 @@ struct CommittedLog {
 
 enum class LogAccess { read, write };
 
-/// Reads and checks the log of this name against its source as it is now. Nothing where there is none or nothing was
-/// committed in it, whatever its source: such a log may be removed.
+/// Reads the log of this name and verifies that it belongs to the source in its current state. None if there is no log
+/// or it has no commit (for whatever source): such a log may be removed.
 /// EUCLEAN: it is damaged or belongs to another state of the source. ENOTSUP: another format version. EPERM: the log of
 /// another user, in a directory where all users may create files. Also the errors of opening and reading.
 Result<std::optional<CommittedLog>> read_log(const File& directory, const std::string& name, const File& source,
                                              LogAccess access);
-/// The header alone, unchecked against any source; nothing where there is none that can be read.
+/// Reads only the header, without comparing it with a source; none if it cannot be read.
 std::optional<LogHeader> read_log_header(const File& directory, const std::string& name);
 
-/// Whether there is anything of this name.
+/// Whether this name exists.
 bool log_exists(const File& directory, const std::string& name);
 
-/// Calls `use(first, end)` for the pieces of [offset, end), cut at multiples of kSectorBytes.
+/// Calls `use(first, end)` for the pieces of [offset, end), split at multiples of kSectorBytes.
 template <class Use>
 void for_each_piece(uint64_t offset, uint64_t end, const Use& use) {
   while (offset < end) {

@@ -20,7 +20,7 @@ constexpr size_t kLargestMark = 64 << 10;
 struct Mark {
   uint64_t id = 0;
   std::string directory;
-  std::string name;  // of the log; empty where the mark is damaged
+  std::string name;  // of the log; empty if the mark is damaged
 };
 
 std::optional<Mark> read_mark(const File& source) {
@@ -45,21 +45,21 @@ bool same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// A writer holds a lock on its log.
+/// Whether a writer holds the lock on the log.
 bool is_in_use(const File& directory, const std::string& name) {
   const UniqueFd log(::openat(directory.fd.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return log && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/// Whether a file other than the source has the name that a log was made for, and the log may be that file's. Where the
-/// source has no mark, that name is enough: not every log of a directory is read for each file in it.
+/// Whether a file other than the source has the name for which a log was created, so that the log may be that file's.
+/// If the source has no mark, the name alone decides, to avoid reading every log of a directory for each file in it.
 bool belongs_to_another(const File& directory, const std::string& name, const LogHeader& header, const File& source,
                         bool is_marked) {
   struct stat own;
   if (::fstat(source.fd.get(), &own) != 0) return true;
   if (header.source.device == own.st_dev && header.source.inode == own.st_ino) return false;
   const std::string namesake = source_name_for(name);
-  if (namesake.empty()) return true;  // which file that is cannot be told
+  if (namesake.empty()) return true;  // it is unknown which file that is
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const File other{.fd = UniqueFd(::openat(directory.fd.get(), namesake.c_str(), kFlags)), .path = namesake};
   if (!other.fd) return errno != ENOENT;
@@ -106,7 +106,7 @@ class Search {
     return found;
   }
 
-  /// Whether it is the log that the mark means, where there is a mark.
+  /// Whether the mark, if there is one, names this log.
   [[nodiscard]] bool is_marked(const File& directory, const std::string& name) const {
     if (!mark_) return true;
     const std::optional<LogHeader> header = read_log_header(directory, name);
@@ -190,9 +190,9 @@ class Search {
   const File& source_;
   const LogAccess access_;
   const std::optional<Mark> mark_;
-  std::optional<Error> refusal_;  // of the log that the mark means
-  std::string why_;               // no candidate was taken
-  bool is_in_use_ = false;        // which may end soon
+  std::optional<Error> refusal_;  // why the log that the mark names was not used
+  std::string why_;               // why no candidate was used
+  bool is_in_use_ = false;        // temporary: the writer may end soon
 };
 
 }  // namespace

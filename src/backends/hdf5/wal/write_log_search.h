@@ -1,16 +1,16 @@
 #pragma once
-// Finding the log of a source under whatever name the source is opened: after `mv`, through another hard link, from a
-// copy of the directory.
+// Finds the log of a source under whatever name the source is opened: after `mv`, through another hard link, in a copy
+// of the directory.
 //
-// A mark travels with the source: the extended attribute user.codecfs.log, where the filesystem has such. Its value is
-// the identifier of the log (16 hex digits), a space, and the log's absolute path. It is set, and synced, after the log
-// was made and before anything is committed in it, and removed, and synced, before the log is: so a mark without a log
+// A mark moves with the source: the extended attribute user.codecfs.log, if the filesystem supports it. Its value is
+// the identifier of the log (16 hex digits), a space, and the log's absolute path. It is set and synced after the log
+// is created and before the first commit; it is removed and synced before the log is removed. So a mark without a log
 // means that the log was lost.
 //
-// The log is looked for under the source's own log name, then where the mark says, then under the mark's name in the
-// source's directory, then among all logs of that directory (kMaxEntries names, kMaxCandidates logs). Only a log whose
-// content proves that it belongs to the source is taken (write_log_read.h), and one found under another name only where
-// it does not belong to a file of that name just as well: a copy must not take the log of its original.
+// The search order: the source's own log name, the path in the mark, the file name of that path in the source's
+// directory, all logs of that directory (kMaxEntries names, kMaxCandidates logs). A log is used only if its content
+// proves that it belongs to the source (write_log_read.h). A log found under another name must also not belong to an
+// existing file of that name: a copy must not use the log of its original.
 
 #include <cstdint>
 #include <optional>
@@ -26,17 +26,17 @@ inline constexpr size_t kMaxEntries = 4096;
 inline constexpr size_t kMaxCandidates = 16;
 
 bool has_log_mark(const File& source);
-/// Sets the mark durably. The error of the filesystem; then there is no mark, as far as it can be removed again.
+/// Sets the mark durably. On an error (of the filesystem) tries to remove it again.
 Result<> set_log_mark(FileIo& io, const File& source, uint64_t log_id, const File& log);
-/// Removes it durably where there is one.
+/// Removes the mark durably if there is one.
 Result<> remove_log_mark(FileIo& io, const File& source);
 
 struct FoundLog {
   std::optional<CommittedLog> committed;
-  /// Where the log is, also where nothing is committed in it. An empty name: there is none.
+  /// The directory of the log, even if the log has no commit. An empty name: there is no log.
   File directory;
   std::string name;
-  /// The source has a mark and its log was not found: why, and what to do.
+  /// Set if the source has a mark and its log was not found: why, and what to do.
   std::optional<Error> missing;
 };
 

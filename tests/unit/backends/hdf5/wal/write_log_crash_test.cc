@@ -153,7 +153,7 @@ const Scenario kScenarios[] = {
        }
        work.finish();
      }},
-    {"kept_aside",
+    {"buffered",
      [](Work& work) {
        work.write(10, 100);
        work.set_size(8000);

@@ -31,7 +31,7 @@ TEST(WriteLogOverlay, AgreesWithAModelOfSingleBytes) {
       } else {
         const uint64_t offset = random() % 70;
         const uint64_t length = random() % 20;
-        const Origin origin = random() % 2 == 0 ? Origin::log : Origin::aside;
+        const Origin origin = random() % 2 == 0 ? Origin::log : Origin::memory;
         overlay.write(offset, length, origin, position);
         if (length != 0 && model.size() < offset + length) model.resize(offset + length, {Origin::zeros, 0});
         for (uint64_t i = 0; i < length; ++i) model[offset + i] = {origin, position + i};
