@@ -37,7 +37,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-/// The file to compact, locked, and the directory that holds it.
+/// The locked file to compact, and its directory.
 struct Locked {
   File directory;
   std::string name;
@@ -51,7 +51,7 @@ Result<struct stat> status_of(const File& file) {
   return status;
 }
 
-/// Whether the name still means the file that was opened, and nobody has written it.
+/// Whether the name still refers to the opened file, and no program has written to it.
 Result<> check_unchanged(const Locked& locked) {
   struct stat now{};
   if (::fstatat(locked.directory.fd.get(), locked.name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0)
@@ -79,7 +79,7 @@ Result<> take_lock(const File& file) {
 Result<> check_can_be_replaced(const Locked& locked) {
   const std::string& path = locked.file.path;
   if (!S_ISREG(locked.status.st_mode)) return fail(EINVAL, "{}: is no regular file", path);
-  // A log that appeared after the recovery: somebody was faster.
+  // A log that appeared after the recovery: another mount wrote the file.
   if (log_exists(locked.directory, log_name_for(locked.name)))
     return fail(EBUSY, "{}: there is a log of changes beside it; try again", path);
   if (marked_as_open(locked.file.fd.get()))
@@ -109,7 +109,7 @@ Result<Locked> lock_source(const std::string& path) {
   return locked;
 }
 
-/// The copy needs at most what the file takes now.
+/// Upper bound: the copy is at most as large as the file.
 uint64_t bytes_needed(const Locked& locked) {
   return std::min<uint64_t>(static_cast<uint64_t>(locked.status.st_size),
                             static_cast<uint64_t>(locked.status.st_blocks) * 512);
@@ -142,8 +142,8 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-/// What killed compactions left. Who has the lock on the source is alone with it, so none of them is in use. What
-/// cannot be removed is not in the way.
+/// Removes the temporary files of killed compactions. The exclusive lock on the source guarantees that none of them is
+/// in use. Ignores errors.
 void remove_leftovers(const Locked& locked, FileIo& io) {
   const std::string prefix = temporary_prefix(locked.name);
   const int fd = ::openat(locked.directory.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -156,7 +156,7 @@ void remove_leftovers(const Locked& locked, FileIo& io) {
   for (const std::string& name : names) (void)io.unlink(locked.directory, name);
 }
 
-/// A new file that goes again unless it takes the place of another one.
+/// A new file that is removed again unless it is renamed over another one.
 class NewFile {
  public:
   static Result<NewFile> create(const Locked& locked, FileIo& io) {
@@ -191,13 +191,13 @@ class NewFile {
   File file_;
 };
 
-/// We have the lock on the source, the copy is not known to other programs, and some filesystems have no locks.
+/// We have the lock on the source, other programs do not know the copy, and some filesystems have no locks.
 void allow_without_lock(hid_t access) {
   hbool_t no = false;
   if (H5Pexist(access, "use_file_locking") > 0) H5Pset(access, "use_file_locking", &no);
 }
 
-/// The source as libhdf5 reads it, without following its path again. There is no log that would have to be overlaid.
+/// Opens the source in libhdf5 through its descriptor, not its path. There is no log, so no overlay is needed.
 class OpenedSource {
  public:
   static Result<OpenedSource> open(const Locked& locked) {
@@ -219,10 +219,10 @@ class OpenedSource {
   Handle file_;
 };
 
-/// The room on the disk is taken before libhdf5 writes, as it copes badly with a full one.
+/// Reserve the space before libhdf5 writes, because it handles ENOSPC badly.
 Result<> reserve(const Locked& locked, const File& to) {
   if (::fallocate(to.fd.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_needed(locked))) == 0) return {};
-  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};  // this filesystem makes no promises
+  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};  // the filesystem does not support fallocate
   return fail_errno(errno, "{}: a copy of it needs up to {} bytes of disk space", locked.file.path,
                     bytes_needed(locked));
 }
@@ -248,7 +248,7 @@ Result<> check_copy(const OpenedSource& source, const File& file) {
   return compare_files(source.id(), copy.get(), source.size());
 }
 
-/// What is before the signature is the user's own.
+/// The user block before the signature belongs to the user.
 Result<> copy_user_block(const Locked& locked, const File& to, FileIo& io) {
   uint64_t left = find_signature(locked.file.fd.get()).value_or(0);
   std::vector<std::byte> buffer(std::min<uint64_t>(left, kCopyBytes));
@@ -263,7 +263,8 @@ Result<> copy_user_block(const Locked& locked, const File& to, FileIo& io) {
   return {};
 }
 
-/// Extended attributes: a user's own and the access list must come along, what the system makes of files need not.
+/// Copies extended attributes. Errors matter for user attributes and access control lists, not for attributes that the
+/// system sets itself.
 Result<> copy_extended_attributes(const File& from, const File& to) {
   const ssize_t length = ::flistxattr(from.fd.get(), nullptr, 0);
   if (length <= 0) return {};
@@ -303,7 +304,7 @@ std::string in_words(uint64_t bytes) {
   return fmt::format("{:.1f} {}", amount, unit);
 }
 
-/// The copy made, checked and closed, unless it is not smaller.
+/// Creates, verifies and closes the copy, unless it is not smaller.
 Result<> make_copy(const Locked& locked, const File& to) {
   const LibraryRead library;
   CODECFS_ASSIGN(const OpenedSource source, OpenedSource::open(locked));
@@ -313,7 +314,7 @@ Result<> make_copy(const Locked& locked, const File& to) {
   return check_copy(source, to);
 }
 
-/// The same in a process that may crash.
+/// The same in a child process, which may crash.
 Result<> make_copy_apart(const Locked& locked, const File& to) {
   const Result<> made = run_apart([&] { return make_copy(locked, to); });
   if (made) return {};
@@ -322,10 +323,10 @@ Result<> make_copy_apart(const Locked& locked, const File& to) {
   return fail(made.error().code, "{}: {}", locked.file.path, reason);
 }
 
-/// What libhdf5 does not copy, and everything on the disk.
+/// Copies what libhdf5 does not copy, and syncs.
 Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
   CODECFS_ASSIGN(const struct stat status, status_of(to));
-  CODECFS_TRY(io.truncate(to, static_cast<uint64_t>(status.st_size)));  // gives back what was reserved beyond
+  CODECFS_TRY(io.truncate(to, static_cast<uint64_t>(status.st_size)));  // frees the reserved space beyond the end
   CODECFS_TRY(copy_user_block(locked, to, io));
   CODECFS_TRY(copy_ownership(locked, to));
   return io.sync(to);
@@ -339,7 +340,7 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   remove_leftovers(locked, io);
   CODECFS_TRY(check_room(locked));
   ProgressReporter work(fmt::format("compacting {}", path));
-  work.expect(3 * bytes_needed(locked));  // what is stored is copied, and then read twice to compare
+  work.expect(3 * bytes_needed(locked));  // each stored byte is copied, and then read twice to compare
   CODECFS_ASSIGN(NewFile copy, NewFile::create(locked, io));
   CODECFS_TRY(make_copy_apart(locked, copy.file()));
   const auto before = static_cast<uint64_t>(locked.status.st_size);

@@ -1,9 +1,9 @@
 #pragma once
-// An HDF5 file without the space that nothing uses: libhdf5 keeps what was freed in an earlier session for ever.
+// Rewrites an HDF5 file without its unused space: libhdf5 never reuses space that was freed in an earlier session.
 //
-// The file is copied into a new one beside it, `.NAME.codecfs-PID-N`, which is closed, checked, synced and renamed over
-// it: whenever this is cut short, the name is that of the old file or of the new one, and both are whole. What a killed
-// compaction left is removed by the next one.
+// The file is copied to a new one beside it, `.NAME.codecfs-PID-N`, which is closed, verified, synced and renamed over
+// it. If this is interrupted at any point, the name refers to the complete old or the complete new file. The next
+// compaction removes the temporary file of a killed one.
 
 #include <string>
 
@@ -12,10 +12,10 @@
 
 namespace codecfs::hdf5 {
 
-/// See compact_source(). No other thread of the process may use libhdf5 meanwhile (run_apart.h). `io` is used for
-/// everything but what libhdf5 writes into the new file. EBUSY: another program has it open. EROFS: it is marked as
-/// open for writing. ENOSPC: no room for the copy. EOPNOTSUPP: something in it cannot be copied as it is. EIO: it is
-/// damaged. After an error it is as it was.
+/// See compact_source(). No other thread of the process may use libhdf5 meanwhile (run_apart.h). `io` is used for all
+/// changes except libhdf5's writes to the new file. EBUSY: another program has the file open. EROFS: it is marked as
+/// open for writing. ENOSPC: no space for the copy. EOPNOTSUPP: some content cannot be copied exactly. EIO: it is
+/// damaged. After an error it is unchanged.
 Result<std::string> compact_file(const std::string& path, FileIo& io);
 
 }  // namespace codecfs::hdf5

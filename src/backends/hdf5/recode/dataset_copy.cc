@@ -15,7 +15,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-/// A fill value that has references would have to be translated before there is anything that they refer to.
+/// A fill value with references would have to be translated before their targets are copied.
 Result<> check_fill_value(hid_t properties, hid_t type) {
   const Handle memory(H5Tcopy(type));
   CODECFS_ASSIGN(const ValueLayout layout, ValueLayout::of(memory.get()));
@@ -109,12 +109,12 @@ Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes
 
 }  // namespace
 
-Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& stand_ins) {
+Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& placeholders) {
   const Handle properties(H5Dget_create_plist(from));
   const Handle space(H5Dget_space(from));
   if (!properties || !space) return fail_library(EIO, "its properties");
   CODECFS_TRY(check_fill_value(properties.get(), type));
-  CODECFS_TRY(stand_ins.register_filters(properties.get()));
+  CODECFS_TRY(placeholders.register_filters(properties.get()));
   Handle made(H5Dcreate_anon(to, type, space.get(), properties.get(), H5P_DEFAULT));
   if (!made) return fail_library(EOPNOTSUPP, "libhdf5 does not make a dataset like it");
   CODECFS_TRY(check_filters(properties.get(), made.get()));
@@ -131,7 +131,7 @@ Result<bool> cannot_be_made(hid_t dataset) {
   return !std::ranges::all_of(chain, &FilterStage::optional);
 }
 
-Result<Handle> copy_whole_dataset(hid_t from, hid_t to, PlaceholderFilters& stand_ins) {
+Result<Handle> copy_whole_dataset(hid_t from, hid_t to, PlaceholderFilters& placeholders) {
   const Handle properties(H5Dget_create_plist(from));
   const Handle type(H5Dget_type(from));
   if (!properties || !type) return fail_library(EIO, "its properties");
@@ -147,8 +147,8 @@ Result<Handle> copy_whole_dataset(hid_t from, hid_t to, PlaceholderFilters& stan
                   "it is of variable length with filters that are not optional, and libhdf5 does not copy chunks to "
                   "their places where only one dimension is unlimited and it is not the first");
   }
-  CODECFS_TRY(stand_ins.provide_filters(properties.get()));
-  // libhdf5 copies to a name; the group that has it goes with it.
+  CODECFS_TRY(placeholders.provide_filters(properties.get()));
+  // H5Ocopy needs a link name; an unlinked group holds it and is removed afterwards.
   const Handle nameless(H5Gcreate_anon(to, H5P_DEFAULT, H5P_DEFAULT));
   const Handle how(H5Pcreate(H5P_OBJECT_COPY));
   if (!nameless || H5Pset_copy_object(how.get(), H5O_COPY_WITHOUT_ATTR_FLAG) < 0 ||

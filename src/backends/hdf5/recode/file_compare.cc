@@ -1,5 +1,5 @@
-// First the objects of the two files are paired along the links, then what they hold is compared, as references need
-// all pairs.
+// First pairs the objects of the two files along the links, then compares their content, because comparing references
+// needs all pairs.
 
 #include "backends/hdf5/recode/file_compare.h"
 
@@ -34,7 +34,7 @@ class FileComparison {
     const Handle to(H5Gopen2(to_, "/", H5P_DEFAULT));
     CODECFS_TRY(meet(from.get(), to.get(), "/"));
     for (size_t i = 0; i < pairs_.size(); ++i) {
-      const Pair pair = pairs_[i];  // the list grows
+      const Pair pair = pairs_[i];  // by value: the list grows
       CODECFS_TRY(about(pair.path, meet_what_it_has(pair)));
     }
     for (const Pair& pair : pairs_) CODECFS_TRY(about(pair.path, compare_content(pair)));
@@ -130,7 +130,7 @@ class FileComparison {
   }
 
   Result<> compare_link_values(const Opened& groups, const StoredLink& link, const StoredLink& other) const {
-    // Without its class, libhdf5 does not read a link; the copy was made with one.
+    // libhdf5 only reads links of a registered class; the copy was created with a placeholder class.
     if (link.info.type >= H5L_TYPE_UD_MIN && H5Lis_registered(link.info.type) <= 0) return {};
     if (link.info.text_size != other.info.text_size) return differs("a link to something else");
     if (link.info.text_size > file_bytes_) return fail(EIO, "the link has more bytes than the file");
@@ -143,7 +143,7 @@ class FileComparison {
     return value == copied ? Result<>() : differs("a link to something else");
   }
 
-  // What they hold --------------------------------------------------------------------------------------------------
+  // Content ---------------------------------------------------------------------------------------------------------
 
   Result<> compare_content(const Pair& pair) const {
     Handle properties;
@@ -154,7 +154,7 @@ class FileComparison {
       properties = Handle(H5Dget_create_plist(opened.from.get()));
       if (!properties) return fail_library(EIO, "its properties");
     }
-    // While it is closed, as filters want it.
+    // Filters can only be registered while the dataset is closed.
     CODECFS_ASSIGN(const bool readable, provide_filters(pair, properties.get()));
     CODECFS_ASSIGN(const Opened opened, open(pair));
     return compare_datasets(opened, properties.get(), readable);
@@ -174,7 +174,7 @@ class FileComparison {
     return {};
   }
 
-  /// Whether libhdf5 can run all filters of a dataset.
+  /// Whether libhdf5 has all filters of a dataset.
   static Result<bool> provide_filters(const Pair& pair, hid_t properties) {
     CODECFS_ASSIGN(const std::vector<FilterStage> chain, stored_chain(properties));
     for (const FilterStage& stage : chain) {
@@ -210,7 +210,7 @@ class FileComparison {
     return elements.compare_all();
   }
 
-  /// H5Pequal also compares what is not stored, so what matters is looked at.
+  /// H5Pequal also compares values that are not stored, so compare the relevant ones.
   static Result<> compare_properties(hid_t from, const Handle& to) {
     CODECFS_ASSIGN(const std::vector<FilterStage> before, stored_chain(from));
     CODECFS_ASSIGN(const std::vector<FilterStage> after, stored_chain(to.get()));
@@ -253,7 +253,7 @@ class FileComparison {
   hid_t to_;
   uint64_t file_bytes_;
   ReferenceMap references_;
-  std::unordered_map<uint64_t, uint64_t> back_;  // objects of the copy to those that they are copies of
+  std::unordered_map<uint64_t, uint64_t> back_;  // objects of the copy to their originals
   std::vector<Pair> pairs_;
 };
 

@@ -1,6 +1,6 @@
-// Copying goes breadth first. An object is made, without a name, when a link first leads to it or something has it as
-// its type, and gets its links after that; so a walk never follows a path and cannot be led in a circle. Values that
-// refer to objects wait until all of these are there.
+// Copies breadth first. An object is created, unlinked, when the first link to it is found or it is the type of another
+// object, and gets its links afterwards; so the walk never follows a path and terminates on cycles. Values with
+// references are copied last, when all objects exist.
 
 #include "backends/hdf5/recode/file_copy.h"
 
@@ -22,7 +22,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-/// Says what an error is about.
+/// Prefixes the path to an error.
 template <class T>
 std::unexpected<Error> about(const std::string& what, Result<T>& result) {
   return fail(result.error().code, "{}: {}", what, result.error().reason);
@@ -33,8 +33,8 @@ std::unexpected<Error> about(const std::string& what, Result<T>& result) {
     if (!about_result_) return about(what, about_result_); \
   } while (false)
 
-/// To properties of a group that is to be made: those that libhdf5 gives for an existing one also hold the addresses of
-/// its links, which it would look for in the other file.
+/// Copies settings to the creation properties of a new group. The properties that libhdf5 returns for an existing group
+/// also contain the addresses of its links, which are invalid in the other file.
 bool copy_settings(hid_t from, hid_t to) {
   unsigned order = 0;
   unsigned most_compact = 0;
@@ -80,7 +80,7 @@ class FileCopy {
   }
 
  private:
-  /// An object and its copy, by their addresses.
+  /// The addresses of an object and its copy.
   struct Copied {
     uint64_t from = 0;
     uint64_t to = 0;
@@ -158,7 +158,7 @@ class FileCopy {
     return {};
   }
 
-  /// A committed type's copy, which is made where there is none yet; other types are the same everywhere.
+  /// The copy of a committed type, which is created on first use; other types do not depend on the file.
   Result<Handle> type_of_copy(Handle type) {
     const htri_t committed = H5Tcommitted(type.get());
     if (committed < 0) return fail_library(EIO, "its type");
@@ -178,7 +178,7 @@ class FileCopy {
     if (!properties || !to || H5Tcommit_anon(to_, to.get(), properties.get(), H5P_DEFAULT) < 0)
       return fail_library(EIO, "a committed type");
     CODECFS_TRY(remember(from, to, path));
-    // Until it is used or has a link, it goes when it is closed.
+    // libhdf5 removes the unlinked type at close unless it has a reference.
     H5Iinc_ref(to.get());
     types_.emplace_back(to.get());
     return to;
@@ -187,14 +187,14 @@ class FileCopy {
   Result<Handle> make_dataset(const Handle& from, const std::string& path) {
     CODECFS_ASSIGN(const bool only_copied, cannot_be_made(from.get()));
     if (only_copied) {
-      CODECFS_ASSIGN(Handle whole, copy_whole_dataset(from.get(), to_, stand_ins_));
+      CODECFS_ASSIGN(Handle whole, copy_whole_dataset(from.get(), to_, placeholders_));
       CODECFS_TRY(remember(from, whole, path));
       return whole;
     }
     Handle stored(H5Dget_type(from.get()));
     if (!stored) return fail_library(EIO, "its type");
     CODECFS_ASSIGN(const Handle type, type_of_copy(std::move(stored)));
-    CODECFS_ASSIGN(Handle to, make_dataset_like(from.get(), type.get(), to_, stand_ins_));
+    CODECFS_ASSIGN(Handle to, make_dataset_like(from.get(), type.get(), to_, placeholders_));
     CODECFS_TRY(remember(from, to, path));
     CODECFS_ASSIGN(const bool late, data_needs_library(from.get()));
     if (late) {
@@ -256,7 +256,7 @@ class FileCopy {
     const char* const name = link.name.c_str();
     LinkInfo info = link.info;
     if (info.type >= H5L_TYPE_UD_MIN) {
-      CODECFS_TRY(stand_ins_.register_link(info.type));
+      CODECFS_TRY(placeholders_.register_link(info.type));
       if (!link_info(group.from.get(), name, info)) return fail_library(EIO, "the link cannot be read");
     }
     if (info.text_size > file_bytes_) return fail(EIO, "the link has {} bytes, more than the file", info.text_size);
@@ -285,23 +285,23 @@ class FileCopy {
     return copy_elements(opened.from.get(), opened.to.get(), references_);
   }
 
-  /// Leaves the dataset closed, as filters want it.
+  /// Leaves the dataset closed, so that filters can be registered.
   Result<> provide_filters(const Copied& late) {
     Handle properties;
     {
       CODECFS_ASSIGN(const Opened opened, open(late));
       CODECFS_ASSIGN(properties, creation_properties_of(opened.from.get()));
     }
-    return stand_ins_.provide_filters(properties.get());
+    return placeholders_.provide_filters(properties.get());
   }
 
   hid_t from_;
   hid_t to_;
   uint64_t file_bytes_;
-  PlaceholderFilters stand_ins_;  // destroyed after every handle below
+  PlaceholderFilters placeholders_;  // destroyed after all handles below
   ReferenceMap references_;
-  std::vector<Handle> types_;  // committed ones of the copy
-  std::deque<Copied> found_;   // made, but still without attributes and links
+  std::vector<Handle> types_;  // committed types of the copy
+  std::deque<Copied> found_;   // created, but still without attributes and links
   std::vector<LateAttribute> late_attributes_;
   std::vector<Copied> late_data_;
 };

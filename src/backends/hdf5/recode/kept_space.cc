@@ -13,12 +13,13 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr size_t kMaxHoles = 64;                // whose addresses fit into an attribute on all filesystems
-constexpr hsize_t kMinHole = hsize_t{4} << 10;  // bytes; a dataset costs some hundred itself
+// so that their addresses fit into an extended attribute on all filesystems
+constexpr size_t kMaxHoles = 64;
+constexpr hsize_t kMinHole = hsize_t{4} << 10;  // bytes; a dataset itself takes some hundred
 constexpr ssize_t kMaxListed = ssize_t{1} << 20;
-constexpr char kTag[] = "codecfs: free space";  // of the type that tells such a dataset from all others
+constexpr char kTag[] = "codecfs: free space";  // name in the type of such a dataset, which identifies it
 
-// The largest holes among raw data, largest first. Others, such as metadata, are small.
+// The largest free blocks of raw data, largest first. Those of metadata are small.
 std::vector<H5F_sect_info_t> largest_holes(hid_t file, size_t limit) {
   const ssize_t count = H5Fget_free_sections(file, H5FD_MEM_DRAW, 0, nullptr);
   if (count <= 0 || count > kMaxListed) return {};
@@ -71,7 +72,7 @@ Result<> KeptSpace::take(hid_t file) {
     const Handle dataset(H5Dcreate_anon(file, type.get(), space.get(), properties.get(), H5P_DEFAULT));
     ObjectInfo info;
     if (!dataset || !object_info(dataset.get(), info)) return fail_library(EIO, "keeping its free space");
-    // One that lies elsewhere goes when it is closed. Holes are told from the end of the user block.
+    // A dataset at another address is removed at close. Addresses of free blocks exclude the user block.
     const haddr_t at = H5Dget_offset(dataset.get());
     if (at < user_block || std::ranges::find(holes, at - user_block, &H5F_sect_info_t::addr) == holes.end()) continue;
     if (H5Oincr_refcount(dataset.get()) < 0) return fail_library(EIO, "keeping its free space");

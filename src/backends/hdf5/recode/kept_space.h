@@ -1,12 +1,13 @@
 #pragma once
-// Free space of a file kept over closing it in libhdf5 and opening it again, which forgets it otherwise: datasets
-// without a name take the largest holes meanwhile. All functions under a LibraryLock.
+// Preserves free space while a file is closed and reopened in libhdf5, which would otherwise lose track of it: unlinked
+// datasets occupy the largest free blocks meanwhile. All functions under a LibraryLock.
 //
 //   KeptSpace kept;
-//   kept.take(file);      // then the file is closed and opened again
-//   kept.release(file);   // the holes are known to be free
+//   kept.take(file);      // then close and reopen the file
+//   kept.release(file);   // the blocks are free again
 //
-// At the unmount they stay in the file, where no program sees them, and the next mount releases them: left_space.h.
+// At unmount the datasets stay in the file, invisible to other programs, and the next mount releases them:
+// left_space.h.
 
 #include <hdf5.h>
 
@@ -22,16 +23,16 @@ namespace codecfs::hdf5 {
 class KeptSpace {
  public:
   KeptSpace() = default;
-  /// As an earlier mount says.
+  /// The space that an earlier mount recorded.
   explicit KeptSpace(LeftSpace left) : kept_(std::move(left)) {}
 
-  /// Makes the datasets, unless the file itself keeps its free space. What no dataset can take is forgotten. EIO: one
-  /// that was made cannot be removed.
+  /// Creates the datasets, unless the file itself stores its free space. Blocks that no dataset can occupy are lost.
+  /// EIO: a dataset that was created cannot be removed.
   Result<> take(hid_t file);
-  /// Removes them; `file` is the same file opened again. Leaves alone whatever is no such dataset. EIO.
+  /// Removes the datasets; `file` is the same file, reopened. Ignores addresses that are not such datasets. EIO.
   Result<> release(hid_t file) const;
 
-  /// Gives up those that are not `good(address)`.
+  /// Drops the datasets that are not `good(address)`.
   template <class Good>
   void check(const Good& good) {
     std::erase_if(kept_.datasets, [&](uint64_t address) { return !good(address); });

@@ -16,7 +16,7 @@ constexpr uint64_t kVersion = 1;
 constexpr size_t kFields = 5;  // before the addresses
 constexpr size_t kLargestValue = 4096;
 
-/// The numbers of a value; empty where it is damaged.
+/// The numbers in a value; empty if it is malformed.
 std::vector<uint64_t> parse(std::string_view text) {
   std::vector<uint64_t> numbers;
   const char* const end = text.data() + text.size();

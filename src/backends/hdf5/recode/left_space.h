@@ -1,14 +1,14 @@
 #pragma once
-// Free space of a source between two mounts. libhdf5 forgets it when it closes most files, so datasets without a name
-// occupy it meanwhile (kept_space.h), and an extended attribute of the source tells where they are:
+// Preserves the free space of a source between two mounts. libhdf5 loses track of it when it closes most files, so
+// unlinked datasets occupy it (kept_space.h), and an extended attribute of the source lists them:
 //
 //   1 SIZE MTIME HEAD BYTES ADDRESS...
 //
 // in hexadecimal digits, separated by spaces: the format's version; size, mtime and checksum of the head of the source
-// as its last writer left it (SourceIdentity without device and inode, which change with a copy); the bytes that are
-// free; the address of each dataset. An attribute that describes another state of the source is worth nothing.
+// after its last write (SourceIdentity without device and inode, which change with a copy); the free bytes; the address
+// of each dataset. An attribute that describes another state of the source is ignored.
 //
-// The attribute is removed, and that is synced, before anything that it names changes.
+// The attribute is removed, and the removal synced, before anything that it lists changes.
 
 #include <cstdint>
 #include <vector>
@@ -25,11 +25,11 @@ struct LeftSpace {
   std::vector<uint64_t> datasets;  // their addresses
 };
 
-/// Empty where the attribute is missing, damaged, or of another state than `now`. What it says is not to be trusted.
+/// Empty if the attribute is missing, damaged, or of another state than `now`. The caller must verify the addresses.
 LeftSpace read_left_space(const File& source, const SourceIdentity& now);
 /// Durable when the source is synced. The error of the filesystem.
 Result<> note_left_space(FileIo& io, const File& source, const SourceIdentity& now, const LeftSpace& left);
-/// Removes the attribute durably where there is one.
+/// Removes the attribute durably if there is one.
 Result<> remove_left_space(FileIo& io, const File& source);
 
 }  // namespace codecfs::hdf5

@@ -1,4 +1,4 @@
-// See the header for how it goes. All of exchange() is under one LibraryLock, so commits of others are before it or
+// The header describes the algorithm. exchange() runs under one LibraryLock, so other commits are either before or
 // after it.
 
 #include "backends/hdf5/recode/recode.h"
@@ -24,9 +24,9 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kCommitEvery = uint64_t{64} << 20;     // bytes of chunks
-constexpr uint64_t kMemory = uint64_t{1} << 30;           // bytes for the chunks that are worked on
+constexpr uint64_t kMemory = uint64_t{1} << 30;           // bytes for the chunks being processed
 constexpr uint64_t kRoomForExchange = uint64_t{4} << 20;  // bytes of metadata
-constexpr uint64_t kWorthPacking = uint64_t{64} << 10;    // bytes that the file has grown
+constexpr uint64_t kWorthPacking = uint64_t{64} << 10;    // bytes of growth of the file
 constexpr size_t kNumbersAtOnce = 1024;
 constexpr size_t kLongestComment = 60000;  // a message has at most 64 KiB
 
@@ -50,7 +50,7 @@ Result<std::string> comment_of(hid_t object) {
 
 }  // namespace
 
-// libhdf5 removes a dataset without links when it is closed, which writes a little.
+// libhdf5 removes an unlinked dataset at close, which writes a little.
 Recoding::~Recoding() {
   const LibraryLock lock;
   if (second_) (void)file_.allow_change(kRoomForExchange);
@@ -89,14 +89,15 @@ Result<> Recoding::prepare_packing() {
 }
 
 bool Recoding::fits_into_hole() const {
-  // Each exchange costs some hundred bytes of metadata, as libhdf5 forgets holes when it closes the file.
+  // Each exchange costs some hundred bytes of metadata, because libhdf5 loses track of free space when it closes the
+  // file.
   if (file_.bytes->size() <= size_before_ + kWorthPacking) return false;
   const Handle first(open_object(file_.file.get(), address_));
   const hssize_t free = H5Fget_freespace(file_.file.get());
   return first && free > 0 && H5Dget_storage_size(first.get()) <= static_cast<uint64_t>(free);
 }
 
-// The properties of the first dataset, but what is stored and how.
+// Copies the properties of the first dataset except for storage and filters.
 Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   const hid_t first = dataset_.id();
   const Handle space(H5Dget_space(first));
@@ -133,19 +134,19 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   if (Result<> flushed = file_.flush_in_library(); !flushed)
     return file_.change_failed(std::unexpected(flushed.error()));
   second_address_ = info.address;
-  --file_.changes;  // without a name, it is none that could be lost
+  --file_.changes;  // losing an unlinked dataset is not a lost change
   CODECFS_ASSIGN(chain_, stored_chain(made.get()));
   if (same_chain(chain_, dataset_.facts().filters) != packs_) return false;
   auto pipeline = filters::Pipeline::make(chain_, form_.shape);
   if (!pipeline) return fail(EINVAL, "{}: {}", dataset_.name(), pipeline.error().reason);
   pipeline_ = *std::move(pipeline);
-  // What cannot be exchanged must be known before hours of work.
+  // Detect headers that cannot be exchanged before hours of work.
   CODECFS_ASSIGN(const Headers headers, read_headers());
   CODECFS_TRY(check_headers(headers));
   return true;
 }
 
-// Hands out the numbers of stored chunks to those who work; the first failure ends it.
+// Distributes the numbers of stored chunks to the threads; the first error stops all.
 class Recoding::Numbers {
  public:
   Numbers(Dataset& dataset, Progress& progress) : dataset_(dataset), progress_(progress) {}
@@ -208,14 +209,14 @@ Result<> Recoding::copy(Progress& progress) {
       numbers.fail({EIO, fmt::format("{}: {}", dataset_.name(), error.what())});
     }
   };
-  // A chunk is in memory as it was stored, decoded and encoded.
+  // Each thread holds a chunk in three forms: stored, decoded and re-encoded.
   const uint64_t by_memory = std::max<uint64_t>(kMemory / std::max<uint64_t>(3 * *form_.shape.bytes, 1), 1);
   const uint64_t workers = std::min<uint64_t>(by_memory, std::max(std::thread::hardware_concurrency(), 1U));
   {
     std::vector<std::jthread> others;
     try {
       while (others.size() + 1 < workers) others.emplace_back(work);
-    } catch (const std::system_error&) {  // as many as there may be
+    } catch (const std::system_error&) {  // use the threads that could be created
     }
     work();
   }
@@ -231,7 +232,7 @@ Result<> Recoding::copy_chunk(uint64_t number) {
   }
   CODECFS_ASSIGN(const Buffer decoded, dataset_.read_file_form(number, form_));
   if (pipeline_->empty()) return store(number, decoded.bytes(), 0);
-  // As the dataset has it, chunks over the edge stay without filters.
+  // Partial edge chunks stay without filters, as in the original dataset.
   if (partial) return store(number, decoded.bytes(), 0);
   auto encoded = pipeline_->encode(decoded.bytes());
   if (!encoded)
@@ -265,12 +266,12 @@ Result<> Recoding::exchange() {
   CODECFS_TRY(file_.commit());
   CODECFS_TRY(file_.allow_change(kRoomForExchange));
   CODECFS_TRY(check_unchanged());
-  // Before its old chunks are given to others.
+  // Before the space of the old chunks is reused.
   file_.outdate(address_);
   Result<> done = exchange_storage();
   if (done) {
     done = file_.commit();
-    if (!file_.changed) return {};  // what may fail after that is bringing the log into the source, which has time
+    if (!file_.changed) return {};  // only the checkpoint can have failed then, which can be repeated later
   }
   if (!file_.failure && file_.changed) CODECFS_TRY(file_.roll_back());
   return done;
@@ -353,13 +354,13 @@ HeaderMessage Recoding::no_storage() const {
   return layout;
 }
 
-// `comments`: the room of the comments may be taken.
+// `comments`: also use the space of the objects' comments.
 Result<Recoding::Exchange> Recoding::exchanged(bool comments) const {
   CODECFS_ASSIGN(Headers headers, read_headers());
   CODECFS_TRY(check_headers(headers));
   std::vector<HeaderMessage> of_first = headers.first.take(kStorage);
   std::vector<HeaderMessage> of_second = headers.second.take(kStorage);
-  // Data in the header itself is dropped with it: it may be large, and nothing is to be freed.
+  // Data in the header itself (compact layout) is dropped: it may be large, and no storage must be freed for it.
   if (dataset_.facts().storage == Storage::compact) {
     std::erase_if(of_first, [](const HeaderMessage& message) { return message.type == MessageType::layout; });
     of_first.push_back(no_storage());
@@ -380,7 +381,7 @@ Result<Recoding::Exchange> Recoding::exchanged(bool comments) const {
   return exchange;
 }
 
-// libhdf5 makes room for a comment, and what it made for that can be taken.
+// Makes libhdf5 enlarge the header for a comment, whose space then is available.
 Result<> Recoding::make_room(hid_t first, const Exchange& exchange) const {
   for (const auto& [dataset, needs] :
        {std::pair(first, exchange.first_needs), std::pair(second_.get(), exchange.second_needs)}) {
@@ -396,8 +397,9 @@ Result<> Recoding::exchange_storage() {
   Handle first(open_object(file_.file.get(), address_));
   CODECFS_ASSIGN(const Identity before, identity_of(first.get()));
   CODECFS_ASSIGN(const std::string comment, comment_of(first.get()));
-  // A link keeps the second one while it is closed. Headers of version 2 cannot say that they have none: one that went
-  // out of libhdf5's cache and came back seems to have one, which must go first, so that libhdf5 sees it come.
+  // A link keeps the second dataset while it is closed. Version 2 headers do not store a link count of 0: when such a
+  // header is evicted from libhdf5's cache and reloaded, its count is 1. So remove that count first, for libhdf5 to see
+  // the link as the first one.
   (void)H5Odecr_refcount(second_.get());
   if (H5Oincr_refcount(second_.get()) < 0) return fail_library(EIO, "{}: exchanging its storage", dataset_.name());
   CODECFS_TRY(file_.flush_in_library());
@@ -421,7 +423,7 @@ Result<> Recoding::exchange_storage() {
   Handle second(open_object(file_.file.get(), second_address_));
   CODECFS_TRY(verify(first.get(), second.get(), before));
   const bool commented = !comments || comment.empty() || H5Oset_comment(first.get(), comment.c_str()) >= 0;
-  // Its last link gone, libhdf5 frees what was the old storage.
+  // Without its last link, libhdf5 frees the dataset, which now has the old storage.
   if (!commented || H5Odecr_refcount(second.get()) < 0 || !second.close())
     return fail_library(EIO, "{}: removing its old storage", dataset_.name());
   CODECFS_TRY(kept.release(file_.file.get()));

@@ -1,25 +1,25 @@
 #pragma once
-// Storing a dataset anew with another chain of filters.
+// Re-encodes a dataset with another filter pipeline.
 //
-// The object keeps its address, and with it all that refers to it or hangs on it (links, references, scales,
-// attributes): only its storage changes. A second dataset without a name is made with the new chain and filled with the
-// chunks; then the two exchange those messages of their headers that say where data is and how it is filtered, as one
-// transaction; and the second one is removed together with the old chunks. libhdf5 knows no such exchange: it is made
-// to write all that it holds and to close the file, the headers are edited as bytes, and it opens the file again.
+// The object keeps its address, and so all links, references, scales and attributes stay valid: only its storage
+// changes. A second, unlinked dataset is created with the new pipeline and filled with the chunks. Then both exchange
+// the header messages that define storage and filters, in one transaction, and the second one is removed together with
+// the old chunks. libhdf5 has no function for this exchange: it is made to flush and close the file, the headers are
+// edited as bytes, and it reopens the file.
 //
 //   Recoding recoding(file, dataset);
-//   recoding.prepare(chain);     // false: it is stored so already
+//   recoding.prepare(chain);     // false: it has this pipeline already
 //   recoding.copy(progress);
 //   recoding.exchange();         // afterwards file.file is another identifier
 //
-// The new chunks lie behind the old ones, which leave a hole. Where they fit into it they are moved there by another
-// Recoding, as they are, so that a file whose data became smaller does not grow:
+// The new chunks are stored after the old ones, which leave a free block. If the new ones fit into it, a second
+// Recoding moves them there without re-encoding, so that a file whose data became smaller does not grow:
 //
 //   if (recoding.fits_into_hole()) { Recoding packing(file, dataset); packing.prepare_packing(); packing.copy(...); ...
 //   }
 //
-// One at a time for a file. Until exchange() has returned nobody sees anything of it; when a Recoding is destroyed
-// before that, what it made is gone.
+// Only one Recoding per file may exist. Until exchange() returns, readers see no change; if a Recoding is destroyed
+// before that, its second dataset is removed.
 
 #include <cstdint>
 #include <optional>
@@ -37,26 +37,28 @@ namespace codecfs::hdf5 {
 
 class Recoding {
  public:
-  /// Both outlive it.
+  /// Both must outlive the Recoding.
   Recoding(SourceFile& file, Dataset& dataset) : file_(file), dataset_(dataset), address_(dataset.address()) {}
   ~Recoding();
   Recoding(const Recoding&) = delete;
   Recoding& operator=(const Recoding&) = delete;
 
-  /// Checks everything that can be known before the first chunk is read, takes the right to write, and makes the second
-  /// dataset. False where there is nothing to do. Errors as of Source::set_filters().
+  /// Checks everything that does not require reading chunks, acquires the right to write, and creates the second
+  /// dataset. False if there is nothing to do. Errors of Source::set_filters().
   Result<bool> prepare(std::span<const FilterStage> chain);
-  /// The same for chunks that are to lie elsewhere and stay what they are.
+  /// The same for moving chunks without re-encoding them.
   Result<> prepare_packing();
-  /// After exchange(), under the same LibraryLock: whether the file has grown, and would not have.
+  /// After exchange(), under the same LibraryLock: whether the file has grown, and the new chunks fit into the free
+  /// block.
   [[nodiscard]] bool fits_into_hole() const;
-  /// Stores all chunks in the second dataset, on all cores. Commits now and then: without a name, it is no change.
+  /// Stores all chunks in the second dataset, on all cores. Commits periodically, which readers do not notice: the
+  /// dataset has no link.
   Result<> copy(Progress& progress);
-  /// Under the LibraryLock. Durable when it returns; after an error the file is as before.
+  /// Under the LibraryLock. Durable when it returns; after an error the file is unchanged.
   Result<> exchange();
 
  private:
-  // What must be the same afterwards.
+  // Properties that must be equal before and after.
   struct Identity {
     uint64_t attributes = 0;
     uint64_t references = 0;
@@ -67,11 +69,11 @@ class Recoding {
     ObjectHeader first;
     ObjectHeader second;
   };
-  // The headers as they will be, and the bytes that each needs for what comes from the other one.
+  // The new headers, and the bytes that each needs for the other's messages.
   struct Exchange {
     uint64_t first_needs = 0;
     uint64_t second_needs = 0;
-    std::optional<Headers> headers;  // none where there is no room
+    std::optional<Headers> headers;  // none if a header has no room
   };
   class Numbers;
 
@@ -96,10 +98,10 @@ class Recoding {
   Handle second_;
   uint64_t second_address_ = 0;
   FileFormat format_;
-  std::vector<FilterStage> chain_;  // of second_, as libhdf5 tells it
+  std::vector<FilterStage> chain_;  // of second_, as libhdf5 reports it
   std::optional<filters::Pipeline> pipeline_;
-  bool raw_partial_chunks_ = false;  // stored without filters
-  bool packs_ = false;               // chunks stay as they are
+  bool raw_partial_chunks_ = false;  // partial edge chunks are stored without filters
+  bool packs_ = false;               // chunks are moved without re-encoding
   uint64_t size_before_ = 0;         // of the file, bytes
   uint64_t uncommitted_ = 0;         // bytes; guarded by the LibraryLock
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Values of attributes and datasets brought from one HDF5 file into another through the library: data of variable
-// length gets new places in heaps, references are translated. All functions under a LibraryRead.
+// Copies values of attributes and datasets between HDF5 files through libhdf5: variable-length data is written to new
+// heaps, references are translated. All functions under a LibraryRead.
 
 #include <hdf5.h>
 
@@ -14,18 +14,18 @@
 
 namespace codecfs::hdf5 {
 
-/// The value of one attribute to another of the same type and shape. EIO, EOPNOTSUPP (ReferenceMap::translate()).
+/// Copies the value of an attribute to another of the same type and shape. EIO, EOPNOTSUPP (ReferenceMap::translate()).
 Result<> copy_attribute_value(hid_t from, hid_t to, const ReferenceMap& references);
 
-/// Elements from one dataset to another of the same type and shape, in pieces of bounded size.
+/// Copies elements between datasets of the same type and shape, in pieces of bounded size.
 class ElementCopy {
  public:
-  /// Both datasets stay open as long as this.
+  /// Both datasets must stay open as long as this exists.
   static Result<ElementCopy> make(hid_t from, hid_t to, const ReferenceMap& references);
 
-  /// All elements. Errors as above.
+  /// Copies all elements. Errors as above.
   Result<> copy_all() const;
-  /// Those of a box: both in elements, as many as the dataset has dimensions.
+  /// Copies the elements of a box: both in elements, one item per dimension.
   Result<> copy_box(std::span<const hsize_t> start, std::span<const hsize_t> count) const;
 
  private:

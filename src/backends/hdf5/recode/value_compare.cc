@@ -15,7 +15,7 @@ using Kind = ValueLayout::Kind;
 // A box is a chunk, which libhdf5 decodes again for each piece.
 constexpr uint64_t kMaxBoxPiece = uint64_t{256} << 20;  // bytes
 
-/// Values of one layout, in memory as H5Dread gives them.
+/// Values of one layout, in memory as H5Dread returns them.
 class Comparison {
  public:
   Comparison(hid_t from, hid_t to, const ReferenceMap& references) : from_(from), to_(to), references_(references) {}
@@ -86,9 +86,10 @@ class Comparison {
     if (H5Sextent_equal(left, right) <= 0 || H5Sget_select_type(right) != kind ||
         H5Sget_select_npoints(right) != points)
       return false;
-    if (kind != H5S_SEL_HYPERSLABS && kind != H5S_SEL_POINTS) return true;  // all, or nothing
+    if (kind != H5S_SEL_HYPERSLABS && kind != H5S_SEL_POINTS) return true;  // all, or none
     const auto rank = static_cast<size_t>(std::max(H5Sget_simple_extent_ndims(left), 0));
-    // Two corners, or coordinates; of a regular selection of very many blocks the corners of the whole.
+    // Two corners or coordinates per block; for a regular selection with very many blocks, the corners of its bounding
+    // box.
     constexpr hssize_t kMaxListed = hssize_t{1} << 20;
     const bool blocks = kind == H5S_SEL_HYPERSLABS;
     const hssize_t count = blocks ? H5Sget_select_hyper_nblocks(left) : points;

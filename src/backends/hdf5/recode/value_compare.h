@@ -1,6 +1,6 @@
 #pragma once
-// Whether values of two HDF5 files, as the library reads them, are the same: references count as the same where they
-// lead to an object and its copy. All functions under a LibraryRead.
+// Compares values of two HDF5 files as libhdf5 reads them: references are equal if they refer to an object and its
+// copy. All functions under a LibraryRead.
 
 #include <hdf5.h>
 
@@ -14,18 +14,18 @@
 
 namespace codecfs::hdf5 {
 
-/// The values of two attributes of the same type and shape. EIO: they differ, or cannot be read.
+/// Compares two attributes of the same type and shape. EIO: they differ, or cannot be read.
 Result<> compare_attribute_values(hid_t from, hid_t to, const ReferenceMap& references);
 
-/// Elements of two datasets of the same type and shape, in pieces of bounded size.
+/// Compares elements of two datasets of the same type and shape, in pieces of bounded size.
 class ElementComparison {
  public:
-  /// Both datasets stay open as long as this.
+  /// Both datasets must stay open as long as this exists.
   static Result<ElementComparison> make(hid_t from, hid_t to, const ReferenceMap& references);
 
-  /// All elements. EIO: they differ, or cannot be read.
+  /// Compares all elements. EIO: they differ, or cannot be read.
   [[nodiscard]] Result<> compare_all() const;
-  /// Those of a box: both in elements, as many as the dataset has dimensions.
+  /// Compares the elements of a box: both in elements, one item per dimension.
   [[nodiscard]] Result<> compare_box(std::span<const hsize_t> start, std::span<const hsize_t> count) const;
 
  private:
