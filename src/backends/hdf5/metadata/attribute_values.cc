@@ -1,4 +1,4 @@
-// Attributes as JSON. libhdf5 converts the stored values to the machine's own types; those are walked recursively.
+// Attributes as JSON. libhdf5 converts the stored values to native types, which are traversed recursively.
 
 #include "backends/hdf5/metadata/attribute_values.h"
 
@@ -31,10 +31,10 @@ T load(const std::byte* from) {
   return value;
 }
 
-// A value in memory and the type that it has there; `stored` is the type in the file, for what the conversion widens.
+// Converts a value in memory; `stored` is the type in the file, for types that the conversion to native widens.
 class ValueReader {
  public:
-  /// None where the value has no JSON form.
+  /// None if the value has no JSON form.
   std::optional<Json> read(hid_t type, const std::byte* value) {
     switch (H5Tget_class(type)) {
       case H5T_INTEGER: return integer(type, value);
@@ -56,7 +56,7 @@ class ValueReader {
     }
   }
 
-  /// `rank` dimensions as nested lists.
+  /// Nested lists with `rank` dimensions.
   std::optional<Json> nested(hid_t type, const std::byte*& value, const hsize_t* dims, int rank) {
     if (rank == 0) {
       auto one = read(type, value);
@@ -86,7 +86,7 @@ class ValueReader {
 
   static std::optional<Json> floating(hid_t type, const std::byte* value) {
     switch (H5Tget_size(type)) {
-      // Since 1.14.4, before it is a float in memory.
+      // Native half floats exist since libhdf5 1.14.4; before, they are float in memory.
       case sizeof(uint16_t): return Json(filters::half_to_double({load<uint16_t>(value)}));
       case sizeof(float): return Json(shortest_double(load<float>(value)));
       case sizeof(double): return Json(load<double>(value));
@@ -147,7 +147,7 @@ class ValueReader {
   }
 };
 
-// The value of an open attribute. None where it has no JSON form.
+// The value of an open attribute. None if it has no JSON form.
 Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
   const Handle space(H5Aget_space(attribute));
   const Handle stored(H5Aget_type(attribute));
@@ -160,7 +160,7 @@ Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   if (rank < 0 || count < 0) return fail_library(EIO, "its shape");
 
-  // Opaque bytes, long bitfields and the like have no native type of another form.
+  // Opaque bytes, long bitfields and similar have no other native type.
   Handle type(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND));
   if (!type) type = Handle(H5Tcopy(stored.get()));
   const uint64_t size = H5Tget_size(type.get());
@@ -217,7 +217,7 @@ herr_t visit_attribute(hid_t holder, const char* name, const H5A_info_t*, void* 
     static_cast<Collector*>(data)->add(holder, name);
     return 0;
   } catch (const std::exception&) {
-    return -1;  // out of memory; nothing may leave a callback of a C library
+    return -1;  // out of memory; no exception may leave a callback of a C library
   }
 }
 
@@ -228,7 +228,7 @@ H5_index_t attribute_order(hid_t holder) {
   return (flags & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
 }
 
-// An attribute by its name, with a type of this class; none where there is no such attribute.
+// Opens an attribute with a type of this class; invalid if there is none.
 Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
   if (H5Aexists(holder, name) <= 0) return Handle();
   Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));

@@ -1,5 +1,5 @@
 #pragma once
-// The attributes of an HDF5 object as JSON.
+// Reads the attributes of an HDF5 object as JSON.
 
 #include <optional>
 #include <string>
@@ -12,34 +12,33 @@
 
 namespace codecfs::hdf5 {
 
-/// Attributes of more bytes than this are left out, with a warning that says so.
+/// Larger attributes (in bytes) are omitted, with a warning.
 inline constexpr uint64_t kMaxAttribute = uint64_t{16} << 20;
 
 struct AttributeRules {
-  bool netcdf = false;  // the file is netCDF-4: its bookkeeping is hidden, arrays of one element are single values
-  bool scale = false;   // the object is a dimension scale: CLASS and NAME are hidden
+  bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
+  bool scale = false;   // the object is a dimension scale: hide CLASS and NAME
 };
 
-/// All attributes to be shown, in creation order where that is kept, else by name. Those that have no JSON form
-/// (references) or cannot be read are left out with a note in the log; `object` names their holder there.
-/// Under a LibraryLock.
+/// All visible attributes, in creation order if that is stored, else by name. Attributes that have no JSON form
+/// (references) or cannot be read are omitted and logged; `object` names their holder in the log. Under a LibraryLock.
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object);
-/// Whether reading them takes so long that it is to be done only for who wants them. Under a LibraryLock.
+/// Whether the object has so many attributes that they should be read only on request. Under a LibraryLock.
 bool has_many_attributes(hid_t holder);
 
-/// Whether an attribute of this name is bookkeeping that is not shown.
+/// Whether an attribute of this name is internal and not shown.
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
-/// The value of an open attribute; none where it has no JSON form. EIO, EFBIG. Under a LibraryLock.
+/// The value of an open attribute; none if it has no JSON form. EIO, EFBIG. Under a LibraryLock.
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
-/// The names of all attributes, in the order of read_attributes(), as HDF5 has them. Under a LibraryLock.
+/// The HDF5 names of all attributes, in the order of read_attributes(). Under a LibraryLock.
 Result<std::vector<std::string>> attribute_names(hid_t holder);
 
-/// The text of a string attribute that holds one; empty where there is none of that name or it is something else.
+/// The value of an attribute that holds one string; empty if it does not exist or has another type.
 std::string text_attribute(hid_t holder, const char* name);
-/// The elements of an integer attribute (at most 64); empty where there is none of that name or it is something else.
+/// The elements of an integer attribute (at most 64); empty if it does not exist or has another type.
 std::vector<int> integer_attribute(hid_t holder, const char* name);
 
-/// Bytes of an HDF5 string as UTF-8: as they are if they are that, else read as Latin-1.
+/// An HDF5 string as UTF-8: unchanged if it is valid UTF-8, else interpreted as Latin-1.
 std::string as_utf8(std::string_view bytes);
 
 }  // namespace codecfs::hdf5

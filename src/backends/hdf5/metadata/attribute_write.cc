@@ -1,5 +1,5 @@
-// JSON to attributes: see the header for which types. What is to be kept as it is stored is tried first: every number
-// and text is put into the stored type, and has to come out of it the same.
+// Converts JSON to attributes; the header lists the types. Tries the stored type first: each number or text is
+// converted to it and back, and must not change.
 
 #include "backends/hdf5/metadata/attribute_write.h"
 
@@ -23,10 +23,10 @@ namespace {
 
 using Dims = std::vector<hsize_t>;
 
-// An attribute of an object with an old header is one message, of at most 64 KiB with its name, type and shape.
+// With an old object header, an attribute is one message of at most 64 KiB, including name, type and shape.
 constexpr uint64_t kOldHeaderLimit = 64'000;
 constexpr size_t kLongestName = 32'000;
-constexpr uint64_t kMessage = 256;  // bytes of an attribute besides name and value, about
+constexpr uint64_t kMessage = 256;  // estimated bytes of an attribute besides name and value
 
 constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",      "_NCProperties",
                                     "DIMENSION_LIST", "REFERENCE_LIST",      "_ARRAY_DIMENSIONS"};
@@ -39,7 +39,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 128; });
 }
 
-// The same number, not only the same double.
+// Whether the numbers are equal exactly, not only as doubles.
 bool same_number(const Json& a, const Json& b) {
   if (a.is_number_float() && b.is_number_float())
     return a == b || (std::isnan(a.get<double>()) && std::isnan(b.get<double>()));
@@ -66,7 +66,7 @@ bool same_value(const Json& a, const Json& b) {
   });
 }
 
-// The lengths of nested lists, as far as their first items go.
+// The lengths of nested lists, determined by their first items.
 Dims depth_of(const Json& value) {
   Dims dims;
   for (const Json* at = &value; at->is_array(); at = &at->front()) {
@@ -76,7 +76,7 @@ Dims depth_of(const Json& value) {
   return dims;
 }
 
-// Collects what lies in lists of these lengths; false where one has another.
+// Collects the items of nested lists with these lengths; false if a list has another length.
 bool flatten(const Json& value, std::span<const hsize_t> dims, std::vector<const Json*>& items) {
   if (dims.empty()) {
     items.push_back(&value);
@@ -91,7 +91,7 @@ void put(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// Puts JSON into values of an HDF5 type as it is in memory. False where it does not fit exactly.
+// Converts JSON to values of an HDF5 type in memory. False if a value does not fit exactly.
 class Encoder {
  public:
   explicit Encoder(std::deque<std::string>& texts) : texts_(texts) {}
@@ -127,7 +127,7 @@ class Encoder {
   static bool floating(uint64_t size, const Json& value, std::byte* to) {
     const auto number = value.get<double>();
     if (!same_number(value, Json(number))) return false;
-    if (size == sizeof(uint16_t)) {  // since 1.14.4, before it is a float in memory
+    if (size == sizeof(uint16_t)) {  // native half floats exist since libhdf5 1.14.4
       const filters::Half narrow = filters::double_to_half(number);
       put(to, narrow.bits);
       return std::isnan(number) || filters::half_to_double(narrow) == number;
@@ -205,7 +205,7 @@ class Encoder {
   std::deque<std::string>& texts_;
 };
 
-// Lists that one element of the type takes up in JSON.
+// The depth of lists that represents one element of the type in JSON.
 size_t lists_in(hid_t type) {
   if (H5Tget_class(type) == H5T_COMPOUND) return is_complex(type) ? 1 : 0;
   if (H5Tget_class(type) != H5T_ARRAY) return 0;
@@ -213,7 +213,7 @@ size_t lists_in(hid_t type) {
   return static_cast<size_t>(std::max(H5Tget_array_ndims(type), 0)) + lists_in(base.get());
 }
 
-// Whether the values in memory come back the same from the type in the file.
+// Whether values do not change when libhdf5 converts them to the stored type and back.
 bool survives(hid_t memory, hid_t stored, const std::vector<std::byte>& bytes, size_t count) {
   if (count == 0 || H5Tdetect_class(stored, H5T_STRING) > 0) return true;
   const size_t size = std::max(H5Tget_size(memory), H5Tget_size(stored));
@@ -228,7 +228,7 @@ bool survives(hid_t memory, hid_t stored, const std::vector<std::byte>& bytes, s
 
 }  // namespace
 
-// One attribute's new value; `old` is the attribute that is there, if one is.
+// Builds the new value of one attribute; `old` is the existing attribute, if any.
 class ValueBuilder {
  public:
   ValueBuilder(const AttributeRules& rules, hid_t old, const Json& json)
@@ -261,7 +261,7 @@ class ValueBuilder {
   }
 
   void set_shape(std::span<const hsize_t> dims) {
-    // netCDF has numbers in lists only, if of one element; and a list of one is shown without the list.
+    // netCDF stores single numbers as lists of one element; these are shown as single values.
     const bool text = H5Tget_class(value_.type.get()) == H5T_STRING && H5Tis_variable_str(value_.type.get()) <= 0;
     if (json_.is_null()) {
       value_.space = Handle(H5Screate(H5S_NULL));
@@ -294,7 +294,7 @@ class ValueBuilder {
     return survives(value_.memory.get(), value_.type.get(), value_.bytes, items.size());
   }
 
-  // Text of fixed length and text that is not ASCII may change the type's length and character set.
+  // Fixed-length strings and non-ASCII text may change the type's length and character set.
   void fit_text(std::span<const Json* const> items) {
     const hid_t type = value_.type.get();
     size_t longest = 0;
@@ -323,7 +323,7 @@ class ValueBuilder {
       if (!json_.is_null() && !flatten(json_, dims, items)) return false;
       fit_text(items);
     }
-    // A list of texts is a thing of its own in netCDF.
+    // netCDF distinguishes a list of strings from a single text.
     if (rules_.netcdf && !dims.empty() && H5Tget_class(value_.type.get()) == H5T_STRING &&
         H5Tis_variable_str(value_.type.get()) <= 0)
       return false;
@@ -345,7 +345,7 @@ class ValueBuilder {
     value_.memory = Handle(H5Tcopy(value_.type.get()));
     const hid_t type = value_.type.get();
     const H5T_class_t kind = H5Tget_class(type);
-    if (kind == H5T_INTEGER || kind == H5T_FLOAT)  // STD types are the file's, whatever the machine is
+    if (kind == H5T_INTEGER || kind == H5T_FLOAT)  // STD types, so that files do not depend on the machine
       value_.memory = Handle(H5Tget_native_type(type, H5T_DIR_ASCEND));
     if (rules_.netcdf && !items.empty() && items[0]->is_boolean()) {
       value_.bytes.clear();
@@ -385,7 +385,7 @@ class ValueBuilder {
     return {};
   }
 
-  // NC_CHAR: as long as the text, without a zero byte at its end.
+  // NC_CHAR: as long as the text, without a terminating zero.
   void choose_characters() {
     const auto& text = json_.get_ref<const std::string&>();
     value_.type = Handle(H5Tcopy(H5T_C_S1));
@@ -466,7 +466,7 @@ Result<> AttributeChange::add_element(std::string_view name, hid_t type, std::ve
   value.name = name;
   value.type = Handle(H5Tcopy(type));
   value.memory = Handle(H5Tcopy(type));
-  const hsize_t one = 1;  // as netCDF has its numbers
+  const hsize_t one = 1;  // netCDF stores single numbers as arrays of length one
   const bool is_text = H5Tget_class(type) == H5T_STRING;
   value.space = Handle(is_text ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &one, nullptr));
   value.bytes = std::move(element);

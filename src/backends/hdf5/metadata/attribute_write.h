@@ -1,12 +1,13 @@
 #pragma once
-// Changes of attributes: JSON becomes HDF5 values.
+// Changes attributes: converts JSON to HDF5 values.
 //
-// A value that is shown already is left alone. One that changes keeps the type that it has in the file where it fits
-// exactly; else it gets a new one: text as netCDF-C writes NC_CHAR, in other files of variable length; integers of 64
-// bits, floats of 64 bits; booleans as h5py has them (in netCDF files, which have none, one byte); lists of these with
-// as many dimensions as they are deep; null a null dataspace (h5py.Empty).
+// An attribute with an unchanged value is not written. A changed one keeps its type in the file if the new value fits
+// exactly. Otherwise, and for new attributes, the type depends on the value: text is written as netCDF-C writes
+// NC_CHAR, in files that are not netCDF as variable-length strings; integers and floats have 64 bits; booleans are
+// h5py's (in netCDF files, which have none, one byte); nested lists become arrays of the same depth; null becomes a
+// null dataspace (h5py.Empty).
 //
-// libhdf5 cannot take a change back, so everything is converted and checked before the first attribute changes.
+// libhdf5 cannot undo a change, so all values are converted and checked before the first attribute is changed.
 //
 // All calls under a LibraryLock.
 
@@ -24,18 +25,19 @@ namespace codecfs::hdf5 {
 
 class AttributeChange {
  public:
-  /// Of a group or dataset; of one that is still to be made where `holder` is H5I_INVALID_HID. `object` names it in
-  /// messages. ENODATA: one to be removed is not there. EPERM: one that libhdf5 and netCDF keep for themselves, or that
-  /// has no JSON form. EINVAL: a value that HDF5 has no attribute for. EFBIG: one that is too large for the object.
+  /// Prepares changes for a group or dataset; H5I_INVALID_HID as `holder` means a new object. `object` is its name in
+  /// messages. ENODATA: an attribute to remove does not exist. EPERM: libhdf5 or netCDF reserves the name, or the
+  /// existing attribute has no JSON form. EINVAL: no HDF5 type can represent the value. EFBIG: it is too large for the
+  /// object.
   static Result<AttributeChange> prepare(hid_t holder, const AttributeRules& rules, std::string_view object,
                                          std::span<const Attribute> set, std::span<const std::string> remove);
-  /// Also a single value of this type, as bytes that are in memory as in the file (of text: a char*).
+  /// Also writes a single element of this type, whose bytes are equal in memory and in the file (for text: a char*).
   Result<> add_element(std::string_view name, hid_t type, std::vector<std::byte> element, std::string text = {});
 
   [[nodiscard]] bool empty() const { return values_.empty() && removed_.empty(); }
-  /// About as many bytes as it writes.
+  /// Estimate of the bytes that it will write.
   [[nodiscard]] uint64_t bytes() const;
-  /// EIO where libhdf5 fails, in the middle.
+  /// EIO if libhdf5 fails; some attributes may have been changed by then.
   Result<> apply(hid_t holder) const;
 
  private:
@@ -45,9 +47,9 @@ class AttributeChange {
     Handle memory;  // of `bytes`
     Handle space;
     std::vector<std::byte> bytes;
-    std::deque<std::string> texts;  // that pointers among the bytes point to
-    bool in_place = false;          // the attribute has this type and shape already
-    bool replaces = false;          // there is one of this name
+    std::deque<std::string> texts;  // the text that pointers in the bytes refer to
+    bool in_place = false;          // the attribute already has this type and shape
+    bool replaces = false;          // an attribute of this name exists
   };
 
   Result<> set(const Attribute& attribute);
@@ -57,8 +59,8 @@ class AttributeChange {
   hid_t holder_ = H5I_INVALID_HID;
   AttributeRules rules_;
   std::string object_;
-  bool old_header_ = false;         // which cannot hold large attributes
-  std::vector<std::string> names_;  // of the attributes that are there, as HDF5 has them
+  bool old_header_ = false;         // the object header's version cannot store large attributes
+  std::vector<std::string> names_;  // HDF5 names of the existing attributes
   std::vector<Value> values_;
   std::vector<std::string> removed_;
 

@@ -1,4 +1,4 @@
-// Dimension scales, made and attached. Source of the rules: netcdf-c, libhdf5/hdf5dim.c, hdf5var.c and nc4hdf.c
+// Creates and attaches dimension scales. Source of the rules: netcdf-c, libhdf5/hdf5dim.c, hdf5var.c and nc4hdf.c
 // (nc4_create_dim_wo_var, give_var_secret_name, attach_dimscales).
 
 #include "backends/hdf5/metadata/dimension_write.h"
@@ -15,7 +15,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// What netCDF writes as the NAME of a dimension without variable, before its length in ten places.
+// netCDF's NAME of a dimension without variable; its length in ten digits follows.
 constexpr const char* kNoVariable = "This is a netCDF dimension but not a netCDF variable.";
 constexpr const char* kRemoved = "_codecfs_removed_";
 constexpr const char* kNumber = "_Netcdf4Dimid";
@@ -23,7 +23,8 @@ constexpr const char* kCoordinates = "_Netcdf4Coordinates";
 constexpr const char* kScales = "DIMENSION_LIST";  // of a dataset
 constexpr const char* kUsers = "REFERENCE_LIST";   // of a scale
 constexpr hssize_t kMaxUsers = 1 << 24;            // of one scale
-// REFERENCE_LIST is an attribute with an entry for each dimension that uses the scale.
+// REFERENCE_LIST is an attribute with an entry for each dimension that uses the scale; more entries do not fit an old
+// header.
 constexpr uint64_t kOldHeaderUsers = 4000;
 
 Result<> remove_attribute(hid_t holder, const char* name) {
@@ -122,7 +123,7 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
   for (ObjectId at = plan.group;; at = tree_.parent(at)) {
     CODECFS_ASSIGN(const Handle group, tree_.open_group(at));
     CODECFS_ASSIGN(const auto scale, scale_in(group.get(), name));
-    // One of a group above that has another length is another dimension.
+    // A dimension of a parent group with another length is a different dimension.
     if (scale && (at == plan.group || scale->extent.length == extent.length ||
                   dimensions_.length(scale->address) == extent.length)) {
       CODECFS_TRY(check_scale(dimension, *scale));
@@ -148,7 +149,7 @@ Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& s
   return {};
 }
 
-// A dimension without variable is to get the name, from a variable where one has it.
+// Checks that a dimension without variable can get the name, which a variable may have.
 Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) {
   CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
   if (name == plan.name || !link_exists(group.get(), name)) return {};
@@ -163,7 +164,7 @@ Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) 
   return {};
 }
 
-// What the scale itself says, without opening anything.
+// The users that the scale lists, without opening them.
 std::vector<DimensionWriter::User> DimensionWriter::listed_users(hid_t scale) {
   struct Entry {
     hobj_ref_t dataset;  // an object reference is the object's address
@@ -185,7 +186,7 @@ std::vector<DimensionWriter::User> DimensionWriter::listed_users(hid_t scale) {
   return users;
 }
 
-// Whether the dataset at that address says the same.
+// Whether the dataset at that address refers to the scale too.
 bool DimensionWriter::is_user(const User& user, uint64_t scale) const {
   const Handle dataset(open_object(file_, user.dataset));
   if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET) return false;
@@ -214,9 +215,9 @@ bool DimensionWriter::is_used(hid_t dataset) {
   return !number.empty() && dimensions_.numbers().by_number.contains(number[0]);
 }
 
-// The scale of each dimension becomes another. As H5DSdetach_scale and H5DSattach_scale do it, but these open all
-// datasets of a scale for each of them.
-Result<> DimensionWriter::hand_over(hid_t from, hid_t to) const {
+// Replaces the scale of all users. Does the same as H5DSdetach_scale and H5DSattach_scale, which open all users of a
+// scale for each user.
+Result<> DimensionWriter::replace_scale(hid_t from, hid_t to) const {
   ObjectInfo old_scale;
   ObjectInfo new_scale;
   if (!object_info(from, old_scale) || !object_info(to, new_scale)) return fail_library(EIO, "a dimension scale");
@@ -250,12 +251,13 @@ Result<> DimensionWriter::hand_over(hid_t from, hid_t to) const {
   return {};
 }
 
-// Once a file numbers its dimensions all of them must have one: others count from the order of links, which changes.
+// If a file stores dimension ids, all dimensions need one: the others would be numbered by the order of links, which
+// changes.
 Result<> DimensionWriter::number_all() {
   const Dimensions::Numbers& numbers = dimensions_.numbers();
   if (!numbers.used) return {};
   next_number_ = numbers.next;
-  for (const auto& [address, number] : numbers.untold) {
+  for (const auto& [address, number] : numbers.unnumbered) {
     const Handle scale(open_object(file_, address));
     if (!scale) return fail_library(EIO, "a dimension scale");
     CODECFS_TRY(write_number(scale.get(), number));
@@ -284,8 +286,8 @@ Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& n
   return scale;
 }
 
-// The variable that has a name makes room for a dimension without variable.
-Result<> DimensionWriter::move_aside(hid_t group, ObjectId parent, const std::string& name) const {
+// Renames the variable with this name, so that a dimension without variable can have it.
+Result<> DimensionWriter::rename_variable(hid_t group, ObjectId parent, const std::string& name) const {
   LinkInfo info;
   const std::string prefixed = std::string(kNonCoordinate) + name;
   if (!link_info(group, name.c_str(), info)) return fail_library(EIO, "link \"{}\"", name);
@@ -321,7 +323,7 @@ Result<> DimensionWriter::become_scale(const Plan& plan, hid_t group, hid_t data
   if (!plan.replaced) return number_next(dataset);
   CODECFS_TRY(remove_attribute(dataset, kNumber));
   const Handle replaced(open_object(file_, *plan.replaced));
-  CODECFS_TRY(hand_over(replaced.get(), dataset));
+  CODECFS_TRY(replace_scale(replaced.get(), dataset));
   if (H5Ldelete(group, plan.name.c_str(), H5P_DEFAULT) < 0)
     return fail_library(EIO, "removing the dimension \"{}\"", plan.name);
   CODECFS_TRY(move_link(group, link, plan.name));
@@ -352,11 +354,11 @@ Result<> DimensionWriter::give_scale(const Plan& plan, size_t d, hid_t group, hi
   return grow(longer);
 }
 
-// In the place of an unused one of another length, or of a variable that has the name.
+// Replaces an unused dimension of another length, or renames a variable that has the name.
 Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group,
                                               std::string& link) {
   CODECFS_ASSIGN(auto there, scale_in(group, wanted.name));
-  // A name that stands twice was made the first time.
+  // The same name occurred before in the list and was created then.
   if (there && there->extent.length == wanted.extent.length) return std::move(there->dataset);
   std::vector<int> number;
   if (there) {
@@ -364,7 +366,7 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
     if (H5Ldelete(group, wanted.name.c_str(), H5P_DEFAULT) < 0)
       return fail_library(EIO, "removing the dimension \"{}\"", wanted.name);
   } else if (link_exists(group, wanted.name)) {
-    CODECFS_TRY(move_aside(group, plan.group, wanted.name));
+    CODECFS_TRY(rename_variable(group, plan.group, wanted.name));
     if (link == wanted.name) link = std::string(kNonCoordinate) + wanted.name;
   }
   CODECFS_ASSIGN(Handle made, make_dimension(group, wanted.name, wanted.extent));
@@ -381,7 +383,7 @@ Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<co
   if (!object_info(dataset, info)) return fail_library(EIO, "a dataset");
   for (const uint64_t address : scales) {
     const Handle scale(open_object(file_, address));
-    if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // it is gone
+    if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // removed
     const std::vector<User> users = listed_users(scale.get());
     const auto is_this = [&](const User& user) { return user.dataset == info.address && user.dimension == dimension; };
     if (std::ranges::none_of(users, is_this)) continue;  // libhdf5 would fail
@@ -399,7 +401,7 @@ Result<std::string> DimensionWriter::leave(hid_t group, std::string link, hid_t 
     CODECFS_TRY(move_link(group, link, aside));
     link = aside;
     CODECFS_ASSIGN(const Handle dimension, make_dimension(group, name, extents[0]));
-    CODECFS_TRY(hand_over(dataset, dimension.get()));
+    CODECFS_TRY(replace_scale(dataset, dimension.get()));
   } else {
     const auto attached = attached_scales(dataset, extents.size());
     for (size_t d = 0; d < attached.size(); ++d) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
@@ -430,8 +432,7 @@ Result<std::vector<DimensionWriter::Growth>> DimensionWriter::growth(hid_t datas
       if (!scale || scale->extent.length == shape[d]) continue;
       if (!scale->extent.unlimited)
         return fail(EINVAL, "dimension {} has a scale of the fixed length {}", d, scale->extent.length);
-      // A coordinate variable is a variable of its own, which Zarr's writers resize themselves; netCDF takes the
-      // longest.
+      // A coordinate variable is an array that Zarr writers resize themselves; netCDF uses the longest.
       if (!scale->alone) continue;
       const auto known = std::ranges::find(longer, address, &Growth::address);
       if (known != longer.end()) {

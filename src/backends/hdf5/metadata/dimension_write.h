@@ -1,13 +1,14 @@
 #pragma once
-// Changing the names of dimensions: dimension scales are made, attached and handed on as netCDF-C does, so that it
-// reads the result as good netCDF-4.
+// Changes the names of dimensions: creates, attaches and replaces dimension scales as netCDF-C does, so that it reads
+// the result as valid netCDF-4.
 //
-// A variable of one dimension that has its name is the scale of it. A dimension that has no such variable is a hidden
-// dataset ("dimension without variable"). A variable that has the name of a dimension without being its scale has
-// netCDF's prefix (kNonCoordinate) in its link. Files that number their dimensions (_Netcdf4Dimid) go on doing so.
+// A one-dimensional variable with the name of its dimension is the scale of that dimension. For a dimension without
+// such a variable, the scale is a hidden dataset ("dimension without variable"). A variable that has the name of a
+// dimension but is not its scale has netCDF's prefix (kNonCoordinate) in its link name. If a file stores dimension ids
+// (_Netcdf4Dimid), new dimensions get ids too.
 //
-// What can be refused is refused by plan() and growth(); the rest fails with EIO only, in the middle. All calls under a
-// LibraryLock.
+// plan() and growth() return all foreseeable errors; the other functions fail only with EIO, possibly after a part of
+// the change. All calls under a LibraryLock.
 
 #include <cstdint>
 #include <optional>
@@ -27,7 +28,7 @@ struct Extent {
   uint64_t length = 0;
   bool unlimited = false;
 };
-/// Those of the dataset itself, without those of its elements. EIO.
+/// The extents of the dataset itself, without those of array elements. EIO.
 Result<std::vector<Extent>> extents_of(hid_t dataset);
 
 class DimensionWriter {
@@ -39,34 +40,34 @@ class DimensionWriter {
     struct Dimension {
       std::string name;
       Extent extent;
-      std::optional<uint64_t> scale;  // its address; none: to be made in the variable's group
-      bool unused = false;            // the scale has another length, but nobody uses it: made anew
+      std::optional<uint64_t> scale;  // its address; none: must be created in the variable's group
+      bool unused = false;            // the scale has another length but no users: must be replaced
     };
     ObjectId group = 0;
-    std::string name;                  // of the variable, as netCDF knows it
+    std::string name;                  // netCDF's name of the variable
     bool scale = false;                // the variable becomes the scale of its one dimension,
-    std::optional<uint64_t> replaced;  // in the place of this dimension without variable
+    std::optional<uint64_t> replaced;  // and replaces this dimension without variable
     std::vector<Dimension> dimensions;
   };
-  /// How a variable of this name in `group` comes to these dimensions, one name for each extent. EINVAL.
+  /// Plans how a variable of this name in `group` gets these dimensions, one name per extent. EINVAL.
   Result<Plan> plan(ObjectId group, std::string_view name, std::span<const Extent> extents,
                     std::span<const std::string> names);
-  /// `link` is the dataset's in the group of the plan; its new name is returned.
+  /// `link` is the dataset's link name in the plan's group; returns its new name.
   Result<std::string> apply(const Plan& plan, hid_t dataset, std::string link);
 
-  /// Whether other datasets have the dataset as the scale of a dimension of theirs.
+  /// Whether the dataset is the scale of a dimension of another dataset.
   bool is_used(hid_t dataset);
   /// Those datasets, by address.
   std::vector<uint64_t> users(hid_t dataset) const;
-  /// Before a dataset is removed: puts a dimension without variable in the place of a scale that is used, and takes the
-  /// dataset out of the lists of its scales. `group` as of ObjectTree::open_with_path(). Returns the name that its link
-  /// has then.
+  /// Must be called before a dataset is removed: replaces it by a dimension without variable if it is a scale in use,
+  /// and removes it from the lists of its own scales. `group` is the result of ObjectTree::open_with_path(). Returns
+  /// the current name of its link.
   Result<std::string> leave(hid_t group, std::string link, hid_t dataset);
-  /// Scales have netCDF's NAME after their link.
+  /// Updates netCDF's NAME attribute of a scale after its link was renamed.
   static Result<> note_name(hid_t dataset, std::string_view old_name, std::string_view name);
 
-  /// The scales that have to grow with a dataset that gets this shape, with their new lengths. EINVAL where the length
-  /// of a dimension cannot change.
+  /// The scales that must grow with a dataset of this new shape, with their new lengths. EINVAL if the length of a
+  /// dimension cannot change.
   struct Growth {
     Handle scale;
     uint64_t address;
@@ -95,7 +96,7 @@ class DimensionWriter {
   Result<> check_free(const Plan& plan, const std::string& name);
   static std::vector<User> listed_users(hid_t scale);
   [[nodiscard]] bool is_user(const User& user, uint64_t scale) const;
-  Result<> hand_over(hid_t from, hid_t to) const;
+  Result<> replace_scale(hid_t from, hid_t to) const;
   Result<> number_all();
   Result<> number_next(hid_t scale);
   Result<Handle> make_dimension(hid_t group, const std::string& name, const Extent& extent) const;
@@ -103,12 +104,12 @@ class DimensionWriter {
   Result<> give_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link);
   Result<Handle> new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group, std::string& link);
   Result<> detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const;
-  Result<> move_aside(hid_t group, ObjectId parent, const std::string& name) const;
+  Result<> rename_variable(hid_t group, ObjectId parent, const std::string& name) const;
 
   ObjectTree& tree_;
   Dimensions& dimensions_;
   hid_t file_;
-  std::optional<int> next_number_;  // of a dimension, where the file numbers them
+  std::optional<int> next_number_;  // next dimension id, if the file stores ids
 };
 
 }  // namespace codecfs::hdf5

@@ -1,4 +1,4 @@
-// Dimension names: see the header for netCDF's rules, which are followed to the number.
+// Dimension names, with exactly netCDF's numbering; the header describes the rules.
 
 #include "backends/hdf5/metadata/dimensions.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxDepth = 1000;  // of groups
 
-// The scale that names a dimension: the last one attached, as in netCDF. None where there is none; empty where the
+// The scale that names a dimension: the last one attached, as in netCDF. None if a dimension has no scale; empty if the
 // dataset has no list of scales.
 std::vector<std::optional<uint64_t>> naming_scales(hid_t dataset, size_t rank) {
   std::vector<std::optional<uint64_t>> naming;
@@ -25,7 +25,7 @@ std::vector<std::optional<uint64_t>> naming_scales(hid_t dataset, size_t rank) {
   return naming;
 }
 
-// Whether netCDF-C (4.9.0) has a type for it.
+// Whether netCDF-C (4.9.0) supports the dataset's type.
 bool netcdf_understands(hid_t dataset) {
   const Handle type(H5Dget_type(dataset));
   const Handle native(H5Tget_native_type(type.get(), H5T_DIR_ASCEND));
@@ -68,17 +68,17 @@ std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
   return scales;
 }
 
-// One walk through the file in netCDF's order.
+// A walk through the file in netCDF's order.
 class Dimensions::Walk {
  public:
   Walk(hid_t file, Watch& watch) : file_(file), watch_(watch), access_(H5Pcreate(H5P_LINK_ACCESS)) {
-    H5Pset_elink_cb(access_.get(), refuse_external, nullptr);  // libhdf5 follows no external link
+    H5Pset_elink_cb(access_.get(), refuse_external, nullptr);  // do not follow external links
   }
 
   Numbering run(uint64_t root) {
     read_group(root, 0);
     numbering_.numbers.next = next_;
-    // Each group stands before its children.
+    // Visit each group before its children.
     match(0);
     for (Group& group : groups_)
       for (const Variable& variable : group.variables)
@@ -98,15 +98,15 @@ class Dimensions::Walk {
     std::vector<uint64_t> shape;  // as presented
     std::vector<bool> unlimited;
     bool late;   // netCDF does not number it
-    bool named;  // scales and hidden attributes tell all names
+    bool named;  // scales and internal attributes define all names
   };
-  // A variable on dimensions that may be without limit.
+  // A variable with dimensions that may be unlimited.
   struct Records {
     uint64_t address;
     std::vector<uint64_t> shape;  // as stored
     std::vector<bool> unlimited;
     std::vector<std::optional<uint64_t>> scales;  // by address
-    std::vector<int> ids;                         // of the dimensions; empty where the file does not tell
+    std::vector<int> ids;                         // dimension ids; empty if the file does not store them
   };
   struct Group {
     std::vector<Dim> dims;
@@ -170,7 +170,7 @@ class Dimensions::Walk {
     if (scale && rank > 1) numbering_.numbers.by_number.insert(told.begin(), told.end());
     variable.named = (scale && rank == 1) || told.size() == rank ||
                      (!scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return at.has_value(); }));
-    // netCDF looks at the first dimension only to see whether there are scales.
+    // netCDF decides by the first dimension whether a variable has scales.
     if (scale || (!scales.empty() && scales[0])) variable.late = true;
     if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) variable = {address, {0}, {false}, true, false};
 
@@ -186,7 +186,7 @@ class Dimensions::Walk {
     if (!variable.shape.empty() && !variable.named) group.variables.push_back(std::move(variable));
   }
 
-  // True for a dimension that has no variable.
+  // True for a dimension without variable.
   bool read_scale(Group& group, hid_t dataset, const std::string& name, uint64_t address, uint64_t length,
                   bool unlimited) {
     const std::vector<int> assigned = integer_attribute(dataset, "_Netcdf4Dimid");
@@ -197,7 +197,7 @@ class Dimensions::Walk {
       numbering_.numbers.used = true;
     } else {
       ++next_;
-      numbering_.numbers.untold.emplace_back(address, id);
+      numbering_.numbers.unnumbered.emplace_back(address, id);
     }
     const bool alone = is_dimension_without_variable(dataset);
     if (unlimited) {
@@ -216,7 +216,7 @@ class Dimensions::Walk {
     records_.push_back({variable.address, variable.shape, variable.unlimited, scales, told});
   }
 
-  // The entry for a dimension without limit.
+  // The length of an unlimited dimension.
   std::pair<const uint64_t, uint64_t>* length_of(const Records& records, size_t d) {
     std::optional<uint64_t> scale;
     if (d < records.scales.size()) scale = records.scales[d];
@@ -292,7 +292,7 @@ const std::vector<uint64_t>* Dimensions::record_shape(uint64_t address) {
   return found == record_shapes_->end() ? nullptr : &found->second;
 }
 
-// The scale's link name in the dataset's group or one above it; else wherever libhdf5 finds it.
+// The scale's link name in the dataset's group or a parent group; else the path that libhdf5 finds.
 std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scale) {
   for (ObjectId group = tree_.parent(object);; group = tree_.parent(group)) {
     auto members = members_.find(group);
@@ -340,7 +340,7 @@ Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Datase
     for (size_t d = 0; d < found.size(); ++d) {
       if (found[d]) continue;
       if (numbered == numbering().by_dataset.end() || numbered->second.size() != found.size()) {
-        found[d] = fmt::format("dim_{}", d);  // damaged: scales that lead nowhere
+        found[d] = fmt::format("dim_{}", d);  // damaged: scales refer to nothing
         continue;
       }
       const int id = numbered->second[d];

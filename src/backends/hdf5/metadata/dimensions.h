@@ -1,15 +1,14 @@
 #pragma once
-// Names of dimensions, as netCDF-C finds them: from dimension scales, else made up (phony_dim_N).
+// Names of dimensions, as netCDF-C determines them: from dimension scales, else generated (phony_dim_N).
 //
-// netCDF numbers all dimensions of a file with one counter. Scales are dimensions with a number of their own
-// (_Netcdf4Dimid) or the next one; they are met group by group, a group before its children. Then datasets without
-// scales are given dimensions: children before their parent; one of the same group, length and unlimitedness that the
-// dataset does not use yet is taken, else a new one gets the next number. Source: netcdf-c, libhdf5/hdf5open.c
-// (rec_match_dimscales, create_phony_dims); "phony" names need a walk through the whole file, which is made when the
-// first one is asked for.
+// netCDF numbers all dimensions of a file with one counter. Scales have the id that they store (_Netcdf4Dimid) or the
+// next free one; they are visited group by group, a group before its children. Then the dimensions of datasets without
+// scales are assigned, children before their parent: an unused one of the same group with the same length and the same
+// maximum, else a new one with the next id. Source: netcdf-c, libhdf5/hdf5open.c (rec_match_dimscales,
+// create_phony_dims). "phony" names need a walk through the whole file, which happens when the first one is requested.
 //
-// netCDF passes over what it does not understand (references, bit fields, types of the user's that are not committed);
-// here such datasets are numbered after all others.
+// netCDF ignores datasets with types that it does not support (references, bit fields, uncommitted user-defined types);
+// here their dimensions are numbered last.
 //
 // All calls under a LibraryLock.
 
@@ -29,54 +28,55 @@ namespace codecfs::hdf5 {
 
 bool is_dimension_scale(hid_t dataset);
 
-/// The addresses of all scales that are attached to each dimension. Empty where the dataset has no list of scales.
+/// The addresses of the scales that are attached to each dimension. Empty if the dataset has no list of scales.
 std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
 
 class Dimensions {
  public:
   Dimensions(hid_t file, const ObjectTree& tree, Watch& watch) : file_(file), tree_(tree), watch_(watch) {}
 
-  /// The file was opened again, as this.
+  /// Sets the identifier of the reopened file.
   void use(hid_t file) { file_ = file; }
 
-  /// One name for each dimension of dataset.facts().grid.
+  /// One name per dimension of dataset.facts().grid.
   Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
 
-  /// What netCDF knows scales by where a file says it (_Netcdf4Dimid, _Netcdf4Coordinates).
+  /// The dimension ids that the file stores (_Netcdf4Dimid, _Netcdf4Coordinates).
   struct Numbers {
-    bool used = false;                             // the file says it
-    int next = 0;                                  // that no scale has
-    std::vector<std::pair<uint64_t, int>> untold;  // of scales, by address, that have none of their own
-    std::unordered_set<int> by_number;             // the dimensions of scales with several, which have no other link
+    bool used = false;                                 // the file stores ids
+    int next = 0;                                      // the next unused id
+    std::vector<std::pair<uint64_t, int>> unnumbered;  // scales without a stored id, by address
+    // ids of the dimensions of multidimensional coordinate variables, which have no other reference to them
+    std::unordered_set<int> by_number;
   };
   const Numbers& numbers() { return numbering().numbers; }
 
-  /// The length of a dimension without limit, by the address of its scale, as netCDF knows it now.
+  /// netCDF's current length of an unlimited dimension, by the address of its scale.
   std::optional<uint64_t> length(uint64_t scale);
-  /// The shape that netCDF gives a dataset, where that is not the stored one: a dimension without limit is as long as
-  /// the longest variable that has it, and shorter ones are fill beyond what they store. None for all others. Source:
-  /// netcdf-c, nc4_find_dim_len. As of the first call, until settle_shape(): a program that writes Zarr resizes one
-  /// array after another, each from the shape that it finds, so that one that grows must not change another's.
+  /// The shape that netCDF gives a dataset, if it differs from the stored one: an unlimited dimension is as long as the
+  /// longest variable that uses it, and shorter variables are padded with fill. Null for all other datasets. Source:
+  /// netcdf-c, nc4_find_dim_len. The result of the first call stays until settle_shape(): a program that writes Zarr
+  /// resizes one array after another, each from the shape that it has read, so growing one must not change the others.
   const std::vector<uint64_t>* record_shape(uint64_t address);
-  /// The dataset's own shape is the one to be shown from now on, or the dataset is gone.
+  /// From now on the dataset is shown with its stored shape. Also to be called when a dataset is removed.
   void settle_shape(uint64_t address) {
     if (record_shapes_) record_shapes_->erase(address);
   }
 
-  /// Groups, links, shapes or scales have changed.
+  /// Must be called after groups, links, shapes or scales have changed.
   void forget() {
     numbering_.reset();
     members_.clear();
   }
 
  private:
-  // What the walk found out.
+  // The result of the walk.
   struct Numbering {
-    std::unordered_map<int, std::string> by_id;                 // real dimensions
-    std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // numbers by address, for those without scales
+    std::unordered_map<int, std::string> by_id;                 // named dimensions
+    std::unordered_map<uint64_t, std::vector<int>> by_dataset;  // dimension ids by address, for datasets without scales
     std::unordered_map<int, std::string> phony;
     Numbers numbers;
-    std::unordered_map<uint64_t, uint64_t> lengths;  // of dimensions without limit, by the address of the scale
+    std::unordered_map<uint64_t, uint64_t> lengths;  // of unlimited dimensions, by the address of the scale
     std::unordered_map<uint64_t, std::vector<uint64_t>> record_shapes;  // by address; see record_shape()
   };
   class Walk;

@@ -1,4 +1,4 @@
-// Links of an HDF5 file as directory entries. See the header for what becomes of links that make it a graph.
+// Links of an HDF5 file as directory entries. The header describes how the graph becomes a tree.
 
 #include "backends/hdf5/metadata/object_tree.h"
 
@@ -124,7 +124,7 @@ bool ObjectTree::is_netcdf() const {
       return search.found || --search.left == 0 ? 1 : 0;
     }
   } search{*watch_};
-  // Any first ones: to sort them, libhdf5 would read them all.
+  // The first links in native order: sorting would make libhdf5 read all of them.
   iterate_links(root->get(), H5_INDEX_NAME, H5_ITER_NATIVE, Search::visit, &search);
   return search.found;
 }
@@ -248,7 +248,7 @@ bool ObjectTree::is_hidden(hid_t group, const std::string& link_name) const {
   return object && H5Iget_type(object.get()) == H5I_DATASET && is_dimension_without_variable(object.get());
 }
 
-// Without netCDF's prefix, unless something else has that name.
+// The name without netCDF's prefix, unless another member has that name.
 std::string ObjectTree::shown_name(hid_t group, const std::string& link_name) const {
   const std::string_view name = netcdf_name(link_name);
   if (name.size() == link_name.size() || !is_link_name(name)) return escape_name(link_name);
@@ -257,7 +257,7 @@ std::string ObjectTree::shown_name(hid_t group, const std::string& link_name) co
   return escape_name(plain);
 }
 
-// None for what is not shown: committed datatypes, netCDF's dimensions without a variable.
+// None for objects that are not shown: committed datatypes, netCDF's dimensions without a variable.
 Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, const Link& link) {
   Entry entry;
   entry.name = shown_name(handle, link.name);
@@ -295,7 +295,7 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
     const bool here = place != places_->end() && info.address != nodes_[kRoot].address &&
                       place->second.parent == nodes_[group].address && place->second.name == link.name;
     if (!here) {
-      // An object that lies about its number of links was not among the places: where it was met first counts.
+      // If the object's link count is wrong, the walk has no path for it: use the path at which it was found first.
       const auto other = place == places_->end() && elsewhere ? path(known->second) : place_path(info.address);
       if (other) {
         entry.target = relative_target(group, *other);
@@ -344,7 +344,7 @@ bool ObjectTree::is_this_file(std::string_view file_name) const {
   return stat(path.c_str(), &status) == 0 && status.st_dev == status_.st_dev && status.st_ino == status_.st_ino;
 }
 
-// From a group's directory to an absolute path of the file.
+// The path relative to a group's directory of an absolute path in the file.
 std::string ObjectTree::relative_target(ObjectId group, std::string_view path) const {
   std::vector<std::string_view> here;
   for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) here.push_back(nodes_[at].name);
@@ -359,7 +359,7 @@ std::string ObjectTree::relative_target(ObjectId group, std::string_view path) c
   return target;
 }
 
-// The breadth-first walk. What cannot be read is left out here and reported when it is listed.
+// The breadth-first walk. Skips unreadable groups, whose errors are reported when they are listed.
 void ObjectTree::find_places() {
   places_.emplace();
   if (!watch_->places()) return;
@@ -423,7 +423,7 @@ void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
   nodes_[object].name = std::move(link_name);
 }
 
-// Where objects with several links stand may have changed anywhere, but only once such an object was met.
+// The paths of all objects with several links may have changed, if there are such objects.
 void ObjectTree::links_changed() {
   if (!places_) return;
   find_places();
@@ -431,7 +431,7 @@ void ObjectTree::links_changed() {
   for (ObjectId id = 1; id < nodes_.size(); ++id) {
     if (nodes_[id].gone) continue;
     if (places_->contains(nodes_[id].address)) {
-      settle(nodes_[id].address);
+      update_path(nodes_[id].address);
     } else if (nodes_[id].group) {
       unreachable.push_back(id);
     }
@@ -439,8 +439,8 @@ void ObjectTree::links_changed() {
   for (const ObjectId id : unreachable) removed(id);
 }
 
-// An object that has a place and the groups above it, all put where they stand now.
-void ObjectTree::settle(uint64_t address) {
+// Updates the path of an object in the table, and of the groups above it.
+void ObjectTree::update_path(uint64_t address) {
   std::vector<uint64_t> chain;
   for (uint64_t at = address; at != nodes_[kRoot].address; at = places_->at(at).parent) chain.push_back(at);
   ObjectId parent = kRoot;

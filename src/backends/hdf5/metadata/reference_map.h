@@ -1,6 +1,5 @@
 #pragma once
-// Which object of a copied file is which of the copy, and references translated by that. All functions under a
-// LibraryLock.
+// Maps objects of a file to their copies in another file, and translates references. All functions under a LibraryLock.
 
 #include <hdf5.h>
 
@@ -18,14 +17,14 @@ namespace codecfs::hdf5 {
 
 class ReferenceMap {
  public:
-  /// Both files stay open as long as the map.
+  /// Both files must stay open as long as the map exists.
   ReferenceMap(hid_t from, hid_t to) : from_(from), to_(to) {}
 
   void add(uint64_t from_address, uint64_t to_address) { addresses_[from_address] = to_address; }
   [[nodiscard]] std::optional<uint64_t> find(uint64_t from_address) const;
 
-  /// Changes all references in `values`, which libhdf5 read from the one file, to what they are in the other.
-  /// References to nothing stay. EOPNOTSUPP: one to something that was not copied, as it is not there any more.
+  /// Translates all references in `values`, which libhdf5 read from the one file, to the other. Null references stay.
+  /// EOPNOTSUPP: the target of a reference was not copied, because it has been removed.
   Result<> translate(const ValueLayout& layout, MutableBytes values) const;
 
  private:

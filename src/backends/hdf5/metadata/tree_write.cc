@@ -1,4 +1,4 @@
-// Groups and links, removal and moving. Variables: variable_write.cc.
+// Groups and links: creation, removal and moves. Variables: variable_write.cc.
 
 #include "backends/hdf5/metadata/tree_write.h"
 
@@ -25,7 +25,7 @@ Handle link_properties(std::string_view name) {
   return properties;
 }
 
-// With creation order, as netCDF wants it.
+// With creation order, as netCDF requires.
 Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
   CODECFS_ASSIGN(const std::string link, tree_.new_link_name(group, name));
@@ -41,7 +41,7 @@ Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   return tree_.find(group, name);
 }
 
-// From the shown target to the path that HDF5 stores.
+// Converts the shown target to the path that HDF5 stores.
 Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view target) const {
   const auto refuse = [&](std::string_view why) { return fail(EINVAL, "a link to \"{}\": {}", target, why); };
   const std::vector<std::string_view> shown = components_of(target);
@@ -68,11 +68,10 @@ Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view tar
   return path;
 }
 
-// netCDF-C follows links when it opens a file: one that leads nowhere is an error to it, one to a group above it a
-// loop.
+// netCDF-C follows links when it opens a file: a dangling one is an error, and one to a parent group an endless loop.
 Result<> TreeWriter::check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const {
   const Handle access(H5Pcreate(H5P_LINK_ACCESS));
-  H5Pset_elink_cb(access.get(), refuse_external, nullptr);  // libhdf5 follows no external link
+  H5Pset_elink_cb(access.get(), refuse_external, nullptr);  // do not follow external links
   CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
   ObjectInfo info;
   if (!object_info_by_name(handle.get(), path.c_str(), info, access.get()))
@@ -96,7 +95,7 @@ Result<Entry> TreeWriter::make_link(ObjectId group, std::string_view name, std::
   return tree_.find(group, name);
 }
 
-// What is hidden goes with a group, but not a dimension that somebody uses.
+// Hidden members are removed with a group, unless another dataset uses one as a dimension.
 Result<> TreeWriter::check_group_removal(ObjectId group) {
   CODECFS_TRY(tree_.check_empty(group));
   CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
@@ -134,14 +133,14 @@ Result<> TreeWriter::carry_out_removal(hid_t group, const ObjectTree::Member& me
     }
   }
   if (H5Ldelete(group, link.c_str(), H5P_DEFAULT) < 0) return fail_library(EIO, "removing \"{}\"", as_utf8(link));
-  // A group with another link stands there from now on, with all that is below it.
+  // A group with another hard link moves to that link's path, with all its members.
   const bool stays = member.entry.kind == EntryKind::group && references > 1;
   if (here && !stays) tree_.removed(member.entry.object);
   tree_.links_changed();
   return {};
 }
 
-// netCDF looks for a dimension in a variable's group and those above it.
+// netCDF searches a dimension in a variable's group and its parents only.
 Result<> TreeWriter::check_move(const ObjectTree::Member& member, ObjectId to) const {
   const hid_t file = file_.file.get();
   std::unordered_set<uint64_t> seen{member.link.info.address};

@@ -1,12 +1,12 @@
 #pragma once
-// Changes of what an HDF5 file consists of: groups, variables and links are made, moved and removed, their attributes,
-// dimensions and shapes changed. See backends/source.h for what each call promises.
+// Changes the structure of an HDF5 file: creates, moves and removes groups, variables and links; changes attributes,
+// dimensions and shapes. backends/api/source.h has the contract of each call.
 //
-// libhdf5 cannot take a change back: what can be refused is refused before the first one, and a failure after it is
+// libhdf5 cannot undo a change: all checks happen before the first change, and a failure after it calls
 // SourceFile::change_failed().
 //
-// All calls under a LibraryLock, which is held to the end of the call: no commit comes between its parts. Those that
-// may run filters of libhdf5's (make_variable, resize) under a LibraryRead.
+// All calls under a LibraryLock, held for the whole call, so that no commit contains a part of it. Calls in which
+// libhdf5 may run filters (make_variable, resize) need a LibraryRead.
 
 #include <span>
 #include <string>
@@ -36,12 +36,12 @@ class TreeWriter {
   Result<Entry> make_group(ObjectId group, std::string_view name);
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target);
   Result<> remove(ObjectId group, std::string_view name);
-  /// `dataset`: of the variable that is moved, if it is one.
+  /// `dataset`: the moved variable, if it is one.
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name, const Dataset* dataset);
 
   // variable_write.cc
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable);
-  /// `dataset`: where `object` is a variable.
+  /// `dataset`: `object`, if it is a variable.
   Result<> set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
                           std::span<const std::string> remove);
   Result<> set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names);
@@ -65,7 +65,7 @@ class TreeWriter {
   Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);
 
-  /// What the first change has begun has succeeded, or nothing is to be committed.
+  /// Ends a change: if it failed, nothing of it may be committed.
   template <class T>
   Result<T> done(Result<T> result) {
     dimensions_.forget();
@@ -80,7 +80,7 @@ class TreeWriter {
   bool netcdf_;
 };
 
-/// A link creation property list for links of this name: tells what is not ASCII to be UTF-8.
+/// A link creation property list for this name, which declares non-ASCII names as UTF-8.
 Handle link_properties(std::string_view name);
 
 }  // namespace codecfs::hdf5

@@ -1,4 +1,4 @@
-// What each dtype becomes. A finished type is mapped back and compared, so that nothing changes its meaning on the way.
+// Converts each dtype. Maps the result back and compares, so that no type changes its meaning.
 
 #include "backends/hdf5/metadata/type_make.h"
 
@@ -78,7 +78,7 @@ Result<Handle> make_member(const TypeMember& member) {
   return array;
 }
 
-// Members that stand for padding, with numpy's empty name or as we show the gaps of a compound, become gaps again.
+// Turns members that represent padding (numpy's empty name, or our names for the gaps of a compound) into gaps again.
 class PaddingNames {
  public:
   bool next_is_padding(const TypeMember& member) {

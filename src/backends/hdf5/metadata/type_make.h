@@ -1,5 +1,5 @@
 #pragma once
-// HDF5 datatypes for Zarr v2 dtypes: type_map.h the other way round.
+// HDF5 datatypes for Zarr v2 dtypes: the inverse of type_map.h.
 
 #include "backends/hdf5/library/handle.h"
 #include "base/result.h"
@@ -7,13 +7,13 @@
 
 namespace codecfs::hdf5 {
 
-/// The type of a new dataset that is to be shown as `type`; of object types `object_codec` tells what the objects are.
-/// EOPNOTSUPP where HDF5 has none that reads back as the same. Under a LibraryLock.
+/// The datatype of a new dataset that must be shown as `type`; for object types `object_codec` defines the objects.
+/// EOPNOTSUPP if no datatype maps back to the same dtype. Under a LibraryLock.
 Result<Handle> make_type(const DataType& type, const Json& object_codec);
 
 /// h5py's boolean: an enumeration of FALSE and TRUE in one byte.
 Handle make_boolean();
-/// Text of variable length, UTF-8.
+/// A variable-length string, UTF-8.
 Handle make_text();
 
 }  // namespace codecfs::hdf5

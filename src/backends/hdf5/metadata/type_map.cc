@@ -1,4 +1,5 @@
-// HDF5 datatypes as Zarr v2 dtypes. What numpy cannot name becomes raw bytes (|Vn) with its HDF5 type told beside it.
+// HDF5 datatypes as Zarr v2 dtypes. A type without a numpy name becomes raw bytes (|Vn), and user._Type has its HDF5
+// type.
 
 #include "backends/hdf5/metadata/type_map.h"
 
@@ -13,7 +14,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes; one is held as the fill
+constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes; one element is kept in memory as the fill
 constexpr int kMaxDepth = 32;
 
 ByteOrder order_of(hid_t type, uint64_t size) {
@@ -61,7 +62,7 @@ class Mapper {
   Result<MappedType> map(hid_t type, int depth) {
     const uint64_t size = H5Tget_size(type);
     if (size == 0) return fail_library(EIO, "the size of a datatype");
-    // Of an array the elements are what is held; how many they are is part of the shape.
+    // For an array the limit applies to its elements; their number is part of the shape.
     if (size > kMaxElement && H5Tget_class(type) != H5T_ARRAY)
       return fail(EFBIG, "an element of {} bytes is larger than the limit of {} MiB", size, kMaxElement >> 20);
     if (depth > kMaxDepth) return fail(EIO, "a datatype is nested more than {} deep", kMaxDepth);
@@ -103,7 +104,7 @@ class Mapper {
     mapped.unreadable = Error{EOPNOTSUPP, why};
   }
 
-  // An integer of fewer bits than its bytes hold comes out right by libhdf5's conversion to the full width.
+  // libhdf5's conversion to the full width handles integers with padding bits.
   static void integer(hid_t type, MappedType& mapped, TypeKind kind) {
     const uint64_t size = mapped.type.size;
     if (!machine_size(size) || !plain_order(type)) {
@@ -154,7 +155,7 @@ class Mapper {
       return fail_library(EIO, "the dimensions of an array type");
     const Handle base(H5Tget_super(type));
     CODECFS_ASSIGN(MappedType mapped, map(base.get(), depth + 1));
-    if (mapped.unreadable) {  // an element stays one piece of raw bytes
+    if (mapped.unreadable) {  // an element stays one raw value
       mapped.type.size = H5Tget_size(type);
       mapped.memory = Handle(H5Tcopy(type));
       return mapped;
@@ -218,7 +219,7 @@ class Mapper {
     }
     pad_until(mapped.type.size);
 
-    if (mapped.converts) {  // the same layout from the members' full-width types
+    if (mapped.converts) {  // the same layout with the full-width types of the members
       mapped.memory = Handle(H5Tcreate(H5T_COMPOUND, mapped.type.size));
       for (const Member& member : members)
         if (H5Tinsert(mapped.memory.get(), member.shown.name.c_str(), member.offset, member.mapped.memory.get()) < 0)
@@ -232,7 +233,7 @@ class Mapper {
 
 uint64_t MappedType::count() const {
   uint64_t product = 1;
-  for (const uint64_t length : shape) product *= length;  // an HDF5 type's size, which is bounded
+  for (const uint64_t length : shape) product *= length;  // cannot overflow, as the size of an HDF5 type is bounded
   return product;
 }
 

@@ -1,4 +1,4 @@
-// Types taken apart until nothing is left in them but plain bytes, references and data of variable length.
+// Decomposes types into plain bytes, references and variable-length data.
 
 #include "backends/hdf5/metadata/value_layout.h"
 
@@ -10,7 +10,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr int kDeepest = 64;  // types in types
+constexpr int kDeepest = 64;  // nesting of types
 
 using Kind = ValueLayout::Kind;
 

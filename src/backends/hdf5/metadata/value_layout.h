@@ -1,6 +1,6 @@
 #pragma once
-// What in the values of a type means something only in its file: references, which are addresses, and data of variable
-// length, which lies in heaps. All functions under a LibraryLock.
+// Finds the parts of a type's values that are valid only within their file: references, which are addresses, and
+// variable-length data, which is stored in heaps. All functions under a LibraryLock.
 
 #include <hdf5.h>
 
@@ -15,17 +15,16 @@ struct ValueLayout {
   enum class Kind { plain, object_reference, region_reference, text, sequence, array, compound };
   struct Part {
     size_t offset = 0;                // bytes from the start of the value
-    std::vector<ValueLayout> layout;  // one
+    std::vector<ValueLayout> layout;  // exactly one
   };
 
   Kind kind = Kind::plain;
   size_t size = 0;          // bytes of a value in memory
   bool references = false;  // at any depth
-  bool heap = false;        // data of variable length at any depth
-  std::vector<Part> parts;  // of a compound its members; of an array or sequence the element
+  bool heap = false;        // variable-length data at any depth
+  std::vector<Part> parts;  // the members of a compound; the element of an array or sequence
 
-  /// Of a type as libhdf5 has it in memory. EIO; EOPNOTSUPP: nested too deeply, or references of a kind that we do not
-  /// know.
+  /// For a type in libhdf5's memory form. EIO; EOPNOTSUPP: nested too deeply, or an unsupported kind of reference.
   static Result<ValueLayout> of(hid_t type);
 };
 

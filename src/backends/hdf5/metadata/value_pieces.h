@@ -1,5 +1,5 @@
 #pragma once
-// Values read through libhdf5, piece by piece. Under a LibraryRead.
+// Reads values through libhdf5 in pieces of bounded size. Under a LibraryRead.
 
 #include <hdf5.h>
 
@@ -20,9 +20,9 @@
 namespace codecfs::hdf5 {
 
 inline constexpr uint64_t kMaxAttributeBytes = uint64_t{1} << 32;
-inline constexpr uint64_t kPieceOfValues = uint64_t{16} << 20;  // bytes at most, or one element
+inline constexpr uint64_t kPieceOfValues = uint64_t{16} << 20;  // maximum bytes, unless one element is larger
 
-/// Memory for values that libhdf5 reads, with what it allocates for those of variable length.
+/// Memory for values that libhdf5 reads; also frees the variable-length data that libhdf5 allocates.
 class Values {
  public:
   Values(hid_t type, hid_t space, const ValueLayout& layout, uint64_t elements)
@@ -55,8 +55,8 @@ inline std::vector<uint64_t> cut_into_pieces(std::span<const hsize_t> shape, uin
   return piece;
 }
 
-/// Cuts a box of elements into pieces of bounded size. For each: selects it in `space`, and calls
-/// `use(memory_space, elements)`.
+/// Divides a box of elements into pieces of bounded size. Selects each in `space`, and calls `use(memory_space,
+/// elements)`.
 template <class Function>
 Result<> in_pieces_of(hid_t space, size_t element_bytes, std::span<const hsize_t> start, std::span<const hsize_t> count,
                       const Function& use, uint64_t piece_bytes = kPieceOfValues) {
@@ -82,7 +82,7 @@ Result<> in_pieces_of(hid_t space, size_t element_bytes, std::span<const hsize_t
   return {};
 }
 
-/// The same for everything that a dataset's space has.
+/// The same for a dataset's whole dataspace.
 template <class Function>
 Result<> in_pieces(hid_t space, size_t element_bytes, const Function& use) {
   const hssize_t elements = H5Sget_simple_extent_npoints(space);

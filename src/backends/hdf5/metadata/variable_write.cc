@@ -1,4 +1,4 @@
-// Variables: made, and changed in their attributes, dimensions and shape.
+// Creates variables, and changes their attributes, dimensions and shape.
 
 #include <algorithm>
 #include <array>
@@ -22,13 +22,13 @@ namespace {
 constexpr uint64_t kMaxChunkBytes = UINT32_MAX;  // HDF5's own limit
 constexpr const char* kFillValue = "_FillValue";
 
-// Fill of text: its length, as vlen-utf8 stores it, and the text.
+// The text of a fill value, which vlen-utf8 stores after its length.
 std::string text_of(const std::vector<std::byte>& fill) {
   if (fill.size() <= sizeof(uint32_t)) return {};
   return {reinterpret_cast<const char*>(fill.data()) + sizeof(uint32_t), fill.size() - sizeof(uint32_t)};
 }
 
-// Whether an attribute's value is the fill of elements of this type.
+// Whether an attribute's value equals the fill value of this type.
 bool is_fill(const DataType& type, const std::vector<std::byte>& fill, const Json& value) {
   if (type.kind == TypeKind::object) return value.is_string() && value.get<std::string>() == text_of(fill);
   if (value.is_array() && type.kind != TypeKind::complex) return value.size() == 1 && is_fill(type, fill, value[0]);
@@ -40,7 +40,7 @@ bool is_zero(const std::vector<std::byte>& bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// Limits that HDF5 has for chunked storage, in words that name them.
+// Checks HDF5's limits for chunked storage.
 Result<> check_chunks(const Variable& variable, uint64_t element) {
   const std::vector<uint64_t>& chunks = variable.grid.chunks();
   if (variable.grid.elements_per_chunk() > kMaxChunkBytes / element)
@@ -118,7 +118,7 @@ std::vector<Extent> extents_of(const Variable& variable) {
 
 }  // namespace
 
-// A dataset that only has to be made.
+// A checked new dataset, ready to be created.
 struct TreeWriter::NewDataset {
   std::string link;
   std::optional<ObjectId> replaced;  // an empty group
@@ -129,7 +129,7 @@ struct TreeWriter::NewDataset {
   std::optional<DimensionWriter::Plan> dimensions;
 };
 
-// The link name of a new variable, which may be an empty group's.
+// The link name of a new variable, which may replace an empty group.
 Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_view name,
                                                    std::optional<ObjectId>& replaced) {
   auto member = tree_.member(group, name);
@@ -176,7 +176,7 @@ Result<Entry> TreeWriter::make_variable(ObjectId group, std::string_view name, c
   auto made = prepare(group, name, variable);
   if (!made) return fail(made.error().code, "{}: {}", name, made.error().reason);
   CODECFS_TRY(file_.allow_change(made->attributes.bytes()));
-  // Without a name it is nobody's: what fails up to here leaves nothing behind.
+  // Created without a link: if anything fails before it gets one, libhdf5 removes it.
   const Handle dataset(
       H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT));
   if (!dataset) return fail_library(EINVAL, "{}: HDF5 does not make such a dataset", name);
@@ -198,14 +198,14 @@ Result<> TreeWriter::carry_out_making(ObjectId group, NewDataset& made, hid_t da
   return {};
 }
 
-// _FillValue must say what absent chunks are, which no call of HDF5 changes. True where it is to be written.
+// _FillValue must equal the fill value of absent chunks, which HDF5 cannot change. True if it must be written.
 Result<bool> TreeWriter::check_fill(const Dataset& dataset, const Attribute& attribute, hid_t handle) const {
   const Variable& facts = dataset.facts();
   if (is_fill(facts.type, facts.fill, attribute.value)) return facts.fill_value.is_null();
   const Handle old(H5Aexists(handle, kFillValue) > 0 ? H5Aopen(handle, kFillValue, H5P_DEFAULT) : H5I_INVALID_HID);
   if (old) {
     CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), {netcdf_, false}));
-    if (shown && *shown == *attribute.value) return false;  // whatever it says
+    if (shown && *shown == *attribute.value) return false;  // unchanged, so not checked
   }
   return fail(EPERM, "{}: _FillValue cannot become {}: the fill value of an HDF5 dataset never changes", dataset.name(),
               print_json(attribute.value));
@@ -242,7 +242,7 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
     return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown.size());
   const size_t rank = dataset.rank();
   if (std::ranges::equal(names, shown)) {
-    // A name that is shown may be a guess by the length alone; one that was made up is no name.
+    // A shown name may be inferred from the length alone; a generated one is not a name.
     const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
     const auto scales = attached_scales(dataset.id(), rank);
     const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
@@ -285,7 +285,7 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   const std::vector<hsize_t> dims(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(dataset.rank()));
   auto longer = scales_.growth(dataset.id(), shape.first(dataset.rank()));
   if (!longer) return fail(longer.error().code, "{}: {}", dataset.name(), longer.error().reason);
-  // At an edge that moves inwards libhdf5 fills what is beyond it by itself: the chunks there are decoded and encoded.
+  // At an edge that moves inwards, libhdf5 decodes and re-encodes chunks to fill the part beyond it.
   for (const FilterStage& stage : facts.filters) {
     const Result<> available = make_available(stage);
     if (!available) return fail(EIO, "{}: {}", dataset.name(), available.error().reason);
