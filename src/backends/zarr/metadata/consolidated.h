@@ -1,6 +1,6 @@
 #pragma once
-// .zmetadata: all metadata of a store in one file, which some readers take in place of the others (zarr-python's
-// open_consolidated, xarray). It is never made here, but where somebody else has, it must not tell what was before.
+// .zmetadata: a copy of all metadata of a store in one file, which some readers use instead of the other files
+// (zarr-python's open_consolidated, xarray). codecfs never creates it, but must keep an existing one up to date.
 
 #include <optional>
 #include <string>
@@ -11,9 +11,8 @@
 
 namespace codecfs::zarr {
 
-/// The text of .zmetadata made anew: the JSON of every .zgroup, .zarray and .zattrs by its key, sorted. What is no JSON
-/// is left out, with a warning. None, with a warning, where `text`, which it has now, is of a form that is not known
-/// here.
+/// The new text of .zmetadata: the JSON of every .zgroup, .zarray and .zattrs by its key, sorted. Files that are not
+/// JSON are omitted with a warning. None, with a warning, if the form of the current `text` is unknown.
 Result<std::optional<std::string>> renewed_consolidated(const Hierarchy& hierarchy, std::string_view text);
 
 }  // namespace codecfs::zarr

@@ -1,4 +1,4 @@
-// .zarray and .zattrs to a Variable.
+// Converts .zarray and .zattrs to a Variable.
 
 #include "backends/zarr/metadata/metadata.h"
 
@@ -22,7 +22,7 @@ std::unexpected<Error> bad_array(fmt::format_string<Args...> format, Args&&... a
   return fail(EIO, ".zarray: {}", fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Whatever went wrong below was in this file. Only memory is not its fault.
+/// Names the file in an error, except for errors of memory.
 std::unexpected<Error> blame(const char* file, const Error& error) {
   return fail(error.code == ENOMEM ? ENOMEM : EIO, "{}: {}", file, error.reason);
 }
@@ -34,7 +34,7 @@ Result<Json> parse_object(const char* file, std::string_view text) {
   return json;
 }
 
-/// The value of a key, null where there is none.
+/// The value of a key; null if it is missing.
 Json value_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? Json() : *found;
@@ -55,11 +55,11 @@ Result<ChunkGrid> parse_grid(const Json& zarray, const std::optional<NczarrArray
   CODECFS_ASSIGN(auto shape, extents(zarray, "shape"));
   CODECFS_ASSIGN(auto chunks, extents(zarray, "chunks"));
   if (nczarr && nczarr->is_scalar && shape == std::vector<uint64_t>{1} && chunks == shape) {
-    // NCZarr's scalars: one chunk of one element, named "0" either way.
+    // NCZarr's scalars have one chunk of one element, which is named "0" in both forms.
     shape.clear();
     chunks.clear();
   }
-  // Some writers give an empty dimension chunks of length 0.
+  // Some writers set the chunk length of an empty dimension to 0.
   for (size_t i = 0; i < std::min(shape.size(), chunks.size()); ++i)
     if (shape[i] == 0 && chunks[i] == 0) chunks[i] = 1;
   auto grid = ChunkGrid::make(std::move(shape), std::move(chunks));
@@ -67,7 +67,7 @@ Result<ChunkGrid> parse_grid(const Json& zarray, const std::optional<NczarrArray
   return grid;
 }
 
-/// A fill value that .zarray can show as it is, because every reader understands it.
+/// Whether .zarray can show a fill value unchanged, because every reader understands it.
 bool is_plain_fill(const DataType& type, const Json& fill_value) {
   switch (type.kind) {
     case TypeKind::boolean:
@@ -82,7 +82,7 @@ bool is_plain_fill(const DataType& type, const Json& fill_value) {
   }
 }
 
-/// LE32 length and text: an item of vlen-utf8.
+/// An item of vlen-utf8: LE32 length and text.
 std::vector<std::byte> text_item(std::string_view text) {
   std::vector<std::byte> item(4 + text.size());
   store_le(item.data(), static_cast<uint32_t>(text.size()));
@@ -98,7 +98,7 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   if (variable.type.kind == TypeKind::object) {
     if (given.is_string() && given.get_ref<const std::string&>().size() > kMaxTextFill)
       return bad_array("\"fill_value\" is a text of more than {} MiB", kMaxTextFill >> 20);
-    // Writers that mean "nothing" put null, "" or 0 here.
+    // Some writers use null, "" or 0 for an empty text.
     variable.fill = text_item(given.is_string() ? std::string_view(given.get_ref<const std::string&>()) : "");
     return {};
   }
@@ -108,7 +108,7 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   }
   if (is_nczarr && variable.type.kind == TypeKind::string && given.is_string() &&
       given.get_ref<const std::string&>().size() <= variable.type.size) {
-    // netCDF-C writes text as it is, also where it would pass for base64.
+    // netCDF-C writes text unencoded, even if it is valid base64.
     const auto text = std::as_bytes(std::span(given.get_ref<const std::string&>()));
     variable.fill.assign(text.begin(), text.end());
     variable.fill.resize(variable.type.size);
@@ -121,9 +121,9 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   return {};
 }
 
-/// Whether a codec says in the file what it says to all readers: others misread a shuffle whose element size is missing
-/// or 0, and numbers that are texts, as netCDF-C writes them.
-bool is_well_told(const Json& stored, const Json& meant) {
+/// Whether all readers interpret a stored codec in the same way: some misread a shuffle whose element size is missing
+/// or 0, and numbers stored as texts, as netCDF-C writes them.
+bool is_unambiguous(const Json& stored, const Json& meant) {
   if (!stored.is_object() || !meant.is_object()) return true;
   return std::ranges::all_of(meant.items(), [&](const auto& item) {
     const auto found = stored.find(item.key());
@@ -132,10 +132,10 @@ bool is_well_told(const Json& stored, const Json& meant) {
   });
 }
 
-bool are_well_told(std::span<const FilterStage> chain) {
+bool are_unambiguous(std::span<const FilterStage> chain) {
   const Json meant = filters::print_codecs(chain);
   for (size_t i = 0; i < chain.size(); ++i)
-    if (!is_well_told(chain[i].codec, meant[i])) return false;
+    if (!is_unambiguous(chain[i].codec, meant[i])) return false;
   return true;
 }
 
@@ -154,7 +154,7 @@ Result<> parse_codecs(const Json& zarray, Variable& variable) {
   return {};
 }
 
-/// Sets chunk_bytes, and unreadable where that is too much.
+/// Sets chunk_bytes, and unreadable if they exceed the limit.
 Result<> measure_chunks(Variable& variable) {
   if (variable.type.kind == TypeKind::object) return {};
   uint64_t bytes = 0;
@@ -172,19 +172,19 @@ Result<> measure_chunks(Variable& variable) {
   return {};
 }
 
-/// Whether an object codec stores a list of items that can be put in another order.
+/// Whether an object codec stores a list of items that can be reordered.
 bool has_items(const Json& object_codec) {
   const Json id = value_of(object_codec, "id");
   return id == "vlen-utf8" || id == "vlen-bytes" || id == "vlen-array";
 }
 
-/// An object of NCZarr 4.8.0. A hint only: what is no JSON there is as good as absent.
+/// An object of NCZarr 4.8.0. It is only a hint: invalid JSON counts as absent.
 Json read_hint(const std::optional<std::string>& text) {
   auto json = text ? parse_json(*text) : Result<Json>(Json());
   return json ? std::move(*json) : Json();
 }
 
-/// Takes _ARRAY_DIMENSIONS out of the attributes where it fits the shape.
+/// Removes _ARRAY_DIMENSIONS from the attributes and returns it, if it fits the shape.
 std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t rank) {
   const auto found = zattrs.find("_ARRAY_DIMENSIONS");
   if (found == zattrs.end() || !found->is_array()) return std::nullopt;
@@ -193,7 +193,7 @@ std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t ran
     if (!name.is_string()) return std::nullopt;
     names.push_back(name.get<std::string>());
   }
-  if (rank == 0 && names == std::vector<std::string>{"_scalar_"}) names.clear();  // as netCDF-C marks a scalar
+  if (rank == 0 && names == std::vector<std::string>{"_scalar_"}) names.clear();  // netCDF-C marks a scalar so
   if (names.size() != rank) return std::nullopt;
   zattrs.erase(found);
   return names;
@@ -239,7 +239,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
 
   CODECFS_ASSIGN(variable.grid, parse_grid(zarray, nczarr));
   CODECFS_TRY(parse_codecs(zarray, variable));
-  array.has_wrong_codecs = !are_well_told(variable.filters);
+  array.has_wrong_codecs = !are_unambiguous(variable.filters);
   CODECFS_TRY(parse_fill(zarray, nczarr.has_value(), variable));
   CODECFS_TRY(measure_chunks(variable));
 
@@ -282,7 +282,7 @@ Result<Array> parse_array(const ArrayTexts& texts) {
 
 void narrow_text(Array& array) {
   Variable& variable = array.variable;
-  // A fill of one ASCII character has the same code as a byte; others netCDF-C cannot have written.
+  // The fill of one ASCII character has the same code as a byte; netCDF-C cannot have written any other.
   const std::byte fill =
       variable.fill.empty() ? std::byte{0} : variable.fill[variable.type.order == ByteOrder::big ? 3 : 0];
   variable.type = {.kind = TypeKind::string, .order = ByteOrder::none, .size = 1, .unit = {}, .members = {}};

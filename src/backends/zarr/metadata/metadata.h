@@ -1,6 +1,6 @@
 #pragma once
-// What the metadata files of a Zarr v2 store say. Pure functions of their texts: no I/O. Sources: Zarr v2
-// specification; for NCZarr's keys the netCDF-C sources of 4.8.0 to 4.10.
+// Parses the metadata files of a Zarr v2 store. Pure functions of their texts: no I/O. Sources: Zarr v2 specification;
+// for NCZarr's keys the netCDF-C sources of 4.8.0 to 4.10.
 
 #include <optional>
 #include <string>
@@ -21,31 +21,30 @@ struct ArrayTexts {
 };
 
 struct Array {
-  Variable variable;                  // as presented: C order, dimensions named, NCZarr's keys gone
-  char separator = '.';               // in the names of chunks as stored
-  bool fortran_order = false;         // stored chunks are to be transposed (never set where that changes nothing)
-  std::optional<NczarrArray> nczarr;  // netCDF-C keeps the array's dimensions elsewhere too
-  /// The codecs are told so that other readers take them for something else; with_chain() of the same chain tells them
-  /// right.
+  Variable variable;                  // as presented: C order, dimensions named, without NCZarr's keys
+  char separator = '.';               // in the stored names of chunks
+  bool fortran_order = false;         // stored chunks must be transposed (false if that would change nothing)
+  std::optional<NczarrArray> nczarr;  // set if netCDF-C also stores the array's dimensions
+  /// Other readers would misinterpret the stored codecs; with_chain() with the same pipeline corrects them.
   bool has_wrong_codecs = false;
   bool has_items = false;  // a chunk is a list of items: LE32 count, then LE32 length and bytes of each
-  /// dtype is "<U1" and chunks are raw: where they hold one byte an element, netCDF-C wrote characters, see
+  /// dtype is "<U1" and chunks are raw: if they have one byte per element, netCDF-C wrote characters, see
   /// narrow_text().
   bool may_be_narrow_text = false;
 };
 
-/// EIO with the name of the file and what is wrong in it. An array that is well described but whose chunks cannot be
-/// read (unknown object codec, too large) has Variable::unreadable.
+/// EIO with the name of the file and the error in it. If the metadata is valid but chunks cannot be read (unknown
+/// object codec, too large), Variable::unreadable is set.
 Result<Array> parse_array(const ArrayTexts& texts);
 
-/// netCDF-C 4.8 to 4.9.0 labels characters "<U1" and stores one byte each: makes them "|S1", which is what they are.
+/// netCDF-C 4.8 to 4.9.0 stores characters as one byte each with dtype "<U1": corrects the type to "|S1".
 void narrow_text(Array& array);
 
 /// The attributes in a .zattrs, without NCZarr's own. `nczattr`: see ArrayTexts. EIO.
 Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs,
                                                 const std::optional<std::string>& nczattr = {});
 
-/// A .zgroup: EIO where it is no JSON object, EOPNOTSUPP where it tells another zarr_format.
+/// Checks a .zgroup: EIO if it is not a JSON object, EOPNOTSUPP for another zarr_format.
 Result<> check_group(std::string_view zgroup);
 
 }  // namespace codecfs::zarr

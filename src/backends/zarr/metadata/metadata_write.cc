@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kIndent = 4;
 constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
-/// No chunk larger than this is encoded only to see whether the chain can.
+/// Larger chunks are not encoded to test the pipeline.
 constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
 std::string print(const Json& json) { return print_json(json, kIndent); }
@@ -36,10 +36,10 @@ Result<Json> parse_file(const char* file, const std::optional<std::string>& text
 
 Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
 
-/// Whether two values are printed alike: 1 is not 1.0, but NaN is NaN.
+/// Whether two values print the same: 1 and 1.0 do not, NaN and NaN do.
 bool is_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
 
-/// The same for codecs, where the order of members means nothing.
+/// The same for codecs, ignoring the order of members.
 bool is_same_codec(const Json& one, const Json& other) {
   if (!one.is_object() || !other.is_object() || one.size() != other.size()) return is_same(one, other);
   return std::ranges::all_of(one.items(), [&](const auto& member) {
@@ -48,11 +48,11 @@ bool is_same_codec(const Json& one, const Json& other) {
   });
 }
 
-/// The codec's JSON of a stage; null where the filter has none.
+/// The codec's JSON of a stage; null if the filter has none.
 Json codec_of(const FilterStage& stage, const filters::Filter& filter) {
   const auto id = stage.codec->is_object() ? stage.codec->find("id") : stage.codec->end();
   if (id != stage.codec->end() && *id == filter.codec) return stage.codec;
-  // An id of HDF5, also where it was written as {"id": "hdf5:32015"}.
+  // An HDF5 id, also in the form {"id": "hdf5:32015"}.
   if (filter.codec.empty() || !filter.codec_of) return {};
   return filter.codec_of(stage.parameters);
 }
@@ -71,7 +71,7 @@ Result<FilterStage> complete_stage(const FilterStage& stage, uint64_t item_size)
   return std::move(complete.front());
 }
 
-/// Whether a user's text can be written as JSON.
+/// Checks that a user's text can be written as JSON.
 Result<> check_text(std::string_view text, std::string_view name) {
   if (!is_utf8(text)) return fail(EINVAL, "attribute {}: is not UTF-8, and JSON can hold nothing else", name);
   return {};
@@ -95,7 +95,7 @@ Result<> check_attribute(const Attribute& attribute, bool keeps_dimensions) {
   return check_texts(attribute.value, attribute.name);
 }
 
-/// Whether an attribute that netCDF-C has as `type` (">i4", "<U1" for text) can still be this with a new value.
+/// Whether a new value fits netCDF-C's recorded type of an attribute (">i4", "<U1" for text).
 bool fits(const Json& type, const Json& value) {
   const auto known = parse_dtype(type);
   if (!known) return false;
@@ -107,7 +107,7 @@ bool fits(const Json& type, const Json& value) {
   return value.is_array() ? std::ranges::all_of(value, fits_one) : fits_one(value);
 }
 
-/// netCDF-C notes the types of attributes in one of its own. What it does not find there it infers from the value.
+/// netCDF-C records the types of attributes in an attribute of its own, and infers missing ones from the value.
 void note_attribute_type(Json& zattrs, const std::string& name, const Json& value) {
   for (auto& [key, noted] : zattrs.get_ref<Json::object_t&>()) {
     if (!is_nczarr_key(key) || !noted.is_object()) continue;
@@ -169,7 +169,7 @@ Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable&
   if (!pipeline) return fail(pipeline.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", pipeline.error().reason);
   complete.pipeline = std::move(*pipeline);
   if (!complete.pipeline.empty() && variable.chunk_bytes.value_or(kMaxTrial) < kMaxTrial) {
-    // Whether the data can be encoded depends on them; that nobody can does not.
+    // Encodes fill to detect a filter without an encoder; whether real data can be encoded depends on the data.
     CODECFS_ASSIGN(const Buffer chunk, make_fill_chunk(variable));
     const auto encoded = complete.pipeline.encode(chunk.bytes());
     if (!encoded && encoded.error().code == ENOTSUP) return fail(EINVAL, "{}", encoded.error().reason);
@@ -199,7 +199,7 @@ Result<NewArray> print_array(const Variable& variable) try {
   NewArray files = {.zarray = print(zarray), .zattrs = {}};
   if (!zattrs.empty()) files.zattrs = print(zattrs);
 
-  // What is written has to mean the same when it is read.
+  // Read the result back: it must mean the same.
   const auto read = parse_array({.zarray = files.zarray, .zattrs = files.zattrs, .nczvar = {}});
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
@@ -220,7 +220,7 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
   if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
   if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({"_scalar_"});
   if (variable.type.kind == TypeKind::string) {
-    if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of one
+    if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of length one
     if (!zarray["fill_value"].is_null()) zarray["fill_value"] = "";
   }
   if (form == NczarrForm::objects) {
@@ -240,7 +240,7 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
 Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> shape) try {
   CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
   zarray["shape"] = shape_json(shape);
-  // Some writers give an empty dimension chunks of length 0, which only stands for 1 as long as it is empty.
+  // Some writers set the chunk length of an empty dimension to 0, which is only valid while it is empty.
   for (Json& length : zarray["chunks"])
     if (length == 0) length = 1;
   return print(zarray);

@@ -1,6 +1,6 @@
 #pragma once
-// The metadata files of a Zarr v2 store, made anew or changed. Pure functions of their texts: no I/O. What is not meant
-// to change stays as it is, in its order; the layout is zarr-python's (indented by four).
+// Creates and changes the metadata files of a Zarr v2 store. Pure functions of their texts: no I/O. Members that are
+// not changed keep their value and order; the layout is zarr-python's (indented by four).
 
 #include <optional>
 #include <span>
@@ -18,17 +18,17 @@ namespace codecfs::zarr {
 /// The .zgroup of every group.
 std::string print_group();
 
-/// A chain that is good for an array, as .zarray tells it, and ready to encode.
+/// A complete filter pipeline for an array, in the form of .zarray, and ready to encode.
 struct Chain {
   std::vector<FilterStage> stages;
   filters::Pipeline pipeline;
 };
 
-/// A chain as a user wrote it, made complete for a variable of this type and grid: each stage has its codec's JSON, and
-/// shuffle stands where numcodecs can undo it. ENOENT for a filter that nobody provides; EINVAL for one that the
-/// variable cannot have, that can only be read here, or that has no codec.
+/// Completes a pipeline from a user for a variable of this type and grid: each stage gets its codec's JSON, and shuffle
+/// is placed where numcodecs can decode it. ENOENT for an unknown filter; EINVAL for one that does not apply to the
+/// variable, that can only decode, or that has no codec.
 Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable& variable);
-/// Whether two chains, both complete, are the same for who reads them.
+/// Whether two complete pipelines are equivalent for readers.
 bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other);
 
 struct NewArray {
@@ -36,35 +36,35 @@ struct NewArray {
   std::optional<std::string> zattrs;
   std::optional<std::string> nczvar = {};  // of NCZarr 4.8.0
 };
-/// The files of a new array. EINVAL for what .zarray cannot say, and the errors of complete_chain().
+/// The files of a new array. EINVAL if .zarray cannot represent it, and the errors of complete_chain().
 Result<NewArray> print_array(const Variable& variable);
-/// The same as netCDF-C has it, whose dimensions are to be found under these paths. Only where can_be_nczarr().
+/// The same in netCDF-C's form; its dimensions must be defined at these paths. Requires can_be_nczarr().
 Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
                            std::span<const std::string> references);
 
-/// A .zarray with another shape; with another chain.
+/// Changes the shape, or the pipeline, in a .zarray.
 Result<std::string> with_shape(std::string_view zarray, std::span<const uint64_t> shape);
 Result<std::string> with_chain(std::string_view zarray, const Variable& variable, std::span<const FilterStage> chain);
 
 struct AttributeChange {
   std::span<const Attribute> set;
   std::span<const std::string> remove;
-  bool keeps_dimensions = false;  // _ARRAY_DIMENSIONS is not an attribute here but names dimensions
+  bool keeps_dimensions = false;  // _ARRAY_DIMENSIONS names dimensions and is not an ordinary attribute
 };
-/// A .zattrs (none: there is no such file) with attributes made, replaced and removed; none where nothing changes.
-/// ENODATA, EINVAL, EPERM for what is NCZarr's own.
+/// Creates, replaces and removes attributes in a .zattrs (none: the file does not exist). Returns none if nothing
+/// changes. ENODATA, EINVAL, EPERM for NCZarr's own attributes.
 Result<std::optional<std::string>> with_attributes(const std::optional<std::string>& zattrs,
                                                    const AttributeChange& change);
-/// A .zattrs with these names of dimensions.
+/// Sets the dimension names in a .zattrs.
 Result<std::string> with_dimensions(const std::optional<std::string>& zattrs, std::span<const std::string> names);
-/// The file in which NCZarr keeps the dimensions of an array, or the lists of a group (none: there is no such file),
-/// with others.
+/// Replaces the dimension references of an array, or the lists of a group, in the file where NCZarr stores them (none:
+/// the file does not exist).
 Result<std::string> with_references(const std::optional<std::string>& file, NczarrForm form,
                                     std::span<const std::string> references);
 Result<std::string> with_lists(const std::optional<std::string>& file, const NczarrGroup& group);
 
-/// A .zmetadata that holds `entries` (an object: the JSON of every metadata file by its key) in place of what it held.
-/// None where it is of a form that is not known here.
+/// Replaces the content of a .zmetadata by `entries` (an object: the JSON of every metadata file by its key). None if
+/// its form is unknown.
 Result<std::optional<std::string>> with_entries(std::string_view zmetadata, Json entries);
 
 }  // namespace codecfs::zarr

@@ -9,18 +9,18 @@
 namespace codecfs::zarr {
 namespace {
 
-/// What netCDF fills doubles with (NC_FILL_DOUBLE of netcdf.h), and how NCZarr prints it ("%lg").
+/// netCDF's default fill value of doubles (NC_FILL_DOUBLE of netcdf.h), and as NCZarr prints it ("%lg").
 constexpr double kDoubleFill = 9.9692099683868690e+36;
 constexpr double kPrintedDoubleFill = 9.96921e+36;
 
-/// The member of an object, null where there is none.
+/// The member of an object; null if it is missing.
 const Json* member(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() || !found->is_object() ? nullptr : &*found;
 }
 
-/// The first of two keys that is there.
+/// The first of two keys that exists.
 const Json* either(const Json& object, const char* key, const char* other) {
   for (const char* name : {key, other})
     if (const auto found = object.find(name); found != object.end()) return &*found;
@@ -69,7 +69,7 @@ std::vector<NczarrDimension> dimensions_in(const Json* object) {
 const char* group_key(NczarrForm form) { return form == NczarrForm::upper_keys ? "_NCZARR_GROUP" : "_nczarr_group"; }
 const char* array_key(NczarrForm form) { return form == NczarrForm::upper_keys ? "_NCZARR_ARRAY" : "_nczarr_array"; }
 
-/// The object of a file that holds what netCDF-C has put there; made where it is not there.
+/// netCDF-C's own object in a file; created if it is missing.
 Json& own_object(Json& file, NczarrForm form, const char* key) {
   if (form == NczarrForm::objects) return file;
   Json& own = file[key];
@@ -77,7 +77,7 @@ Json& own_object(Json& file, NczarrForm form, const char* key) {
   return own;
 }
 
-/// netCDF-C notes a type for its own attributes too.
+/// netCDF-C also records a type for its own attributes.
 void note_own_type(Json& zattrs, const char* key) {
   Json& noted = zattrs["_nczarr_attr"];
   if (!noted.is_object()) noted = Json::object();
@@ -92,7 +92,7 @@ const char* name_there(const Json& object, const char* name, const char* other, 
   return form == NczarrForm::attributes ? name : other;
 }
 
-/// A number of a JSON that has no NaN and no 1.0.
+/// Reads a number from JSON without NaN and 1.0.
 Json as_float(const Json& value) {
   if (value.is_number_integer()) return value.get<double>();
   if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
@@ -133,14 +133,14 @@ std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, 
   }
   if (array == nullptr) return std::nullopt;
   result.has_u1_characters = result.form == NczarrForm::upper_keys || result.form == NczarrForm::objects;
-  // The code that swaps was there from 4.8.0 on, but not compiled before 4.9.3 (zwalk.c, transfern). Those who wrote
-  // such a store had little-endian machines.
+  // The byte-swapping code exists since 4.8.0, but was not compiled before 4.9.3 (zwalk.c, transfern). Existing stores
+  // were written on little-endian machines.
   result.has_wrong_big_endian = result.form != NczarrForm::attributes;
   result.references = references_of(*array);
   if (result.references) {
     result.dimensions.emplace();
     for (const std::string& path : *result.references)
-      result.dimensions->push_back(path.substr(path.rfind('/') + 1));  // npos + 1 is 0: all of it
+      result.dimensions->push_back(path.substr(path.rfind('/') + 1));  // npos + 1 is 0: the whole path
   }
   result.is_scalar = says_scalar(*array);
   return result;
@@ -202,11 +202,11 @@ void put_nczarr_array(Json& file, NczarrForm form, std::span<const std::string> 
 
 bool can_be_nczarr(const Variable& variable, NczarrForm form) {
   if (!has_netcdf_type(variable.type, form)) return false;
-  // netCDF-C has the fill of text as it is, others as base64. Only of nothing it is the same.
+  // netCDF-C stores the fill value of text unencoded, other readers expect base64. Only the empty text is the same.
   const bool is_text = variable.type.kind == TypeKind::string;
   if (is_text && std::ranges::any_of(variable.fill, [](std::byte byte) { return byte != std::byte{0}; })) return false;
   if (form == NczarrForm::attributes) return true;
-  // Earlier ones know no empty dimensions, and no chunks that are longer than these.
+  // Earlier releases do not support empty dimensions, nor chunks that are longer than them.
   const ChunkGrid& grid = variable.grid;
   for (size_t i = 0; i < grid.rank(); ++i)
     if (grid.shape()[i] == 0 || grid.chunks()[i] > grid.shape()[i]) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// NCZarr: what netCDF-C adds to Zarr v2, in every form that a release has written. Pure functions of JSON: no I/O.
+// NCZarr: netCDF-C's additions to Zarr v2, in the form of each release. Pure functions of JSON: no I/O.
 //
 //   release          an array                                     a group
 //   4.8.0            object .nczvar (later .nczarray)             object .nczgroup
@@ -10,8 +10,8 @@
 //                    {"dimension_references": ["/x"],             {"dimensions": {"x": 6, "t": {"size": 5,
 //                    "scalar": 1, "storage": "chunked"}           "unlimited": 1}}, "arrays": [...], "groups": [...]}
 //
-// netCDF-C finds what is in a group by these lists, and opens nothing of a store in which one of them is wrong: what is
-// listed must be there, and the length of a dimension must be that of all arrays that have it.
+// netCDF-C finds the members of a group through these lists, and refuses the whole store if one of them is wrong: each
+// listed member must exist, and the length of a dimension must be that of all arrays that use it.
 
 #include <cstdint>
 #include <optional>
@@ -31,13 +31,13 @@ enum class NczarrForm { objects, upper_keys, lower_keys, attributes };
 struct NczarrArray {
   NczarrForm form = NczarrForm::attributes;
   std::optional<std::vector<std::string>> references;  // paths: "/x", "/g/z"
-  std::optional<std::vector<std::string>> dimensions;  // last parts of the references
+  std::optional<std::vector<std::string>> dimensions;  // last components of the references
   bool is_scalar = false;                              // stored as shape [1]
-  bool has_u1_characters = false;                      // up to 4.9.0: characters are labelled "<U1", one byte each
-  bool has_wrong_big_endian = false;  // up to 4.9.2: what is labelled big-endian is stored little-endian
+  bool has_u1_characters = false;                      // up to 4.9.0: characters have dtype "<U1" but one byte each
+  bool has_wrong_big_endian = false;                   // up to 4.9.2: data declared big-endian is stored little-endian
 };
 
-/// None where the array was not written as NCZarr. Any of the three may be null.
+/// None if the array is not an NCZarr array. Any argument may be null.
 std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, const Json& nczvar);
 
 struct NczarrDimension {
@@ -56,38 +56,38 @@ struct NczarrGroup {
   std::vector<std::string>& members(EntryKind kind) { return kind == EntryKind::variable ? arrays : groups; }
 };
 
-/// None where netCDF-C keeps no lists of the group. Any of the three may be null. What is no name or length in a list
-/// is left out.
+/// None if netCDF-C has no lists for the group. Any argument may be null. Invalid names and lengths in a list are
+/// omitted.
 std::optional<NczarrGroup> parse_nczarr_group(const Json& zgroup, const Json& zattrs, const Json& nczgroup);
 
-/// The file of a group, and of an array, in which a form keeps its own.
+/// The file in which this form stores the members of a group, or the dimensions of an array.
 const char* nczarr_group_file(NczarrForm form);
 const char* nczarr_array_file(NczarrForm form);
 
-/// Puts the lists into the JSON of that file. What else it holds stays.
+/// Puts the lists into the JSON of that file. Other members do not change.
 void put_nczarr_group(Json& file, const NczarrGroup& group);
 /// Puts the dimensions of an array into the JSON of that file.
 void put_nczarr_array(Json& file, NczarrForm form, std::span<const std::string> references);
 
-/// Whether netCDF-C could open an array that is made in a group of this form: it opens nothing of a store in which it
-/// meets a type that it does not have. Up to 4.9.2 it cannot read all that it labels.
+/// Whether netCDF-C can open an array created in a group of this form: it refuses a store with a type that it does not
+/// support, and up to 4.9.2 it cannot read all types that it writes.
 bool can_be_nczarr(const Variable& variable, NczarrForm form);
-/// Whether it takes this for the name of a variable, group or dimension.
+/// Whether netCDF-C accepts this as the name of a variable, group or dimension.
 bool is_netcdf_name(std::string_view name);
 
-/// The value of an attribute as the type says that netCDF-C has noted for it: it writes 1 for a float of 1, "NaN" for
-/// one that is none, and 5 for the text "5". What is noted otherwise stays as it is.
+/// Converts an attribute value to the type that netCDF-C has recorded for it: netCDF-C writes 1 for the float 1.0,
+/// "NaN" for a NaN, and 5 for the text "5". Returns other values unchanged.
 Json typed_attribute(const Json& value, const Json* type);
-/// The types of attributes that are noted in a .zattrs, or in a .nczattr (which may be null); null: there are none.
+/// The recorded types of attributes in a .zattrs, or in a .nczattr (which may be null); null if there are none.
 const Json* attribute_types(const Json& zattrs, const Json& nczattr);
-/// The type of one of them, null where none is noted.
+/// The recorded type of one attribute; null if there is none.
 const Json* attribute_type(const Json* types, std::string_view name);
 
-/// The fill value of a .zarray as netCDF-C means it: it prints doubles with six digits, also the one that it has put
-/// into every chunk.
+/// The fill value that netCDF-C means in a .zarray: it prints doubles with only six digits, including the default fill
+/// value that every chunk contains exactly.
 Json meant_fill(const DataType& type, const Json& fill_value);
 
-/// Whether an attribute (or key) is netCDF-C's own.
+/// Whether netCDF-C uses an attribute (or key) internally.
 bool is_nczarr_key(std::string_view name);
 
 }  // namespace codecfs::zarr

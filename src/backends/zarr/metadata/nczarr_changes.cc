@@ -9,7 +9,7 @@
 namespace codecfs::zarr {
 namespace {
 
-/// As netCDF-C names those that it makes for arrays without names.
+/// netCDF-C's name for a dimension that it creates for an array without names.
 constexpr const char* kAnonymous = "_Anonymous_Dim_";
 
 std::string name_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
@@ -18,7 +18,7 @@ void append(std::vector<NczarrEdit>& edits, std::vector<NczarrEdit> more) {
   for (NczarrEdit& edit : more) edits.push_back(std::move(edit));
 }
 
-/// Takes a member off the list of its group; whether it was on it.
+/// Removes a member from the list of its group; false if it was not listed.
 Result<bool> unlist(NczarrScope& scope, const std::string& parent, const std::string& name) {
   CODECFS_ASSIGN(NczarrGroup * group, scope.at(parent));
   if (group == nullptr) return false;
@@ -35,7 +35,7 @@ Result<> put_on_list(NczarrScope& scope, const std::string& parent, const std::s
   return {};
 }
 
-/// References for the dimensions of a new array. The same name twice is the same dimension twice.
+/// References for the dimensions of a new array. A repeated name refers to the same dimension.
 Result<std::vector<std::string>> references_of(NczarrScope& scope, const std::string& parent, const std::string& name,
                                                const Variable& variable) {
   std::vector<std::string> references;
@@ -53,14 +53,14 @@ Result<std::vector<std::string>> references_of(NczarrScope& scope, const std::st
   return references;
 }
 
-/// The file that holds the references of an array: 4.8.1 calls the object of 4.8.0 otherwise.
+/// The file with the references of an array: 4.8.1 uses another name for the object of 4.8.0.
 Result<const char*> references_file(const Hierarchy& hierarchy, const std::string& key, NczarrForm form) {
   if (form != NczarrForm::objects) return nczarr_array_file(form);
   CODECFS_ASSIGN(const auto text, hierarchy.read_text(join_key(key, ".nczvar")));
   return text ? ".nczvar" : ".nczarray";
 }
 
-/// An array's own file with other references; it is told at `key`, and lies at `stored_key`.
+/// Replaces the references in an array's own file, which is stored at `stored_key`; the edit is for `key`.
 Result<NczarrEdit> edit_references(const Hierarchy& hierarchy, const std::string& key, const std::string& stored_key,
                                    NczarrForm form, std::span<const std::string> references) {
   CODECFS_ASSIGN(const char* file, references_file(hierarchy, stored_key, form));
@@ -69,7 +69,7 @@ Result<NczarrEdit> edit_references(const Hierarchy& hierarchy, const std::string
   return NczarrEdit{key, EntryKind::variable, file, std::move(text), std::move(old_text)};
 }
 
-/// The reference that an array has after it was moved.
+/// Computes the reference of an array after a move.
 class MovedReference {
  public:
   MovedReference(NczarrScope& scope, std::string from, std::string to)
@@ -95,7 +95,7 @@ class MovedReference {
   std::string to_;
 };
 
-/// Other references for the arrays at a key and below it, for the time after it was moved.
+/// New references for the arrays at a key and its descendants, valid after the move.
 Result<std::vector<NczarrEdit>> move_references(const Hierarchy& hierarchy, NczarrScope& scope, const std::string& from,
                                                 EntryKind kind, const std::string& to) {
   std::vector<NczarrUser> users;
@@ -123,10 +123,10 @@ Result<std::vector<NczarrEdit>> move_references(const Hierarchy& hierarchy, Ncza
   return edits;
 }
 
-/// The place of a dimension in an array that gets other names.
+/// The old and new name of one dimension of an array.
 struct Renamed {
   std::string reference;
-  std::string left;  // the path of a dimension that nobody has any more; empty: none
+  std::string left;  // the path of a dimension without remaining users; empty: none
 };
 
 Result<Renamed> rename_dimension(NczarrScope& scope, const std::string& key, const std::string& old_path,
@@ -146,7 +146,7 @@ Result<Renamed> rename_dimension(NczarrScope& scope, const std::string& key, con
   if (is_anonymous || !is_there) {
     CODECFS_ASSIGN(other, scope.other_user(old_path, key));
   }
-  // A new name for all who have it is a new name for it: where it is.
+  // If all users get the new name, rename the dimension where it is defined.
   CODECFS_ASSIGN(std::string path,
                  scope.resolve(!is_there && !other ? parts->first : group, {name, length, is_unlimited}, key));
   return Renamed{std::move(path), other ? "" : old_path};
@@ -168,7 +168,7 @@ Result<NczarrNewGroup> nczarr_new_group(const Hierarchy& hierarchy, const std::s
   CODECFS_ASSIGN(std::string text, with_lists(is_group_file ? std::optional(print_group()) : std::nullopt, group));
   if (is_group_file) made.files.clear();
   made.files.emplace_back(file, std::move(text));
-  CODECFS_TRY(unlist(scope, parent, name));  // of something that another program has removed
+  CODECFS_TRY(unlist(scope, parent, name));  // of an object that another program has removed
   CODECFS_TRY(put_on_list(scope, parent, name, EntryKind::group));
   CODECFS_ASSIGN(made.plan.after, scope.take_edits());
   return made;
@@ -328,7 +328,7 @@ Result<std::vector<std::optional<uint64_t>>> nczarr_limits(const Hierarchy& hier
   NczarrScope scope(hierarchy);
   for (size_t i = 0; i < shape.size(); ++i) {
     const auto dimension = scope.dimension((*references)[i]);
-    if (!dimension || *dimension == nullptr) return std::vector<std::optional<uint64_t>>();  // a list that is damaged
+    if (!dimension || *dimension == nullptr) return std::vector<std::optional<uint64_t>>();  // the list is damaged
     limits.push_back((*dimension)->is_unlimited ? std::nullopt : std::optional(shape[i]));
   }
   return limits;

@@ -8,8 +8,8 @@
 namespace codecfs::zarr {
 namespace {
 
-/// The JSON of a file, null where there is none. A file that cannot be read is an error: what is not known must not be
-/// written over.
+/// The JSON of a file; null if it does not exist. An unreadable file is an error, because unknown content must not be
+/// overwritten.
 Result<Json> read_json(const Hierarchy& hierarchy, const std::string& key) {
   CODECFS_ASSIGN(const auto text, hierarchy.read_text(key));
   if (!text) return Json();
@@ -119,7 +119,8 @@ Result<std::string> NczarrScope::resolve(const std::string& group, const Wanted&
       CODECFS_TRY(redefine(group, wanted, user));
       return dimension_path(group, wanted.name);
     }
-    if (found != nullptr || above.empty()) break;  // one further up is not seen, or is of another length: make our own
+    // one in a parent group is hidden or has another length: create one here
+    if (found != nullptr || above.empty()) break;
   }
   CODECFS_ASSIGN(NczarrGroup * own, at(group));
   own->dimensions.push_back({wanted.name, wanted.length, wanted.is_unlimited && own->form == NczarrForm::attributes});
@@ -127,7 +128,7 @@ Result<std::string> NczarrScope::resolve(const std::string& group, const Wanted&
   return dimension_path(group, wanted.name);
 }
 
-/// A fixed dimension that nobody has any more may have another length.
+/// A fixed dimension without users may change its length.
 Result<> NczarrScope::redefine(const std::string& group, const Wanted& wanted, const std::string& user) {
   const std::string path = dimension_path(group, wanted.name);
   CODECFS_ASSIGN(NczarrDimension * found, dimension(path));
