@@ -1,5 +1,5 @@
 #pragma once
-// Who may do what with the groups and arrays of a store.
+// Access permissions for the groups and arrays of a store.
 
 #include <sys/types.h>
 
@@ -16,17 +16,17 @@ namespace codecfs::zarr {
 struct Access {
   uid_t user;
   gid_t group;
-  mode_t mode;  // of rw bits
+  mode_t mode;  // rw bits only
 };
 
-/// Who reads chunks must be let into the directory, and be able to read files in it, of which the one with the metadata
-/// stands for all. Who writes replaces files: that takes the right to write to the directory. ENOENT.
+/// Reading chunks requires permission to enter the directory and to read its files, for which the metadata file stands.
+/// Writing replaces files, which requires write permission for the directory. ENOENT.
 Result<Access> access_of(const Store& store, const Object& object);
 
-/// What it was when it was first asked for. Safe from all threads.
-class KnownAccesses {
+/// Caches the permissions at the first query. Thread-safe.
+class AccessCache {
  public:
-  /// `look` is called where it is not known yet.
+  /// Calls `look` if the id is not cached.
   template <class Look>
   Result<Access> get(ObjectId id, const Look& look) {
     {
@@ -43,13 +43,13 @@ class KnownAccesses {
   std::unordered_map<ObjectId, Access> accesses_;  // guarded by mutex_
 };
 
-/// Permissions of what is made in a group.
+/// Permissions for new members of a group.
 struct Modes {
   mode_t directory;
   mode_t file;
 };
 
-/// As those of the group itself. ENOENT.
+/// Those of the group itself. ENOENT.
 Result<Modes> modes_for_members(const Store& store, const std::string& group);
 
 }  // namespace codecfs::zarr

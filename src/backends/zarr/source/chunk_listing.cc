@@ -16,32 +16,32 @@ namespace {
 
 using EntryType = Store::EntryType;
 
-/// Tells once why an entry with the name of a chunk is none.
-void tell_no_chunk(const Store& store, const std::string& directory, const std::string& key) {
-  static constexpr size_t kMaxTold = 4096;
+/// Logs once why an entry with the name of a chunk is not a chunk.
+void warn_not_a_chunk(const Store& store, const std::string& directory, const std::string& key) {
+  static constexpr size_t kMaxReported = 4096;
   static std::mutex mutex;
-  static std::set<std::tuple<dev_t, ino_t, std::string>> told;  // guarded by mutex
+  static std::set<std::tuple<dev_t, ino_t, std::string>> reported;  // guarded by mutex
   const auto holder = store.stat(directory);
   if (!holder || !*holder) return;
   const std::lock_guard lock(mutex);
-  if (told.size() < kMaxTold && told.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
+  if (reported.size() < kMaxReported && reported.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
     log::warning("{}: has the name of a chunk but is no regular file, so it is taken for absent", key);
 }
 
-/// Whether an entry with the name of a chunk is one: a regular file, or a link to one, as locate() has it.
+/// Whether an entry with the name of a chunk is a regular file or a link to one, as in locate().
 bool is_chunk(const Store& store, const std::string& directory, const char* name, EntryType type) {
   if (type == EntryType::file) return true;
   const std::string key = join_key(directory, name);
   if (type == EntryType::unknown) {
     const auto status = store.stat(key);
-    if (!status || !*status) return !status;  // what cannot be looked at is listed; reading it tells why
+    if (!status || !*status) return !status;  // list inaccessible files: reading them reports the error
     if (S_ISREG((*status)->st_mode)) return true;
   }
-  tell_no_chunk(store, directory, key);
+  warn_not_a_chunk(store, directory, key);
   return false;
 }
 
-/// With '/' between the coordinates, chunks lie in directories as deep as the array has dimensions.
+/// With separator '/', chunks are in nested directories, one level per dimension.
 Result<> walk(const Store& store, const std::string& directory, std::span<const uint64_t> cells, uint64_t base,
               std::vector<uint64_t>& numbers) {
   return store.for_each(directory, [&](const char* name, EntryType type) -> Result<> {
@@ -57,7 +57,7 @@ Result<> walk(const Store& store, const std::string& directory, std::span<const 
     }
     if (type == EntryType::file || type == EntryType::special) return {};
     Result<> below = walk(store, join_key(directory, name), cells.subspan(1), number, numbers);
-    // A file or a dangling link where a directory should be is no chunk.
+    // Ignore a file or a dangling link in place of a directory.
     if (!below && (below.error().code == ENOTDIR || below.error().code == ENOENT)) return {};
     return below;
   });
@@ -93,7 +93,7 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
     CODECFS_ASSIGN(const auto status, store.stat(array));
     if (!status) return fail(ENOENT, "{}: is gone", array);
     const struct timespec changed = status->st_mtim;
-    // With '/' the chunks lie deeper, where a change does not touch this directory.
+    // With separator '/' the directory's mtime does not change with its chunks.
     const bool is_current = found != listings_.end() && separator == '.' && found->changed.tv_sec == changed.tv_sec &&
                             found->changed.tv_nsec == changed.tv_nsec;
     if (!is_current) {

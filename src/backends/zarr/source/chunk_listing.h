@@ -1,6 +1,6 @@
 #pragma once
-// Which chunks of an array are stored. A directory can only be read as a whole and in no order, so a listing is one
-// pass that is kept while someone goes through it: eight bytes a chunk, for the arrays listed most recently.
+// Lists the stored chunks of an array. A directory can only be read completely and in no order, so one scan is cached
+// while readers page through it: eight bytes per chunk, for the most recently listed arrays.
 
 #include <cstdint>
 #include <ctime>
@@ -16,35 +16,34 @@
 
 namespace codecfs::zarr {
 
-/// All stored chunks, ascending. Names that are no chunk's are skipped, and what is no
-/// regular file (it is named in the log once). Empty where there is no directory.
+/// All stored chunks, ascending. Ignores other names, and logs once if a chunk's name is not a regular file. Empty if
+/// there is no directory.
 Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
                                           char separator);
 
 class ChunkListings {
  public:
-  static constexpr size_t kKept = 4;  // arrays, so that a few readers at a time do not undo each other's passes
+  static constexpr size_t kKept = 4;  // arrays, so that a few concurrent readers do not evict each other's scans
 
-  /// At most `limit` numbers of stored chunks from `from` on. From 0 the pass is made anew, unless the directory shows
-  /// that nothing has changed.
+  /// At most `limit` numbers of stored chunks from `from` on. From 0 scans again, unless the directory has not changed.
   Result<std::vector<uint64_t>> next(const Store& store, const std::string& array, const ChunkGrid& grid,
                                      char separator, uint64_t from, size_t limit);
 
-  /// Takes note of a chunk that was stored or removed; to be called after each such change. What is kept then shows the
-  /// directory as it is, whatever order changes of several threads come in.
+  /// Must be called after each chunk that was stored or removed. Checks the file itself, so that the cached listing is
+  /// right even if several threads call this in another order.
   void refresh(const Store& store, const std::string& array, const std::string& chunk_key, uint64_t number);
-  /// What is at a key and below it is another thing now, or gone.
+  /// Must be called when the objects at a key and below it were replaced or removed.
   void forget(const std::string& key);
 
  private:
   struct Listing {
     std::string array;
-    struct timespec changed;  // of the array's directory
+    struct timespec changed;  // mtime of the array's directory
     std::vector<uint64_t> numbers;
-    bool was_finished = false;  // its end was given: kept only until another array is listed
+    bool was_finished = false;  // completely returned: kept only until another array is listed
   };
 
-  std::mutex mutex_;             // held during a pass: two readers of one array share it
+  std::mutex mutex_;             // held during a scan, which concurrent readers of an array share
   std::list<Listing> listings_;  // most recently used first; guarded by mutex_
 };
 

@@ -1,4 +1,4 @@
-// An empty store: a directory or an archive with a .zgroup, there at once or not at all.
+// Atomically creates an empty store: a directory or an archive with a .zgroup.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,12 +20,12 @@
 namespace codecfs {
 namespace {
 
-/// Where a new store is to be.
+/// The location of a new store.
 struct Place {
   File parent;
   std::string name;
   std::string temporary_name;
-  mode_t mask;  // permissions that nothing new has
+  mode_t mask;  // the umask
 };
 
 Result<Place> new_place(const std::string& path) {
@@ -45,7 +45,7 @@ Result<Place> new_place(const std::string& path) {
       .parent = std::move(parent), .name = std::move(name), .temporary_name = std::move(temporary), .mask = mask};
 }
 
-/// Fills the new archive `file`.
+/// Writes the content of the new archive `file`.
 Result<> write_empty_zip(const Place& place, const File& file) {
   FileIo& io = real_file_io();
   CODECFS_ASSIGN(const auto spill, zarr::SpillFile::make(io, place.parent, zarr::temporary_name_of(place.name, 1)));

@@ -9,13 +9,13 @@
 namespace codecfs::zarr {
 namespace {
 
-/// What makes a directory a group; the second is what NCZarr 4.8.0 writes.
+/// The files that make a directory a group; the second is NCZarr 4.8.0's.
 constexpr const char* kGroupFiles[] = {kGroupFile, ".nczgroup"};
 
-/// Files that a group may have: they go with it. The last three are those of NCZarr 4.8.0.
+/// Files that are removed with a group. The last three are NCZarr 4.8.0's.
 constexpr std::string_view kOwnFiles[] = {".zgroup", ".zattrs", ".zmetadata", ".nczgroup", ".nczarr", ".nczattr"};
 
-/// Whether no directory can have that name, or it leads out of the one that it is in ("%2E." is "..").
+/// Whether a name is invalid for a directory, or refers to another one ("%2E." is "..").
 bool is_no_name(std::string_view name) {
   return name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\0", 2)) != name.npos;
 }
@@ -40,13 +40,13 @@ Result<> Hierarchy::for_each(const std::string& group,
     if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
-    if (!kind) {  // a link to itself, a directory that may not be entered: not ours, and no reason to hide the rest
+    if (!kind) {  // a link to itself or an inaccessible directory must not hide the other members
       log::warning("{}: left out of the listing: {}", key, kind.error().reason);
       return {};
     }
     if (!*kind) return {};
     if (type == Store::EntryType::unknown) {
-      CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
+      CODECFS_ASSIGN(const bool is_loop, forms_cycle(group, key));
       if (is_loop) {
         log::warning("{}: left out of the listing: it is a link to a directory that holds it", key);
         return {};
@@ -71,7 +71,7 @@ Result<std::optional<Hierarchy::Member>> Hierarchy::find(const std::string& grou
   const std::string key = join_key(group, *name);
   CODECFS_ASSIGN(const auto kind, kind_of(key));
   if (!kind) return std::nullopt;
-  CODECFS_ASSIGN(const bool is_loop, leads_back(group, key));
+  CODECFS_ASSIGN(const bool is_loop, forms_cycle(group, key));
   if (is_loop) return std::nullopt;
   return Member{*name, *kind};
 }
@@ -98,7 +98,7 @@ Result<std::string> Hierarchy::free_name(const std::string& group, std::string_v
               kind ? "exists" : "a file or directory that is not Zarr's has this name in the store");
 }
 
-Result<bool> Hierarchy::leads_back(const std::string& group, const std::string& key) const {
+Result<bool> Hierarchy::forms_cycle(const std::string& group, const std::string& key) const {
   CODECFS_ASSIGN(const auto status, store_.stat(key));
   for (std::string above = group; status; above = holder_of(above)) {
     CODECFS_ASSIGN(const auto holder, store_.stat(above));

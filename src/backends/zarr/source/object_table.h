@@ -1,6 +1,6 @@
 #pragma once
-// The objects that somebody has looked up: their ids, and where they are now. An id stays its object's wherever that is
-// moved to; one that is gone is never given out again. Safe from all threads.
+// The ids and current keys of objects that were looked up. An id keeps referring to its object after a move; ids of
+// removed objects are never reused. Thread-safe.
 
 #include <deque>
 #include <mutex>
@@ -20,7 +20,7 @@ struct Object {
   EntryKind kind;
 };
 
-/// Ids are places in a list that only grows: one entry for every object looked up.
+/// Ids are indexes into a list that only grows: one entry per object that was looked up.
 class ObjectTable {
  public:
   ObjectId id_of(const std::string& key, EntryKind kind) {
@@ -42,7 +42,7 @@ class ObjectTable {
     return objects_[id].object;
   }
 
-  /// What is at `key` and below it is gone: the ids that it had.
+  /// The objects at `key` and below it were removed: returns their ids.
   std::vector<ObjectId> remove(const std::string& key) {
     const std::lock_guard lock(mutex_);
     std::vector<ObjectId> removed = ids_below(key);
@@ -53,7 +53,7 @@ class ObjectTable {
     return removed;
   }
 
-  /// What was at `from` and below it is at `to`: its ids.
+  /// The objects at `from` and below it were moved to `to`: returns their ids.
   std::vector<ObjectId> move(const std::string& from, const std::string& to) {
     const std::lock_guard lock(mutex_);
     std::vector<ObjectId> moved = ids_below(from);
@@ -79,9 +79,9 @@ class ObjectTable {
     return ids;
   }
 
-  mutable std::shared_mutex mutex_;  // guards what follows
+  mutable std::shared_mutex mutex_;  // guards the following members
   std::deque<Row> objects_;
-  std::unordered_map<std::string, ObjectId> ids_;  // of those that exist
+  std::unordered_map<std::string, ObjectId> ids_;  // of existing objects
 };
 
 }  // namespace codecfs::zarr

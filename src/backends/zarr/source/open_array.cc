@@ -17,7 +17,7 @@ std::unexpected<Error> in_file(const std::string& key, const Error& error) {
   return fail(error.code, "{}: {}", key, error.reason);
 }
 
-/// Whether the chunks of an array that says "<U1" hold one byte an element. The first that is stored tells.
+/// Whether the chunks of an array with dtype "<U1" have one byte per element, according to the first stored chunk.
 Result<bool> has_narrow_text(const Store& store, const std::string& key, const Array& array) {
   const ChunkGrid& grid = array.variable.grid;
   CODECFS_ASSIGN(auto status, store.stat(join_key(key, grid.name_of(0, array.separator))));
@@ -29,8 +29,8 @@ Result<bool> has_narrow_text(const Store& store, const std::string& key, const A
   return status && static_cast<uint64_t>(status->st_size) == grid.elements_per_chunk();
 }
 
-/// Finds out how chunks of an array are written, and why they cannot be if so.
-Result<> look_at_writing(const Store& store, OpenArray& array, bool may_write) {
+/// Determines how chunks of an array are written, or why they cannot be.
+Result<> check_writable(const Store& store, OpenArray& array, bool may_write) {
   CODECFS_ASSIGN(const auto zarray, store.stat(join_key(array.key, kArrayFile)));
   array.mode = zarray ? zarray->st_mode & 0666 : 0666;
   const Variable& facts = array.array.variable;
@@ -57,8 +57,7 @@ Result<std::optional<std::string>> read_text(const Store& store, const std::stri
 const char* called(const std::string& key) { return key.empty() ? "the array" : key.c_str(); }
 
 uint64_t max_stored_bytes(const Variable& variable) {
-  // Filters make a chunk a little larger, or its elements up to 16 times (int8 as complex128); objects may be of any
-  // length.
+  // Filters enlarge a chunk a little, or its elements up to 16 times (int8 as complex128); objects may have any length.
   return variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 + (uint64_t{64} << 10)
                               : max_chunk_bytes() + (uint64_t{64} << 10);
 }
@@ -107,7 +106,7 @@ Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::str
   }
   if (facts.unreadable && !key.empty()) facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
   array->max_stored = max_stored_bytes(facts);
-  CODECFS_TRY(look_at_writing(store, *array, may_write));
+  CODECFS_TRY(check_writable(store, *array, may_write));
   return array;
 }
 
@@ -167,7 +166,7 @@ Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key,
       array.array.has_items ? fortran_to_c_items(chunk, reversed) : fortran_to_c(chunk, reversed, facts.type.size);
   if (!ordered) return in_file(key, ordered.error());
   CODECFS_ASSIGN(StoredChunk stored, apply_filters(*array.pipeline, key, ordered->bytes(), array.max_stored));
-  if (stored.buffer.empty() && !stored.bytes.empty()) {  // the bytes are those of `ordered`, which goes
+  if (stored.buffer.empty() && !stored.bytes.empty()) {  // the bytes belong to `ordered`, which is destroyed here
     stored.buffer = std::move(*ordered);
     stored.bytes = stored.buffer.bytes();
   }

@@ -15,10 +15,10 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes that all threads together may take
-constexpr uint64_t kBuffers = 4;                       // of a chunk's size that a thread takes at most
-constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // assumed of chunks whose size depends on their data
-constexpr uint64_t kMaxOtherFile = uint64_t{1} << 30;  // bytes of a file that is not a chunk
+constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes for all threads together
+constexpr uint64_t kBuffers = 4;                       // memory of a thread, in chunk sizes
+constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // estimate for chunks whose size depends on their data
+constexpr uint64_t kMaxOtherFile = uint64_t{1} << 30;  // maximum size of a file that is not a chunk
 constexpr mode_t kPermissions = 07777;
 
 class ChunkRecoder {
@@ -35,7 +35,7 @@ class ChunkRecoder {
       helpers.reserve(threads());
       while (helpers.size() + 1 < threads()) helpers.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
-      // Fewer of them do it too.
+      // Continue with fewer threads.
     } catch (const std::bad_alloc&) {
     }
     work();
@@ -52,7 +52,7 @@ class ChunkRecoder {
     return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(numbers_.size(), 1)}));
   }
 
-  /// A thread's share: the next chunk, until there is none or something went wrong.
+  /// The work of a thread: processes chunks until there are none left or an error occurs.
   void work() {
     while (!stopped_) {
       const size_t i = next_++;
@@ -94,10 +94,10 @@ class ChunkRecoder {
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
   std::mutex mutex_;              // guards failure_
-  std::optional<Error> failure_;  // the first
+  std::optional<Error> failure_;  // the first one
 };
 
-/// Whether a key in the array's directory has the form of a chunk's, in the grid or not.
+/// Whether a key in the array's directory has the form of a chunk name, within the grid or not.
 bool looks_like_chunk(std::string_view key, const Array& array) {
   size_t numbers = 0;
   for (size_t start = 0; start <= key.size(); ++numbers) {

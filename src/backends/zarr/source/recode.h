@@ -1,7 +1,7 @@
 #pragma once
-// An array's directory made anew with another chain. Chunks are decoded and encoded on all cores, each by one thread
-// that holds one chunk at a time; with large chunks it is fewer threads, so that memory stays bounded. The order of
-// elements in a chunk and the names of chunks stay as they are.
+// Writes an array's directory again with another filter pipeline. All cores decode and encode chunks, one chunk per
+// thread; fewer threads work on large chunks, so that memory stays bounded. The order of elements in a chunk and the
+// names of chunks do not change.
 
 #include "backends/api/source.h"
 #include "backends/zarr/metadata/metadata_write.h"
@@ -11,14 +11,13 @@
 
 namespace codecfs::zarr {
 
-/// Writes all chunks of `array`, whose directory `source` is, into `target`. Chunks that are absent stay so. ECANCELED;
-/// EIO and EINVAL with the name of the chunk that cannot be decoded or encoded.
+/// Re-encodes all chunks of `array` from its directory `source` to `target`. Absent chunks stay absent. ECANCELED; EIO
+/// and EINVAL with the name of the chunk that cannot be decoded or encoded.
 Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
                        Progress& progress);
 
-/// Writes everything else of the directory: .zarray with the new chain, all other files as they are. What has the form
-/// of a chunk's name but lies outside of the shape is left out: nobody could decode it any more. EOPNOTSUPP for what
-/// cannot be copied.
+/// Copies everything else in the directory: .zarray with the new pipeline, all other files unchanged. Omits chunk files
+/// outside of the shape, which could not be decoded any more. EOPNOTSUPP for files that cannot be copied.
 Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target);
 
 }  // namespace codecfs::zarr

@@ -1,6 +1,5 @@
 // A chunk of shape (a, .., z) in Fortran order is one of shape (z, .., a) in C order, so this reverses the axes: for
-// every setting of the inner axes it is a plain matrix transposition between the first and the last axis, done in tiles
-// that fit the first cache.
+// each index of the inner axes it transposes the matrix of the first and the last axis, in tiles that fit the L1 cache.
 
 #include "backends/zarr/source/transpose.h"
 
@@ -13,7 +12,7 @@
 namespace codecfs::zarr {
 namespace {
 
-/// Axes longer than 1, with the distance of neighbours along them, in elements.
+/// An axis longer than 1, with its stride in elements.
 struct Axis {
   uint64_t length;
   uint64_t from_stride;
@@ -37,7 +36,7 @@ std::vector<Axis> make_axes(std::span<const uint64_t> shape) {
   return axes;
 }
 
-/// Calls plane(from, to), offsets in elements, for every setting of the inner axes.
+/// Calls plane(from, to), offsets in elements, for each index of the inner axes.
 template <class Plane>
 void for_each_plane(std::span<const Axis> inner, Plane plane) {
   std::vector<uint64_t> at(inner.size());
@@ -87,8 +86,8 @@ void for_each_element(std::span<const uint64_t> shape, Move move) {
   });
 }
 
-/// Calls visit(i, start) for every item of a chunk that holds items of variable length. EIO. Nothing is visited before
-/// it is known that the chunk is large enough for that many.
+/// Calls visit(i, start) for every item of a chunk of variable-length items. EIO. First checks that the chunk is large
+/// enough for the number of items.
 template <class Visit>
 Result<> for_each_item(Bytes chunk, uint64_t elements, Visit visit) {
   if (chunk.size() < 4 || load_le<uint32_t>(chunk.data()) != elements)
@@ -118,7 +117,7 @@ Result<Buffer> fortran_to_c(Bytes chunk, std::span<const uint64_t> shape, size_t
   CODECFS_ASSIGN(Buffer result, Buffer::allocate(chunk.size()));
   const std::byte* from = chunk.data();
   std::byte* to = result.data();
-  switch (element_size) {  // a size known to the compiler is a register move
+  switch (element_size) {  // with a constant size the copy is a register move
     case 1: transpose_sized<1>(from, to, shape); break;
     case 2: transpose_sized<2>(from, to, shape); break;
     case 4: transpose_sized<4>(from, to, shape); break;

@@ -1,11 +1,11 @@
-// A Source over a Zarr v2 store: a directory, or the files in a zip archive (store.h). Nothing is read before it is
-// asked for: a group is its directory, an array its .zarray and .zattrs, a chunk one file, each found by path. What
-// costs time to make is kept: the parsed metadata and the pipeline of the arrays used last.
+// A Source over a Zarr v2 store: a directory, or the files in a zip archive (store.h). Everything is read on demand: a
+// group is its directory, an array its .zarray and .zattrs, a chunk one file, each found by its path. Parsed metadata
+// and pipelines of the most recently used arrays are cached.
 //
-// A chunk is encoded and its file made in the calling thread; store_writer.h tells how. So are all other changes: each
-// file and each directory is old or new. Whoever uses a key holds tree_mutex_ shared, so that what lies there is
-// not moved, removed or exchanged meanwhile; decoding and encoding need no lock. A commit, which may take long, only
-// keeps directories where they are (places_mutex_).
+// The calling thread encodes a chunk and writes its file; see store_writer.h. All changes replace a file or a directory
+// atomically. Every use of a key requires tree_mutex_ shared, so that the objects at this key are not moved, removed or
+// exchanged meanwhile; decoding and encoding need no lock. A commit, which may take long, only prevents changes of
+// directory names (places_mutex_).
 
 #include "backends/zarr/source/zarr_source.h"
 
@@ -57,12 +57,12 @@ std::unexpected<Error> in_file(const std::string& key, const Error& error) {
   return fail(error.code, "{}: {}", key, error.reason);
 }
 
-/// The last part of a key.
+/// The last component of a key.
 std::string name_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
 
 Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// How messages call a group.
+/// The name of a group in messages.
 const char* group_called(const std::string& key) { return key.empty() ? "the root" : key.c_str(); }
 
 class ZarrSource final : public Source {
@@ -94,7 +94,7 @@ class ZarrSource final : public Source {
   }
 
   [[nodiscard]] const struct stat& status() const override { return store_.status(); }
-  /// As it was when it was first asked for.
+  /// The status at the first query.
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     struct stat status = store_.status();
     CODECFS_ASSIGN(const zarr::Access access, accesses_.get(id, [&]() -> Result<zarr::Access> {
@@ -149,7 +149,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const Object object, objects_.get(variable));
     if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
     CODECFS_ASSIGN(const ArrayPtr array, zarr::load_array(store_, object.key, !unwritable_));
-    // Chunks go by the numbers that facts() has given, until the array is forgotten.
+    // Chunk numbers refer to the grid that facts() returned, until the array is dropped from the cache.
     if (const ArrayPtr known = arrays_.get(variable); !known || (known->zarray == array->zarray && !known->is_changed))
       keep(variable, array);
     return VariablePtr(array, &array->array.variable);
@@ -204,7 +204,7 @@ class ZarrSource final : public Source {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, open_array(variable));
-    if (!array->is_stored_as_told()) return std::nullopt;
+    if (!array->has_exact_encoding()) return std::nullopt;
     CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
     CODECFS_ASSIGN(const auto status, store_.stat(key));
     if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
@@ -214,7 +214,7 @@ class ZarrSource final : public Source {
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     const auto lock = reading();
     CODECFS_ASSIGN(const auto array, open_array(variable));
-    if (!array->is_stored_as_told()) return std::nullopt;
+    if (!array->has_exact_encoding()) return std::nullopt;
     CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
     CODECFS_ASSIGN(std::optional<Buffer> stored, store_.read(key, array->max_stored));
     if (!stored) return fail(ENOENT, "{}: is not stored", key);
@@ -239,13 +239,13 @@ class ZarrSource final : public Source {
 
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     while (true) {
-      CODECFS_TRY(mend_codecs(variable));
+      CODECFS_TRY(correct_codecs(variable));
       CODECFS_ASSIGN(const ToStore target, place_to_store_locked(variable, number));
       const auto& [array, name] = target;
       CODECFS_ASSIGN(const zarr::StoredChunk stored, zarr::encode_chunk(*array, join_key(array->key, name), chunk));
       const auto lock = reading();
       CODECFS_ASSIGN(const ToStore now, place_to_store(variable, number));
-      if (now.array != array && now.array->zarray != array->zarray) continue;  // encoded as it should be no more
+      if (now.array != array && now.array->zarray != array->zarray) continue;  // the pipeline changed: encode again
       CODECFS_TRY(writer_.write(now.array->key, now.name, stored.bytes, now.array->mode));
       listings_.refresh(store_, now.array->key, join_key(now.array->key, now.name), number);
       return {};
@@ -253,18 +253,18 @@ class ZarrSource final : public Source {
   }
 
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored) override {
-    CODECFS_TRY(mend_codecs(variable));
+    CODECFS_TRY(correct_codecs(variable));
     const auto lock = reading();
     CODECFS_ASSIGN(const ToStore target, place_to_store(variable, number));
     const auto& [array, name] = target;
-    if (!array->is_stored_as_told() || stored.size() > array->max_stored) return false;
+    if (!array->has_exact_encoding() || stored.size() > array->max_stored) return false;
     CODECFS_TRY(writer_.write(array->key, name, stored, array->mode));
     listings_.refresh(store_, array->key, join_key(array->key, name), number);
     return true;
   }
 
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {
-    CODECFS_TRY(mend_codecs(variable));
+    CODECFS_TRY(correct_codecs(variable));
     const auto lock = reading();
     CODECFS_ASSIGN(const ToStore target, place_to_store(variable, number));
     const auto& [array, name] = target;
@@ -282,12 +282,12 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const auto nczarr, zarr::nczarr_new_group(hierarchy_, group.key, file_name));
     for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
     CODECFS_TRY(with_lists(
-        nczarr.plan, {group.key}, [&] { return fresh->place(file_name); }, [&] { take_away(group.key, file_name); }));
+        nczarr.plan, {group.key}, [&] { return fresh->place(file_name); }, [&] { discard(group.key, file_name); }));
     return made(group.key, file_name, EntryKind::group);
   }
 
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
-    std::unique_ptr<NewDirectory> fresh;  // deletes the group whose place is taken, with no lock held
+    std::unique_ptr<NewDirectory> fresh;  // declared first: deletes the replaced group after the locks are released
     const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
@@ -306,8 +306,8 @@ class ZarrSource final : public Source {
     if (files.zattrs) CODECFS_TRY(fresh->write(zarr::kAttributesFile, bytes_of(*files.zattrs), modes.file));
     if (files.nczvar) CODECFS_TRY(fresh->write(".nczvar", bytes_of(*files.nczvar), modes.file));
     const auto put = [&] { return takes_place ? fresh->exchange(file_name) : fresh->place(file_name); };
-    const auto put_back = [&] { takes_place ? (void)fresh->exchange(file_name) : take_away(group.key, file_name); };
-    CODECFS_TRY(with_lists(nczarr->plan, {group.key}, put, put_back));
+    const auto undo_put = [&] { takes_place ? (void)fresh->exchange(file_name) : discard(group.key, file_name); };
+    CODECFS_TRY(with_lists(nczarr->plan, {group.key}, put, undo_put));
     return made(group.key, file_name, EntryKind::variable);
   }
 
@@ -317,7 +317,7 @@ class ZarrSource final : public Source {
   }
 
   Result<> remove(ObjectId parent, std::string_view name) override {
-    std::unique_ptr<NewDirectory> removed;  // deleted with no lock held
+    std::unique_ptr<NewDirectory> removed;  // declared first: deletes the directory after the locks are released
     const std::lock_guard places(places_mutex_);
     const auto lock = changing();
     CODECFS_ASSIGN(const Object group, group_to_change(parent));
@@ -351,7 +351,7 @@ class ZarrSource final : public Source {
         lists, {source.key, target.key},
         [&] { return writer_.move(source.key, name_of(member.key), target.key, file_name); },
         [&] { (void)writer_.move(target.key, file_name, source.key, name_of(member.key)); }));
-    forget_ids(objects_.remove(key));  // of something that another program has removed
+    forget_ids(objects_.remove(key));  // of an object that another program has removed
     forget_ids(objects_.move(member.key, key));
     changed_at(member.key);
     changed_at(key);
@@ -364,7 +364,7 @@ class ZarrSource final : public Source {
     zarr::AttributeChange change{.set = set, .remove = remove, .keeps_dimensions = false};
     if (object.kind == EntryKind::variable) {
       CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
-      // Where it does not fit the shape it is an attribute like any other, and may go.
+      // If it does not fit the shape, it is an ordinary attribute and may be removed.
       const auto& shown = array->array.variable.attributes;
       change.keeps_dimensions =
           std::ranges::none_of(shown, [](const Attribute& one) { return one.name == "_ARRAY_DIMENSIONS"; });
@@ -414,7 +414,7 @@ class ZarrSource final : public Source {
   }
 
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
-    Recoding recoding;  // deletes the old directory, with no lock held
+    Recoding recoding;  // declared first: deletes the old directory after the locks are released
     {
       const auto lock = reading();
       CODECFS_ASSIGN(const bool has_them, begin_recoding(id, filters, recoding));
@@ -446,7 +446,7 @@ class ZarrSource final : public Source {
 
   Result<> finish() override {
     if (lists_changed_.exchange(false)) {
-      if (const auto settled = settle_lists(); !settled)
+      if (const auto settled = extend_arrays(); !settled)
         log::warning("netCDF-C may not open this store: some arrays are shorter than their dimensions: {}",
                      settled.error().reason);
     }
@@ -456,7 +456,7 @@ class ZarrSource final : public Source {
   }
 
  private:
-  /// A change of an array's chain under way. The source is read while nothing is locked.
+  /// A running change of an array's pipeline. No lock is held while the source is read.
   struct Recoding {
     ArrayPtr array;
     zarr::Chain chain;
@@ -472,7 +472,7 @@ class ZarrSource final : public Source {
         own_writer_(std::move(writer)),
         writer_(*own_writer_) {}
 
-  // Through the turnstile, so that a change waits only for those who are at work already.
+  // Acquires turnstile_ first, so that a waiting writer blocks new readers.
   std::shared_lock<std::shared_mutex> reading() const {
     const std::lock_guard turn(turnstile_);
     return std::shared_lock(tree_mutex_);
@@ -502,7 +502,8 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// Takes the right to write. Two names for one directory would be two objects that change apart from each other.
+  /// Acquires the right to write. Changes through a symbolic link are refused: its target would be two objects with
+  /// separate state.
   Result<> check_change(const std::string& key) {
     CODECFS_TRY(begin());
     if (store_.passes_link(key))
@@ -523,8 +524,8 @@ class ZarrSource final : public Source {
     return object;
   }
 
-  /// An array that is as it was when it was opened: what another program has added to it since must not be taken for
-  /// leftovers. ESTALE.
+  /// Returns an array that has not changed since it was opened: chunks that another program has added since must not be
+  /// taken for leftovers. ESTALE.
   Result<ArrayPtr> unchanged_array(const Object& object, ObjectId id) {
     CODECFS_ASSIGN(const ArrayPtr array, open_array(id));
     CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, zarr::kArrayFile)));
@@ -534,7 +535,7 @@ class ZarrSource final : public Source {
                 called(object.key));
   }
 
-  /// A group whose members are to be others.
+  /// A group whose members will change.
   Result<Object> group_to_change(ObjectId id) {
     CODECFS_ASSIGN(Object group, group_of(id));
     CODECFS_TRY(check_change(group.key));
@@ -546,20 +547,20 @@ class ZarrSource final : public Source {
     return object_to_change(entry.object);
   }
 
-  /// The same whatever netCDF-C has on its lists.
+  /// Resizes an array without a change of netCDF-C's lists.
   Result<> resize_array(const Object& object, const OpenArray& array, std::span<const uint64_t> shape) {
     const ChunkGrid& old_grid = array.array.variable.grid;
     const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
     if (!new_grid) return in_file(called(object.key), new_grid.error());
-    CODECFS_ASSIGN(const std::string well_told, right_zarray(array));
-    const auto zarray = zarr::with_shape(well_told, shape);
+    CODECFS_ASSIGN(const std::string corrected, corrected_zarray(array));
+    const auto zarray = zarr::with_shape(corrected, shape);
     if (!zarray) return in_file(called(object.key), zarray.error());
 
-    // What an interrupted change left outside of the old shape must not come back to life in the new one.
+    // Chunks outside of the old shape, left by an interrupted resize, must not become part of the new shape.
     CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
     if (were_left) CODECFS_TRY(writer_.order());
     CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, *zarray));
-    // No chunk goes before it is sure that the new shape stays: it could be one of the old shape again.
+    // Make the new shape durable before removing chunks: otherwise the old shape could return without them.
     Result<> removed = writer_.order(object.key);
     if (removed) {
       if (const auto outside = remove_chunks_outside(array, old_grid, *new_grid); !outside)
@@ -569,17 +570,17 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// Makes a change of the names in some groups, and what it means for the lists that netCDF-C keeps: all of it or, as
-  /// far as the disk lets us, nothing. `take_back` undoes the change.
+  /// Changes names in some groups together with netCDF-C's lists: completely or, as far as the disk permits, not at
+  /// all. `undo` reverts the change.
   Result<> with_lists(const zarr::NczarrPlan& plan, std::initializer_list<std::string> groups,
-                      const std::function<Result<>()>& change, const std::function<void()>& take_back) {
+                      const std::function<Result<>()>& change, const std::function<void()>& undo) {
     CODECFS_TRY(write_edits(plan.before, true));
     Result<> done = change();
     if (done && !plan.after.empty()) {
       for (const std::string& group : groups)
         if (done) done = writer_.order(group);
       if (done) done = write_edits(plan.after, false);
-      if (!done) take_back();
+      if (!done) undo();
     }
     if (!done) undo_edits(plan.before);
     if (!plan.before.empty() || !plan.after.empty()) lists_changed_ = true;
@@ -602,10 +603,10 @@ class ZarrSource final : public Source {
       if (edits[i].old_text) (void)replace_metadata({edits[i].key, edits[i].kind}, edits[i].file, *edits[i].old_text);
   }
 
-  void take_away(const std::string& group, const std::string& name) { (void)writer_.remove_directory(group, name); }
+  void discard(const std::string& group, const std::string& name) { (void)writer_.remove_directory(group, name); }
 
-  /// Makes arrays as long as their dimensions, as netCDF-C does when it closes a file.
-  Result<> settle_lists() {
+  /// Extends arrays to the length of their dimensions, as netCDF-C does when it closes a file.
+  Result<> extend_arrays() {
     const auto lock = changing();
     CODECFS_ASSIGN(const auto settlement, zarr::nczarr_settle(hierarchy_));
     CODECFS_TRY(write_edits(settlement.lists, false));
@@ -618,27 +619,27 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// The .zarray of an array, with its codecs as all readers understand them.
-  static Result<std::string> right_zarray(const OpenArray& array) {
+  /// The .zarray of an array, with its codecs in the form that all readers understand.
+  static Result<std::string> corrected_zarray(const OpenArray& array) {
     if (!array.array.has_wrong_codecs) return array.zarray;
     return zarr::with_chain(array.zarray, array.array.variable, array.array.variable.filters);
   }
 
-  /// Tells the codecs of an array right before something is stored with them.
-  Result<> mend_codecs(ObjectId id) {
+  /// Corrects an array's codecs in .zarray before a chunk is stored with them.
+  Result<> correct_codecs(ObjectId id) {
     CODECFS_ASSIGN(const ArrayPtr known, writable_array_locked(id));
     if (!known->array.has_wrong_codecs) return {};
     const auto lock = changing();
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
     CODECFS_ASSIGN(const ArrayPtr array, unchanged_array(object, id));
     if (!array->array.has_wrong_codecs) return {};
-    CODECFS_ASSIGN(const std::string zarray, right_zarray(*array));
+    CODECFS_ASSIGN(const std::string zarray, corrected_zarray(*array));
     CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, zarray));
     log::info("{}: codecs that other readers would misread are told right in its .zarray now", called(object.key));
     return writer_.order(object.key);
   }
 
-  /// Whether a name is that of a group that a variable may take the place of. ENOTEMPTY.
+  /// Whether the name is that of an empty group, which a variable may replace. ENOTEMPTY.
   Result<bool> is_empty_group(const Object& parent, std::string_view name) {
     const auto entry = find_in(parent, name);
     if (!entry && entry.error().code == ENOENT) return false;
@@ -652,7 +653,7 @@ class ZarrSource final : public Source {
   Entry made(const std::string& group, const std::string& name, EntryKind kind) {
     writer_.note_change(group);
     changed_at(join_key(group, name));
-    forget_ids(objects_.remove(join_key(group, name)));  // of something that another program has removed
+    forget_ids(objects_.remove(join_key(group, name)));  // of an object that another program has removed
     return entry_of(group, name, kind);
   }
 
@@ -660,13 +661,13 @@ class ZarrSource final : public Source {
     for (const ObjectId id : ids) arrays_.erase(id);
   }
 
-  /// What is at a key is another thing than before.
+  /// The object at a key has changed.
   void changed_at(const std::string& key) {
     listings_.forget(key);
     metadata_changed_ = true;
   }
 
-  /// Writes a metadata file of an object anew.
+  /// Replaces a metadata file of an object.
   Result<> replace_metadata(const Object& object, const char* file, const std::string& text) {
     CODECFS_ASSIGN(auto status, store_.stat(join_key(object.key, file)));
     if (!status) {
@@ -679,8 +680,8 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// Removes the chunks that are in one grid but not in the other, which has the same chunk shape: whether there were
-  /// any.
+  /// Removes the chunks that are in the grid `listed` but not in `kept`, which has the same chunk shape. Returns
+  /// whether there were any.
   Result<bool> remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept) {
     if (listed.count() == 0) return false;
     const char separator = array.array.separator;
@@ -696,7 +697,7 @@ class ZarrSource final : public Source {
     return were_any;
   }
 
-  /// Whether the array has this chain already; else everything that is needed to give it.
+  /// True if the array has this pipeline already; otherwise prepares the change.
   Result<bool> begin_recoding(ObjectId id, std::span<const FilterStage> filters, Recoding& recoding) {
     CODECFS_ASSIGN(const Object object, variable_to_change(id));
     CODECFS_ASSIGN(recoding.array, unchanged_array(object, id));
@@ -729,7 +730,7 @@ class ZarrSource final : public Source {
     return {};
   }
 
-  /// Whether what was read for a recoding is what is to be exchanged.
+  /// Checks that the array has not changed or moved since it was read for the re-encoding.
   Result<> check_same(const Object& object, const Recoding& recoding) {
     CODECFS_ASSIGN(const auto now, store_.stat(object.key));
     CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, zarr::kArrayFile)));
@@ -745,7 +746,7 @@ class ZarrSource final : public Source {
     return fail(EBUSY, "{}: its filters were not changed: it was changed or moved meanwhile", called(object.key));
   }
 
-  /// .zmetadata is made anew when all that it tells of is durable, or becomes durable together with it.
+  /// Updates .zmetadata after the metadata that it copies is durable, or together with it.
   Result<bool> commit_with(const std::function<Result<bool>()>& commit) {
     const std::lock_guard places(places_mutex_);
     CODECFS_TRY(writer_.order());
@@ -760,7 +761,7 @@ class ZarrSource final : public Source {
     return committed;
   }
 
-  /// Makes .zmetadata anew, where somebody made one.
+  /// Updates .zmetadata if it exists.
   Result<> renew_consolidated() {
     CODECFS_ASSIGN(const auto status, store_.stat(zarr::kConsolidatedFile));
     CODECFS_ASSIGN(const auto text, hierarchy_.read_text(zarr::kConsolidatedFile));
@@ -796,7 +797,7 @@ class ZarrSource final : public Source {
     CODECFS_TRY(writable());
     CODECFS_ASSIGN(auto array, open_array(variable));
     if (array->unwritable) return std::unexpected(*array->unwritable);
-    // Two names for one chunk would be two chunks that change apart from each other.
+    // A chunk with two names would have two independent states.
     if (store_.passes_link(array->key))
       return fail(EOPNOTSUPP, "{}: is reached through a symbolic link; write it under its own name",
                   called(array->key));
@@ -808,14 +809,14 @@ class ZarrSource final : public Source {
     return writable_array(variable);
   }
 
-  /// A chunk file that is to be changed.
+  /// The target of a chunk write.
   struct ToStore {
     ArrayPtr array;
     std::string name;
   };
 
-  /// By the .zarray of this moment, as a chunk of another chain than it tells could not be read by anybody. Numbers
-  /// stay those of the shape that facts() has told. ESTALE where it tells of other chunks.
+  /// Uses the current .zarray, as a chunk encoded with another pipeline could not be read. Chunk numbers refer to the
+  /// shape that facts() returned. ESTALE if the current grid differs.
   Result<ToStore> place_to_store(ObjectId variable, uint64_t number) {
     CODECFS_ASSIGN(const ArrayPtr told, writable_array(variable));
     const ChunkGrid& grid = told->array.variable.grid;
@@ -857,19 +858,20 @@ class ZarrSource final : public Source {
   zarr::Hierarchy hierarchy_;                // after store_, which it uses
   std::unique_ptr<StoreWriter> own_writer_;  // likewise
   StoreWriter& writer_;
-  std::optional<Error> unwritable_;  // why nothing can be written; set when opened
+  std::optional<Error> unwritable_;  // why nothing can be written; set at open
   Entry root_;
-  std::mutex places_mutex_;               // held by a commit and by who moves or removes directories; before turnstile_
-  mutable std::mutex turnstile_;          // before tree_mutex_
-  mutable std::shared_mutex tree_mutex_;  // shared by who uses a key, held by who changes what is there
+  // held by a commit and while directories are moved or removed; locked before turnstile_
+  std::mutex places_mutex_;
+  mutable std::mutex turnstile_;          // locked before tree_mutex_
+  mutable std::shared_mutex tree_mutex_;  // shared: using a key; exclusive: changing the objects there
   zarr::ObjectTable objects_;
-  mutable zarr::KnownAccesses accesses_;
+  mutable zarr::AccessCache accesses_;
   LruMap<ObjectId, OpenArray> arrays_{kKeptArrays, kMaxHeld};
   zarr::ChunkListings listings_;
   zarr::OutsideChanges outside_;
   std::atomic<bool> metadata_changed_ = false;
   std::atomic<bool> lists_changed_ = false;    // arrays may be shorter than their dimensions
-  std::atomic<bool> searched_beside_ = false;  // for leftovers of a store that is an array
+  std::atomic<bool> searched_beside_ = false;  // leftovers beside a store that is a single array were removed
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// A Zarr v2 store in a directory or in a zip archive, NCZarr's included.
+// A Zarr v2 store in a directory or in a zip archive, including NCZarr.
 
 #include <memory>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace codecfs {
 
-/// Opens the store in a directory. EINVAL where it is none. All that changes it goes through `io`, which outlives it.
+/// Opens the store in a directory. EINVAL if it is not a store. All changes go through `io`, which must outlive the
+/// Source.
 Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
 /// The same for the store in a zip archive; errors of ZipArchive::open() too.
@@ -22,7 +23,7 @@ Result<> create_zarr(const std::string& path);
 Result<> create_zarr_zip(const std::string& path);
 Result<std::string> compact_zarr_zip(const std::string& path);
 
-/// Whether a directory holds a Zarr v2 group or array.
+/// Whether a directory contains a Zarr v2 group or array.
 bool looks_like_zarr(int directory_fd);
 
 }  // namespace codecfs
