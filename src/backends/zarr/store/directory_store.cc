@@ -10,10 +10,10 @@
 namespace codecfs::zarr {
 namespace {
 
-/// Names as a system call wants them: "" is the directory itself.
+/// Names for system calls: "" is the directory itself.
 const char* c_path(const std::string& key) { return key.empty() ? "." : key.c_str(); }
 
-/// Errors that say that there is no such file, as opposed to that it cannot be reached.
+/// Errors that mean that the file does not exist, as opposed to not accessible.
 bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG; }
 
 }  // namespace
@@ -58,7 +58,7 @@ bool DirectoryStore::passes_link(const std::string& key) const {
 }
 
 Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {
-  // Not blocking: a pipe of that name would make open() wait for a writer.
+  // O_NONBLOCK, because opening a FIFO would wait for a writer.
   const UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) {
     if (means_absent(errno) || errno == ENXIO) return std::nullopt;
@@ -83,7 +83,7 @@ Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint6
 }
 
 Result<File> DirectoryStore::directory(const std::string& key) const {
-  // Part by part, as none may be a link: what is changed is never outside of the store, whoever puts a link there.
+  // Open each component without following links, so that a link can never redirect a change to outside of the store.
   constexpr int kPart = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   UniqueFd holder;
   std::string_view rest = key.empty() ? "." : std::string_view(key);

@@ -1,5 +1,5 @@
 #pragma once
-// A store that is a directory. Symbolic links are followed, as every other tool does. Holds one descriptor.
+// A store that is a directory. Follows symbolic links, as other tools do. Holds one descriptor.
 
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@ class DirectoryStore final : public Store {
  public:
   static Result<DirectoryStore> open(const std::string& path);
   static Result<DirectoryStore> open(const File& directory);
-  /// The store is another directory from now on; nobody may use this meanwhile. status() stays.
+  /// Replaces the store's directory; no other thread may use the store meanwhile. status() does not change.
   void move_to(DirectoryStore& other) { root_ = std::move(other.root_); }
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
@@ -31,7 +31,7 @@ class DirectoryStore final : public Store {
                     const std::function<Result<>(const char* name, EntryType type)>& visit) const override;
   [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
 
-  /// A directory, to change what is in it; messages call it by its key. ENOENT, ENOTDIR.
+  /// Opens a directory to change its entries; messages show its key. ENOENT, ENOTDIR.
   [[nodiscard]] Result<File> directory(const std::string& key) const;
 
  private:

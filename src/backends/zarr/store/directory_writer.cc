@@ -16,7 +16,7 @@ namespace codecfs::zarr {
 namespace {
 
 constexpr std::string_view kMark = ".codecfs-";
-constexpr size_t kNameKept = 200;  // of a chunk's name in a temporary one, so that this stays below NAME_MAX
+constexpr size_t kNameKept = 200;  // maximum part of a name in a temporary name, to stay below NAME_MAX
 
 /// "0/1/2" -> "0/1" and "2"; "0.1" -> "" and "0.1".
 std::pair<std::string_view, std::string_view> split(std::string_view name) {
@@ -129,7 +129,7 @@ Result<std::unique_ptr<NewDirectory>> DirectoryWriter::new_directory(const File&
     own.path = parent.path;
     auto made = TemporaryDirectory::make(io_, std::move(own), temporary_name(name), mode);
     if (made) return std::make_unique<TemporaryDirectory>(std::move(*made));
-    if (made.error().code != EEXIST) return pass_on(made);  // else: left by another process that had our number
+    if (made.error().code != EEXIST) return pass_on(made);  // EEXIST: left by an earlier process with our id
   }
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to make it", name);
@@ -144,7 +144,7 @@ Result<std::unique_ptr<NewDirectory>> DirectoryWriter::remove_directory(const st
     removed = temporary_name(name);
     moved = io_.move(directory, name, directory, removed);
   }
-  // Before anything in it goes: a power cut must not bring back a directory with less in it.
+  // Sync before deleting the content: a power failure must not restore the directory with a part of its content.
   if (Result<> synced = sync_names(io_, directory); !synced) {
     if (const auto back = io_.move(directory, removed, directory, name); !back)
       log::warning("{} is called {} now: {}", join_key(parent, name), removed, back.error().reason);
@@ -165,7 +165,7 @@ Result<> DirectoryWriter::move(const std::string& from_parent, const std::string
   const std::string old_key = join_key(from_parent, from);
   const std::string new_key = join_key(to_parent, to);
   {
-    // What was changed in it is to be synced under its new name.
+    // Sync pending changes of the directory under its new name.
     const std::lock_guard lock(changed_mutex_);
     std::set<std::string> changed;
     for (const std::string& key : changed_)
@@ -179,7 +179,7 @@ Result<> DirectoryWriter::move(const std::string& from_parent, const std::string
   return fail(ENOMEM, "{}: no memory to move it", join_key(from_parent, from));
 }
 
-/// The directory that holds the store's own. ESTALE where that is not in its place any more.
+/// The parent of the store's own directory. ESTALE if the store has been moved.
 Result<File> DirectoryWriter::holder_of_store() const {
   const size_t slash = path_.rfind('/');
   if (slash == std::string::npos || slash + 1 == path_.size())
@@ -196,7 +196,7 @@ Result<File> DirectoryWriter::holder_of_store() const {
 Result<> DirectoryWriter::exchange_store(NewDirectory& directory) {
   auto& target = dynamic_cast<TemporaryDirectory&>(directory);
   CODECFS_ASSIGN(DirectoryStore store, DirectoryStore::open(target.directory()));
-  StoreLock lock(store);  // before anybody else can see the directory
+  StoreLock lock(store);  // before other programs can see the directory
   CODECFS_TRY(lock.make_exclusive());
   CODECFS_ASSIGN(const File holder, holder_of_store());
   CODECFS_TRY(target.exchange(last_part(path_)));
@@ -253,7 +253,7 @@ Result<> DirectoryWriter::sync_inherited() {
 Result<> DirectoryWriter::sync_directory(const std::string& key) try {
   const auto directory = store_.directory(key);
   if (!directory) {
-    // Removed by somebody else, with all that was in it.
+    // Another program has removed the directory with all its content.
     if (directory.error().code == ENOENT || directory.error().code == ENOTDIR) return {};
     return std::unexpected(directory.error());
   }
@@ -262,7 +262,7 @@ Result<> DirectoryWriter::sync_directory(const std::string& key) try {
   return fail(ENOMEM, "{}: no memory to commit", key);
 }
 
-/// `below` an array's directory, made where it is not there.
+/// Opens `below` in an array's directory, which is created if needed.
 Result<File> DirectoryWriter::directory_for(const std::string& array, std::string_view below) {
   auto directory = store_.directory(below_array(array, below));
   if (directory || directory.error().code != ENOENT || below.empty()) return directory;
@@ -272,7 +272,7 @@ Result<File> DirectoryWriter::directory_for(const std::string& array, std::strin
   const mode_t mode = status->st_mode & 07777;
   for (size_t start = 0; start < below.size();) {
     const size_t end = std::min(below.find('/', start), below.size());
-    // Opened again at each level, as others may make and replace them too.
+    // Open each level again, as other threads and programs may create and replace directories too.
     CODECFS_ASSIGN(const File parent,
                    store_.directory(below_array(array, below.substr(0, start == 0 ? 0 : start - 1))));
     const Result<> made = io_.make_directory(parent, std::string(below.substr(start, end - start)), mode);
@@ -282,7 +282,7 @@ Result<File> DirectoryWriter::directory_for(const std::string& array, std::strin
   return store_.directory(below_array(array, below));
 }
 
-/// A directory in which names are to be changed, with nothing in it that a kill left.
+/// Opens a directory in which names will change, and removes what a kill left in it.
 Result<File> DirectoryWriter::directory_to_change(const std::string& key) {
   CODECFS_TRY(lock_.make_exclusive());
   CODECFS_ASSIGN(File directory, store_.directory(key));
@@ -291,7 +291,7 @@ Result<File> DirectoryWriter::directory_to_change(const std::string& key) {
   return directory;
 }
 
-/// The directories above one that is changed may hold a large one that was being built or deleted.
+/// Ancestors of a changed directory may have leftovers of a large one that was being created or deleted.
 void DirectoryWriter::remove_leftovers_above(const std::string& key) {
   if (key.empty() || !lock_.is_exclusive()) return;
   {
@@ -309,13 +309,13 @@ void DirectoryWriter::remove_leftovers_beside() {
   if (const auto holder = holder_of_store()) remove_leftovers_of(io_, *holder, last_part(path_));
 }
 
-/// Threads come here before they make a name in a directory, so that none is removed that is in use.
+/// Threads call this before they create a name in a directory, so no name in use is removed.
 void DirectoryWriter::remove_leftovers(const File& directory, const std::string& key) {
   if (!lock_.is_exclusive()) return;
   struct stat status;
   if (::fstat(directory.fd.get(), &status) != 0) return;
   const std::lock_guard lock(leftovers_mutex_);
-  // By number and not by key: links may lead to one directory by many ways.
+  // By inode and not by key, as several keys may lead to a directory through links.
   if (!cleared_.insert({status.st_dev, status.st_ino}).second) return;
   std::vector<std::string> leftovers;
   Result<> done = store_.for_each(key, [&](const char* name, DirectoryStore::EntryType type) -> Result<> {
@@ -335,14 +335,14 @@ Result<std::pair<File, std::string>> DirectoryWriter::create_temporary(const Fil
     std::string temporary = temporary_name(name);
     auto file = io_.create(directory, temporary, mode);
     if (file) return std::pair(std::move(*file), std::move(temporary));
-    if (file.error().code != EEXIST) return pass_on(file);  // else: left by another process that had our number
+    if (file.error().code != EEXIST) return pass_on(file);  // EEXIST: left by an earlier process with our id
   }
 }
 
 void DirectoryWriter::note_change(const std::string& array, std::string_view below) {
   const std::lock_guard lock(changed_mutex_);
   changed_.insert(below_array(array, below));
-  // Those above too, even where they were there: who made them may not have come to sync them.
+  // Also sync existing parents: the process that created them may have been killed before its sync.
   while (!below.empty()) {
     below = split(below).first;
     changed_.insert(below_array(array, below));

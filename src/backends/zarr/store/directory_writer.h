@@ -4,17 +4,17 @@
 //   write:             create .NAME.codecfs-PID-N -> write -> fsync it -> rename it to NAME
 //   remove:            unlink
 //   new_directory:     see temporary_directory.h
-//   remove_directory:  rename it to .NAME.codecfs-PID-N -> fsync where that is -> delete it with all that is in it
+//   remove_directory:  rename it to .NAME.codecfs-PID-N -> fsync the parent -> delete it recursively
 //   move:              rename
-//   commit:            fsync every directory in which names were changed: from here on they are durable. The first one
-//                      syncs the filesystem: it is unknown in which directories a killed program changed names
+//   commit:            fsync every directory in which names were changed, which makes the changes durable. The first
+//                      commit syncs the filesystem, as the directories that a killed program changed are unknown
 //
-// The file is synced before the rename and not at the commit, as a directory may reach the disk at any time after it.
-// It also makes the disk work while other chunks are encoded. A directory that is new is durable with those above it,
-// up to the array's. What a kill leaves are temporary names: nothing is called so that is shown, and they are removed
-// from a directory when it, or something below it, is first written by a program that has the store for itself.
+// A file is synced before its rename and not at the commit, because a directory may reach the disk at any time after
+// the rename. This also overlaps disk writes with the encoding of other chunks. A new directory is made durable
+// together with its new parents, up to the array's. A kill leaves temporary names, which are never shown; a program
+// with the exclusive lock removes them from a directory when it first writes to it or to a descendant.
 //
-// A chunk file that is a symbolic link (git-annex, DataLad) is replaced by a file; what it pointed to stays as it was.
+// A chunk file that is a symbolic link (git-annex, DataLad) is replaced by a file; the link's target does not change.
 
 #include <sys/types.h>
 
@@ -36,17 +36,17 @@
 
 namespace codecfs::zarr {
 
-/// ".0.1.codecfs-4711-12", made of the name of what is written and a number that is new in this process.
+/// ".0.1.codecfs-4711-12": the name of the file, the process id and a number unique in this process.
 std::string temporary_name_of(std::string_view name, uint64_t number);
 bool is_temporary_name(std::string_view name);
-/// Removes what a kill left in a directory of what was to take the place of `name`. Nobody else may write that.
+/// Removes temporary names that a kill left for `name` in a directory. No other program may be writing `name`.
 void remove_leftovers_of(FileIo& io, const File& directory, const std::string& name);
-/// A path without links; as it is where there is nothing.
+/// The path with links resolved; unchanged if it does not exist.
 std::string real_path(const std::string& path);
 
 class DirectoryWriter final : public StoreWriter {
  public:
-  /// Takes the shared lock of the store. `store`, opened by `path`, and `io` outlive this.
+  /// Takes the shared lock of the store. `store`, opened by `path`, and `io` must outlive this object.
   DirectoryWriter(DirectoryStore& store, const std::string& path, FileIo& io);
 
   Result<> begin() override { return lock_.make_exclusive(); }
@@ -55,7 +55,7 @@ class DirectoryWriter final : public StoreWriter {
   Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
                                                       mode_t mode) override;
   Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) override;
-  /// The locked directory is another one from now on.
+  /// Also replaces the locked directory.
   Result<> exchange_store(NewDirectory& directory) override;
   Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
   Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
@@ -82,21 +82,22 @@ class DirectoryWriter final : public StoreWriter {
   void note_change(const std::string& array, std::string_view below);
 
   DirectoryStore& store_;
-  std::string path_;  // of the store, without links
+  std::string path_;  // of the store, with links resolved
   FileIo& io_;
   StoreLock lock_;
-  std::atomic<uint64_t> temporaries_ = 0;  // made so far: the N of the next
+  std::atomic<uint64_t> temporaries_ = 0;  // number of temporary names so far: the N of the next
 
   std::mutex leftovers_mutex_;                 // held while a directory is searched
   std::set<std::pair<dev_t, ino_t>> cleared_;  // directories without leftovers; guarded by leftovers_mutex_
-  std::set<std::string> cleared_above_;        // keys; what is above them has none; guarded by leftovers_mutex_
+  std::set<std::string> cleared_above_;        // keys whose ancestors have no leftovers; guarded by leftovers_mutex_
 
   std::mutex inherited_mutex_;  // held while the filesystem is synced; guards is_inherited_synced_
   bool is_inherited_synced_ = false;
 
-  std::mutex commit_mutex_;        // held during a commit: it is over for all that wait for it; before changed_mutex_
+  // held during a commit, so that waiting calls find it done; locked before changed_mutex_
+  std::mutex commit_mutex_;
   std::mutex changed_mutex_;       // guards changed_
-  std::set<std::string> changed_;  // keys of directories to be synced
+  std::set<std::string> changed_;  // keys of directories that must be synced
 };
 
 }  // namespace codecfs::zarr

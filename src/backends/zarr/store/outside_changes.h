@@ -1,6 +1,6 @@
 #pragma once
-// Whether another program has changed what tells of a group or array: its metadata files, and of a group also which
-// members it has. Told by inode, size and times, as they are after every way to write a file. Safe from all threads.
+// Detects whether another program has changed the metadata files of a group or array, or the members of a group.
+// Compares inode, size and times, one of which changes with every way to write a file. Thread-safe.
 
 #include <string>
 
@@ -12,8 +12,8 @@ namespace codecfs::zarr {
 
 class OutsideChanges {
  public:
-  /// Since this was last asked; true also where that is not known. Changes of our own count too. What is read
-  /// afterwards is not older than what was looked at.
+  /// Whether anything changed since the last call for this key; true also if that is unknown. Our own changes count
+  /// too. Metadata that is read afterwards is at least as new as the compared state.
   bool any(const Store& store, const std::string& key, EntryKind kind);
 
  private:

@@ -27,7 +27,7 @@ Result<std::shared_ptr<SpillFile>> SpillFile::make(FileIo& io, const File& direc
 Result<SpilledPtr> SpillFile::append(Bytes bytes) try {
   const uint32_t crc = crc_of(bytes);
   uint64_t offset = 0;
-  SpilledPtr spilled;  // gives the room back if the write fails
+  SpilledPtr spilled;  // declared first: releases the space if the write fails
   {
     const std::lock_guard lock(mutex_);
     offset = end_;
@@ -55,7 +55,7 @@ void SpillFile::give_back(uint64_t offset, uint64_t size) {
     (void)::ftruncate(file_.fd.get(), 0);
     return;
   }
-  // A filesystem that cannot keeps the room until all is given back.
+  // If the filesystem cannot punch holes, the space is freed when all ranges are released.
   if (size > 0)
     (void)::fallocate(file_.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                       static_cast<off_t>(size));

@@ -1,10 +1,10 @@
 #pragma once
-// Bytes that wait for a commit, in a file of no name beside the archive: it goes with the process, however that ends.
+// Stores bytes until a commit, in an unlinked file beside the archive, which disappears with the process.
 //
 //   CODECFS_ASSIGN(const SpilledPtr bytes, spill.append(chunk));      // ENOSPC
 //   CODECFS_ASSIGN(const Buffer again, bytes->read());
 //
-// The room of what nobody holds any more is given back to the filesystem at once. Safe from all threads.
+// Space of released bytes is returned to the filesystem at once. Thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace codecfs::zarr {
 
 class SpillFile;
 
-/// Bytes in a spill file.
+/// A range of bytes in a spill file.
 class Spilled {
  public:
   Spilled(std::shared_ptr<SpillFile> file, uint64_t offset, uint64_t size, uint32_t crc)
@@ -28,7 +28,7 @@ class Spilled {
 
   [[nodiscard]] uint64_t size() const { return size_; }
   [[nodiscard]] uint32_t crc() const { return crc_; }
-  /// Fills `to` from the byte `from` on. EIO.
+  /// Fills `to` from byte `from` on. EIO.
   [[nodiscard]] Result<> read(uint64_t from, MutableBytes to) const;
 
  private:
@@ -42,12 +42,12 @@ using SpilledPtr = std::shared_ptr<const Spilled>;
 
 class SpillFile : public std::enable_shared_from_this<SpillFile> {
  public:
-  /// Makes the file in `directory` under `temporary_name`, and takes that away again. EEXIST.
+  /// Creates the file in `directory` under `temporary_name`, and unlinks it. EEXIST.
   static Result<std::shared_ptr<SpillFile>> make(FileIo& io, const File& directory, const std::string& temporary_name);
 
-  /// ENOSPC and all else that the system says, with nothing of it left.
+  /// ENOSPC and other system errors; then nothing is stored.
   Result<SpilledPtr> append(Bytes bytes);
-  /// Bytes that are held now.
+  /// Bytes currently stored.
   [[nodiscard]] uint64_t memory_estimate() const;
 
  private:
@@ -57,10 +57,10 @@ class SpillFile : public std::enable_shared_from_this<SpillFile> {
 
   FileIo& io_;
   File file_;
-  mutable std::mutex mutex_;  // guards what follows; not held while bytes are written
-  uint64_t end_ = 0;          // the next bytes go there
+  mutable std::mutex mutex_;  // guards the following members; not held while bytes are written
+  uint64_t end_ = 0;          // where the next bytes are written
   uint64_t held_ = 0;         // bytes
-  uint64_t pieces_ = 0;       // that are held, or being written
+  uint64_t pieces_ = 0;       // number of ranges stored or being written
 };
 
 }  // namespace codecfs::zarr

@@ -24,7 +24,7 @@ Result<> StoreLock::make_exclusive() {
     return {};
   }
   if (file_ && errno == EWOULDBLOCK) {
-    ::flock(file_.get(), LOCK_SH | LOCK_NB);  // a failed conversion loses the lock that was there
+    ::flock(file_.get(), LOCK_SH | LOCK_NB);  // a failed conversion loses the shared lock
     return fail(
         EBUSY,
         "the store is open in another codecfs, or locked by another program: unmount it there, then write again");

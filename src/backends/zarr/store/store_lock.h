@@ -1,9 +1,9 @@
 #pragma once
 // The lock on a store's directory or archive: shared while it is read, exclusive from the first change to the end, so
-// that one program of ours at a time writes a store. It is flock(2) on the thing itself: nothing is left behind by a
-// kill.
+// that only one codecfs process writes a store at a time. It is flock(2) on the directory or archive itself, so a kill
+// leaves nothing behind.
 //
-// Best effort: where the filesystem has no such locks (NFS has none for directories) nobody is kept out.
+// Best effort: on filesystems without such locks (NFS has none for directories) no program is excluded.
 
 #include <atomic>
 #include <mutex>
@@ -16,24 +16,24 @@ namespace codecfs::zarr {
 
 class StoreLock {
  public:
-  /// Takes the shared lock if it can be had.
+  /// Takes the shared lock if possible.
   explicit StoreLock(const DirectoryStore& store);
-  /// `what` it is, for messages.
+  /// `what`: its name in messages.
   StoreLock(UniqueFd file, const char* what);
 
-  /// EBUSY where another program has the store open. Cheap when it was successful before. Safe from all threads.
+  /// EBUSY if another program has the store open. Cheap if already exclusive. Thread-safe.
   Result<> make_exclusive();
-  /// Whether nobody else can write: false too where there are no locks.
+  /// Whether other processes cannot write; false if the filesystem has no locks.
   [[nodiscard]] bool is_exclusive() const { return state_ == State::exclusive; }
-  /// Lets its own lock go and has the other's.
+  /// Replaces this lock by `other`, which becomes empty.
   void take_over(StoreLock& other);
-  /// Back to the shared lock.
+  /// Downgrades to the shared lock.
   void make_shared();
 
  private:
   enum class State { shared, exclusive, absent };
 
-  UniqueFd file_;  // the directory or archive; none where it cannot be read
+  UniqueFd file_;  // the directory or archive; none if it cannot be read
   const char* what_ = "the store's directory";
   std::mutex mutex_;  // held while the lock changes
   std::atomic<State> state_ = State::shared;

@@ -1,10 +1,10 @@
 #pragma once
-// Changes to the files and directories of a store, each atomic: whoever reads, also after a kill or a power cut, finds
-// the old file or the new one, never part of one; and likewise a directory with all that is in it. How that is done is
-// for the kind of store to know: directory_writer.h, zip_writer.h.
+// Changes to the files and directories of a store, each atomic: a reader, also after a kill or a power failure, finds
+// the complete old or new file, and likewise the complete old or new directory. directory_writer.h and zip_writer.h
+// describe how.
 //
-// Safe from all threads, also for changes of the same chunk at once: one of them is the last. But while a directory is
-// moved or removed nobody may work on what is in it, or commit.
+// Thread-safe, also for concurrent changes of the same chunk: the last write wins. But while a directory is moved or
+// removed, no other thread may use its content, or commit.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -17,22 +17,21 @@
 
 namespace codecfs::zarr {
 
-/// A directory that is not in the store: it is being built, or was removed. What it holds at the end is deleted.
+/// A directory outside of the store: new and being filled, or removed. The destructor deletes its content.
 class NewDirectory {
  public:
   virtual ~NewDirectory() = default;
 
-  /// A new file with this content. `name` with slashes lies deeper: directories are made as needed. Safe from many
-  /// threads.
+  /// Creates a file with this content. Slashes in `name` create subdirectories as needed. Thread-safe.
   virtual Result<> write(const std::string& name, Bytes bytes, mode_t mode) = 0;
-  /// A directory, also where it is there.
+  /// Creates a directory; no error if it exists.
   virtual Result<> make_directory(const std::string& name, mode_t mode) = 0;
-  /// The directory in which it is to have its place, as Store::stat() tells of it.
+  /// The status of its future parent directory, as Store::stat() returns it.
   [[nodiscard]] virtual Result<struct stat> parent_status() const = 0;
-  /// Gives it its name, which must be free (EEXIST), with all that is in it at once. Durable after a commit.
+  /// Moves it with all its content to its name, which must be free (EEXIST). Durable after a commit.
   virtual Result<> place(const std::string& name) = 0;
-  /// Puts it into the place of a directory, in one step; it holds what that held then. EOPNOTSUPP where the filesystem
-  /// cannot.
+  /// Atomically exchanges it with an existing directory, whose content it then has. EOPNOTSUPP if the filesystem does
+  /// not support that.
   virtual Result<> exchange(const std::string& name) = 0;
 };
 
@@ -40,46 +39,46 @@ class StoreWriter {
  public:
   virtual ~StoreWriter() = default;
 
-  /// Takes the right to write: EBUSY where another program has the store open. The others take it as well.
+  /// Acquires the right to write: EBUSY if another program has the store open. All other functions do this too.
   virtual Result<> begin() = 0;
-  /// Makes `name` in the directory `array` (a name with slashes lies deeper; directories are made as needed, with the
-  /// array's mode) hold `bytes`. `mode`: permissions of the file. EBUSY; ENOSPC, EIO and all else that the system says,
-  /// with the old file as it was and nothing new left behind.
+  /// Atomically sets the content of the file `name` in the directory `array` (slashes in `name` create subdirectories
+  /// with the array's mode as needed). `mode`: permissions of the file. EBUSY; ENOSPC, EIO and other system errors,
+  /// after which the old file is unchanged and no new one exists.
   virtual Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) = 0;
-  /// No error where there is no such file.
+  /// No error if the file does not exist.
   virtual Result<> remove(const std::string& array, const std::string& name) = 0;
 
-  /// A directory to be put into the place `name` of the directory `parent`. note_change(parent) is to follow.
+  /// A new directory, to become the entry `name` of the directory `parent`. Call note_change(parent) afterwards.
   virtual Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
                                                               mode_t mode) = 0;
-  /// The same for the place of the store itself, by exchange_store(). ESTALE.
+  /// The same to replace the store itself, with exchange_store(). ESTALE.
   virtual Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) = 0;
-  /// Nobody may use the store meanwhile.
+  /// No other thread may use the store meanwhile.
   virtual Result<> exchange_store(NewDirectory& directory) = 0;
-  /// A directory with everything in it. It is gone when this returns, and deleted when the result dies, which may take
-  /// long. After an error it is as it was.
+  /// Removes a directory with its content. It is gone when this returns, and its content is deleted with the result,
+  /// which may take long. After an error it is unchanged.
   virtual Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent,
                                                                  const std::string& name) = 0;
-  /// Moves a directory; never replaces (EEXIST).
+  /// Moves a directory; EEXIST instead of replacing one.
   virtual Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
                         const std::string& to) = 0;
-  /// Removes what a kill left of directories that were to take the place of the store's own.
+  /// Removes what a kill left of directories that were to replace the store itself.
   virtual void remove_leftovers_beside() = 0;
-  /// The names in a directory were changed: the next commit makes them durable.
+  /// Records that names in a directory have changed: the next commit makes them durable.
   virtual void note_change(const std::string& directory) = 0;
-  /// What was changed in a directory before becomes durable no later than what is changed after.
+  /// Ordering barrier: earlier changes in a directory become durable before later ones.
   virtual Result<> order(const std::string& directory) = 0;
-  /// The same of all that was changed.
+  /// The same for all changes.
   virtual Result<> order() = 0;
 
-  /// Makes durable what was there when the store was opened: changes of a program that was killed may be in the page
-  /// cache alone. Only once; the first commit with changes does it too.
+  /// Makes durable what was in the store when it was opened: changes of a killed program may exist in the page cache
+  /// only. Done once, also by the first commit with changes.
   virtual Result<> sync_inherited() = 0;
-  /// What was changed before is durable when this returns. After an error the next one tries the same again.
+  /// Makes all earlier changes durable. After an error the next call retries.
   virtual Result<> commit() = 0;
-  /// The same where nobody waits for it. False: it would cost too much for that, and was not done.
+  /// The periodic commit, for which no caller waits. False: not done, because it would cost too much.
   virtual Result<bool> commit_at_interval() = 0;
-  /// No change follows: others may write.
+  /// Ends writing: other programs may write now.
   virtual void end() = 0;
 };
 

@@ -15,7 +15,7 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr int kMaxDepth = 128;  // of directories to be deleted: each holds a descriptor
+constexpr int kMaxDepth = 128;  // levels when deleting recursively: each takes a descriptor
 
 Result<> remove_tree_within(FileIo& io, const File& parent, const std::string& name, int depth) {
   struct stat status;
@@ -40,7 +40,7 @@ std::pair<std::string, std::string> split(const std::string& name) {
   return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
-/// Part by part, of which none may be a link: the owner of the store can put one there at any moment.
+/// Opens each component without following links: the owner of the store could create a link at any time.
 Result<File> open_below(const File& directory, const std::string& name) {
   if (name.empty()) {
     CODECFS_ASSIGN(File same, open_directory(directory, "."));
@@ -82,7 +82,7 @@ Result<> remove_tree(FileIo& io, const File& parent, const std::string& name) tr
 
 Result<> sync_names(FileIo& io, const File& directory) {
   Result<> synced = io.sync(directory);
-  // Filesystems of servers that keep names by themselves and have nothing to sync them with.
+  // Some network filesystems persist names themselves and do not support fsync of a directory.
   if (!synced && synced.error().code == EINVAL) return {};
   return synced;
 }
@@ -175,7 +175,7 @@ Result<> TemporaryDirectory::exchange(const std::string& name) {
   CODECFS_TRY(io_->exchange(parent_, temporary_name_, name));
   Result<> synced = sync_names(*io_, parent_);
   if (synced) return {};
-  // Which of the two a power cut would leave is not known: back, so that nothing was changed.
+  // It is unknown which state a power failure would leave, so undo the exchange.
   if (const auto back = io_->exchange(parent_, temporary_name_, name); !back) {
     log::warning("{}/{} holds what {} was: {}", parent_.path, temporary_name_, name, back.error().reason);
     temporary_name_.clear();

@@ -1,12 +1,12 @@
 #pragma once
-// A directory under a temporary name. It is built beside its place, and put there in one step when everything in it is
-// on the disk: nobody ever finds a part of it, not even after a power cut.
+// A directory under a temporary name. It is filled beside its destination and moved there in one step after its content
+// is on the disk: it is never visible partially, not even after a power failure.
 //
 //   CODECFS_ASSIGN(auto fresh, TemporaryDirectory::make(io, parent, ".v.codecfs-4711-12", 0755));
 //   CODECFS_TRY(fresh.write(".zarray", text, 0644));
-//   CODECFS_TRY(fresh.place("v"));            // or exchange("v"): what was there has the temporary name then
+//   CODECFS_TRY(fresh.place("v"));            // or exchange("v"): then the old content has the temporary name
 //
-// What has the temporary name at the end is deleted. What cannot be deleted is left behind with a warning.
+// The destructor deletes the content of the temporary name, and logs a warning if that fails.
 
 #include <sys/types.h>
 
@@ -24,10 +24,10 @@ namespace codecfs::zarr {
 
 class TemporaryDirectory final : public NewDirectory {
  public:
-  /// `parent` a directory that is not renamed while this lives; `io` outlives it. EEXIST where the temporary name is
-  /// taken.
+  /// `parent` must not be renamed during the lifetime of this object; `io` must outlive it. EEXIST if the temporary
+  /// name exists.
   static Result<TemporaryDirectory> make(FileIo& io, File parent, std::string temporary_name, mode_t mode);
-  /// One that is there under a temporary name and is to be deleted at the end.
+  /// Adopts an existing directory under a temporary name, to delete it.
   static TemporaryDirectory of_removed(FileIo& io, File parent, std::string temporary_name);
   TemporaryDirectory(TemporaryDirectory&&) noexcept;
   TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
@@ -41,10 +41,10 @@ class TemporaryDirectory final : public NewDirectory {
   [[nodiscard]] const File& parent() const { return parent_; }
   [[nodiscard]] Result<struct stat> parent_status() const override;
 
-  /// Syncs everything and gives it its name, which must be free (EEXIST). Durable after a sync of the parent.
+  /// Syncs everything and renames it to `name`, which must be free (EEXIST). Durable after a sync of the parent.
   Result<> place(const std::string& name) override;
-  /// Syncs everything and puts it into the place of a directory, in one step and durably. EOPNOTSUPP where the
-  /// filesystem cannot.
+  /// Syncs everything and exchanges it with an existing directory, atomically and durably. EOPNOTSUPP if the filesystem
+  /// does not support that.
   Result<> exchange(const std::string& name) override;
 
  private:
@@ -54,16 +54,16 @@ class TemporaryDirectory final : public NewDirectory {
   FileIo* io_;
   File parent_;
   File directory_;
-  std::string temporary_name_;  // empty: there is nothing of that name any more
+  std::string temporary_name_;  // empty: there is no such directory any more
   mode_t mode_;
-  std::mutex mutex_;                   // held while directories are made
-  std::set<std::string> directories_;  // below this one; guarded by mutex_
+  std::mutex mutex_;                   // held while directories are created
+  std::set<std::string> directories_;  // created below this one; guarded by mutex_
 };
 
-/// Deletes a file, or a directory with everything in it; links are not followed. No error where there is nothing.
+/// Deletes a file, or a directory recursively; does not follow links. No error if the name does not exist.
 Result<> remove_tree(FileIo& io, const File& parent, const std::string& name);
 
-/// Makes names in a directory durable.
+/// Makes the names in a directory durable.
 Result<> sync_names(FileIo& io, const File& directory);
 
 /// The names in a directory, without "." and "..".

@@ -10,11 +10,11 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr size_t kWindow = size_t{1} << 20;  // bytes of the central directory that are held at a time
-constexpr uint64_t kMaxExpansion = 1032;     // of deflate: a match of 258 bytes takes two bits
+constexpr size_t kWindow = size_t{1} << 20;  // bytes of the central directory in memory at a time
+constexpr uint64_t kMaxExpansion = 1032;     // maximum ratio of deflate: a match of 258 bytes takes two bits
 constexpr uint64_t kSmall = uint64_t{64} << 10;
 
-/// Goes through a part of a file from its start, a window at a time.
+/// Reads a part of a file sequentially through a buffer.
 class Window {
  public:
   Window(const File& file, uint64_t offset, uint64_t end) : file_(file), offset_(offset), end_(end) {}
@@ -23,7 +23,7 @@ class Window {
   [[nodiscard]] Bytes bytes() const { return Bytes(held_).subspan(start_); }
   [[nodiscard]] bool is_last() const { return offset_ + held_.size() >= end_; }
   void skip(size_t bytes) { start_ += bytes; }
-  /// More of the file behind what is held.
+  /// Reads more of the file into the buffer.
   Result<> fill() {
     held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(start_));
     offset_ += start_;
@@ -37,13 +37,13 @@ class Window {
 
  private:
   const File& file_;
-  uint64_t offset_;  // of what is held
+  uint64_t offset_;  // of the buffer in the file
   uint64_t end_;
   std::vector<std::byte> held_;
-  size_t start_ = 0;  // of what is not passed yet in it
+  size_t start_ = 0;  // first byte in the buffer that was not consumed
 };
 
-/// The last end record in the tail of a file: its place there. One whose comment ends with the file before others.
+/// Finds the last end record in the tail of a file, preferably one whose comment ends at the end of the file.
 std::optional<size_t> find_end_record(Bytes tail) {
   std::optional<size_t> other;
   for (size_t at = tail.size() < zip::kEndBytes ? 0 : tail.size() - zip::kEndBytes + 1; at-- > 0;) {
@@ -102,7 +102,7 @@ Result<std::shared_ptr<const ZipArchive>> ZipArchive::adopt(File file, zip::End 
   return archive;
 }
 
-/// Finds the central directory. Junk before the archive moves everything in it by as much.
+/// Finds the central directory. Data before the archive shifts all offsets in it.
 Result<> ZipArchive::find_end() {
   CODECFS_ASSIGN(const auto tail, read_tail(file_, bytes_));
   const auto at = find_end_record(tail);
@@ -134,11 +134,11 @@ Result<> ZipArchive::find_end() {
   return {};
 }
 
-/// Takes the ZIP64 end record for the other: where it is.
+/// Reads the ZIP64 end record, which replaces the other, and returns its offset.
 Result<std::optional<uint64_t>> ZipArchive::find_end64(uint64_t locator_at, uint64_t told) {
   std::vector<std::byte> record(zip::kEnd64Bytes);
   if (locator_at < record.size()) return std::nullopt;
-  // It lies right before the locator, whatever is before the archive; else where that says.
+  // It normally precedes the locator directly, even with data before the archive; otherwise use the locator's offset.
   for (const uint64_t place : {locator_at - record.size(), told}) {
     if (place > locator_at - record.size()) continue;
     CODECFS_TRY(read_exactly(place, record));
@@ -152,7 +152,7 @@ Result<std::optional<uint64_t>> ZipArchive::find_end64(uint64_t locator_at, uint
   return std::nullopt;
 }
 
-/// Finds where each entry can end at most, and that none reaches into the next.
+/// Determines the maximum end of each entry, and checks that no entry overlaps the next.
 Result<std::vector<ZipArchive::Extent>> ZipArchive::check_layout() const {
   std::vector<Extent> extents;
   extents.reserve(static_cast<size_t>(end_.entries));

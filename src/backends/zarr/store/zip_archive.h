@@ -1,9 +1,9 @@
 #pragma once
-// A zip archive, to be read. Opening it reads the central directory and nothing else; what that says is believed only
-// as far as it can be true of the file, and each local header is compared with it when the entry is read.
+// Reads a zip archive. Opening reads only the central directory, whose offsets and sizes are checked against the file;
+// each local header is compared with it when the entry is read.
 //
-// An entry that is stored is one pread of the archive; one that is deflated is inflated to the size that is declared
-// and no further. The CRC of both is checked. Other methods, and encryption: EOPNOTSUPP.
+// An uncompressed entry is one pread of the archive; a deflated one is inflated to its declared size at most. The CRC
+// of both is verified. Other methods and encryption: EOPNOTSUPP.
 
 #include <sys/stat.h>
 
@@ -24,15 +24,15 @@
 
 namespace codecfs::zarr {
 
-/// Where an entry is and what it is. One of them is kept for every entry as long as a store is open.
+/// Location and form of an entry. Kept in memory for every entry of an open store.
 struct ZipEntry {
   uint64_t offset = 0;   // of the local header in the file, bytes
-  uint64_t end = 0;      // nothing of the entry lies there or behind
+  uint64_t end = 0;      // upper bound for the end of the entry
   uint64_t central = 0;  // of the central record in the file
   uint64_t stored = 0;   // bytes in the archive
-  uint64_t size = 0;     // bytes without the method
+  uint64_t size = 0;     // size without compression
   uint32_t crc = 0;
-  uint32_t name_hash = 0;  // of the name in the archive: the local header has the same
+  uint32_t name_hash = 0;  // of the name in the archive, which the local header must repeat
   uint16_t name_bytes = 0;
   uint16_t flags = 0;
   uint16_t method = 0;
@@ -47,27 +47,27 @@ class ZipArchive {
 
   using Visit = std::function<Result<>(const zip::CentralRecord&, const ZipEntry&)>;
 
-  /// Calls visit(record, entry) for every entry, in the order of the central directory, when all of it was found to be
-  /// possible. EINVAL where it is no zip archive; EIO for a damaged one and one that cannot be true (entries that
-  /// overlap or lie outside of the file), EOPNOTSUPP for several volumes, EFBIG for more than kMaxEntries.
+  /// Calls visit(record, entry) for every entry in the order of the central directory, after the whole directory was
+  /// verified. EINVAL if it is not a zip archive; EIO for a damaged or inconsistent one (entries that overlap or are
+  /// outside of the file), EOPNOTSUPP for several volumes, EFBIG for more than kMaxEntries.
   static Result<std::shared_ptr<const ZipArchive>> open(File file, const Visit& visit);
-  /// One that was just written: what opening it would find.
+  /// For an archive that was just written and needs no verification.
   static Result<std::shared_ptr<const ZipArchive>> adopt(File file, zip::End end);
 
   [[nodiscard]] const File& file() const { return file_; }
-  /// When it was opened.
+  /// Status at open.
   [[nodiscard]] const struct stat& status() const { return status_; }
   [[nodiscard]] Bytes comment() const { return std::as_bytes(std::span(comment_)); }
-  /// The bytes of an entry, at most `limit`. `name` is for messages.
+  /// The content of an entry, at most `limit` bytes. `name` is for messages.
   [[nodiscard]] Result<Buffer> read(const ZipEntry& entry, const std::string& name, uint64_t limit) const;
 
   struct Data {
     uint64_t offset;    // of the stored bytes in the file
     std::string extra;  // of the local header
   };
-  /// Reads and checks the local header. EIO.
+  /// Reads and verifies the local header. EIO.
   [[nodiscard]] Result<Data> locate(const ZipEntry& entry, const std::string& name) const;
-  /// Fills `to` from the file. EIO where that is too short.
+  /// Fills `to` from the file. EIO if the file is too short.
   [[nodiscard]] Result<> read_exactly(uint64_t offset, MutableBytes to) const;
 
  private:
@@ -84,11 +84,11 @@ class ZipArchive {
   uint64_t bytes_ = 0;  // of the file
   std::string comment_;
   zip::End end_;
-  uint64_t directory_ = 0;  // where the central directory is in the file
-  uint64_t shift_ = 0;      // what is to be added to offsets that the archive tells
+  uint64_t directory_ = 0;  // offset of the central directory in the file
+  uint64_t shift_ = 0;      // added to all offsets in the archive
 };
 
-/// Whether a file is a zip archive: by its end, so that junk before it does no harm.
+/// Whether a file is a zip archive, according to its end: data before the archive is allowed.
 bool looks_like_zip(int fd, uint64_t bytes);
 
 }  // namespace codecfs::zarr

@@ -17,7 +17,7 @@ constexpr uint32_t kLocatorSignature = 0x07064B50;
 constexpr uint16_t kZip64 = 0x0001;
 constexpr uint32_t kAllOnes = 0xFFFFFFFF;
 constexpr uint16_t kAllOnes16 = 0xFFFF;
-constexpr uint16_t kVersion = 20;  // needed to read it
+constexpr uint16_t kVersion = 20;  // version needed to extract
 constexpr uint16_t kVersion64 = 45;
 constexpr uint16_t kUnix = 3 << 8;
 constexpr size_t kFieldBytes = 4;  // of an extra field before its data
@@ -36,7 +36,7 @@ void put(std::string& to, T value) {
 
 void put(std::string& to, Bytes bytes) { to.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
 
-/// Calls visit(id, data, whole) for every field in order; what is no field at the end is left out.
+/// Calls visit(id, data, whole) for every field in order; ignores trailing bytes that are not a field.
 template <class Visit>
 void for_each_field(Bytes extra, Visit visit) {
   while (extra.size() >= kFieldBytes) {
@@ -55,7 +55,7 @@ Bytes zip64_field(Bytes extra) {
   return found;
 }
 
-/// Takes the next value where the 32-bit field asks for it.
+/// Takes the next 64-bit value if the 32-bit field is all ones.
 Result<> widen(uint64_t& value, Bytes& zip64) {
   if (value != kAllOnes) return {};
   if (zip64.size() < 8) return fail(EIO, "a size or offset of more than 32 bits is missing");
@@ -98,7 +98,7 @@ Result<LocalHeader> parse_local(Bytes bytes) {
 
 Result<> parse_local_extra(Bytes extra, LocalHeader& local) {
   Bytes zip64 = zip64_field(extra);
-  if ((local.header.flags & kDescriptor) != 0) return {};  // nobody looks at the sizes
+  if ((local.header.flags & kDescriptor) != 0) return {};  // the sizes are in the data descriptor
   CODECFS_TRY(widen(local.header.size, zip64));
   return widen(local.header.stored, zip64);
 }

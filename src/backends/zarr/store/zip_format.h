@@ -2,12 +2,13 @@
 // The records of a zip archive. Pure functions of their bytes: no I/O. Source: PKWARE APPNOTE.TXT 6.3.10, sections 4.3
 // to 4.5. All integers are little-endian.
 //
-//   [ local header | name | extra | data [| data descriptor] ]...       an entry each, in any order
-//   [ central record | name | extra | comment ]...                      the central directory: what there is
-//   [ ZIP64 end record | ZIP64 locator ]                                where 16 or 32 bits are not enough
+//   [ local header | name | extra | data [| data descriptor] ]...       one per entry, in any order
+//   [ central record | name | extra | comment ]...                      the central directory
+//   [ ZIP64 end record | ZIP64 locator ]                                if 16 or 32 bits are not enough
 //   end record | comment
 //
-// Where a size or an offset does not fit into 32 bits, its field is all ones and the extra field 0x0001 holds it.
+// A size or an offset that does not fit into 32 bits has a field of all ones, and its value is in the extra field
+// 0x0001.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,14 +36,14 @@ inline constexpr size_t kLocatorBytes = 20;
 inline constexpr size_t kMaxComment = 0xFFFF;
 inline constexpr size_t kMaxName = 0xFFFF;
 
-/// What both headers of an entry tell.
+/// The common part of an entry's two headers.
 struct Header {
   uint16_t flags = 0;
   uint16_t method = kStored;
   uint32_t time = 0;    // DOS date << 16 | DOS time
-  uint32_t crc = 0;     // CRC-32 of the bytes as they are without the method
+  uint32_t crc = 0;     // CRC-32 of the uncompressed bytes
   uint64_t stored = 0;  // bytes in the archive
-  uint64_t size = 0;    // bytes without the method
+  uint64_t size = 0;    // size without compression
 };
 
 struct LocalHeader {
@@ -53,7 +54,7 @@ struct LocalHeader {
 
 struct CentralRecord {
   Header header;
-  uint16_t made_by = 0;  // upper byte 3: Unix, `external` >> 16 is a mode then
+  uint16_t made_by = 0;  // upper byte 3: Unix; the upper 16 bits of `external` are then a mode
   uint16_t internal = 0;
   uint32_t external = 0;
   uint64_t offset = 0;  // of the local header
@@ -66,36 +67,36 @@ struct CentralRecord {
 struct End {
   uint64_t entries = 0;
   uint64_t bytes = 0;   // of the central directory
-  uint64_t offset = 0;  // of it, from the start of the archive proper
+  uint64_t offset = 0;  // its offset from the start of the archive proper
 };
 
-/// The first kLocalBytes of a local header, and its extra field, once it is read. EIO.
+/// Parses the first kLocalBytes of a local header; the caller must read its extra field afterwards. EIO.
 Result<LocalHeader> parse_local(Bytes bytes);
-/// Sizes that do not fit into 32 bits. EIO where they are missing.
+/// Takes 64-bit sizes from the extra field if needed. EIO if they are missing.
 Result<> parse_local_extra(Bytes extra, LocalHeader& local);
-/// The record at the start of `bytes`. EIO; ENODATA where `bytes` hold only a part of it.
+/// Parses the record at the start of `bytes`. EIO; ENODATA if `bytes` has only a part of it.
 Result<CentralRecord> parse_central(Bytes bytes);
-/// The length of the record whose first kCentralBytes these are. EIO.
+/// The total length of a record, from its first kCentralBytes. EIO.
 Result<size_t> central_bytes(Bytes bytes);
-/// The end record at the start of `bytes`; none where there is another thing. Fields of all ones stay so. EOPNOTSUPP
-/// for an archive of several volumes.
+/// Parses the end record at the start of `bytes`; none if there is another record. Fields of all ones are returned as
+/// such. EOPNOTSUPP for an archive of several volumes.
 Result<std::optional<End>> parse_end(Bytes bytes);
 Result<std::optional<End>> parse_end64(Bytes bytes);
-/// Where the ZIP64 end record is said to be, from the start of the archive proper.
+/// The offset of the ZIP64 end record according to its locator, from the start of the archive proper.
 std::optional<uint64_t> parse_locator(Bytes bytes);
-/// Whether the fields of an end record that ask for the ZIP64 one do.
+/// Whether fields of an end record refer to the ZIP64 end record.
 bool needs_end64(const End& end);
 
-/// An extra field without 0x0001; empty where there would be no room for that.
+/// An extra field without 0x0001; empty if the result would exceed the limit.
 std::vector<std::byte> without_zip64(Bytes extra);
 
-/// `extra` without 0x0001, which is added where need be.
+/// `extra` must not contain 0x0001, which is added if needed.
 void print_local(std::string& to, const Header& header, std::string_view name, Bytes extra);
 void print_central(std::string& to, const CentralRecord& record);
-/// Both end records where need be, and the comment; `end` is at `position` of the archive.
+/// Both end records if needed, and the comment; `end` is at `position` in the archive.
 void print_end(std::string& to, const End& end, Bytes comment);
 
-/// A time in seconds since 1970 as the local DOS time, which goes from 1980 to 2107 in steps of two seconds.
+/// Seconds since 1970 as local DOS time, which covers 1980 to 2107 in steps of two seconds.
 uint32_t dos_time(int64_t seconds);
 
 }  // namespace codecfs::zarr::zip

@@ -11,19 +11,19 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr size_t kWriteBytes = size_t{1} << 20;  // at a time
+constexpr size_t kWriteBytes = size_t{1} << 20;  // bytes per write call
 constexpr uint16_t kMadeBy = 3 << 8 | 45;        // Unix
 constexpr uint32_t kMsdosDirectory = 1 << 4;     // external attributes
 constexpr size_t kReadAhead = size_t{256} << 10;
-constexpr uint64_t kEntryWork = 256;  // an entry beside its bytes, counted as so many bytes
+constexpr uint64_t kEntryWork = 256;  // work per entry besides its bytes, in bytes
 
-/// Writes a file from its start on.
+/// Writes a file sequentially.
 class Output {
  public:
   Output(FileIo& io, const File& file) : io_(io), file_(file) {}
 
   [[nodiscard]] uint64_t offset() const { return offset_ + held_.size(); }
-  /// What is appended here is written by the next write().
+  /// Appended text is written by the next write().
   std::string& text() { return held_; }
   Result<> write() {
     if (held_.size() < kWriteBytes) return {};
@@ -35,7 +35,7 @@ class Output {
     held_.clear();
     return {};
   }
-  /// `count` bytes that read(from, to) gives, a piece at a time.
+  /// Writes `count` bytes that read(from, to) produces in pieces.
   template <class Read>
   Result<> copy(uint64_t count, Read read) {
     for (uint64_t done = 0; done < count;) {
@@ -53,11 +53,11 @@ class Output {
  private:
   FileIo& io_;
   const File& file_;
-  uint64_t offset_ = 0;  // of what is held
+  uint64_t offset_ = 0;  // of the buffer in the file
   std::string held_;
 };
 
-/// Reads records that lie one behind the other.
+/// Reads consecutive records.
 class ReadAhead {
  public:
   /// Valid until the next call. EIO.
@@ -185,7 +185,7 @@ class Rewriter {
             .size = entry.size};
   }
 
-  /// The record of the old archive, valid until the next call.
+  /// The record in the old archive, valid until the next call.
   Result<zip::CentralRecord> central_of(const ArchivedBytes& from) {
     for (size_t bytes = zip::kCentralBytes;;) {
       CODECFS_ASSIGN(const Bytes held, central_.read(*from.archive, from.entry.central, bytes));

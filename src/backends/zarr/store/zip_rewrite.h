@@ -1,9 +1,9 @@
 #pragma once
-// An archive written anew: entries of the old one are copied as they are (compressed bytes, times, attributes, extra
-// fields, comments), new ones are stored without a method, as chunks are compressed already.
+// Rewrites an archive: entries of the old one are copied unchanged (compressed bytes, times, attributes, extra fields,
+// comments), new ones are stored without compression, as chunks are compressed already.
 //
-// libzip, which would do this too, neither tells where it has put an entry nor syncs, and would hold a second directory
-// of the archive for as long as it writes.
+// libzip is not used: it does not report the offset of an entry, does not sync, and would keep a second copy of the
+// directory in memory while it writes.
 
 #include <string>
 #include <variant>
@@ -16,22 +16,22 @@
 namespace codecfs::zarr {
 
 struct NewZipEntry {
-  std::string name;                                               // of a directory with '/' at the end
-  std::variant<ArchivedBytes, SpilledPtr, std::monostate> bytes;  // none: a directory that has no entry yet
-  mode_t mode = 0;                                                // permissions of what is new
+  std::string name;  // of a directory with '/' at the end
+  // monostate: a directory without an entry in the old archive
+  std::variant<ArchivedBytes, SpilledPtr, std::monostate> bytes;
+  mode_t mode = 0;  // permissions of a new entry
 };
 
 struct RewrittenZip {
-  std::vector<ZipEntry> entries;  // in the order that they were given in
+  std::vector<ZipEntry> entries;  // in the order of the argument
   zip::End end;
 };
 
-/// How much write_zip() has to do, in the unit in which it tells the ProgressReporter that goes on (add_to_current) of
-/// it.
+/// The work of write_zip(), in the unit that it reports with ProgressReporter::add_to_current().
 uint64_t work_of_writing(const std::vector<NewZipEntry>& entries);
 
-/// Writes an archive into an empty file, from its start to its end. Nothing is synced. EIO where an entry of the old
-/// archive is damaged so that it cannot be copied; ENOSPC and all else that the system says.
+/// Writes an archive sequentially into an empty file, without a sync. EIO if a damaged entry of the old archive cannot
+/// be copied; ENOSPC and other system errors.
 Result<RewrittenZip> write_zip(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries, Bytes comment);
 
 }  // namespace codecfs::zarr

@@ -38,8 +38,8 @@ std::unexpected<Error> no_store(const ZipTree& tree, const ZipDirectory& directo
   return fail(EINVAL, "is a zip archive without a Zarr v2 store in it (there is neither .zgroup nor .zarray)");
 }
 
-/// The directory of the archive that is the store: the archive itself, else the one that the first entry is in, else
-/// the only one that can be meant.
+/// Finds the directory in the archive that is the store: the top, else the one of the first entry, else the only
+/// candidate.
 Result<std::string> find_store(const ZipTree& tree) {
   std::string path;
   for (ZipDirectoryPtr at = tree.top; !is_store(*at);) {
@@ -65,8 +65,8 @@ Result<std::string> find_store(const ZipTree& tree) {
   return path;
 }
 
-/// Why nothing in the archive can be changed.
-Result<> look_at_writing(const std::string& path, const ZipTree& tree) {
+/// Determines why the archive cannot be changed.
+Result<> check_writable(const std::string& path, const ZipTree& tree) {
   CODECFS_TRY(tree.whole());
   const std::string real = real_path(path);
   const std::string holder = real.substr(0, std::max<size_t>(real.rfind('/'), 1));
@@ -92,7 +92,7 @@ Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
   tree->store_name = std::move(*name);
   std::unique_ptr<ZipStore> store(new ZipStore(std::move(tree)));
   store->status_ = store->archived_ = store->tree_->archive->status();
-  if (auto changeable = look_at_writing(path, *store->tree_); !changeable)
+  if (auto changeable = check_writable(path, *store->tree_); !changeable)
     store->unchangeable_ = std::move(changeable.error());
   return store;
 }
@@ -160,7 +160,7 @@ Result<> ZipStore::may_change(const std::string&) const {
 
 Result<> ZipStore::for_each(const std::string& key,
                             const std::function<Result<>(const char* name, EntryType type)>& visit) const try {
-  std::vector<std::pair<std::string, EntryType>> names;  // as the visitor may look at the store
+  std::vector<std::pair<std::string, EntryType>> names;  // copied, as the visitor may access the store
   {
     const std::shared_lock lock(tree_->mutex);
     const auto member = find_zip_member(root(), key);

@@ -1,6 +1,6 @@
 #pragma once
-// A store that is a zip archive: flat, as zarr-python's ZipStore writes it, or in a directory of the archive, as
-// netCDF-C does. What was changed and is not committed yet (zip_writer.h) is seen at once.
+// A store that is a zip archive: at its top, as zarr-python's ZipStore writes it, or in a directory of the archive, as
+// netCDF-C does. Uncommitted changes (zip_writer.h) are visible at once.
 
 #include <functional>
 #include <memory>
@@ -14,13 +14,13 @@ namespace codecfs::zarr {
 
 class ZipStore final : public Store {
  public:
-  /// EINVAL where there is no Zarr v2 store in it; errors of ZipArchive::open().
+  /// EINVAL if there is no Zarr v2 store in it; errors of ZipArchive::open().
   static Result<std::unique_ptr<ZipStore>> open(const std::string& path);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override;
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
-  /// Bytes in the archive. The offset is not known: only the local header tells it.
+  /// Size in the archive. Without the offset, which only the local header defines.
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
@@ -31,18 +31,18 @@ class ZipStore final : public Store {
   [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
 
   [[nodiscard]] ZipTree& tree() { return *tree_; }
-  /// The store's own directory; ZipTree::mutex is held.
+  /// The store's own directory; the caller must hold ZipTree::mutex.
   [[nodiscard]] ZipDirectoryPtr root() const;
-  /// What Store::stat() tells of a directory; ZipTree::mutex is held.
+  /// The result of Store::stat() for a directory; the caller must hold ZipTree::mutex.
   [[nodiscard]] struct stat status_of(const ZipDirectory& directory) const;
 
  private:
   explicit ZipStore(std::shared_ptr<ZipTree> tree) : tree_(std::move(tree)) {}
 
   std::shared_ptr<ZipTree> tree_;
-  ZipDirectoryPtr root_;       // of a store that is a part of another
-  struct stat status_ = {};    // of the archive, or of that part
-  struct stat archived_ = {};  // of the archive when it was opened
+  ZipDirectoryPtr root_;       // of a store that is a subdirectory of another
+  struct stat status_ = {};    // of the archive, or of that subdirectory
+  struct stat archived_ = {};  // of the archive at open
   std::optional<Error> unchangeable_;
 };
 

@@ -11,10 +11,10 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint16_t kUnix = 3;          // the upper byte of "made by"
-constexpr unsigned kMaxWarnings = 10;  // about one archive
+constexpr uint16_t kUnix = 3;          // upper byte of "made by"
+constexpr unsigned kMaxWarnings = 10;  // per archive
 
-/// Why no file of a tree can have this name; null: it can.
+/// Why no file can have this name; null: it can.
 const char* wrong_with(std::string_view name) {
   if (name.empty()) return "it has no name";
   if (name.find('\0') != std::string_view::npos) return "its name has a NUL in it";
@@ -31,7 +31,7 @@ const char* wrong_with(std::string_view name) {
   return depth > ZipTree::kMaxDepth ? "it lies too deep" : nullptr;
 }
 
-/// Whether the entry is a file or directory, and no link or device.
+/// Whether the entry is a file or directory, not a link or device.
 bool is_plain(const zip::CentralRecord& record) {
   if (record.made_by >> 8 != kUnix) return true;
   const mode_t type = (record.external >> 16) & S_IFMT;
@@ -56,7 +56,7 @@ Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64
   return bytes;
 }
 
-/// Puts the entries of an archive into a tree, one after the other.
+/// Inserts the entries of an archive into a tree.
 class ZipTree::Builder {
  public:
   explicit Builder(ZipTree& tree) : tree_(tree) { tree_.top = tree_.new_directory(); }
@@ -83,7 +83,7 @@ class ZipTree::Builder {
     const auto [place, is_new] = directory->members.try_emplace(std::string(path.substr(slash + 1)));
     if (!is_new && std::holds_alternative<ZipDirectoryPtr>(place->second))
       return leave_out(record.name, "it is a file where another entry needs a directory");
-    // zarr-python writes a chunk again by appending it; whoever opens the archive reads the last one.
+    // zarr-python rewrites a chunk by appending it; readers use the last one.
     if (!is_new) warn(record.name, "is there more than once: the last one counts, the others go with the next commit");
     auto file = std::make_shared<ZipFile>();
     file->place = ArchivedBytes{nullptr, entry};
@@ -91,7 +91,7 @@ class ZipTree::Builder {
     return {};
   }
 
-  /// All entries are of this archive.
+  /// Sets the archive of all entries.
   void belong_to(const std::shared_ptr<const ZipArchive>& archive) {
     tree_.archive = archive;
     belong_to(*tree_.top, archive);
@@ -111,7 +111,7 @@ class ZipTree::Builder {
     }
   }
 
-  /// The directory of a path, made where it is not there; null where a file is in the way.
+  /// The directory of a path, created if needed; null if a file is in its place.
   Result<ZipDirectoryPtr> directory_of(std::string_view path) {
     if (latest_ && path == latest_path_) return latest_;
     ZipDirectoryPtr at = tree_.top;
@@ -141,7 +141,7 @@ class ZipTree::Builder {
     tree_.lost_ = fmt::format("the entry \"{}\" is left out: {}", shown(name), why);
     return {};
   }
-  /// A name that does a terminal no harm.
+  /// A name without control characters.
   static std::string shown(std::string_view name) {
     const bool is_text = is_utf8(name);
     std::string text;
@@ -186,7 +186,7 @@ std::optional<ZipMember> find_zip_member(const ZipDirectoryPtr& from, std::strin
     if (directory == nullptr) return std::nullopt;
     const auto found = (*directory)->members.find(key.substr(start, end - start));
     if (found == (*directory)->members.end()) return std::nullopt;
-    at = ZipMember(found->second);  // keeps what it is in until it is found
+    at = ZipMember(found->second);  // keeps the parent directory alive during the search
     start = end + 1;
   }
   return at;

@@ -1,9 +1,9 @@
 #pragma once
-// What a zip archive holds, as directories and files in memory: the archive as it was opened, with all changes since.
-// About 250 bytes an entry.
+// The content of a zip archive as directories and files in memory, with all changes since it was opened. About 250
+// bytes per entry.
 //
-// Whoever looks at directories or places holds ZipTree::mutex shared, whoever changes them holds it alone. The bytes of
-// a file are read without it: what a ZipPlace leads to stays as it is.
+// Reading directories or places requires ZipTree::mutex shared, changing them requires it exclusively. The bytes of a
+// file are read without it: the data that a ZipPlace refers to never changes.
 
 #include <sys/types.h>
 
@@ -30,17 +30,17 @@ struct ArchivedBytes {
   ZipEntry entry;
 };
 
-/// Where the bytes of a file are.
+/// The location of a file's bytes.
 using ZipPlace = std::variant<ArchivedBytes, SpilledPtr>;
 
 uint64_t size_of(const ZipPlace& place);
-/// `name` is for messages. EIO where there are more than `limit` bytes.
+/// `name` is for messages. EIO if there are more than `limit` bytes.
 Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64_t limit);
 
-/// Never changes what its bytes are: other bytes are another ZipFile. A commit changes their place.
+/// Immutable content: new content is a new ZipFile. A commit changes its place.
 struct ZipFile {
   ZipPlace place;
-  mode_t mode = 0;  // of one that is not archived yet
+  mode_t mode = 0;  // of a file that is not archived yet
 };
 
 struct ZipDirectory;
@@ -51,32 +51,32 @@ using ZipMember = std::variant<ZipFilePtr, ZipDirectoryPtr>;
 struct ZipDirectory {
   ZipDirectory(uint64_t number_, uint64_t version_) : number(number_), version(version_) {}
 
-  uint64_t number;   // one of its own, for as long as the store is open
-  uint64_t version;  // another one whenever a name in it changes
+  uint64_t number;   // unique while the store is open
+  uint64_t version;  // changes whenever a name in the directory changes
   std::map<std::string, ZipMember, std::less<>> members;
-  std::optional<ArchivedBytes> entry;  // where the archive has one for the directory itself
+  std::optional<ArchivedBytes> entry;  // the archive's entry for the directory itself, if there is one
 };
 
 class ZipTree {
  public:
-  static constexpr size_t kMaxDepth = 256;  // parts of a path
+  static constexpr size_t kMaxDepth = 256;  // components of a path
   static constexpr uint64_t kMaxDirectories = ZipArchive::kMaxEntries;
 
-  /// Reads what the archive has. What cannot be shown is left out with a warning; that nothing of it gets lost, such an
-  /// archive is not written: whole() tells.
+  /// Reads an archive's directory. Entries that cannot be shown are omitted with a warning; such an archive must not be
+  /// rewritten, as they would be lost: see whole().
   static Result<std::shared_ptr<ZipTree>> open(File archive);
 
-  /// Nothing, or EROFS with what there is in the archive that could not be written again as it is.
+  /// EROFS with the entries that a rewrite would lose.
   [[nodiscard]] Result<> whole() const;
 
   ZipDirectoryPtr new_directory() { return std::make_shared<ZipDirectory>(next_++, next_++); }
-  /// A name in a directory was changed.
+  /// Records that a name in a directory has changed.
   void touch(ZipDirectory& directory) { directory.version = next_++; }
 
-  mutable std::shared_mutex mutex;  // guards what follows, and all that it leads to
+  mutable std::shared_mutex mutex;  // guards the following members, and everything that they refer to
   std::shared_ptr<const ZipArchive> archive;
   ZipDirectoryPtr top;     // of the archive
-  std::string store_name;  // of the directory that is the store, from there; "": that one
+  std::string store_name;  // path of the store's directory from `top`; "": `top` itself
   std::string first_name;  // of the archive's first entry
   bool has_directory_entries = false;
 
@@ -84,12 +84,12 @@ class ZipTree {
   class Builder;
 
   std::atomic<uint64_t> next_ = 1;
-  std::optional<std::string> lost_;  // what is left out
+  std::optional<std::string> lost_;  // omitted entries
 };
 
-/// The directory of a key below another; null where there is none.
+/// The directory at a key relative to another; null if there is none.
 ZipDirectoryPtr find_zip_directory(const ZipDirectoryPtr& from, std::string_view key);
-/// What is at a key; none where there is nothing.
+/// The member at a key; none if it does not exist.
 std::optional<ZipMember> find_zip_member(const ZipDirectoryPtr& from, std::string_view key);
 
 }  // namespace codecfs::zarr

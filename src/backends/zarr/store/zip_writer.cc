@@ -18,9 +18,9 @@
 namespace codecfs::zarr {
 namespace {
 
-std::atomic<uint64_t> temporaries = 0;  // made so far by this process, which may have several archives open
+std::atomic<uint64_t> temporaries = 0;  // counted for the process, which may have several archives open
 
-/// Parts and bytes of the longest path.
+/// Components and bytes of the longest path.
 struct Reach {
   size_t parts = 0;
   size_t bytes = 0;
@@ -48,7 +48,7 @@ const char* called(const std::string& key) { return key.empty() ? "the store" : 
 
 }  // namespace
 
-/// What a commit writes. The files get their new places when it is done.
+/// The entries that a commit writes. It sets the new places of the files afterwards.
 struct ZipWriter::Snapshot {
   std::vector<NewZipEntry> entries;
   std::vector<ZipMember> owners;  // of each
@@ -77,7 +77,7 @@ struct ZipWriter::Snapshot {
     }
   }
 
-  /// What is archived in the order that it has there, which is also the quickest to copy; then the rest.
+  /// Sorts archived entries by their order in the archive, which is fastest to copy; then the new ones.
   void sort() {
     std::vector<size_t> order(entries.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -99,10 +99,10 @@ struct ZipWriter::Snapshot {
   }
 };
 
-/// A directory of the tree that is not in its place, or not any more.
+/// A directory outside of the tree: new or removed.
 class ZipWriter::Directory final : public NewDirectory {
  public:
-  /// `parent` null: it is to be the store. `key`: the one that it is to have.
+  /// `parent` null: it replaces the store. `key`: its future key.
   Directory(ZipWriter& writer, ZipDirectoryPtr parent, ZipDirectoryPtr own, std::string key)
       : writer_(writer), parent_(std::move(parent)), own_(std::move(own)), key_(std::move(key)) {}
 
@@ -159,7 +159,7 @@ class ZipWriter::Directory final : public NewDirectory {
     return {};
   }
 
-  /// ZipTree::mutex is held alone.
+  /// The caller must hold ZipTree::mutex exclusively.
   void exchange_with(ZipDirectoryPtr& other) {
     own_->entry = std::exchange(other->entry, std::nullopt);
     own_.swap(other);
@@ -186,7 +186,7 @@ Result<File> ZipWriter::holder() const {
   return open_directory(path_.substr(0, std::max<size_t>(path_.rfind('/'), 1)));
 }
 
-/// Nothing, or ESTALE: changes are made of what was opened, and are not to undo what somebody else has done since.
+/// ESTALE if another program has replaced the archive, whose changes a commit would undo.
 Result<> ZipWriter::check_unchanged(const File& holder) const {
   const std::shared_lock lock(tree_.mutex);
   const struct stat& opened = tree_.archive->status();
@@ -225,7 +225,7 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
       auto made = SpillFile::make(io_, directory, temporary_name());
       if (made) {
         spill_ = std::move(*made);
-      } else if (made.error().code != EEXIST) {  // else: left by another process that had our number
+      } else if (made.error().code != EEXIST) {  // EEXIST: left by an earlier process with our id
         return fail(made.error().code, "no file beside the archive for what is to be stored: {}", made.error().reason);
       }
     }
@@ -234,7 +234,8 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
   return file->append(bytes);
 }
 
-/// ENAMETOOLONG where the archive cannot have such a path, or not with what is below. ZipTree::mutex is held.
+/// ENAMETOOLONG if the path, alone or with its descendants, is too long for an archive. The caller must hold
+/// ZipTree::mutex.
 Result<> ZipWriter::check_reach(const std::string& key, const ZipDirectory* below) const {
   const Reach above = reach_of(join_key(tree_.store_name, key));
   const Reach more = below != nullptr ? reach_below(*below) : Reach();
@@ -242,14 +243,14 @@ Result<> ZipWriter::check_reach(const std::string& key, const ZipDirectory* belo
   return fail(ENAMETOOLONG, "{}: lies too deep, or has too long a path, for a zip archive", key);
 }
 
-/// ZipTree::mutex is held. ENOENT.
+/// The caller must hold ZipTree::mutex. ENOENT.
 Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
   auto directory = find_zip_directory(store_.root(), key);
   if (!directory) return fail(ENOENT, "{}: is gone", called(key));
   return directory;
 }
 
-/// ZipTree::mutex is held alone. `key` is that of `into`.
+/// The caller must hold ZipTree::mutex exclusively. `key` is that of `into`.
 Result<> ZipWriter::insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name,
                            SpilledPtr bytes, mode_t mode) try {
   CODECFS_TRY(check_reach(join_key(key, name)));
@@ -413,14 +414,14 @@ Result<> ZipWriter::sync_inherited() {
 Result<> ZipWriter::commit() {
   const std::lock_guard committing(commit_mutex_);
   if (!is_dirty_) return {};
-  CODECFS_TRY(make_anew(false));
+  CODECFS_TRY(rewrite_archive(false));
   return {};
 }
 
 Result<bool> ZipWriter::compact() {
   CODECFS_TRY(begin());
   const std::lock_guard committing(commit_mutex_);
-  return make_anew(true);
+  return rewrite_archive(true);
 }
 
 void ZipWriter::end() {
@@ -429,8 +430,8 @@ void ZipWriter::end() {
   lock_.make_shared();
 }
 
-/// commit_mutex_ is held. False: the new archive was to be smaller, and is not.
-Result<bool> ZipWriter::make_anew(bool only_smaller) try {
+/// The caller must hold commit_mutex_. False: with `only_smaller`, the new archive would not be smaller.
+Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
   CODECFS_ASSIGN(const File directory, holder());
   CODECFS_TRY(check_unchanged(directory));
   Snapshot now;
@@ -466,7 +467,7 @@ Result<bool> ZipWriter::make_anew(bool only_smaller) try {
   return fail(ENOMEM, "{}: no memory to make the archive anew", path_);
 }
 
-/// False: it was not done, as the new archive is not smaller.
+/// False: not done, as the new archive is not smaller.
 Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
                                 bool only_smaller) {
   const struct stat& old = snapshot.archive->status();
@@ -479,7 +480,7 @@ Result<bool> ZipWriter::replace(const File& holder, File file, const std::string
   if (only_smaller && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old.st_size) return false;
   CODECFS_TRY(io_.sync(file));
   StoreLock lock(UniqueFd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive");
-  CODECFS_TRY(lock.make_exclusive());  // before anybody else can see it
+  CODECFS_TRY(lock.make_exclusive());  // before other programs can see it
   CODECFS_TRY(check_name(holder, temporary, file));
   file.path = path_;
   CODECFS_ASSIGN(const auto archive, ZipArchive::adopt(std::move(file), written.end));

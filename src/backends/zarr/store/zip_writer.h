@@ -1,14 +1,14 @@
 #pragma once
-// Changes to a store that is a zip archive. Each is seen at once: it is made in the tree in memory, new bytes are in a
-// spill file. A commit makes the archive anew, as a whole:
+// Changes to a store that is a zip archive. Each change is visible at once, in the tree in memory; new content is in a
+// spill file. A commit rewrites the whole archive:
 //
 //   write all entries to .NAME.codecfs-PID-N beside the archive -> fsync it -> lock it -> rename it to NAME
 //   -> fsync the directory
 //
-// Whoever opens the archive, also after a kill or a power cut, finds the one before the commit or the one after it. The
-// owner and the mode stay. What a kill leaves is removed by the next program that writes the archive.
+// A reader, also after a kill or a power failure, finds the archive before or after the commit. Owner and mode are
+// preserved. The next program that writes the archive removes what a kill left.
 //
-// Chunks may be written while a commit is under way: those belong to the next one.
+// Chunks may be written during a commit: they belong to the next one.
 
 #include <atomic>
 #include <cstdint>
@@ -28,14 +28,14 @@ namespace codecfs::zarr {
 
 class ZipWriter final : public StoreWriter {
  public:
-  /// Archives of up to so many bytes are made anew at intervals; larger ones when somebody waits for it (fsync), and at
+  /// Archives up to this size are rewritten periodically; larger ones only when a program waits for it (fsync), and at
   /// the end.
   static constexpr uint64_t kSmallArchive = uint64_t{64} << 20;
 
-  /// Takes the shared lock of the archive. `store`, opened by `path`, and `io` outlive this.
+  /// Takes the shared lock of the archive. `store`, opened by `path`, and `io` must outlive this object.
   ZipWriter(ZipStore& store, const std::string& path, FileIo& io);
 
-  /// ESTALE too: the archive is not the one that was opened any more.
+  /// Also ESTALE: the path no longer refers to the opened archive.
   Result<> begin() override;
   Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
   Result<> remove(const std::string& array, const std::string& name) override;
@@ -48,15 +48,15 @@ class ZipWriter final : public StoreWriter {
                 const std::string& to) override;
   void remove_leftovers_beside() override {}
   void note_change(const std::string&) override {}
-  Result<> order(const std::string&) override { return {}; }  // a commit is of everything
+  Result<> order(const std::string&) override { return {}; }  // a commit writes everything atomically
   Result<> order() override { return {}; }
   Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;
   void end() override;
 
-  /// Makes the archive anew though nothing was changed: without what nothing uses. False: there is nothing to gain, and
-  /// it was left as it is.
+  /// Rewrites the archive without unused bytes even if nothing has changed. False: it would not become smaller, and is
+  /// unchanged.
   Result<bool> compact();
 
  private:
@@ -68,7 +68,7 @@ class ZipWriter final : public StoreWriter {
   [[nodiscard]] Result<> check_reach(const std::string& key, const ZipDirectory* below = nullptr) const;
   Result<> insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name, SpilledPtr bytes,
                   mode_t mode);
-  Result<bool> make_anew(bool only_smaller);
+  Result<bool> rewrite_archive(bool only_smaller);
   Result<bool> replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
                        bool only_smaller);
   Result<File> holder() const;
@@ -79,16 +79,16 @@ class ZipWriter final : public StoreWriter {
 
   ZipStore& store_;
   ZipTree& tree_;
-  std::string path_;  // of the archive, without links
+  std::string path_;  // of the archive, with links resolved
   FileIo& io_;
   StoreLock lock_;
-  std::mutex begin_mutex_;  // held while the right to write is taken
+  std::mutex begin_mutex_;  // held while the right to write is acquired
   std::atomic<bool> has_begun_ = false;
   std::mutex spill_mutex_;
   std::shared_ptr<SpillFile> spill_;  // guarded by spill_mutex_
   std::atomic<bool> is_inherited_synced_ = false;
-  std::mutex commit_mutex_;             // held during a commit; before ZipTree::mutex
-  std::atomic<bool> is_dirty_ = false;  // set by who holds ZipTree::mutex alone
+  std::mutex commit_mutex_;             // held during a commit; locked before ZipTree::mutex
+  std::atomic<bool> is_dirty_ = false;  // set while ZipTree::mutex is held exclusively
 };
 
 }  // namespace codecfs::zarr
