@@ -16,13 +16,14 @@
 namespace codecfs::mount {
 namespace {
 
-/// stat() may be answered from what the kernel remembers. ECONNABORTED: it died while it was asked.
+/// Whether the daemon is dead. stat() would use the kernel's attribute cache. ECONNABORTED: it died during the call.
 bool is_dead(const std::string& path) {
   struct statvfs numbers{};
   return ::statvfs(path.c_str(), &numbers) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
 }
 
-/// A daemon that ends closes its connection an instant before it unmounts, and would then unmount what we mount here.
+/// A daemon that exits closes its connection shortly before it unmounts, and would then unmount the new mount. So
+/// checks again after a moment.
 bool is_dead_for_good(const std::string& path) {
   constexpr int kTimes = 25;
   constexpr std::chrono::milliseconds kPause{20};
@@ -33,13 +34,13 @@ bool is_dead_for_good(const std::string& path) {
   return is_dead(path);
 }
 
-/// Without "/" and "/." at its end, which would have to be looked up in the dead mount.
+/// Removes trailing "/" and "/.", which would have to be looked up in the dead mount.
 std::string without_end(std::string path) {
   while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
   return path;
 }
 
-/// Without symbolic links; nothing is asked of the filesystem that it leads to. Empty where it leads into a dead one.
+/// Resolves symbolic links without accessing the filesystem of the target. Empty if that is in a dead mount.
 std::string real_path(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!file) return {};
@@ -49,7 +50,7 @@ std::string real_path(const std::string& path) {
 
 Result<> detach_one(const std::string& path) {
   const std::optional<MountEntry> entry = mount_at(real_path(path));
-  // Something that lies in a dead mount is no mount point.
+  // A path inside a dead mount is not a mount point.
   if (!entry) return fail_errno(ENOTCONN, "mount point {}", path);
   if (entry->type != "fuse.codecfs")
     return fail(ENOTCONN, "{}: a dead mount of another program ({}) is there; unmount it first (umount -l {})",
@@ -66,7 +67,7 @@ Result<> detach_one(const std::string& path) {
 Result<> detach_dead_mounts(const std::string& mountpoint) {
   const std::string path = without_end(mountpoint);
   if (!is_dead(path) || !is_dead_for_good(path)) return {};
-  constexpr int kMost = 64;  // one over the other
+  constexpr int kMost = 64;  // stacked mounts
   for (int i = 0; i < kMost && is_dead(path); ++i) CODECFS_TRY(detach_one(path));
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What a daemon leaves behind that was killed: a mount whose every call is ENOTCONN. The next mount takes it away, so
-// that nobody has to.
+// Removes the mount that a killed daemon leaves behind, in which every call fails with ENOTCONN, so that the next mount
+// needs no manual cleanup.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace codecfs::mount {
 
-/// Detaches the mounts of codecfs at a path whose daemons are dead; clients may still have files open in them, which
-/// stay as dead as they are. Nothing where the path is anything else, or does not exist. ENOTCONN with what to do,
-/// where the dead mount is another program's, or another user's.
+/// Detaches the codecfs mounts at a path whose daemons are dead; files that clients still have open there stay
+/// unusable. Does nothing if the path is not such a mount or does not exist. ENOTCONN with what to do if the dead mount
+/// belongs to another program or user.
 Result<> detach_dead_mounts(const std::string& mountpoint);
 
 }  // namespace codecfs::mount

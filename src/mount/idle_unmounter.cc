@@ -14,7 +14,7 @@
 namespace codecfs::mount {
 namespace {
 
-/// What is mounted at a path, without asking whom it belongs to: that would be us.
+/// The device of the mount at a path, without a stat, which would be a request to this daemon.
 std::optional<dev_t> device_at(const std::string& path) {
   struct statx status{};
   if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &status) != 0) return std::nullopt;
@@ -43,7 +43,7 @@ void IdleUnmounter::run(const std::stop_token& stop) {
       used = Clock::now();
     } else if (Clock::now() - used >= after_ && !stop.stop_requested()) {
       if (end()) return;
-      used = Clock::now();  // tried again after as long
+      used = Clock::now();  // retry after the same time
     }
   }
 }
@@ -58,8 +58,8 @@ bool IdleUnmounter::end() {
     log::warning("nobody uses the mount, but it stays, as not all is stored: {}", stored.error().reason);
     return false;
   }
-  if (!device_ || device_at(mount_.mountpoint) != device_) return false;  // something else is mounted over it
-  // The kernel decides: EBUSY where somebody came meanwhile, or stands in it.
+  if (!device_ || device_at(mount_.mountpoint) != device_) return false;  // another filesystem is mounted over it
+  // The kernel checks again: EBUSY if the mount is in use by now.
   if (mount_.used || !unmount_unused(mount_.mountpoint)) return false;
   log::info("unmounted, as nobody used it for {} s", after_.count());
   return true;

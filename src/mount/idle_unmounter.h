@@ -1,5 +1,5 @@
 #pragma once
-// -o idle=SECONDS: the mount ends by itself when nobody has used it for so long.
+// -o idle=SECONDS: unmounts after this time without use.
 
 #include <sys/types.h>
 
@@ -11,13 +11,13 @@
 
 namespace codecfs::mount {
 
-/// While it lives, looks whether the mount is used: a request came, or a file or directory is open. What the kernel
-/// answers from its memory does not count; what it calls busy (a current directory, a mapping) does. Nothing is
-/// unmounted that would lose something: before, everything is stored.
+/// During its lifetime, monitors the use of the mount: requests, and open files and directories. Requests that the
+/// kernel answers from its caches do not count; a working directory or mapping, which makes the mount busy, does.
+/// Everything is stored before the unmount, and a mount that would lose something stays.
 class IdleUnmounter {
  public:
   IdleUnmounter(fs::Mount& mount, std::chrono::seconds after);
-  /// Ends without unmounting.
+  /// Stops without unmounting.
   ~IdleUnmounter() = default;
   IdleUnmounter(const IdleUnmounter&) = delete;
   IdleUnmounter& operator=(const IdleUnmounter&) = delete;
@@ -27,7 +27,7 @@ class IdleUnmounter {
   bool end();
 
   fs::Mount& mount_;
-  const std::optional<dev_t> device_;  // of the mount
+  const std::optional<dev_t> device_;  // device number of the mount
   const std::chrono::seconds after_;
   std::jthread thread_;
 };

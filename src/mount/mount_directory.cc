@@ -22,7 +22,7 @@ Result<MadeDirectories> MadeDirectories::make(const std::string& path) {
       const int error = errno;
       if (::fstatat(at.get(), name.c_str(), &status, 0) != 0) return fail_errno(error, "-o mkdir: {}", part.string());
     }
-    // What was made here is no link, and if it became one it is not followed.
+    // Do not follow a link that has replaced a directory created here.
     UniqueFd next(::openat(at.get(), name.c_str(), made ? kFlags | O_NOFOLLOW : kFlags));
     const int error = errno;
     if (made) directories.made_.push_back({std::move(at), name.string()});
@@ -33,7 +33,7 @@ Result<MadeDirectories> MadeDirectories::make(const std::string& path) {
 }
 
 void MadeDirectories::remove() {
-  for (; !made_.empty(); made_.pop_back())  // one that is in use stays, and what it lies in
+  for (; !made_.empty(); made_.pop_back())  // stops at a directory that is not empty
     if (::unlinkat(made_.back().parent.get(), made_.back().name.c_str(), AT_REMOVEDIR) != 0) break;
   made_.clear();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// -o mkdir: a mount point that comes with the mount and goes with it.
+// -o mkdir: creates the mount point, and removes it after the unmount.
 
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace codecfs::mount {
 class MadeDirectories {
  public:
   MadeDirectories() = default;
-  /// Makes those parts of an absolute path that are missing. The errors of mkdir(2), with nothing made.
+  /// Creates the missing directories of an absolute path. The errors of mkdir(2); then none is left.
   static Result<MadeDirectories> make(const std::string& path);
   MadeDirectories(MadeDirectories&& other) noexcept : made_(std::exchange(other.made_, {})) {}
   MadeDirectories& operator=(MadeDirectories&& other) noexcept {
@@ -22,15 +22,15 @@ class MadeDirectories {
   }
   ~MadeDirectories() { remove(); }
 
-  /// Those that were made, as far as they are empty.
+  /// Removes the created directories as far as they are empty.
   void remove();
 
  private:
   struct Made {
-    UniqueFd parent;  // stays the directory that it was made in, whatever the path leads to later
+    UniqueFd parent;  // refers to the directory itself, even if its path changes later
     std::string name;
   };
-  std::vector<Made> made_;  // the outermost first
+  std::vector<Made> made_;  // outermost first
 };
 
 }  // namespace codecfs::mount

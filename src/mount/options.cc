@@ -131,11 +131,11 @@ const std::array kOwnOptions{
               }},
 };
 
-// Options of mount(8) and fstab that are not for a filesystem, or are always so with us.
+// Options of mount(8) and fstab that do not concern a filesystem, or that codecfs always behaves as.
 constexpr std::array<std::string_view, 19> kIgnored{
     "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "_netdev",   "nodev",
     "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
-// Options of the kernel and libfuse that we hand on.
+// Options that are passed to the kernel and libfuse.
 constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
                                                      "diratime",    "nodiratime", "relatime",     "norelatime",
                                                      "allow_other", "allow_root", "auto_unmount", "default_permissions",
@@ -395,7 +395,7 @@ Result<filters::FilterRules> set_up_filters(const Options& options) {
     const Result<> added = rules.add(text);
     if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
   }
-  // Without the variables that they are for; these are checked again with each.
+  // Check the filters without variables first; each variable is checked when the rules are applied.
   if (const Result<> checked = filters::check_new_chain(rules.stages(), 0); !checked)
     return fail(EINVAL, "filter rules: {}", checked.error().reason);
   for (const FilterStage& stage : rules.stages())

@@ -1,5 +1,5 @@
 #pragma once
-// What we tell the service manager that started us, where one did: sd_notify(3), without its library.
+// Notifies the service manager that started the daemon, if any: sd_notify(3) without its library.
 
 #include <string>
 #include <string_view>
@@ -8,18 +8,18 @@ namespace codecfs::mount {
 
 class ServiceManager {
  public:
-  /// Takes NOTIFY_SOCKET out of the environment, so that programs which we start do not speak in our name.
+  /// Removes NOTIFY_SOCKET from the environment, so that child processes do not send notifications.
   ServiceManager();
 
-  /// The mount can be used. By the process that stays.
+  /// Reports that the mount is usable. Must be called in the process that stays.
   void ready(std::string_view status) const;
-  /// It is unmounted, and what was written is being stored.
+  /// Reports that the mount is unmounted and data is being stored.
   void stopping(std::string_view status) const;
 
  private:
   void send(const std::string& text) const;
 
-  std::string socket_;  // a path, or '@' and an abstract name; empty: nobody listens
+  std::string socket_;  // a path, or '@' and an abstract name; empty: no service manager
 };
 
 }  // namespace codecfs::mount

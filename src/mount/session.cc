@@ -43,7 +43,7 @@ struct DestroyLoopConfig {
   void operator()(fuse_loop_config* config) const { fuse_loop_cfg_destroy(config); }
 };
 
-/// What libfuse said while it mounted: it becomes part of our one line on failure.
+/// libfuse's messages during the mount, which become part of our single error message.
 std::string& mount_messages() {
   static std::string messages;
   return messages;
@@ -75,14 +75,14 @@ __attribute__((format(printf, 2, 0))) void log_message(fuse_log_level level, con
     log::debug("{}", text);
 }
 
-/// From here on. A file is named before we go to the background, where the current directory is another.
+/// Sets the log target. A log file is opened before the daemon changes its working directory.
 Result<> set_up_log(const Options& options) {
   log::set_level(options.log_level);
   if (options.log_file.empty()) return {};
   return log::to_file(options.log_file);
 }
 
-/// What -o mkdir makes.
+/// Creates the mount point for -o mkdir.
 Result<MadeDirectories> make_mountpoint(const Options& options) {
   if (!options.make_mountpoint) return MadeDirectories();
   return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
@@ -97,7 +97,7 @@ Result<std::string> check_mountpoint(const std::string& path) {
   return std::string(real.get());
 }
 
-/// The option list for libfuse. A comma in the source's name would end the option, so it is escaped.
+/// The option list for libfuse. Commas in the source's name are escaped.
 std::string fuse_options(const Options& options, bool read_only) {
   std::string name;
   for (const char c : std::filesystem::absolute(options.source).lexically_normal().string()) {
@@ -116,66 +116,67 @@ std::string fuse_options(const Options& options, bool read_only) {
   return text;
 }
 
-/// By itself glibc maps only blocks that are larger than any that was freed, up to 32 MiB, and keeps what is freed
-/// below that in the heap of each thread: one large attribute, and the process holds a hundred MiB more from then on.
-void give_freed_memory_back() {
-  mallopt(M_MMAP_THRESHOLD, 4 << 20);  // above usual chunks, which are had again and again
+/// glibc raises its mmap threshold to the size of freed blocks (up to 32 MiB) and keeps smaller freed blocks in the
+/// arena of each thread: after one large attribute the process would keep a hundred MiB. So sets a fixed threshold.
+void set_mmap_threshold() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);  // larger than usual chunks, which are allocated repeatedly
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
 }
 
-/// SIGTERM, SIGINT and SIGHUP end the mount. They are blocked in all threads and taken by a thread of their own.
-sigset_t block_endings() {
-  sigset_t endings;
-  sigemptyset(&endings);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&endings, signal);
-  pthread_sigmask(SIG_BLOCK, &endings, nullptr);
-  // By this the thread that waits for them wakes the loop; it may be there before the loop is.
+/// SIGTERM, SIGINT and SIGHUP end the mount. They are blocked in all threads; a separate thread waits for them.
+sigset_t block_termination_signals() {
+  sigset_t termination;
+  sigemptyset(&termination);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&termination, signal);
+  pthread_sigmask(SIG_BLOCK, &termination, nullptr);
+  // That thread interrupts the FUSE loop with this signal.
   struct sigaction wake{};
   wake.sa_handler = [](int) {};
   sigaction(SIGUSR1, &wake, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  return endings;
+  return termination;
 }
 
-/// Waits for an ending signal while it lives. Dirty pages of mapped files reach us only if somebody asks the kernel for
-/// them, so it does, while the loop still serves; then it lets the loop end.
-class EndingSignals {
+/// Waits for a terminating signal during its lifetime. The kernel writes back dirty pages of mapped files only on
+/// request, so first syncs open files while the loop still serves requests, and then ends the loop.
+class TerminationSignals {
  public:
-  /// `mountpoint`: empty where nothing can be dirty.
-  EndingSignals(const sigset_t& endings, fuse_session* session, fs::Mount& mount, const std::string& mountpoint)
-      : loop_(pthread_self()),
-        thread_([=, this, &mount](const std::stop_token& stop) { run(endings, session, mount, mountpoint, stop); }) {}
-  ~EndingSignals() {
+  /// `mountpoint`: empty if there can be no dirty pages.
+  TerminationSignals(const sigset_t& termination, fuse_session* session, fs::Mount& mount,
+                     const std::string& mountpoint)
+      : loop_(pthread_self()), thread_([=, this, &mount](const std::stop_token& stop) {
+          run(termination, session, mount, mountpoint, stop);
+        }) {}
+  ~TerminationSignals() {
     thread_.request_stop();
     thread_.join();
   }
-  EndingSignals(const EndingSignals&) = delete;
-  EndingSignals& operator=(const EndingSignals&) = delete;
+  TerminationSignals(const TerminationSignals&) = delete;
+  TerminationSignals& operator=(const TerminationSignals&) = delete;
 
  private:
-  void run(const sigset_t& endings, fuse_session* session, fs::Mount& mount, const std::string& mountpoint,
+  void run(const sigset_t& termination, fuse_session* session, fs::Mount& mount, const std::string& mountpoint,
            const std::stop_token& stop) {
     int signal = -1;
     while (signal < 0) {
       const timespec moment{0, 100'000'000};
-      signal = sigtimedwait(&endings, nullptr, &moment);
+      signal = sigtimedwait(&termination, nullptr, &moment);
       if (stop.stop_requested()) return;
     }
     log::info("signal {}: unmounting", signal);
-    // syncfs does not wait for the pages of a FUSE filesystem in all kernels; fsync does.
+    // Not syncfs, which does not wait for the pages of a FUSE filesystem in all kernels.
     if (!mountpoint.empty()) {
       for (const std::string& path : mount.tree.paths_open_for_writing()) {
         const UniqueFd file(open((mountpoint + path).c_str(), O_RDONLY | O_CLOEXEC));
         if (file) fsync(file.get());
       }
     }
-    // What the kernel is being given or told may wait for the answer to a request, and so may a thread of ours for the
-    // kernel, which nothing could end any more.
+    // Stop notifications first: one may be waiting in the kernel for the answer to a request, uninterruptibly.
     mount.tree.stop_reading_ahead();
     mount.notices.stop();
     mount.ending = true;
     fuse_session_exit(session);
-    // The loop waits for its workers in sem_wait(), which a signal interrupts. It may not have come there yet.
+    // The loop waits in sem_wait(), which a signal interrupts. Repeat, as it may not have reached that call yet.
     while (!stop.stop_requested()) {
       pthread_kill(loop_, SIGUSR1);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -205,10 +206,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
   if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
     CODECFS_TRY(create_source(options.source, options.create));
-  give_freed_memory_back();
+  set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
-  prepare_sources();                     // its processes keep to the limit too
-  fs::UnmountNotifier unmount_notifier;  // outlives the source
+  prepare_sources();                     // its processes inherit the limit
+  fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));
   const std::string format = source->format();
@@ -239,9 +240,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
   fuse_set_log_func(log_message);
 
-  // The mount is there: from here on the parent may report success. Signals wait from now on, so that one in between
+  // The mount exists. Block the terminating signals before the parent reports success, so that a signal from then on
   // unmounts.
-  const sigset_t endings = block_endings();
+  const sigset_t termination = block_termination_signals();
   std::optional<NotedHelper> noted;
   if (!tree.read_only())
     noted.emplace(std::filesystem::absolute(options.source).lexically_normal().string(), mountpoint);
@@ -261,8 +262,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   mount.notices.start(session.get(), threads);
   std::optional<IdleUnmounter> idle;
   {
-    const EndingSignals signals(endings, session.get(), mount, tree.read_only() ? "" : mountpoint);
-    const std::jthread resting([&](const std::stop_token& stop) { rest_now_and_then(tree.dataset().source(), stop); });
+    const TerminationSignals signals(termination, session.get(), mount, tree.read_only() ? "" : mountpoint);
+    const std::jthread releasing(
+        [&](const std::stop_token& stop) { release_idle_periodically(tree.dataset().source(), stop); });
     if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
     manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
@@ -271,7 +273,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   tree.stop_reading_ahead();
   mount.notices.stop();
   fuse_session_unmount(session.get());
-  idle.reset();  // not before: what it asks of the mount is answered, or refused, from here on
+  idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", options.source));
   const Result<> finished = tree.finish();
   if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);

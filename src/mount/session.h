@@ -1,14 +1,14 @@
 #pragma once
-// A mount from beginning to end.
+// Runs a mount.
 
 #include "base/result.h"
 #include "mount/options.h"
 
 namespace codecfs::mount {
 
-/// Opens the source, mounts it, goes to the background (unless told otherwise) once the mount is there, serves until
-/// somebody unmounts it or SIGTERM, SIGINT or SIGHUP arrives, and unmounts. An error means that nothing was
-/// mounted, or that at the end something could not be stored.
+/// Opens the source, mounts it, goes to the background (unless disabled) when the mount is ready, serves until it is
+/// unmounted or SIGTERM, SIGINT or SIGHUP arrives, and unmounts. An error means that nothing was mounted, or that not
+/// all data could be stored at the end.
 /// `rules` are those of the options (set_up_filters).
 Result<> run_mount(const Options& options, filters::FilterRules rules);
 

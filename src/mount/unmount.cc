@@ -40,7 +40,7 @@ int complain(const std::string& text) {
   return kFailed;
 }
 
-/// Runs a program and waits for it: its exit code.
+/// Runs a program and returns its exit code.
 int run(std::vector<const char*> words, bool quiet) {
   words.push_back(nullptr);
   const pid_t child = fork();
@@ -63,14 +63,14 @@ int run(std::vector<const char*> words, bool quiet) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 
-/// Runs the plain umount. Its exit code.
+/// Runs umount without this helper. Returns its exit code.
 int run_umount(const std::string& directory, bool lazy) {
-  // -i: not through this helper again.
+  // -i: do not call this helper again.
   if (geteuid() == 0) return run({"umount", "-i", lazy ? "-l" : "--", directory.c_str()}, false);
   return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
 }
 
-/// While it lives: how far the daemon is with long work, as a line on stderr where that is a terminal.
+/// During its lifetime, shows the daemon's progress as a line on stderr if that is a terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(int root) {
@@ -98,11 +98,11 @@ class ProgressLine {
   std::jthread thread_;
 };
 
-/// EBUSY while there are files that are neither chunk nor metadata, which the mount holds in memory only.
+/// EBUSY if the mount has files that are neither chunk nor metadata, which exist in memory only.
 Result<> nothing_is_lost(const std::string& directory) {
   std::string paths(size_t{64} << 10, '\0');
   const ssize_t size = getxattr(directory.c_str(), fs::kNotStoredXattr, paths.data(), paths.size());
-  if (size <= 0) return {};  // none, or a daemon that died
+  if (size <= 0) return {};  // there are none, or the daemon is dead
   paths.resize(static_cast<size_t>(size));
   constexpr size_t kMaxNamed = 10;
   std::string named;
@@ -116,12 +116,12 @@ Result<> nothing_is_lost(const std::string& directory) {
               directory, named, count > kMaxNamed ? " and more (user._NotStored of the mount point names them)" : "");
 }
 
-/// What the daemon did not store yet comes to it (dirty pages of mapped files too) and is stored. An error keeps the
-/// mount, so that nothing is lost.
+/// Makes the kernel write back dirty pages and the daemon store everything. On an error the mount stays, so that no
+/// data is lost.
 Result<> store(const std::string& directory) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   UniqueFd root(open(directory.c_str(), kFlags));
-  // The root of a damaged file may not be readable: what is beside it syncs everything too.
+  // The root of a damaged file may be unreadable; syncing this directory stores everything too.
   if (!root && errno == EIO) root = UniqueFd(open((directory + "/.codecfs").c_str(), kFlags));
   if (!root) return fail_errno(errno, "{}", directory);
   std::optional<ProgressLine> progress(root.get());
@@ -137,10 +137,10 @@ Result<> store(const std::string& directory) {
               size > 0 ? std::string_view(reason, static_cast<size_t>(size)) : std::strerror(code));
 }
 
-/// What hears the daemon's last word.
+/// Receives the daemon's final status.
 class Listener {
  public:
-  /// Tells the daemon. To be made before the unmount.
+  /// Registers with the daemon. Must be created before the unmount.
   explicit Listener(const std::string& directory) : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     std::string name = fmt::format("codecfs-umount-{}-", getpid());
     uint64_t random = 0;
@@ -152,7 +152,7 @@ class Listener {
                 getxattr(directory.c_str(), (std::string(fs::kUnmountXattr) + name).c_str(), nullptr, 0) >= 0;
   }
 
-  /// Waits for it. Where the daemon is dead already, or knows nothing of this, it does not.
+  /// Waits for the status. Returns at once if the daemon is dead or does not support this.
   [[nodiscard]] Result<> wait() const {
     if (!is_known_) return {};
     const UniqueFd daemon(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -175,7 +175,7 @@ class Listener {
   bool is_known_ = false;
 };
 
-/// The path under which the system knows it. EINVAL where what is mounted there last is not ours.
+/// The mount point as in the mount table. EINVAL if the top mount there is not a codecfs mount.
 Result<std::string> mountpoint_of_ours(const std::string& directory) {
   const std::unique_ptr<char, decltype(&std::free)> path(realpath(directory.c_str(), nullptr), &std::free);
   if (!path) return fail_errno(errno, "{}", directory);
@@ -188,7 +188,7 @@ Result<std::string> mountpoint_of_ours(const std::string& directory) {
 
 NotedHelper::NotedHelper(const std::string& source, std::string mountpoint) {
   if (geteuid() != 0 || access("/sbin/umount.fuse.codecfs", X_OK) != 0) return;
-  // --fake: only the note is made.
+  // --fake: only adds the utab entry.
   if (run({"mount", "--fake", "-i", "--no-canonicalize", "-t", "fuse.codecfs", "-o", "rw,uhelper=fuse.codecfs",
            source.c_str(), mountpoint.c_str()},
           true) == 0)
@@ -235,7 +235,7 @@ int run_umount_helper(int argc, const char* const* argv) {
   }
   const Listener listener(directory);
   if (const int code = run_umount(directory, lazy); code != 0) return code;
-  // A mount that was detached lives until its files are closed: nobody waits for that.
+  // A detached mount lives until its files are closed: do not wait.
   if (lazy) return 0;
   const Result<> ended = listener.wait();
   return ended ? 0 : complain(ended.error().reason);
@@ -244,7 +244,7 @@ int run_umount_helper(int argc, const char* const* argv) {
 Result<> unmount(const std::string& directory) {
   CODECFS_ASSIGN(const std::string mountpoint, mountpoint_of_ours(directory));
   const Result<> stored = store(mountpoint);
-  // A daemon that died has left nothing but the mount.
+  // If the daemon is dead, only the mount is left to remove.
   if (!stored && stored.error().code != ENOTCONN) return stored;
   const Listener listener(mountpoint);
   if (run_umount(mountpoint, false) != 0) return fail(EBUSY, "{} stays mounted", directory);

@@ -1,5 +1,5 @@
 #pragma once
-// Unmounting from the outside: umount(2) returns before a FUSE daemon has stored everything. The helper
+// Unmounting from outside the daemon: umount(2) returns before a FUSE daemon has stored everything. The helper
 // umount.fuse.codecfs, which umount(8) calls, and `codecfs --unmount` wait for the daemon
 // (fs/kernel/unmount_notifier.h).
 
@@ -9,8 +9,8 @@
 
 namespace codecfs::mount {
 
-/// umount(8) of a root finds the helper only where the mount table's own notes name it (it otherwise looks for
-/// umount.fuse): notes it in /run/mount/utab while it lives, where there is such a helper and we are root.
+/// Registers the umount helper: umount(8), called by root, uses it only if /run/mount/utab names it (otherwise it looks
+/// for umount.fuse). Adds the entry for its lifetime if the helper is installed and the daemon runs as root.
 class NotedHelper {
  public:
   NotedHelper(const std::string& source, std::string mountpoint);
@@ -19,21 +19,22 @@ class NotedHelper {
   ~NotedHelper();
 
  private:
-  std::string mountpoint_;  // empty: nothing was noted
+  std::string mountpoint_;  // empty: no entry was added
 };
 
-/// Unmounts what is mounted there last, unless somebody uses it. Whether it did. By a thread that serves no request.
+/// Unmounts the top mount at a directory unless it is in use. Returns whether it did. Must not be called by a thread
+/// that serves requests.
 bool unmount_unused(const std::string& directory);
 
-/// Unmounts what is mounted there last, also while it is used: it ends when nobody uses it any more. Whether it did.
+/// Detaches the top mount at a directory even if it is in use: it ends with its last user. Returns whether it did.
 bool detach_mount(const std::string& directory);
 
-/// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. The exit code of umount(8): 0, 1 for a wrong call,
-/// 32 for a failure, which is on stderr.
+/// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. Returns the exit code of umount(8): 0, 1 for a
+/// usage error, 32 for a failure, which is reported on stderr.
 int run_umount_helper(int argc, const char* const* argv);
 
-/// codecfs --unmount DIRECTORY: the same, of a mount of codecfs alone. EINVAL where there is none; EBUSY where it is in
-/// use (the system's own line is on stderr); EIO and the like where not all is stored.
+/// codecfs --unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
+/// (umount's own message is on stderr); EIO and others if not all data could be stored.
 Result<> unmount(const std::string& directory);
 
 }  // namespace codecfs::mount

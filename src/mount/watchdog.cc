@@ -24,17 +24,17 @@ namespace codecfs::mount {
 namespace {
 
 constexpr const char* kConnections = "/sys/fs/fuse/connections/";
-constexpr int kAbort = 0;  // in the child: /dev/null where there is no access
+constexpr int kAbort = 0;  // in the child: /dev/null if not accessible
 constexpr int kControl = 3;
 constexpr int kAboveThose = 10;
-constexpr int kDeath = SIGUSR1;  // of the thread that forked the child
+constexpr int kDeath = SIGUSR1;  // sent when the thread that forked the child dies
 
-/// None with errno. An open `abort` is its own connection's, also when that is gone and another has its number.
+/// None with errno. The descriptor refers to this connection, even if it ends and its number is reused.
 UniqueFd open_abort(const std::string& connection) {
   const std::string file = connection + "/abort";
   UniqueFd abort(::open((std::string(kConnections) + file).c_str(), O_WRONLY | O_CLOEXEC));
   if (abort || errno != ENOENT) return abort;
-  // Where nobody has mounted that directory (containers), root can have one of his own that stands nowhere.
+  // If fusectl is not mounted (containers), root can create a detached mount of it.
   const UniqueFd context(::fsopen("fusectl", FSOPEN_CLOEXEC));
   if (!context || ::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
   const UniqueFd directory(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
@@ -44,13 +44,13 @@ UniqueFd open_abort(const std::string& connection) {
 
 UniqueFd raised(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveThose)); }
 
-// In the child of a process with threads: nothing but calls of the system.
+// Runs in the forked child of a multithreaded process, so only async-signal-safe calls are allowed.
 [[noreturn]] void become_watchdog(int abort, int null, int control, bool keeps_stderr, char* const* words) {
   ::dup2(abort, kAbort);
   ::dup2(null, STDOUT_FILENO);
   if (!keeps_stderr) ::dup2(null, STDERR_FILENO);
   ::dup2(control, kControl);
-  ::close_range(kControl + 1, ~0U, 0);  // above all the connection itself, and locks
+  ::close_range(kControl + 1, ~0U, 0);  // above all the FUSE device and locks
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -66,14 +66,14 @@ struct Entry {
   UniqueFd log;
 };
 
-/// False where the daemon is gone.
+/// False if the daemon has exited.
 bool receive(std::vector<Entry>& written) {
   uint64_t id = 0;
   Datagram told = receive_datagram(kControl, sizeof id);
   if (told.bytes.size() != sizeof id) return false;
   std::memcpy(&id, told.bytes.data(), sizeof id);
   std::erase_if(written, [&](const Entry& entry) { return entry.id == id; });
-  if (told.fds.empty()) return true;  // it is finished
+  if (told.fds.empty()) return true;  // an entry without descriptors ends the write
   Entry entry{id, std::move(told.fds[0]), {}};
   if (told.fds.size() > 1) entry.log = std::move(told.fds[1]);
   written.push_back(std::move(entry));
@@ -122,7 +122,7 @@ void Watchdog::run() {
     pollfd word{socket_.get(), POLLIN, 0};
     while (::poll(&word, 1, -1) < 0 && errno == EINTR) continue;
     const bool was_ready = (word.revents & POLLIN) != 0 && !receive_datagram(word.fd, 1).bytes.empty();
-    // The child stays a zombie meanwhile, so that its number belongs to no other process when it is killed.
+    // Leave the child a zombie meanwhile, so that its process id is not reused before it is killed.
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
     const std::lock_guard lock(mutex_);
@@ -156,7 +156,7 @@ bool Watchdog::start() {
     log::warning("no process that would complete the work of this one after a kill: {}", std::strerror(errno));
     return false;
   }
-  // A child that does not read must not stop us.
+  // A blocked child must not block the daemon.
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   socket_ = std::move(ours);
   for (const auto& [id, written] : written_) tell(id, written);
@@ -198,7 +198,7 @@ int run_watchdog(int argc, char** argv) {
   ::sigemptyset(&death);
   ::sigaddset(&death, kDeath);
   const UniqueFd deaths(::signalfd(-1, &death, SFD_CLOEXEC | SFD_NONBLOCK));
-  // Ready. This fails if the daemon died before; the sources that it had told are in the socket all the same.
+  // Report readiness. If the daemon died before, this fails, but the socket still has the sources that it sent.
   (void)send_datagram(kControl, "r");
   std::vector<Entry> written;
   std::array<pollfd, 2> events = {pollfd{kControl, POLLIN, 0}, pollfd{deaths.get(), POLLIN, 0}};
@@ -208,7 +208,7 @@ int run_watchdog(int argc, char** argv) {
     is_over = events[1].revents != 0 || (events[0].revents != 0 && !receive(written));
   }
   [[maybe_unused]] const ssize_t aborted = ::write(kAbort, "1", 1);
-  // The last words of the dead. Others may hold its end of the socket for a moment.
+  // Read the remaining messages without blocking: another process may still hold the daemon's end of the socket.
   ::fcntl(kControl, F_SETFL, O_NONBLOCK);
   while (receive(written)) continue;
   for (const Entry& entry : written) {

@@ -1,17 +1,17 @@
 #pragma once
-// What has to be done when the daemon is killed, by a process that survives it: codecfs itself, executed as
-// `codecfs-watchdog`, a child of the daemon in a session of its own.
+// Cleans up after the daemon if it is killed. The watchdog is a process that survives the daemon: codecfs itself,
+// executed as `codecfs-watchdog`, a child of the daemon in its own session.
 //
-//   1. The connection is aborted (/sys/fs/fuse/connections/N/abort, where there is access to it). The kernel answers
-//      all requests with errors when the last thread of a daemon is gone. But a thread that has given the kernel a
-//      notice may wait in there, beyond the reach of any signal, for a lock that a client holds while it waits for the
-//      daemon: then that never happens, and both wait for ever.
-//   2. What was committed to the sources that were being written is brought into them, so that other programs find
-//      whole files. The daemon hands over a descriptor of each while it is written (backends/written_sources.h).
+//   1. It aborts the FUSE connection (/sys/fs/fuse/connections/N/abort, if accessible), so that clients do not hang.
+//   The kernel fails all requests only when the last thread of the daemon has exited. A thread that sends a
+//   notification may be blocked in the kernel, uninterruptibly, on a lock that a client holds while it waits for the
+//   daemon: a deadlock that only the abort resolves.
+//   2. It recovers the sources that were being written, so that other programs find complete files. The daemon sends a
+//   descriptor of each source while it writes it (backends/api/written_sources.h).
 //
-// The child learns of the death of the thread that has forked it (PR_SET_PDEATHSIG), which a stuck thread cannot delay,
-// and holds no lock, mount or directory of the daemon's. That thread waits for the child: where the child is killed
-// alone, it starts another.
+// The child is notified when the thread that forked it dies (PR_SET_PDEATHSIG), which a blocked thread does not delay,
+// and holds no lock, mount or directory of the daemon. That thread waits for the child, and starts another if the child
+// alone is killed.
 
 #include <sys/types.h>
 
@@ -29,10 +29,10 @@ namespace codecfs::mount {
 
 class Watchdog final : public WritingObserver {
  public:
-  /// `writes`: sources may be written; otherwise there is only the connection to abort. `log`: where the child's
-  /// messages go: "stderr", "syslog", or a file. `source`: what is mounted, for ps(1).
+  /// `writes`: sources may be written; otherwise the watchdog only aborts the connection. `log`: target of its
+  /// messages: "stderr", "syslog", or a file. `source`: the mounted source, for ps(1).
   Watchdog(const std::string& mountpoint, std::string source, bool writes, std::string log);
-  /// The daemon ends by itself, and so does the child, without doing anything.
+  /// Ends the child without any cleanup, as the daemon exits normally.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -53,17 +53,17 @@ class Watchdog final : public WritingObserver {
   const std::string source_;
   const std::string log_;
   UniqueFd abort_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable started_;
   std::map<uint64_t, Written> written_;
   UniqueFd socket_;  // to the child
   pid_t child_ = -1;
   bool stopped_ = false;
-  bool is_started_ = false;  // or cannot be
+  bool is_started_ = false;  // or cannot be started
   std::thread thread_;
 };
 
-/// The child: main() of a program that is called so.
+/// The name under which main() runs the child.
 inline constexpr const char* kWatchdogName = "codecfs-watchdog";
 int run_watchdog(int argc, char** argv);
 
