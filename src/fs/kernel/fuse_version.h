@@ -1,15 +1,15 @@
 #pragma once
-// The one place that knows which libfuse we compile with: 3.12 (first with fuse_loop_cfg_*) to 3.17 and later.
+// Hides the differences between the supported libfuse versions: 3.12 (first with fuse_loop_cfg_*) to 3.17 and later.
 
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 12)
 #include <fuse_lowlevel.h>
 
 namespace codecfs::fs {
 
-/// Clears and sets capabilities that we want; those that the kernel does not offer are left alone.
+/// Selects capabilities; those that the kernel does not support stay off.
 inline void choose_capabilities(fuse_conn_info* connection) {
-  // Replies by splice are slower than one copy from a warm buffer.
-  // The kernel need not look for changes behind its back (AUTO_INVAL_DATA): it is told of them.
+  // Splice replies are slower than one copy from a warm buffer.
+  // AUTO_INVAL_DATA is not needed, because the daemon invalidates the kernel's caches itself.
   constexpr unsigned unwanted =
       FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_AUTO_INVAL_DATA;
   constexpr unsigned wanted = FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |

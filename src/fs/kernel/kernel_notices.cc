@@ -5,12 +5,12 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr std::chrono::seconds kPatience{1};
-// Of the last worker: what the kernel waits for may need him.
-constexpr std::chrono::milliseconds kPatienceOfLast{20};
-// With a notice of the inode that the request is about. One that waits for nothing takes microseconds.
-constexpr std::chrono::milliseconds kPatienceWithOwn{1};
-constexpr Ino kOften = 64;  // inodes, between two looks at the clock
+constexpr std::chrono::seconds kWaitTimeout{1};
+// For the last free worker: the kernel may need it to serve what it waits for.
+constexpr std::chrono::milliseconds kLastWorkerTimeout{20};
+// While a notification for the inode of the request itself is sent; one that does not block takes microseconds.
+constexpr std::chrono::milliseconds kOwnInodeTimeout{1};
+constexpr Ino kClockInterval = 64;  // inodes between two reads of the clock
 
 }  // namespace
 
@@ -55,12 +55,12 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
 
 void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock) {
   const Clock::time_point begun = Clock::now();
-  const Clock::duration patience = waiting_ < workers_ ? Clock::duration(kPatience) : kPatienceOfLast;
+  const Clock::duration timeout = waiting_ < workers_ ? Clock::duration(kWaitTimeout) : kLastWorkerTimeout;
   while (lane.done < number) {
-    // Of millions, as long as it gets on.
-    Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + patience;
+    // For a range, as long as there is progress.
+    Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + timeout;
     for (const Lane* awaited : {&inodes_, &awaited_names_})
-      if (held != 0 && awaited->told == held) until = std::min(until, awaited->since + kPatienceWithOwn);
+      if (held != 0 && awaited->sending == held) until = std::min(until, awaited->since + kOwnInodeTimeout);
     if (Clock::now() >= until) return;
     changed_.wait_until(lock, until);
   }
@@ -115,16 +115,16 @@ void KernelNotices::tell(const Notice& notice, const std::stop_token& stop) {
     fuse_lowlevel_notify_inval_inode(session_, notice.ino, static_cast<off_t>(notice.offset),
                                      static_cast<off_t>(notice.size));
   } else {
-    tell_range(notice, stop);
+    send_range(notice, stop);
   }
 }
 
-void KernelNotices::tell_range(const Notice& notice, const std::stop_token& stop) {
+void KernelNotices::send_range(const Notice& notice, const std::stop_token& stop) {
   const off_t from = notice.attributes ? -1 : 0;
   for (const KnownInodes::Range& range : known_.within({notice.ino, notice.count}))
     for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i) {
       fuse_lowlevel_notify_inval_inode(session_, range.first + i, from, 0);
-      if (i % kOften != 0) continue;
+      if (i % kClockInterval != 0) continue;
       const std::lock_guard lock(mutex_);
       ranges_.since = Clock::now();
     }
@@ -135,13 +135,13 @@ void KernelNotices::run(Lane& lane, const std::stop_token& stop) {
   while (changed_.wait(lock, stop, [&] { return !lane.notices.empty(); })) {
     const Notice notice = std::move(lane.notices.front());
     lane.notices.pop_front();
-    lane.told = notice.ino;
+    lane.sending = notice.ino;
     lane.since = Clock::now();
-    changed_.notify_all();  // who serves a request about it waits no more
+    changed_.notify_all();  // requests about this inode stop waiting
     lock.unlock();
-    tell(notice, stop);
+    send(notice, stop);
     lock.lock();
-    lane.told = 0;
+    lane.sending = 0;
     ++lane.done;
     changed_.notify_all();
   }

@@ -1,11 +1,12 @@
 #pragma once
-// What the kernel is told to forget: contents that changed under another inode number, and names that mean another
-// inode now. Threads of its own tell it, which hold no lock: from inside a request the kernel may be holding what it
-// would wait for. It is the directory's lock that names need, so these have a thread apart from the contents.
+// Invalidates the kernel's caches: content that has changed through another inode, and directory entries that refer to
+// another inode now. Separate threads without locks send the notifications, because the kernel may hold, during a
+// request, a lock that the notification needs. Invalidating an entry needs the directory's lock, so entries have other
+// threads than content.
 //
-// A notice may take requests: the kernel first has its dirty pages written, and waits for requests that hold a page or
-// the directory. Who awaits a notice in such a request would wait in a circle; so nobody waits while the kernel is
-// being told of the inode that his own request is about, and the last of the workers hardly waits.
+// A notification may cause requests: the kernel first writes back dirty pages, and waits for requests that hold a page
+// or the directory. A request that waited for such a notification would deadlock. So a request does not wait while a
+// notification about its own inode is being sent, and the last free worker waits only briefly.
 
 #include <chrono>
 #include <condition_variable>
@@ -31,13 +32,13 @@ class KernelNotices final : public Invalidator {
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 
-  /// To be called before the session serves requests. `workers`: how many requests are served at a time.
+  /// Must be called before the session serves requests. `workers`: number of concurrent requests.
   void start(fuse_session* session, unsigned workers);
-  /// Nothing more is told from now on; returns when nothing is. While requests are still answered, or none will come:
-  /// and before the session is destroyed.
+  /// Sends no more notifications, and returns when none is being sent. Must be called before the session is destroyed,
+  /// while requests are still answered or when no more can arrive.
   void stop();
 
-  /// While it lives, this thread serves a request about this inode.
+  /// Marks this thread, during the lifetime of the object, as serving a request about this inode.
   class Request {
    public:
     explicit Request(Ino ino) : before_(std::exchange(served_, ino)) {}
@@ -49,7 +50,7 @@ class KernelNotices final : public Invalidator {
     const Ino before_;
   };
 
-  /// To be called of each inode before the kernel gets to know it.
+  /// Must be called before an inode is first returned to the kernel.
   void note_known(Ino ino) { known_.add(ino); }
 
   void content_changed(Ino ino, bool wait) override;
@@ -68,40 +69,40 @@ class KernelNotices final : public Invalidator {
   using Clock = std::chrono::steady_clock;
   struct Notice {
     Ino ino = 0;
-    std::string name;         // empty: the inode itself
-    uint64_t count = 1;       // of so many inodes from this one on
-    bool attributes = false;  // these alone
+    std::string name;         // empty: invalidate the inode itself
+    uint64_t count = 1;       // number of consecutive inodes
+    bool attributes = false;  // attributes only
     uint64_t offset = 0;
-    uint64_t size = 0;  // of the content that is meant; 0: all from `offset` on
+    uint64_t size = 0;  // of the changed content; 0: to the end
   };
   struct Lane {
     std::deque<Notice> notices;
-    uint64_t last = 0;  // notices that ever came
+    uint64_t last = 0;  // number of notices ever queued
     uint64_t done = 0;
-    Ino told = 0;             // what the kernel is being told of; 0: nothing
-    Clock::time_point since;  // the same; of many inodes, since it has got on
+    Ino sending = 0;          // the inode of the notification being sent; 0: none
+    Clock::time_point since;  // when it began; for many inodes, when it last made progress
     std::jthread thread;
   };
   void add(Lane& lane, Notice notice, bool wait);
-  /// `held`: an inode whose notices may wait for this request; 0: none.
+  /// `held`: the inode of this request, whose notifications may be waiting for it; 0: none.
   void await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock);
   void run(Lane& lane, const std::stop_token& stop);
-  void tell(const Notice& notice, const std::stop_token& stop);
-  void tell_range(const Notice& notice, const std::stop_token& stop);
+  void send(const Notice& notice, const std::stop_token& stop);
+  void send_range(const Notice& notice, const std::stop_token& stop);
 
-  static thread_local Ino served_;  // 0: no request
+  static thread_local Ino served_;  // inode of this thread's request; 0: none
 
-  std::mutex mutex_;  // guards the lanes but for their threads, and waiting_
+  std::mutex mutex_;  // guards waiting_ and the lanes, except for their threads
   std::condition_variable_any changed_;
   fuse_session* session_ = nullptr;
   unsigned workers_ = 0;
-  unsigned waiting_ = 0;  // requests that wait for a notice
+  unsigned waiting_ = 0;  // requests that wait for a notification
   bool stopped_ = false;
   KnownInodes known_;
   Lane inodes_;
-  Lane ranges_;  // those who changed one inode do not wait behind millions
+  Lane ranges_;  // separate, so that single inodes do not wait behind millions
   Lane names_;
-  Lane awaited_names_;  // not behind those that wait for a directory
+  Lane awaited_names_;  // separate from entries that may wait for a directory's lock
 };
 
 }  // namespace codecfs::fs

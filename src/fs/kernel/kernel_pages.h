@@ -1,10 +1,10 @@
 #pragma once
-// Content that the kernel is given before it asks for it (FUSE_NOTIFY_STORE): a reader then finds it in the page cache,
-// while it is decoded and copied on another core.
+// Stores content in the kernel's page cache before it is requested (FUSE_NOTIFY_STORE), so that a reader finds it
+// there, decoded and copied on another core.
 //
-// The kernel puts what it is given over what it has, dirty pages of mapped files too. So nothing is given while
-// somebody has the file open for writing, and who opens it for writing gets no answer before what is being given has
-// arrived. He does not wait for it in a thread of his own: the kernel may in turn be waiting for the answer to a read.
+// The kernel overwrites existing pages with it, including dirty pages of mapped files. So nothing is pushed while a
+// file is open for writing, and an open for writing is answered only after the running push has ended. That wait must
+// not block a thread: the kernel may in turn be waiting for the answer to a read.
 
 #include <condition_variable>
 #include <cstdint>
@@ -24,7 +24,7 @@ class KernelPages {
   KernelPages(const KernelPages&) = delete;
   KernelPages& operator=(const KernelPages&) = delete;
 
-  /// While it lives nothing more is given of an inode.
+  /// Prevents pushes to an inode during its lifetime.
   class Writer {
    public:
     Writer() = default;
@@ -44,10 +44,10 @@ class KernelPages {
     Ino ino_ = 0;
   };
 
-  /// Calls `give`, which hands content of the inode to the kernel and may wait for it, unless there is a writer, or
-  /// something is being given already. Its answer; false where it was not called.
+  /// Calls `give`, which stores content of the inode in the kernel's page cache and may block, unless there is a writer
+  /// or a running push. Returns its result, or false if it was not called.
   bool push_pages(Ino ino, const std::function<bool()>& give);
-  /// Calls `then` when nothing is being given of the inode: now, or soon and from another thread.
+  /// Calls `then` when no push to the inode is running: now, or soon from another thread.
   void after_pushes(Ino ino, std::function<void()> then);
   /// Returns when nothing is being given any more of `count` inodes in a row that was taken before this call, or after
   /// a second: the kernel may be waiting for the answer to a request. What changes a chunk calls it, and then tells the
@@ -65,7 +65,7 @@ class KernelPages {
   void add_writer(Ino ino);
   void remove_writer(Ino ino);
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::unordered_map<Ino, State> states_;  // of inodes with writers, or of which something is being given
   unsigned giving_ = 0;                    // inodes

@@ -1,13 +1,13 @@
 #pragma once
-// What only the administrator of the machine may tune, done where we may.
+// Kernel settings that require privileges; applied if permitted.
 
 #include <string>
 
 namespace codecfs::fs {
 
-/// The kernel reads ahead in requests of 128 KiB by default; root can let it use larger ones. Finds the mount in
-/// /proc/self/mountinfo (a stat of our own mount would wait for ourselves) and raises its read_ahead_kb. Call after the
-/// INIT request was answered; does nothing, quietly, where it is not allowed.
+/// Raises read_ahead_kb of the mount, which is 128 KiB by default, to allow larger requests; requires root. Finds the
+/// mount in /proc/self/mountinfo, because a stat of our own mount point would deadlock. Must be called after the INIT
+/// request was answered; does nothing, silently, if not permitted.
 void raise_readahead(const std::string& mountpoint, unsigned bytes);
 
 }  // namespace codecfs::fs

@@ -1,5 +1,5 @@
-// Requests arrive on the threads of libfuse's loop, many at a time. Open files and directories belong to the kernel's
-// handle (fi->fh) and die at release; everything else is in the Tree.
+// Requests arrive on the threads of libfuse's loop, many at a time. The kernel's handle (fi->fh) owns open files and
+// directories until RELEASE; all other state is in the Tree.
 
 #include "fs/kernel/operations.h"
 
@@ -34,7 +34,7 @@ double absence_timeout(Tree& tree, Ino parent, const char* name) {
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
-    // The kernel lets names of up to 1024 bytes pass. It looks up each before it makes something of that name.
+    // The kernel accepts names of up to 1024 bytes. It looks up each name before it creates it.
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
     const Result<struct stat> status = tree_of(request).lookup(parent, name);
     if (status) {
@@ -44,7 +44,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
       absent.entry_timeout = absence_timeout(tree_of(request), parent, name);
-      fuse_reply_entry(request, &absent);  // inode 0: the kernel remembers that there is nothing
+      fuse_reply_entry(request, &absent);  // inode 0: the kernel caches that the name does not exist
     } else {
       return std::unexpected(status.error());
     }
@@ -55,7 +55,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
     Result<struct stat> found = tree_of(request).attributes(ino);
-    // Removed since it was opened: the kernel asks before it reads.
+    // The file was removed since it was opened: the kernel requests attributes before it reads.
     if (!found && found.error().code == ENOENT && info != nullptr)
       found = tree_of(request).attributes_of_removed(ino, *file_of(info));
     CODECFS_ASSIGN(const struct stat status, std::move(found));
@@ -135,16 +135,16 @@ void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   });
 }
 
-/// One entry with its attributes, where they are to be had.
+/// Adds one entry, with its attributes if they are available.
 size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
   fuse_entry_param entry{};
-  const bool dots = item.name == "." || item.name == "..";  // the kernel wants no attributes of these
+  const bool dots = item.name == "." || item.name == "..";  // the kernel ignores attributes of these
   if (item.attributes && !dots) {
-    // An entry whose attributes cannot be had is listed all the same; looking it up tells why.
+    // An entry without attributes is listed all the same; its lookup returns the error.
     if (const Result<struct stat> status = item.attributes()) entry = entry_of(request, *status);
   }
   entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
-  if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // shown as d_ino only
+  if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // only used as d_ino
   return fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &entry,
                                 item.next);
 }

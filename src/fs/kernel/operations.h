@@ -1,6 +1,6 @@
 #pragma once
-// The FUSE operations: each takes a request apart, asks the Tree, and replies. This is the boundary where errors become
-// errno; nothing below knows FUSE, nothing above sees an exception.
+// The FUSE operations: each decodes a request, calls the Tree, and replies. Errors are converted to errno here: code
+// below does not know FUSE, and exceptions do not leave it.
 
 #include <atomic>
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace codecfs::fs {
 
-/// What the kernel holds open: it gives the pointer back with every request (fi->fh). When the mount ends under open
-/// files the kernel releases nothing, so what is left goes with the mount.
+/// Objects that the kernel holds open: it passes the pointer with every request (fi->fh). If the mount ends with open
+/// files, the kernel sends no RELEASE, so they are destroyed with the mount.
 template <class T>
 class OpenHandles {
  public:
@@ -45,11 +45,11 @@ class OpenHandles {
   }
 
  private:
-  std::mutex mutex_;  // guards open_; the handles are used without it
+  std::mutex mutex_;  // guards open_; handles are used without it
   std::unordered_set<T*> open_;
 };
 
-/// What the operations work on: the `userdata` of the session.
+/// The state of the operations: the `userdata` of the session.
 struct Mount {
   Tree& tree;
   std::string mountpoint;  // absolute
@@ -57,13 +57,13 @@ struct Mount {
   KernelNotices notices{};
   OpenHandles<OpenFile> files{};
   OpenHandles<OpenDirectory> directories{};
-  std::atomic<bool> ending = false;           // the requests that are under way are the last
-  alignas(64) std::atomic<bool> used = true;  // a request came since this was false; read by each
+  std::atomic<bool> ending = false;           // no new requests are accepted
+  alignas(64) std::atomic<bool> used = true;  // set by each request; cleared by IdleUnmounter
 };
 
 const fuse_lowlevel_ops& operations();
 
-/// Largest read that we ask the kernel to send, bytes.
+/// Largest READ request, in bytes.
 inline constexpr unsigned kMaxRead = 1 << 20;
 
 }  // namespace codecfs::fs

@@ -12,7 +12,7 @@
 namespace codecfs::fs {
 namespace {
 
-/// Whether the user has given up what the request asks for, or the mount ends. While it is not answered.
+/// Whether the client was interrupted or the mount is ending. Valid until the request is answered.
 Cancelled given_up(fuse_req_t request) {
   return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
 }
@@ -132,7 +132,7 @@ void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
     Tree& tree = tree_of(request);
     const Result<struct stat> gone = tree.lookup(parent, name);
     CODECFS_TRY(tree.unlink(parent, name));
-    // A chunk keeps its inode number: what the kernel has of it is not what comes there next.
+    // A chunk keeps its inode number: the kernel must not show old pages for a new chunk.
     if (gone) mount_of(request).notices.content_changed(gone->st_ino, false);
     fuse_reply_err(request, 0);
     return {};

@@ -1,6 +1,5 @@
 #pragma once
-// What the operations of operations.cc and operations_write.cc share: from a request to the mount, and from errors to
-// replies.
+// Common code of operations.cc and operations_write.cc: from a request to the mount, and from errors to replies.
 
 #include <fcntl.h>
 
@@ -10,13 +9,13 @@
 
 namespace codecfs::fs {
 
-// Everything changes through this mount, which tells the kernel of it, so it may believe what we said for a day.
+// All changes go through this mount, which invalidates the kernel's caches, so they may be valid for a day.
 inline constexpr double kTimeout = 86400;  // seconds
-// But for what other programs change too.
+// For sources that other programs may change too.
 inline constexpr double kOutsideTimeout = 0.9;
-// What is not there, where it may be made.
+// For negative entries in directories where members can be created.
 inline constexpr double kAbsenceTimeout = 1;
-// And for symlinks: a removed object's other name becomes the object itself.
+// For symlinks: if the object is removed, another of its names changes from a symlink to the object.
 inline constexpr double kLinkTimeout = 1;
 
 inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
@@ -32,7 +31,7 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
 template <class Operation>
 void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
   const KernelNotices::Request served(ino);
-  // Read before it is written: many threads share it.
+  // Test before writing, to avoid contention on the cache line.
   if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
   Result<> result;
   try {
@@ -59,22 +58,22 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
   return entry;
 }
 
-/// A file that was opened although the kernel does not get to know it: it will not release it.
+/// Closes a file whose open reply failed: the kernel does not know it and will not release it.
 inline void close_unknown(Mount& mount, uint64_t handle) {
   (void)mount.tree.close(*OpenHandles<OpenFile>::at(handle));
   mount.files.close(handle);
 }
 
-/// Who only writes chunks needs no pages of them: filling these takes as long as all the rest of a write but encoding.
-/// Such a file cannot be mapped, so what is mapped by others is not affected.
+/// Whether writes bypass the page cache: for a file that is only written, filling pages would take as long as the rest
+/// of a write without encoding. It cannot be mapped through this descriptor, so mappings are not affected.
 inline bool writes_past_pages(const OpenFile& file, const fuse_file_info& info) {
   return (info.flags & O_ACCMODE) == O_WRONLY && file.staged == nullptr;
 }
 
-/// Whether a READ or WRITE is one that goes past the page cache (O_DIRECT): only these tell the owner of locks.
+/// Whether a READ or WRITE bypasses the page cache (O_DIRECT): only these have a lock owner.
 inline bool is_past_pages(const fuse_file_info& info) { return info.lock_owner != 0; }
 
-/// Of a file that may be mapped for writing; before the open is answered.
+/// Keeps copies of the pages of a file that may be mapped for writing. Must be called before the open is answered.
 inline void keep_copies(fuse_req_t request, Ino ino, OpenFile& file, const fuse_file_info& info) {
   if ((info.flags & O_ACCMODE) != O_RDWR || info.direct_io != 0) return;
   if (file.array || file.chunk.variable != nullptr)

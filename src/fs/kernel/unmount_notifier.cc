@@ -24,7 +24,7 @@ Result<> UnmountNotifier::add_listener(std::string_view name) {
   if (!listener || connect(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
     return fail_errno(errno, "the socket of umount");
   const std::lock_guard lock(mutex_);
-  // An unmount that failed (the mount was in use) waits no more.
+  // After a failed unmount (the mount was in use) the program has closed its socket.
   std::erase_if(listeners_, [](const UniqueFd& other) {
     pollfd state{other.get(), POLLIN, 0};
     return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
@@ -36,8 +36,7 @@ Result<> UnmountNotifier::add_listener(std::string_view name) {
 }
 
 UnmountNotifier::~UnmountNotifier() {
-  for (const UniqueFd& listener : listeners_)
-    (void)send(listener.get(), result_.data(), result_.size(), MSG_NOSIGNAL);
+  for (const UniqueFd& listener : listeners_) (void)send(listener.get(), result_.data(), result_.size(), MSG_NOSIGNAL);
 }
 
 }  // namespace codecfs::fs

@@ -42,7 +42,7 @@ Result<SpilledPtr> SpillFile::append(Bytes bytes) try {
   return fail(ENOMEM, "no memory to store a chunk");
 }
 
-uint64_t SpillFile::memory_estimate() const {
+uint64_t SpillFile::stored_bytes() const {
   const std::lock_guard lock(mutex_);
   return held_;
 }

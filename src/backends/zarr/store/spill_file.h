@@ -48,7 +48,7 @@ class SpillFile : public std::enable_shared_from_this<SpillFile> {
   /// ENOSPC and other system errors; then nothing is stored.
   Result<SpilledPtr> append(Bytes bytes);
   /// Bytes currently stored.
-  [[nodiscard]] uint64_t memory_estimate() const;
+  [[nodiscard]] uint64_t stored_bytes() const;
 
  private:
   friend class Spilled;

@@ -392,7 +392,7 @@ Result<bool> ZipWriter::commit_at_interval() {
   uint64_t bytes = 0;
   {
     const std::lock_guard lock(spill_mutex_);
-    if (spill_) bytes = spill_->memory_estimate();
+    if (spill_) bytes = spill_->stored_bytes();
   }
   {
     const std::shared_lock lock(tree_.mutex);
