@@ -131,7 +131,7 @@ void ChunkCache::note_done(ChunkKey key) {
 }
 
 void ChunkCache::make_room() {
-  // The newest stays even where it is over the limit by itself: its readers are here.
+  // The newest chunk stays even if it alone exceeds the limit: its readers need it now.
   while (kept_ > limit_ && ages_.size() > 1) forget(ages_.back());
 }
 

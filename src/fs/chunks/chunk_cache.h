@@ -1,13 +1,12 @@
 #pragma once
-// Decoded chunks on their way to the kernel.
+// A cache of decoded chunks that are being read.
 //
-// A chunk is decoded once, however many readers ask for it at the same time (single flight): the first decodes in its
-// own thread, the others wait for it. A decoded chunk is kept until the kernel has been given all of its bytes (then
-// the page cache has it, and keeping it twice would be waste) or until room is needed, least recently used first.
-// Errors are not kept: the next reader tries again.
+// Concurrent readers of a chunk share one decode: the first decodes in its own thread, the others wait. A decoded chunk
+// stays until the kernel has received all of its bytes (it is then in the page cache, and a second copy would waste
+// memory) or until it is evicted, least recently used first. Errors are not cached: the next reader tries again.
 //
-// Memory: kept chunks are at most `limit` bytes. Decodes under way are admitted while their estimated bytes together
-// stay within `limit` too; one is always admitted, so that a chunk of any size can be read.
+// Memory: cached chunks take at most `limit` bytes. The estimated sizes of running decodes together also stay within
+// `limit`; one decode is always admitted, so that a chunk of any size can be read.
 
 #include <condition_variable>
 #include <cstdint>
@@ -32,32 +31,33 @@ class ChunkCache {
  public:
   ChunkCache(uint64_t limit_bytes, Stats& stats) : limit_(limit_bytes), stats_(stats) {}
 
-  /// The decoded chunk; calls `decode` if nobody has it. `estimate`: bytes that decoding it takes at most, roughly.
+  /// Returns the decoded chunk; calls `decode` if it is neither cached nor being decoded. `estimate`: approximate
+  /// maximum of bytes for decoding it.
   Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
-  /// Sees to it that the chunk is here, unless there is no room for it now, or a reader has just been done with it.
-  /// The chunk where it was decoded for this and nobody has asked for it since; else null.
+  /// Decodes the chunk into the cache, unless there is no room now or a reader has just finished with it. Returns the
+  /// chunk if this call decoded it and no get() has requested it since; else null.
   ChunkPtr fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
-  /// Whether somebody has asked for it by get() since it is here.
+  /// Whether get() has requested the chunk since it was cached.
   bool is_wanted(ChunkKey key);
 
-  /// Forgets the chunk, which has changed. Who waits for its decoding gets what comes of it; nobody after that.
+  /// Drops a chunk that has changed. Readers waiting for a running decode still get its result; later readers do not.
   void drop(ChunkKey key);
-  /// The same for `count` in a row.
+  /// The same for `count` consecutive keys.
   void drop(ChunkKey first, uint64_t count);
 
-  /// Tells that `bytes` of the chunk were handed to the kernel; when it has all of them the chunk is dropped.
+  /// Counts `bytes` of the chunk that were passed to the kernel; drops the chunk when the kernel has all of them.
   void served(ChunkKey key, uint64_t bytes);
-  /// Drops a chunk that is not asked for again soon.
+  /// Drops a chunk that will not be requested again soon.
   void done(ChunkKey key);
 
  private:
   struct Slot {
     bool ready = false;
-    bool wanted = false;                // somebody has asked for it by get()
-    bool dropped = false;               // not to be kept
+    bool wanted = false;                // requested by get()
+    bool dropped = false;               // must not be cached
     Result<ChunkPtr> result;            // valid when ready
-    uint64_t served = 0;                // bytes handed to the kernel
+    uint64_t served = 0;                // bytes passed to the kernel
     std::list<ChunkKey>::iterator age;  // valid when ready and kept
   };
   void decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
@@ -68,13 +68,13 @@ class ChunkCache {
 
   const uint64_t limit_;  // bytes
   Stats& stats_;
-  std::mutex mutex_;  // guards everything below; never held while decoding
+  std::mutex mutex_;  // guards the following members; never held while decoding
   std::condition_variable changed_;
   std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_;
-  std::deque<ChunkKey> done_;  // chunks that readers were done with most recently
-  std::list<ChunkKey> ages_;   // of kept chunks, most recently used first
-  uint64_t kept_ = 0;          // bytes of kept chunks
-  uint64_t in_flight_ = 0;     // estimated bytes of decodes under way
+  std::deque<ChunkKey> done_;  // most recently finished chunks
+  std::list<ChunkKey> ages_;   // of cached chunks, most recently used first
+  uint64_t kept_ = 0;          // bytes of cached chunks
+  uint64_t in_flight_ = 0;     // estimated bytes of running decodes
 };
 
 }  // namespace codecfs::fs

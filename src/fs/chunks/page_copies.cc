@@ -6,9 +6,9 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr unsigned kBatch = 8;  // the part of the limit that is dropped at once
+constexpr unsigned kBatch = 8;  // the fraction of the limit that is dropped at once
 
-/// Calls visit(page, offset in it, the part of the bytes) for each page that a request touches.
+/// Calls visit(page, offset in it, the part of the bytes) for each page of a request.
 template <class Visit>
 void for_each_page(uint64_t offset, Bytes bytes, Visit visit) {
   while (!bytes.empty()) {
@@ -55,7 +55,7 @@ void PageCopies::clear(File& file) {
 
 void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) {
   erase(file, page);
-  // Faster than pages are dropped: without a copy it is stored as a whole.
+  // Copies are made faster than pages are dropped: skip this copy, so that the page is stored completely.
   if (order_.size() * kPage >= limit_ + limit_ / 4) return;
   order_.push_back({ino, page});
   file.pages[page] = {{bytes.begin(), bytes.end()}, ++version_, std::prev(order_.end())};
@@ -73,7 +73,7 @@ void PageCopies::given(Ino ino, uint64_t offset, Bytes bytes) {
     if (at == 0)
       put(ino, found->second, page, part);
     else
-      erase(found->second, page);  // the kernel asks for whole pages
+      erase(found->second, page);  // only complete pages are copied: the kernel reads complete pages
   });
 }
 
@@ -85,7 +85,7 @@ void PageCopies::written(Ino ino, uint64_t offset, Bytes bytes) {
   for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
     const auto copy = found->second.pages.find(number);
     if (copy == found->second.pages.end()) {
-      // A page of which a part is written is read before it is mapped.
+      // The kernel reads a partly written page before it maps it.
       if (part.size() == kPage) put(ino, found->second, number, part);
       return;
     }
@@ -139,7 +139,7 @@ void PageCopies::stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack
     const auto copy = found->second.pages.find(number);
     if (copy == found->second.pages.end()) return;
     Page& page = copy->second;
-    // Read or written meanwhile: what the page holds is not known.
+    // The page was read or written meanwhile, so its content is unknown.
     if (page.version != version) return erase(found->second, number);
     page.version = ++version_;
     if (at > page.bytes.size()) return;
@@ -179,7 +179,7 @@ void PageCopies::run(const std::stop_token& stop) {
       const auto file = files_.find(dropped.key.ino);
       if (file == files_.end()) continue;
       const auto page = file->second.pages.find(dropped.key.page);
-      // One that was written back or read meanwhile keeps its place: it is dropped in the next round.
+      // A copy that changed meanwhile stays and is dropped in the next round.
       if (page != file->second.pages.end() && page->second.version == dropped.version)
         erase(file->second, dropped.key.page);
     }

@@ -1,17 +1,17 @@
 #pragma once
-// Copies of the pages that the kernel has of files which are open for reading and writing, and so may be mapped.
+// Copies of the kernel's pages of files that are open for reading and writing, and so may be mapped.
 //
-// The kernel writes a changed page of a mapping back as a whole, with bytes that the mapping never changed. Where the
-// same bytes are in another file too (a chunk and the npy view), another program may have written them meanwhile. So
-// only the bytes are stored that differ from what the kernel was given.
+// The kernel writes back a dirty page of a mapping completely, including bytes that the mapping did not change. If
+// another file shows the same bytes (a chunk and the npy view), another program may have changed them meanwhile. So
+// only bytes that differ from the kernel's original page are stored.
 //
-// A copy is exactly what the page held before the mapping changed it, or there is none: then the whole page is stored,
-// as before. A copy that is older or newer than the page would hide a change. Pages get their content from READ, from
-// a write() of a whole page, and from what is pushed to the kernel, which is not done while a file has writers. The
-// first writer makes the kernel drop the pages that it has (no FOPEN_KEEP_CACHE).
+// A copy must be exactly the page's content before the mapping changed it; otherwise there must be no copy, and the
+// whole page is stored. A copy that is older or newer than the page would hide a change. Pages get their content from
+// READ, from a write() of a whole page, and from pushes, which do not happen while a file has writers. The first writer
+// makes the kernel drop its pages (no FOPEN_KEEP_CACHE).
 //
-// Memory is bounded: where the copies take more than the limit, a thread makes the kernel write back and drop the pages
-// that were read longest ago, and then drops the copies. Safe from all threads.
+// Memory is bounded: if the copies exceed the limit, a thread makes the kernel write back and drop the least recently
+// read pages, and then drops their copies. Thread-safe.
 
 #include <atomic>
 #include <condition_variable>
@@ -29,7 +29,7 @@
 
 namespace codecfs::fs {
 
-/// Which bytes of a request are to be stored: one byte for each, 0xff for those, 0 for the others. Empty: all.
+/// Selects bytes of a request to be stored: one byte for each, 0xff for selected ones, 0 for others. Empty: all.
 using ByteMask = std::vector<std::byte>;
 
 class PageCopies {
@@ -45,7 +45,7 @@ class PageCopies {
   /// Copies beyond the limit are dropped with the pages. Before the first writer; `kernel` outlives this.
   void set_invalidator(Invalidator& kernel) { kernel_ = &kernel; }
 
-  /// While it lives copies are kept of an inode.
+  /// Enables copies for an inode during its lifetime.
   class Writer {
    public:
     Writer() = default;
@@ -61,7 +61,7 @@ class PageCopies {
     ~Writer() {
       if (copies_ != nullptr) copies_->remove_writer(ino_);
     }
-    /// Whether the kernel may have pages of which there are no copies.
+    /// Whether the kernel may have pages without copies.
     [[nodiscard]] bool is_first() const { return is_first_; }
 
    private:
@@ -70,26 +70,27 @@ class PageCopies {
     bool is_first_ = false;
   };
 
-  /// What the kernel is about to get for its page cache as the answer to READ.
+  /// Content of a READ reply, which will be in the kernel's page cache.
   void given(Ino ino, uint64_t offset, Bytes bytes);
-  /// What write() has put into the kernel's pages.
+  /// Content of a write(), which the kernel has put into its pages.
   void written(Ino ino, uint64_t offset, Bytes bytes);
-  /// The length of the file changes: the kernel changes its pages by itself. No copies until the last writer is gone.
+  /// Must be called when the length of the file changes, because the kernel then changes its pages. Disables copies
+  /// until the last writer has closed the file.
   void give_up(Ino ino);
 
-  /// What the kernel has written back.
+  /// Comparison of a written-back range with the copies.
   struct WrittenBack {
-    ByteMask changed;                // of the bytes
-    bool any = true;                 // of them
-    std::vector<uint64_t> versions;  // of the pages' copies; 0: none
+    ByteMask changed;                // mask of changed bytes
+    bool any = true;                 // at least one byte has changed
+    std::vector<uint64_t> versions;  // of the pages' copies; 0: no copy
   };
   WrittenBack compare(Ino ino, uint64_t offset, Bytes bytes);
-  /// It is stored. (Where it is not, the kernel drops the pages.)
+  /// Must be called after the range was stored. (On an error the kernel drops the pages instead.)
   void stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack& compared);
 
-  /// Bytes of copies there are.
+  /// Memory of all copies, in bytes.
   uint64_t bytes();
-  /// No page is dropped by it any more. While requests are still answered, or none will come.
+  /// Stops dropping pages. Must be called while requests are still answered, or when no more can arrive.
   void stop();
 
  private:
@@ -121,13 +122,13 @@ class PageCopies {
   std::mutex mutex_;              // guards all below
   std::condition_variable_any full_;
   std::unordered_map<Ino, File> files_;
-  std::list<Key> order_;  // the copy that was made longest ago first
+  std::list<Key> order_;  // oldest copy first
   uint64_t version_ = 0;
   bool stopped_ = false;
-  std::jthread thread_;  // from the first time that the limit is reached
+  std::jthread thread_;  // started when the limit is first reached
 };
 
-/// Copies the bytes of `from` that the mask has to `to`.
+/// Copies the bytes that the mask selects.
 void copy_masked(std::byte* to, const std::byte* from, const std::byte* mask, size_t size);
 
 }  // namespace codecfs::fs

@@ -12,15 +12,15 @@
 namespace codecfs::fs {
 namespace {
 
-// From this part of the limit on closed chunks are encoded at once, so that the encoders work while the writer writes.
-// What is smaller waits for the interval: it may be written again.
+// From this fraction of the limit on, closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes
+// wait for the interval, as they may be written again.
 constexpr uint64_t kPressure = 8;
 
 uint64_t capacity_of(const Variable& variable) { return variable.chunk_bytes.value_or(max_chunk_bytes()); }
 
 void put_fill(const Variable& variable, MutableBytes chunk, uint64_t from) {
   if (!variable.chunk_bytes || from >= chunk.size()) return;
-  // From the first whole element on; the rest of the one that `from` cuts comes from a copy.
+  // Fill from the first whole element on; the element that `from` divides is completed from a copy.
   const uint64_t element = std::max<uint64_t>(variable.fill.size(), 1);
   const uint64_t whole = std::min<uint64_t>((from + element - 1) / element * element, chunk.size());
   for (uint64_t at = from; at < whole; ++at) chunk[at] = variable.fill[at % element];
@@ -40,7 +40,7 @@ WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversion
       check_place_(std::move(check_place)) {}
 
 WriteBack::~WriteBack() {
-  // All at once, before the first is waited for.
+  // Request all stops before joining the first.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -53,7 +53,7 @@ std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
     edit = found->second;
   }
   const std::lock_guard content(edit->content_mutex);
-  if (edit->bytes == nullptr) return std::nullopt;  // not loaded: nothing has changed yet
+  if (edit->bytes == nullptr) return std::nullopt;  // not loaded: no changes yet
   return Content{edit->bytes, edit->size, edit->encoded};
 }
 
@@ -94,7 +94,7 @@ WriteBack::EditPtr WriteBack::pin(const ChunkPlace& place) {
   return edit;
 }
 
-/// Makes the edit's bytes there; what they are does not matter where they are written as a whole.
+/// Loads the edit's bytes. Their content is arbitrary if `whole`, because the caller overwrites them all.
 Result<> WriteBack::load(Edit& edit, bool whole) {
   if (edit.bytes != nullptr) return {};
   const Variable& variable = *edit.place.variable->facts;
@@ -110,10 +110,10 @@ Result<> WriteBack::load(Edit& edit, bool whole) {
   return {};
 }
 
-/// Sees to it that nobody else holds the bytes, and that there are at least `bytes` of them.
+/// Ensures that no other thread holds the bytes, and that there are at least `bytes` of them.
 Result<> WriteBack::make_private(Edit& edit, uint64_t bytes) {
-  // use_count() by itself orders nothing. Letting go of a reference does: after it, what others did with theirs before
-  // they let go is done.
+  // use_count() alone gives no memory ordering. Releasing a reference does: it happens after the accesses of threads
+  // that released theirs before.
   std::shared_ptr<Buffer> probe = edit.bytes;
   const bool alone = probe.use_count() == 2;
   probe.reset();
@@ -137,14 +137,14 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
     start_threads();
     result = wait_for_room(lock, *edit);
   }
-  // It is pinned, so no pause begins now; but one may have come before it.
+  // The pin prevents a new pause, but a pause may have happened before it.
   if (result) result = check_place_(place);
   uint64_t bytes = 0;
   if (result) {
     const std::lock_guard content(edit->content_mutex);
     const auto encoded = std::exchange(edit->encoded, nullptr);
     result = change(*edit);
-    if (!result) edit->encoded = encoded;  // nothing has changed
+    if (!result) edit->encoded = encoded;  // unchanged
     if (edit->bytes != nullptr) bytes = edit->bytes->size();
     if (edit->encoded != nullptr) bytes += edit->encoded->size();
   }
@@ -159,10 +159,10 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
     removed_keys_.erase(place.key);
     if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
     const bool pressed = dirty_bytes_ > options_.dirty_bytes / kPressure;
-    if (after == After::be_done) {
+    if (after == After::close_chunk) {
       edit->queued = true;
       if (pressed) enqueue(edit);
-    } else if (pressed && after == After::relieve) {
+    } else if (pressed && after == After::store_if_full) {
       want_all(Want::closed);
     }
   } else {
@@ -171,8 +171,8 @@ Result<> WriteBack::edit(const ChunkPlace& place, Change change, After after) {
   return result;
 }
 
-/// What is left out between the end of a short file and what is written there is zeros, as in any file: programs leave
-/// out the zeros of sparse files, and so the kernel has it in its pages.
+/// A gap between the end of a short file and a write after it is zeros, as in any file: programs omit the zeros of
+/// sparse files, and the kernel's pages have zeros there.
 void WriteBack::put_zeros(Edit& edit, uint64_t end) {
   if (end > edit.size && !edit.gaps_are_fill) std::memset(edit.bytes->data() + edit.size, 0, end - edit.size);
 }
@@ -208,7 +208,7 @@ Result<> WriteBack::change(const ChunkPlace& place, bool whole, bool done,
     edit.size = edit.bytes->size();
     return {};
   };
-  return edit(place, change_all, done ? After::be_done : After::carry_on);
+  return edit(place, change_all, done ? After::close_chunk : After::nothing);
 }
 
 Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill) {
@@ -234,7 +234,7 @@ Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
   bool is_new = false;
   const Result<> created = edit(place, [&](Edit& edit) -> Result<> {
     if (edit.bytes != nullptr) return {};
-    // While it is pinned nobody removes it, and what is stored of it comes from here.
+    // The pin prevents a removal, and only this edit can be stored for the chunk.
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
     is_new = !info.stored || removed(place.key);
     CODECFS_TRY(load(edit, is_new));
@@ -262,7 +262,7 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_pt
     put_fill(variable, fresh.mutable_bytes(), bytes.size());
     edit.bytes = std::make_shared<Buffer>(std::move(fresh));
     edit.size = edit.bytes->size();
-    // The variable keeps its chain while somebody is at work here; but it may have got another one before.
+    // The pin keeps the filter pipeline, but it may have changed before.
     CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(place.object));
     if (*now->codecs == *place.variable->codecs) edit.encoded = encoded;
     return {};
@@ -285,7 +285,7 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     return !removing_.contains(place.key) && !paused_.contains(place.object) &&
            (edit == nullptr || (!edit->storing && edit->pins == 0));
   });
-  // From here on nobody changes the chunk or stores it.
+  // From here on no thread changes or stores the chunk.
   removing_.emplace(place.key, place.object);
   const EditPtr edit = edit_now();
   if (edit != nullptr && std::exchange(edit->wanted, false)) queue_.remove(edit);
@@ -308,10 +308,10 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     removed_keys_.emplace(place.key, place.object);
   }
   progress_.notify_all();
-  return removed;  // where it failed, what was changed is still to be stored
+  return removed;  // after an error the edit must still be stored
 }
 
-/// After it, no call is at work on an edit of the variable, and none begins.
+/// Pauses the variable: afterwards no call is using an edit of it, and none can start.
 void WriteBack::stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable) {
   start_threads();
   progress_.wait(lock, [&] { return !paused_.contains(variable); });
@@ -343,7 +343,7 @@ Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
   }
   if (!open_in_part) std::ranges::for_each(edits, [&](const EditPtr& edit) { enqueue(edit); });
   lock.unlock();
-  Pause pause(*this, variable);  // from here on it ends with this
+  Pause pause(*this, variable);  // resumes on return
   if (open_in_part) return fail(EBUSY, "a chunk of it is being written; close it first");
   CODECFS_TRY(wait_until_stored(edits));
   return pause;
@@ -488,7 +488,7 @@ Result<> WriteBack::sync_all() {
     edits = want_all(Want::everything);
   }
   const Result<> stored = wait_until_stored(edits);
-  CODECFS_TRY(commit());  // what could be stored
+  CODECFS_TRY(commit());  // commit what could be stored
   if (!stored) return stored;
   const std::lock_guard lock(mutex_);
   if (errors_.empty()) return {};
@@ -500,11 +500,11 @@ Result<> WriteBack::sync_all() {
 Result<> WriteBack::finish() {
   {
     const std::lock_guard lock(mutex_);
-    writers_.clear();           // of files that are open still: nothing more comes
-    is_committed_once_ = true;  // no caller asks for what this mount has not changed
+    writers_.clear();           // of files that are still open, whose writes no longer arrive
+    is_committed_once_ = true;  // no commit is needed for what this mount has not changed
   }
   const Result<> stored = sync_all();
-  threads_.clear();  // ends them: nobody else uses the source from here on
+  threads_.clear();  // joins the threads: only this thread uses the source from here on
   const Result<> finished = dataset_.source().finish();
   return stored ? finished : stored;
 }

@@ -1,15 +1,15 @@
 #pragma once
-// Chunks that are being changed, from the first write to the moment when the source has them.
+// Changed chunks, from the first write until the source has stored them.
 //
-// A changed chunk lives here as an edit: all of its decoded bytes, and the length that the file shows. Readers see the
-// edit. At close it is queued; the encoders (threads, as many as cores) take queued edits when the commit interval is
-// over, at fsync, or when dirty bytes pass an eighth of the limit, encode and store them in parallel, and forget them.
-// A writer waits while dirty bytes are over the limit.
+// A changed chunk is an edit: all of its decoded bytes, and the length that the file shows. Readers see the edit. Close
+// queues it. The encoders (as many threads as cores) take queued edits at the end of the commit interval, at fsync, or
+// when dirty bytes exceed an eighth of the limit; they encode and store them in parallel and drop them. A writer waits
+// while dirty bytes exceed the limit.
 //
-// A chunk that cannot be stored stays an edit, and is tried again. Why is told by the next close on its variable, by
-// fsync, and at the end of the mount; and while the limit is passed, by every write.
+// A chunk that cannot be stored stays an edit and is tried again. The error is reported by the next close on its
+// variable, by fsync, and at the end of the mount; and by every write while the limit is exceeded.
 //
-// Locks: Edit::content_mutex before mutex_. Neither is held while the source works.
+// Lock order: Edit::content_mutex before mutex_. Neither is held during calls of the source.
 
 #include <atomic>
 #include <chrono>
@@ -34,7 +34,7 @@
 
 namespace codecfs::fs {
 
-/// A chunk, with all that is needed to work on it.
+/// A chunk, with everything that is needed to process it.
 struct ChunkPlace {
   ChunkKey key = 0;  // its inode number
   ObjectId object = 0;
@@ -49,56 +49,56 @@ class WriteBack {
     std::chrono::seconds commit{5};              // -o commit=SECONDS
     unsigned encoders = 0;                       // 0: as many as cores
   };
-  /// Reads a chunk as the source has it, or its fill where it is not stored.
+  /// Reads a chunk from the source, or its fill if it is not stored.
   using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
-  /// ESTALE where the chunk has gone, or its number means another one: whoever waited is to ask again.
+  /// ESTALE if the chunk was removed or its number now means another chunk: the caller must look it up again.
   using CheckPlace = std::function<Result<>(const ChunkPlace&)>;
 
-  /// `cache`, `conversions`: what is made of stored chunks, by their keys.
+  /// `cache`, `conversions`: caches of decoded and converted chunks, by their keys.
   WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
             ReadBase read_base, CheckPlace check_place);
-  /// Ends the threads. What was not stored is lost: finish() comes first.
+  /// Ends the threads. Edits are lost unless finish() was called.
   ~WriteBack();
 
-  /// What a chunk's file holds, where it is being changed. The bytes never change; those past `size` are not part of
-  /// the file.
+  /// The content of a changed chunk's file. The bytes are immutable; those beyond `size` are not part of the file.
   struct Content {
     std::shared_ptr<const Buffer> bytes;
     uint64_t size = 0;
-    std::shared_ptr<const Buffer> encoded = nullptr;  // with the stored chain, where somebody gave it so
+    // with the stored pipeline, if the chunk was written in encoded form
+    std::shared_ptr<const Buffer> encoded = nullptr;
   };
   std::optional<Content> content(ChunkKey key);
-  /// The length of the file, where the chunk is being changed.
+  /// The length of the file if the chunk has an edit.
   std::optional<uint64_t> size(ChunkKey key);
-  /// Whether it was removed in this mount, and not written since.
+  /// Whether the chunk was removed in this mount, and not written since.
   bool removed(ChunkKey key);
-  /// It was written again, past this.
+  /// Must be called after the chunk was stored without this class.
   void forget_removed(const ChunkPlace& place);
-  /// The numbers of a variable's chunks from `from` on that exist because of an edit; and those that were removed.
+  /// The chunks of a variable that exist only as edits, numbers from `from` on; and those that were removed.
   struct Changes {
     std::set<uint64_t> written;
     std::set<uint64_t> removed;
   };
   Changes changes(ObjectId variable);
 
-  /// Bytes taken: less than given where the chunk ends. EFBIG at its end, EROFS, EOPNOTSUPP, EIO, ENOSPC, ENOMEM.
-  /// `mask`: of the bytes, those that are written (copy_masked()); empty: all.
+  /// Returns the bytes written: fewer at the end of the chunk. EFBIG beyond its end, EROFS, EOPNOTSUPP, EIO, ENOSPC,
+  /// ENOMEM. `mask` selects the bytes to write (copy_masked()); empty: all.
   Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes, Bytes mask = {});
-  /// Changes a chunk of known size: `change` gets all of its bytes, fill where it is not stored. `whole`: it writes
-  /// them all, so what they were is not asked for. `done`: nobody will go on with it soon, so it may be stored as if it
-  /// had been closed. Errors as of write().
+  /// Changes a chunk of known size: `change` gets all of its bytes, or fill if it is not stored. `whole`: it overwrites
+  /// all bytes, so they are not read. `done`: no further change is expected soon, so the chunk may be stored as if it
+  /// had been closed. Errors of write().
   Result<> change(const ChunkPlace& place, bool whole, bool done, const std::function<void(MutableBytes)>& change);
-  /// Cuts the file, or lets it grow with zeros, up to the chunk's size. EFBIG. `gaps_are_fill`: what is left out then
-  /// before what is written is fill; else zeros.
+  /// Truncates the file, or extends it with zeros, up to the chunk's size. EFBIG. `gaps_are_fill`: a gap before a later
+  /// write reads as fill instead of zeros.
   Result<> resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill = false);
-  /// Makes an empty file where there is none. Whether it did: what is there stays as it is.
+  /// Creates an empty file if the chunk does not exist. Returns whether it did.
   Result<bool> create(const ChunkPlace& place, bool gaps_are_fill);
-  /// Takes whole new content (what a rename over the chunk brings), padded with fill. `encoded`: the same as the
-  /// stored chain of `place.variable` encodes it, to be stored as it is; or null.
+  /// Replaces the whole content (for a rename over the chunk), padded with fill. `encoded`: the same, encoded with the
+  /// stored pipeline of `place.variable`, to be stored unchanged; or null.
   Result<> replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded = nullptr);
   Result<> remove(const ChunkPlace& place);
 
-  /// While it lives nobody writes the variable: who tries waits.
+  /// During its lifetime, writes of the variable wait.
   class Pause {
    public:
     Pause(WriteBack& owner, ObjectId variable) : owner_(&owner), variable_(variable) {}
@@ -112,35 +112,36 @@ class WriteBack {
     WriteBack* owner_;
     ObjectId variable_;
   };
-  /// Waits for another pause of the variable to be over, and stores what was written to it. What could not be stored;
-  /// EBUSY where a chunk is open of which a part makes no sense.
+  /// Waits until no other pause of the variable exists, and stores its edits. Returns the error of one that could not
+  /// be stored; EBUSY if a chunk that can only be stored completely is open.
   Result<Pause> pause(ObjectId variable);
-  /// The same at once, or not at all: none where it is paused, or a chunk of it is edited.
+  /// The same without waiting: none if the variable is paused or has edits.
   std::optional<Pause> try_pause(ObjectId variable);
-  /// The same where nothing of it is to be stored any more, as it is to be removed.
+  /// The same without storing edits, because the variable will be removed.
   Pause pause_without_storing(ObjectId variable);
-  /// In a pause: its chunks are gone or have other numbers. What was written is dropped.
+  /// During a pause: drops the edits, because the chunks were removed or have other numbers.
   void forget(ObjectId variable);
 
-  /// How often what chunks hold has changed by this: what was made of them is not to be kept where it has moved.
+  /// Counts the changes of content through this class. A caller that caches something derived from chunks must not keep
+  /// it if this has changed meanwhile.
   [[nodiscard]] uint64_t changes_made() const { return changes_made_; }
 
-  /// The source was changed past this: there is something to commit.
+  /// The source was changed without this class and must be committed.
   void note_change();
-  /// Makes durable what is stored.
+  /// Commits everything that is stored.
   Result<> commit();
-  /// The same where nobody waits for it: a source to which that would be too much leaves it for the next commit().
+  /// The periodic commit: a source for which it is too expensive leaves it to the next commit().
   Result<> commit_at_interval();
 
   /// A file was opened for writing.
   void open_writer(ChunkKey key);
   /// The chunks that are open for writing now.
   std::vector<ChunkKey> open_writers();
-  /// close(2): queues what was written, and tells what went wrong with the variable since the last close.
+  /// For close(2): queues the edit, and returns errors of the variable since the last close.
   Result<> flush(const ChunkPlace& place);
   /// The same for all chunks of a variable.
   Result<> flush_variable(ObjectId variable);
-  /// The last close of one opening. True where the file's length changes with it: a short chunk is whole again.
+  /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size again.
   bool close_writer(const ChunkPlace& place);
 
   /// Stores the chunk and commits.
@@ -149,23 +150,23 @@ class WriteBack {
   Result<> sync_variable(ObjectId variable);
   /// Stores all and commits.
   Result<> sync_all();
-  /// The end: sync_all(), then Source::finish().
+  /// At the end of the mount: sync_all(), then Source::finish().
   Result<> finish();
 
  private:
   struct Edit {
     ChunkPlace place;
-    std::mutex content_mutex;               // guards what follows to `gaps_are_fill`
-    std::shared_ptr<Buffer> bytes;          // all of the chunk, fill past `size`; null until loaded
-    std::shared_ptr<const Buffer> encoded;  // the same, to be stored as it is; or null
+    std::mutex content_mutex;               // guards the members up to `gaps_are_fill`
+    std::shared_ptr<Buffer> bytes;          // the whole chunk, fill beyond `size`; null until loaded
+    std::shared_ptr<const Buffer> encoded;  // the encoded form to be stored unchanged; or null
     uint64_t size = 0;                      // of the file
     bool gaps_are_fill = false;             // see resize()
-    uint64_t version = 0;                   // counts changes; guarded by mutex_, as all below
+    uint64_t version = 0;                   // counts changes; guarded by mutex_, like the following members
     uint64_t stored_version = 0;
-    uint64_t tried_version = 0;    // the latest that an encoder has done with, well or not
+    uint64_t tried_version = 0;    // the latest version that an encoder has tried to store
     std::optional<Error> failure;  // of the latest try
     uint64_t charged = 0;          // its share of dirty_bytes_
-    unsigned pins = 0;             // calls that are at work on it
+    unsigned pins = 0;             // calls that are using it
     bool dirty = false;
     bool queued = false;  // closed since it became dirty
     bool wanted = false;  // in queue_
@@ -174,13 +175,13 @@ class WriteBack {
   using EditPtr = std::shared_ptr<Edit>;
 
   enum class After {
-    relieve,  // where there is much to store, encoders may take what was closed
-    be_done,  // and this chunk with it
-    carry_on  // nothing: there are many changes to come
+    store_if_full,  // if much must be stored, let encoders take closed chunks
+    close_chunk,    // the same, and treat this chunk as closed
+    nothing         // nothing: more changes will follow
   };
-  /// Runs `change` on the edit of a chunk, under its content_mutex, and counts it as changed where it succeeds.
+  /// Runs `change` on the edit of a chunk under its content_mutex, and counts it as changed on success.
   template <class Change>
-  Result<> edit(const ChunkPlace& place, Change change, After after = After::relieve);
+  Result<> edit(const ChunkPlace& place, Change change, After after = After::store_if_full);
   EditPtr pin(const ChunkPlace& place);
   Result<> load(Edit& edit, bool whole);
   Result<> make_private(Edit& edit, uint64_t bytes);
@@ -190,18 +191,18 @@ class WriteBack {
   void encode_until_stopped(const std::stop_token& stop);
   Result<> commit_with(Result<bool> (*commit_source)(Source&));
   void commit_at_intervals(const std::stop_token& stop);
-  // Under mutex_:
+  // The caller must hold mutex_:
   void charge(Edit& edit, uint64_t bytes);
   void enqueue(const EditPtr& edit);
   enum class Want {
-    closed,     // what was closed, but for what failed
-    dirty,      // the same, and what is open
-    everything  // what failed too
+    closed,     // closed chunks, except for failed ones
+    dirty,      // also open chunks
+    everything  // also failed ones
   };
   std::vector<EditPtr> want_all(Want which);
   void forget_if_clean(const EditPtr& edit);
   Result<> take_error(ObjectId variable);
-  // Without it:
+  // The caller must not hold mutex_:
   void store(const EditPtr& edit);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits);
   void stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable);
@@ -218,23 +219,23 @@ class WriteBack {
 
   std::atomic<uint64_t> changes_made_ = 0;
 
-  std::mutex mutex_;                      // guards all below
-  std::condition_variable_any work_;      // of the encoders
-  std::condition_variable_any interval_;  // of the committer, which nobody wakes
+  std::mutex mutex_;                      // guards the following members
+  std::condition_variable_any work_;      // wakes the encoders
+  std::condition_variable_any interval_;  // of the committer; only a stop request wakes it
   std::condition_variable_any progress_;
   std::unordered_map<ChunkKey, EditPtr> edits_;
   std::unordered_map<ChunkKey, unsigned> writers_;
   std::list<EditPtr> queue_;  // wanted edits
   std::map<ObjectId, std::set<uint64_t>> removed_;
   std::unordered_map<ChunkKey, ObjectId> removed_keys_;
-  std::unordered_map<ChunkKey, ObjectId> removing_;  // the source is removing them: not to be changed or stored
+  std::unordered_map<ChunkKey, ObjectId> removing_;  // being removed by the source: must not be changed or stored
   std::set<ObjectId> paused_;                        // variables
-  std::map<ObjectId, Error> errors_;                 // not yet told
+  std::map<ObjectId, Error> errors_;                 // not yet reported
   uint64_t dirty_bytes_ = 0;
   bool is_committed_once_ = false;
   bool uncommitted_ = false;
-  std::mutex committing_;              // one commit at a time; taken before mutex_
-  std::vector<std::jthread> threads_;  // last: they end before the rest goes
+  std::mutex committing_;              // serializes commits; locked before mutex_
+  std::vector<std::jthread> threads_;  // last member: joined before the others are destroyed
 };
 
 }  // namespace codecfs::fs

@@ -1,4 +1,4 @@
-// From queued edits to the source: the encoders, the committer, and who waits for them.
+// Stores queued edits: the encoders, the committer, and functions that wait for them.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ void WriteBack::drop_cached(ChunkKey key) {
   conversions_.drop(key);
 }
 
-// --- under mutex_
+// --- the caller holds mutex_
 
 void WriteBack::charge(Edit& edit, uint64_t bytes) {
   dirty_bytes_ += bytes - edit.charged;
@@ -31,9 +31,9 @@ std::vector<WriteBack::EditPtr> WriteBack::want_all(Want which) {
   std::vector<EditPtr> edits;
   for (const auto& [key, edit] : edits_) {
     if (!edit->dirty || (which == Want::closed && !edit->queued)) continue;
-    // One that failed is tried again when somebody asks or the interval is over, not at every write.
+    // Failed edits are tried again by explicit calls or at the interval, not at every write.
     if (which != Want::everything && edit->failure) continue;
-    // Objects of variable length make sense as a whole only.
+    // A chunk of variable-length objects can only be encoded completely.
     if (!edit->place.variable->facts->chunk_bytes && !edit->queued && writers_.contains(key)) continue;
     enqueue(edit);
     edits.push_back(edit);
@@ -44,7 +44,7 @@ std::vector<WriteBack::EditPtr> WriteBack::want_all(Want which) {
 Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
   while (!edit.dirty && dirty_bytes_ > options_.dirty_bytes) {
     want_all(Want::dirty);
-    // Room comes from what an encoder has or will take; where all that is left has failed, its failure is the answer.
+    // Wait only while an encoder has or will take an edit. If all remaining edits have failed, return that error.
     const Error* failure = nullptr;
     bool hope = false;
     for (const auto& [key, other] : edits_) {
@@ -59,11 +59,11 @@ Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit
 
 void WriteBack::forget_if_clean(const EditPtr& edit) {
   if (edit->dirty || edit->pins > 0 || edit->storing) return;
-  // A file that is shown shorter than its chunk stays until its last writer has gone.
+  // A file that is shown shorter than its chunk keeps its edit until the last writer closes it.
   if (writers_.contains(edit->place.key) && edit->bytes != nullptr && edit->size != edit->bytes->size()) return;
   const auto found = edits_.find(edit->place.key);
   if (found == edits_.end() || found->second != edit) return;
-  drop_cached(edit->place.key);  // first: until then readers are served from here
+  drop_cached(edit->place.key);  // before the edit is erased, which readers use until then
   edits_.erase(found);
 }
 
@@ -84,12 +84,12 @@ void WriteBack::start_threads() {
   threads_.emplace_back([this](const std::stop_token& stop) { commit_at_intervals(stop); });
 }
 
-// --- without it
+// --- the caller does not hold mutex_
 
 void WriteBack::encode_until_stopped(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // A chunk is stored by one thread at a time, or an older state might come last.
+    // One thread at a time stores a chunk; otherwise an older version could be stored last.
     auto next = queue_.end();
     const bool found = work_.wait(lock, stop, [&] {
       next = std::ranges::find_if(queue_, [](const EditPtr& edit) { return !edit->storing; });
@@ -143,7 +143,7 @@ void WriteBack::store(const EditPtr& edit) {
     ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
     if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
     edit->stored_version = version;
-    if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's
+    if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's error
     edit->failure.reset();
     uncommitted_ = true;
     if (edit->version == version) {
@@ -157,7 +157,7 @@ void WriteBack::store(const EditPtr& edit) {
     edit->failure = stored.error();
     errors_[edit->place.object] = stored.error();
   }
-  if (edit->wanted) work_.notify_one();  // it was asked for again meanwhile
+  if (edit->wanted) work_.notify_one();  // it was queued again meanwhile
   progress_.notify_all();
 }
 
@@ -169,10 +169,11 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
   Result<> result;
   for (size_t i = 0; i < edits.size(); ++i) {
     const EditPtr& edit = edits[i];
-    // The encoders take what is wanted in turn; a try that had begun before is followed by another.
+    // The encoders take edits in order. A try that began before this call may have used an older version, so wait for
+    // the next.
     progress_.wait(lock, [&] { return edit->stored_version >= versions[i] || (!edit->wanted && !edit->storing); });
     if (edit->stored_version < versions[i] && edit->failure && result) {
-      errors_.erase(edit->place.object);  // told here
+      errors_.erase(edit->place.object);  // reported here
       result = std::unexpected(*edit->failure);
     }
   }
@@ -182,7 +183,7 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
 Result<> WriteBack::commit() {
   {
     const std::lock_guard lock(mutex_);
-    // What was there before may not be durable either.
+    // Data from before this mount may not be durable either.
     if (!std::exchange(is_committed_once_, true)) uncommitted_ = true;
   }
   return commit_with([](Source& source) -> Result<bool> {
@@ -195,7 +196,7 @@ Result<> WriteBack::commit_at_interval() {
   return commit_with([](Source& source) { return source.commit_at_interval(); });
 }
 
-/// `commit_source` tells whether it was done.
+/// `commit_source` returns whether it committed.
 Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
   const std::lock_guard one(committing_);
   {
@@ -221,10 +222,10 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
     interval_.wait_for(lock, stop, options_.commit, [] { return false; });
     if (stop.stop_requested()) return;
     for (const auto& [key, edit] : edits_)
-      if (edit->queued) edit->failure.reset();  // another try
+      if (edit->queued) edit->failure.reset();  // try again
     const std::vector<EditPtr> edits = want_all(Want::closed);
     lock.unlock();
-    (void)wait_until_stored(edits);  // what failed is kept for the next close
+    (void)wait_until_stored(edits);  // errors are kept for the next close
     if (const Result<> committed = commit_at_interval(); !committed) log::error("{}", committed.error().reason);
     lock.lock();
   }
