@@ -1,5 +1,5 @@
 #pragma once
-// The time of day, as files have it.
+// The current time for file timestamps.
 
 #include <ctime>
 

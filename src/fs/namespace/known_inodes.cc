@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned kBlockBits = 10;
 constexpr size_t kMaxBlocks = size_t{1} << 18;
-// Inodes of a range where it is not known which the kernel knows.
+// Limit for notifications about inodes if it is unknown which ones the kernel knows.
 constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
 
 }  // namespace

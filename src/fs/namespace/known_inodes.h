@@ -1,5 +1,5 @@
 #pragma once
-// Which inodes the kernel may know: it need not be told of millions that nobody has looked up.
+// Records which inodes the kernel may know, to avoid notifications about millions of others.
 
 #include <cstdint>
 #include <mutex>
@@ -10,8 +10,7 @@
 
 namespace codecfs::fs {
 
-/// Inodes that the kernel may know, in blocks: of all that were ever told it, so it may have forgotten some. Calls are
-/// safe from all threads.
+/// Inodes that were ever returned to the kernel, in blocks; the kernel may have forgotten some. Thread-safe.
 class KnownInodes {
  public:
   struct Range {
@@ -21,13 +20,13 @@ class KnownInodes {
   };
 
   void add(Ino ino);
-  /// The parts of a range in which it may know any.
+  /// The parts of a range that may contain known inodes.
   [[nodiscard]] std::vector<Range> within(Range range) const;
 
  private:
   mutable std::mutex mutex_;
   std::set<uint64_t> blocks_;  // guarded by mutex_
-  bool all_ = false;           // too many to be kept; guarded by mutex_
+  bool all_ = false;           // too many to record; guarded by mutex_
 };
 
 }  // namespace codecfs::fs

@@ -15,7 +15,7 @@ constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, Name
 
 constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "npy", "raw"};
 
-// Where the root is an array, which has no name to take.
+// For a root that is an array, which has no name of its own.
 constexpr std::array kNpyRootFiles{NamedFile{"array.npy", FileKind::array}};
 constexpr std::array kRawRootFiles{NamedFile{"array", FileKind::array}};
 
@@ -90,7 +90,7 @@ Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
     by_path_.erase(added->path);  // a dataset may have an object of this name
     return added;
   };
-  // Slots 0, 1, 2: as the header says.
+  // Slots 0, 1, 2, as described in the header.
   Node top = root_of(shown);
   const uint64_t first_view = 4;
   top.common = shown == View::decoded ? 0 : first_view;
@@ -102,7 +102,7 @@ Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
     if (static_cast<View>(i) == shown) continue;
     Node node = root_of(static_cast<View>(i));
     node.parent = views_->ino();
-    node.common = shown == View::decoded ? 0 : first_view;  // the decoded view is the first of these
+    node.common = shown == View::decoded ? 0 : first_view;  // the decoded view comes first
     view_entries_[i] = add(std::move(node));
   }
   Node link;
@@ -117,7 +117,7 @@ Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
   view_entries_[static_cast<size_t>(shown)] = &nodes_.back();
 }
 
-/// Into the next slot. Where it is of the decoded view, the caller has set `common` to that slot or does not care.
+/// Adds a node in the next slot. For nodes of the decoded view, the caller sets `common` to that slot if it is needed.
 const Node* Nodes::add(Node node) {
   node.slot = slots_.size();
   nodes_.push_back(std::move(node));
@@ -131,8 +131,8 @@ Result<Place> Nodes::at(Ino ino) const {
   const uint64_t slot = ino >> kLocalBits;
   const uint64_t local = ino & kLocalMask;
   const std::shared_lock lock(mutex_);
-  // No reason, so nothing in the log: the kernel asks so for what was renumbered or removed, and then looks the name
-  // up.
+  // An error without a reason, so that it is not logged: the kernel sends requests for renumbered or removed inodes and
+  // then looks the name up again.
   if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
   const Node& node = *slots_[slot];
   if (node.slot != slot) return Place{&node, FileKind::chunk, ino - (chunk_slots_.at(node.slot).first << kLocalBits)};
@@ -252,7 +252,7 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
   return {};
 }
 
-// --- under mutex_
+// --- the caller holds mutex_
 
 template <class Visit>
 void Nodes::for_each_at_or_below(const std::string& path, Visit visit) {
@@ -265,7 +265,7 @@ void Nodes::for_each_at_or_below(const std::string& path, Visit visit) {
   for (const Node* node : found) visit(*node);
 }
 
-/// Another node takes the slots of one.
+/// Replaces a node in all its slots.
 void Nodes::replace(const Node& old, Node node) {
   forget_path(old);
   node.slot = old.slot;
@@ -293,7 +293,7 @@ void Nodes::forget_path(const Node& node) {
   if (views->second == InViews{}) by_path_.erase(views);
 }
 
-// --- without it
+// --- the caller does not hold mutex_
 
 void Nodes::become_variable(const Node& group, ObjectId variable) {
   const std::lock_guard lock(mutex_);
@@ -320,7 +320,7 @@ void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
   const InViews parents = by_path_[parent.path];
   for_each_at_or_below(from, [&](const Node& old) {
     const Node* new_parent = parents[static_cast<size_t>(old.view)];
-    if (new_parent == nullptr) return drop(old);  // nobody has seen that directory in this view
+    if (new_parent == nullptr) return drop(old);  // the target directory was not looked up in this view
     Node moved = old;
     moved.path = to + old.path.substr(from.size());
     if (old.path == from) moved.parent = new_parent->ino();

@@ -1,21 +1,21 @@
 #pragma once
-// Inodes: which number stands for which file of the tree.
+// Inodes: maps inode numbers to the files of the tree.
 //
-// A directory (group, variable, folder, control directory), symlink or file of a folder is a Node, made when its name
-// is first looked up. The files in a directory need no object of their own, not even a million chunks: their inode
-// number tells which they are.
+// A directory (group, variable, folder, control directory), symlink or file of a folder is a Node, created when its
+// name is first looked up. The files in a directory need no object of their own, even if there are a million chunks:
+// the inode number identifies them.
 //
 //   ino = slot << 40 | local        local 1        the directory, symlink or file itself
 //                                   local 2..15    its metadata files (FileKind)
 //                                   local 16 + n   its chunk number n
 //
-// The dataset is shown in several views (View). Each has a Node of its own for a path that was looked up in it, and the
-// first of them brings one in the decoded view. By that one's inode numbers, its keys, all views know an object: state,
-// edits and cached chunks are kept under these.
+// The dataset is shown in several views (View). Each view has its own Node for a path that was looked up in it, and the
+// first lookup in any view also creates a Node in the decoded view. The inode numbers of the latter are the keys under
+// which all views share state, edits and cached chunks.
 //
-// Slot 0 is the root of the mount, so the root is inode 1 as FUSE wants it. A variable with more than 2^40 - 16 chunks
-// gets as many slots in a row as it needs when its first chunk is looked up; so does one whose chunks are numbered
-// anew, as its shape has changed. A Node never changes and lives as long as the mount: a directory that is moved or
+// Slot 0 is the root of the mount, so the root is inode 1 as FUSE requires. A variable with more than 2^40 - 16 chunks
+// gets as many consecutive slots as it needs when its first chunk is looked up; so does one whose chunks are renumbered
+// because its shape has changed. A Node is immutable and lives as long as the mount: a directory that is moved or
 // becomes a variable gets another Node in its slot, and keeps its inode number.
 
 #include <array>
@@ -41,17 +41,17 @@ inline constexpr unsigned kLocalBits = 40;
 inline constexpr uint64_t kLocalMask = (uint64_t{1} << kLocalBits) - 1;
 inline constexpr Ino kRootIno = 1;
 
-/// In which form the dataset is shown.
+/// The form in which the dataset is shown.
 enum class View : uint8_t {
   decoded,  // chunks as raw bytes
-  encoded,  // chunks as they are stored, with their codecs in .zarray
+  encoded,  // chunks as stored, with their codecs in .zarray
   npy,      // each variable is a file of numpy's format, NAME.npy
   raw,      // the same without the header, NAME
 };
 inline constexpr size_t kViews = 4;
-/// Those in which a variable is no directory of chunks, but one file.
+/// The views in which a variable is one file instead of a directory of chunks.
 inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
-/// "decoded", "encoded", ...: what users call them.
+/// "decoded", "encoded", ...: the name for users.
 std::string_view name_of(View view);
 std::optional<View> view_named(std::string_view name);
 
@@ -60,13 +60,13 @@ enum class NodeKind {
   variable,
   symlink,
   folder,   // of a mounted folder, without metadata files
-  file,     // the same; no directory, but the file itself
+  file,     // likewise, but a file instead of a directory
   control,  // .codecfs
   views,    // .codecfs/view
   scratch,
 };
 
-/// The slot of all scratch files (fs/scratch_files.h), whose local parts only those know.
+/// The slot of all scratch files; ScratchFiles assigns their local parts.
 inline constexpr uint64_t kScratchSlot = 2;
 
 /// The files beside the chunks; the value is the local part of the inode number.
@@ -81,8 +81,8 @@ enum class FileKind : uint8_t {
   log = 8,
   stats = 9,
   filters = 10,
-  array = 11,  // a variable as one file; where the root is one, that is a directory with this file
-  chunk = 16,  // and all above
+  array = 11,  // a variable as one file; a root that is an array is a directory with this file
+  chunk = 16,  // and all values above
 };
 
 struct Node;
@@ -95,7 +95,7 @@ struct NamedFile {
 /// The metadata files in a directory of this kind, in the order in which they are listed.
 std::span<const NamedFile> files_of(NodeKind kind);
 
-/// The same as a view has them.
+/// The same for a view.
 std::span<const NamedFile> files_of(const Node& node);
 
 /// The name of a metadata or control file.
@@ -106,7 +106,7 @@ struct Node {
   View view = View::decoded;
   ObjectId object = 0;  // of groups, variables, folders and files
   std::string target;   // of symlinks
-  std::string path;     // from the root of the dataset, "" for that: for messages
+  std::string path;     // from the root of the dataset, which is "": for messages
   Ino parent = kRootIno;
   uint64_t slot = 0;
   uint64_t common = 0;  // the slot of the same path in the decoded view
@@ -114,54 +114,55 @@ struct Node {
   [[nodiscard]] Ino ino(FileKind file = FileKind::itself) const {
     return slot << kLocalBits | static_cast<uint64_t>(file);
   }
-  /// By which all views know it.
+  /// The key that all views share.
   [[nodiscard]] Ino key() const { return common << kLocalBits | static_cast<uint64_t>(FileKind::itself); }
-  /// The top of a view.
+  /// Whether this is the root of a view.
   [[nodiscard]] bool is_root() const { return path.empty(); }
 };
 
-/// A node and the file in its directory that an inode number names.
+/// The node and the file in its directory that an inode number refers to.
 struct Place {
   const Node* node = nullptr;
   FileKind file = FileKind::itself;
-  uint64_t chunk = 0;  // its number, where file is chunk
+  uint64_t chunk = 0;  // its number, if file is chunk
 };
 
 class Nodes {
  public:
-  /// `shown`: the view that the root of the mount is.
+  /// `shown`: the view that the root of the mount shows.
   Nodes(const Entry& root, View shown);
 
-  /// What an inode number stands for. ESTALE for one that was never given out, or whose file is gone.
+  /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed.
   Result<Place> at(Ino ino) const;
-  /// The node of a name in a directory, made if it is new or another object than it was. ENFILE when slots run out.
+  /// The node of a directory entry, created if the entry is new or refers to another object than before. ENFILE when
+  /// slots run out.
   Result<const Node*> child(const Node& parent, const Entry& entry);
   /// The node of the control directory, `.codecfs` in the root, and of the directory of views in it.
   const Node& control() const { return *control_; }
   const Node& views() const { return *views_; }
-  /// The root of a view; where that is the root of the mount, a link to it.
+  /// The root of a view; a link if the view is the root of the mount.
   const Node& view_entry(View view) const { return *view_entries_[static_cast<size_t>(view)]; }
-  /// The view that the root of the mount is.
+  /// The view that the root of the mount shows.
   [[nodiscard]] View shown() const { return shown_; }
-  /// The nodes of the same path in all views where it was looked up, this one included.
+  /// The nodes of the same path in all views in which it was looked up, including this one.
   [[nodiscard]] std::vector<const Node*> in_all_views(const Node& node) const;
-  /// The node of a path in the decoded view; null where nobody has looked it up.
+  /// The node of a path in the decoded view; null if it was not looked up.
   [[nodiscard]] const Node* find(const std::string& path) const;
-  /// The inode numbers of the variables that were looked up, in all views.
+  /// The inode numbers of all variables that were looked up, in all views.
   [[nodiscard]] std::vector<Ino> variables() const;
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
-  /// That of the same chunk in the decoded view.
+  /// The inode number of the same chunk in the decoded view.
   Result<Ino> chunk_key(const Node& variable, uint64_t number, uint64_t count);
 
-  // These are of all views.
-  /// A group is a variable now.
+  // The following functions apply to all views.
+  // A group became a variable.
   void become_variable(const Node& group, ObjectId variable);
-  /// The name and all below it are gone.
+  /// A name and everything below it was removed.
   void remove(const Node& node);
-  /// The node and all below it have another path.
+  /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
-  /// Chunks get other inode numbers, as their numbers mean other chunks now. ENFILE.
+  /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.
   Result<> renumber_chunks(const Node& variable, uint64_t count);
 
  private:
@@ -170,7 +171,7 @@ class Nodes {
     uint64_t count = 0;
   };
 
-  using InViews = std::array<const Node*, kViews>;  // null: not looked up there
+  using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
 
   const Node* add(Node node);
   void replace(const Node& old, Node node);
@@ -181,11 +182,11 @@ class Nodes {
   template <class Visit>
   void for_each_at_or_below(const std::string& path, Visit visit);
 
-  mutable std::shared_mutex mutex_;  // guards all below; nodes themselves never change
+  mutable std::shared_mutex mutex_;  // guards the following members; nodes are immutable
   std::deque<Node> nodes_;
-  std::vector<const Node*> slots_;  // null: what was there is gone
+  std::vector<const Node*> slots_;  // null: removed
   std::unordered_map<std::string, InViews> by_path_;
-  std::unordered_map<uint64_t, Slots> chunk_slots_;  // of variables whose chunks have slots of their own
+  std::unordered_map<uint64_t, Slots> chunk_slots_;  // of variables whose chunks have separate slots
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

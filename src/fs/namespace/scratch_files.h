@@ -1,9 +1,9 @@
 #pragma once
-// Files of other names in a variable's directory: what rsync, zarr-python and editors write first and then rename to a
-// chunk's name. They are held in memory, never stored in the source, and gone at unmount.
+// Files with other names in a variable's directory, which rsync, zarr-python and editors write first and then rename to
+// a chunk's name. They exist in memory only, are never stored in the source, and are lost at unmount.
 //
-// A scratch file that was renamed to a chunk is that chunk from then on, also for those who know it by its old inode
-// number (the kernel, until it has forgotten it). Safe from all threads.
+// A scratch file that was renamed to a chunk is that chunk from then on, also under its old inode number (until the
+// kernel forgets it). Thread-safe.
 
 #include <sys/stat.h>
 
@@ -25,33 +25,33 @@ namespace codecfs::fs {
 
 class ScratchFiles {
  public:
-  static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;  // of all files together
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;  // for all files together
   static constexpr size_t kMaxFiles = 65536;
 
-  /// The inode number of a new file. EEXIST, ENOSPC.
+  /// Creates a file and returns its inode number. EEXIST, ENOSPC.
   Result<Ino> create(Ino directory, std::string_view name, mode_t permissions);
   std::optional<Ino> find(Ino directory, std::string_view name);
   std::vector<std::pair<std::string, Ino>> list(Ino directory);
 
-  /// Of the file: size, permissions, times. ESTALE.
+  /// Size, permissions and times. ESTALE.
   Result<struct stat> status(Ino ino);
   Result<> set_permissions(Ino ino, mode_t permissions);
-  /// Bytes from `offset` on, at most `size`. ESTALE.
+  /// At most `size` bytes from `offset` on. ESTALE.
   Result<std::string> read(Ino ino, uint64_t offset, size_t size);
-  /// False where the file has become a chunk. Waits while it is sealed. ENOSPC, ESTALE.
+  /// False if the file has become a chunk. Waits while the file is sealed. ENOSPC, ESTALE.
   Result<bool> write(Ino ino, uint64_t offset, Bytes bytes);
   Result<> resize(Ino ino, uint64_t size);
 
   /// ENOENT.
   Result<> unlink(Ino directory, std::string_view name);
-  /// To another name that is no chunk's; what was there is replaced. ENOENT.
+  /// Renames to a name that is not a chunk's, replacing an existing file. ENOENT.
   Result<> rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name);
-  /// What the file holds. Until unseal() or promote() nobody changes it: writers wait.
+  /// Returns the content of the file. Until unseal() or promote(), writers wait.
   Result<std::string> seal(Ino directory, std::string_view name);
   void unseal(Ino directory, std::string_view name);
-  /// The file was renamed to a chunk: its bytes go, its inode number means `chunk` now.
+  /// The file was renamed to a chunk: drops its bytes, and maps its inode number to `chunk`.
   void promote(Ino directory, std::string_view name, Ino chunk);
-  /// The chunk that a file has become.
+  /// The chunk that a file has become, if so.
   std::optional<Ino> promoted_to(Ino ino);
 
   /// The inode numbers under which files were known before they were renamed to this chunk, as far as the kernel still
@@ -61,7 +61,7 @@ class ScratchFiles {
   /// Counts what the kernel knows, so that files without a name can go when it has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
-  /// What is still there, as directory and name: it is lost at the unmount.
+  /// Directory and name of the existing files, which will be lost at unmount.
   std::vector<std::pair<Ino, std::string>> names();
 
  private:
@@ -80,7 +80,7 @@ class ScratchFiles {
   Result<File*> at(Ino ino);
   void drop_if_unused(Ino ino);
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the following members
   std::condition_variable unsealed_;
   std::unordered_map<Ino, File> files_;
   std::map<Key, Ino> names_;

@@ -10,14 +10,14 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_alphanumeric(char c) { return is_digit(c) || is_upper(c) || (c >= 'a' && c <= 'z'); }
 
-/// "partial" and "tmp5x3k" of 0.0.5c1e.partial and tmp5x3k.
+/// "partial" in 0.0.5c1e.partial, "tmp5x3k" in tmp5x3k.
 bool is_temporary_word(std::string_view word) {
   if (word.starts_with("tmp") || word == "part" || word == "partial" || word == "new" || word == "temporary")
     return true;
   return word.starts_with("temp") && std::ranges::all_of(word.substr(4), is_digit);
 }
 
-/// sed -i makes sedXXXXXX, perl -i XXXXXXXX, where each X is a random letter or digit.
+/// sed -i creates sedXXXXXX, perl -i XXXXXXXX, where each X is a random letter or digit.
 bool is_random_name(std::string_view name) {
   if (!std::ranges::all_of(name, is_alphanumeric)) return false;
   if (name.size() == 9 && name.starts_with("sed")) return true;
@@ -39,7 +39,7 @@ bool is_temporary_name(std::string_view name) {
   constexpr std::string_view kFirst = ".#~";
   constexpr std::string_view kLast = "#~";
   if (kFirst.contains(name.front()) || kLast.contains(name.back())) return true;
-  // Made of the name of a chunk or metadata file (those with a dot are covered above).
+  // Derived from the name of a chunk or metadata file (those with a dot are handled above).
   if (is_digit(name.front()) || name.starts_with("_Filter") || name.starts_with("_Codecs")) return true;
   if (is_random_name(name)) return true;
   while (!name.empty()) {
