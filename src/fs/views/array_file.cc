@@ -1,10 +1,10 @@
-// Ranges into boxes, boxes into chunks, chunks into runs.
+// Maps ranges to boxes, boxes to chunks, and chunks to contiguous runs.
 
 #include "fs/views/array_file.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 #include <limits>
 
 #include "fs/chunks/page_copies.h"
@@ -15,7 +15,7 @@ namespace codecfs::fs {
 namespace {
 
 constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
-constexpr uint64_t kFillPattern = 4096;  // bytes of fill that are kept ready, at least
+constexpr uint64_t kFillPattern = 4096;  // bytes of fill kept ready, at least
 
 bool is_zeros(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
@@ -32,7 +32,7 @@ Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
   ArrayFile file;
   if (with_header) file.header_ = std::move(header);
   const uint64_t element = variable->type.size;
-  // A factor of 0 first: the others may be any.
+  // Test for a factor of 0 first: the product of the others may overflow.
   uint64_t size = std::ranges::find(grid.shape(), 0U) != grid.shape().end() ? 0 : element;
   bool fits = true;
   for (const uint64_t extent : grid.shape())
@@ -58,7 +58,7 @@ void ArrayFile::arrange() {
   const auto add = [&](uint64_t shape, uint64_t chunk, uint64_t cells) {
     if (!dimensions_.empty()) {
       Dimension& before = dimensions_.back();
-      // Its chunks hold all of this dimension and no more, or there is but one index in the one before.
+      // Chunks contain this dimension completely, or the previous dimension has a single index.
       const bool whole = chunk == shape;
       if (whole || (before.shape == 1 && before.chunk == 1)) {
         before = {before.shape * shape, before.chunk * chunk, whole ? before.cells : cells};
@@ -90,7 +90,7 @@ ArrayFile::Range ArrayFile::range_of_chunk(uint64_t number) const {
 }
 
 std::optional<ArrayFile::Range> ArrayFile::stretch_of_chunk(uint64_t number) const {
-  bool is_cut = false;  // more than one index of a dimension further out
+  bool is_cut = false;  // a slower dimension has more than one index
   for (const Dimension& dimension : dimensions_) {
     const uint64_t begin = number / dimension.cell_stride % dimension.cells * dimension.chunk;
     const uint64_t present = std::min(dimension.chunk, dimension.shape - begin);
@@ -101,17 +101,17 @@ std::optional<ArrayFile::Range> ArrayFile::stretch_of_chunk(uint64_t number) con
   return range_of_chunk(number);
 }
 
-/// Boxes in the order of the file: what is left of the row that the range begins in, of the plane, ...; then what it
-/// covers whole; then the beginnings of the plane and row that it ends in.
+/// Boxes in the order of the file: the remainders of the first row, plane, ...; then the complete middle; then the
+/// beginnings of the last plane and row.
 std::vector<ArrayFile::Box> ArrayFile::boxes_of(uint64_t begin, uint64_t end) const {
   const size_t rank = dimensions_.size();
   std::vector<uint64_t> from(rank);
-  std::vector<uint64_t> to(rank);  // of the last byte
+  std::vector<uint64_t> to(rank);  // index of the last byte
   for (size_t i = 0; i < rank; ++i) {
     from[i] = begin / dimensions_[i].file_stride % dimensions_[i].shape;
     to[i] = (end - 1) / dimensions_[i].file_stride % dimensions_[i].shape;
   }
-  // The first dimension in which the two differ, and the last in which the beginning and the end cut something.
+  // The first dimension in which both ends differ, and the last in which begin or end divides a row.
   size_t split = 0;
   while (split + 1 < rank && from[split] == to[split]) ++split;
   size_t head = rank - 1;
@@ -140,7 +140,7 @@ uint64_t ArrayFile::bytes_of_chunks(uint64_t offset, uint64_t size) const {
   const uint64_t begin = std::max<uint64_t>(offset, header_.size()) - header_.size();
   const uint64_t end = std::min(offset + size, this->size()) - header_.size();
   if (offset + size <= header_.size() || begin >= end) return 0;
-  uint64_t most = 0;  // the boxes have many chunks in common
+  uint64_t most = 0;  // upper bound: boxes share many chunks
   for (const Box& box : boxes_of(begin, end)) {
     uint64_t chunks = 1;
     for (size_t i = 0; i < box.size(); ++i)
@@ -202,7 +202,7 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, Visit visit) cons
       return true;
     };
     for (; count > 0; --count) {
-      // One that an earlier box has a part of was visited with it.
+      // A chunk that an earlier box contains was visited with it.
       if (std::none_of(boxes.begin(), boxes.begin() + static_cast<ptrdiff_t>(b), is_in))
         CODECFS_TRY(visit(share_of(boxes, b, cell)));
       for (size_t i = rank; i-- > 0;) {
@@ -214,7 +214,7 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, Visit visit) cons
   return {};
 }
 
-/// Calls copy(place in the array, place in the chunk, size) for each stretch that is contiguous in both.
+/// Calls copy(offset in the array, offset in the chunk, size) for each run that is contiguous in both.
 template <class Copy>
 void ArrayFile::for_each_run(const Piece& piece, Copy copy) const {
   const size_t rank = dimensions_.size();
@@ -259,7 +259,7 @@ void ArrayFile::put_fill(std::byte* to, uint64_t chunk_at, uint64_t size) const 
     std::memcpy(to, fill_.data() + from, count);
     to += count;
     size -= count;
-    from = 0;  // the pattern is of whole elements
+    from = 0;  // the pattern has whole elements
   }
 }
 
@@ -270,7 +270,7 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
   const uint64_t begin = offset + of_header - header_.size();
   const uint64_t end = offset + size - header_.size();
 
-  // Made when it is needed.
+  // Allocated on first use.
   std::shared_ptr<Buffer> buffer;
   const auto make_buffer = [&]() -> Result<> {
     CODECFS_ASSIGN(Buffer fresh, Buffer::allocate(size));
@@ -282,7 +282,7 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
   const auto visit = [&](const Share& share) -> Result<> {
     uint64_t wanted = share.size;
     if (share.present < chunk_size_) {
-      // At least as much of the chunk as of what the file has of it, or nobody would ever have wanted it all.
+      // Scale by the chunk's part in the file, so that an edge chunk that is read completely counts as a whole one.
       const double part = static_cast<double>(share.size) / static_cast<double>(share.present);
       wanted = static_cast<uint64_t>(part * static_cast<double>(chunk_size_)) + 1;
     }

@@ -13,9 +13,9 @@ namespace {
 
 Text make_text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
 
-constexpr int kMaxDepth = 1024;  // of groups in groups: a path deeper than this is over PATH_MAX soon anyway
+constexpr int kMaxDepth = 1024;  // nested groups: a deeper path would exceed PATH_MAX
 
-/// Gathers the metadata of a group and of all below it.
+/// Collects the metadata of a group and of everything below it.
 class Consolidation {
  public:
   Consolidation(Source& source, const Dataset::ZarrayOf& zarray_of) : source_(source), zarray_of_(zarray_of) {}
@@ -31,7 +31,7 @@ class Consolidation {
 
  private:
   struct Link {
-    std::string directory;  // "a/b/", "" for the top
+    std::string directory;  // "a/b/", "" for the top group
     std::string name;
     std::string target;
   };
@@ -44,7 +44,7 @@ class Consolidation {
     CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
     for (const Entry& entry : entries) {
       const Result<> added = add(entry, directory, depth);
-      // What somebody moves or removes at this moment may be left out; what is there may not.
+      // An object that is moved or removed concurrently may be missing from the result, but not an existing one.
       if (!added && is_there(group, entry)) return added;
     }
     return {};
@@ -73,8 +73,8 @@ class Consolidation {
     append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
   }
 
-  /// A link to a variable is a variable for a reader, so it is listed like one. Links to groups are not: they may be
-  /// cycles.
+  /// A link to a variable is a variable for readers, so it is listed as one. Links to groups are not listed, as they
+  /// may form cycles.
   void add_links() {
     for (const Link& link : links_) {
       const std::string target =
@@ -92,7 +92,7 @@ class Consolidation {
   Source& source_;
   const Dataset::ZarrayOf& zarray_of_;
   Json metadata_ = Json::object();
-  std::unordered_map<std::string, size_t> variables_;  // path -> where its .zarray stands in metadata_, .zattrs next
+  std::unordered_map<std::string, size_t> variables_;  // path -> index of its .zarray in metadata_; .zattrs is next
   std::vector<Link> links_;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
-// The mounted source with what we keep of it: the facts of recently used variables with the texts of their metadata
-// files, and recently made `.zmetadata` texts. Safe from all threads; what it hands out never changes and stays valid
-// while held.
+// The mounted source with caches: the metadata of recently used variables with the texts of their metadata files, and
+// recent `.zmetadata` texts. Thread-safe; returned objects are immutable and stay valid while they are held.
 
 #include <atomic>
 #include <cstdint>
@@ -19,15 +18,15 @@ namespace codecfs::fs {
 
 using Text = std::shared_ptr<const std::string>;
 
-/// A variable and the files that describe it, but for its attributes.
+/// A variable and the texts that describe it, without its attributes.
 struct VariableView {
   VariablePtr facts;  // Source::facts()
   Text zarray;
-  Text filter;  // null where a codec of the chain has no HDF5 id, so that no spec can say it
+  Text filter;  // null if a codec of the pipeline has no HDF5 id, so that a filter spec cannot represent it
   Text codecs;
 
-  /// A reader of a null fill_value hands out uninitialised memory for absent chunks, so they are shown as files of
-  /// fill.
+  /// Zarr readers return uninitialised memory for absent chunks if fill_value is null, so absent chunks are then shown
+  /// as files of fill.
   [[nodiscard]] bool shows_absent_chunks() const { return facts->fill_value.is_null() && !facts->unreadable; }
 };
 
@@ -40,25 +39,26 @@ class Dataset {
   [[nodiscard]] Source& source() const { return *source_; }
 
   Result<VariableViewPtr> variable(ObjectId id);
-  /// What is kept of it; null: nothing.
+  /// The cached state; null if there is none.
   VariableViewPtr known(ObjectId id) { return variables_.get(id); }
   /// With attributes and dimension names.
   Result<VariablePtr> described(ObjectId id);
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group);
-  /// Everything below a group, consolidated: {"metadata": {".zgroup": ..., "a/.zarray": ...},
-  /// "zarr_consolidated_format": 1}. Reads all metadata below it, so it takes as long as that takes.
+  /// The consolidated metadata of everything below a group: {"metadata": {".zgroup": ..., "a/.zarray": ...},
+  /// "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long.
   Result<Text> zmetadata(ObjectId group);
-  /// The same as JSON, with another .zarray of each variable, which is given by its path from the group.
+  /// The same as JSON, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
   Result<Json> consolidate(ObjectId group, const ZarrayOf& zarray_of);
 
-  /// The object's metadata has changed.
+  /// Must be called after the object's metadata has changed.
   void forget(ObjectId object);
-  /// Any object's may have, as some of HDF5 belongs to several (the length of a dimension, a coordinate's name).
+  /// The same for all objects, because some HDF5 metadata belongs to several (the length of a dimension, a coordinate's
+  /// name).
   void forget_all();
-  /// How often that was so: what was made of metadata is not to be kept where this has moved meanwhile.
+  /// Counts these calls. Data derived from metadata must not be cached if this has changed meanwhile.
   [[nodiscard]] uint64_t changes() const { return changes_; }
 
  private:
@@ -67,7 +67,7 @@ class Dataset {
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};
   LruMap<ObjectId, std::string> consolidated_{8, kMaxHeld};
-  std::mutex consolidating_;  // one .zmetadata is made at a time
+  std::mutex consolidating_;  // serializes the creation of .zmetadata
 };
 
 }  // namespace codecfs::fs

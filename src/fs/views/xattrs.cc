@@ -8,7 +8,7 @@
 namespace codecfs::fs {
 namespace {
 
-// HDF5's ids of the filters that netCDF has special attributes for.
+// HDF5 ids of the filters for which netCDF has special attributes.
 constexpr uint32_t kDeflate = 1;
 constexpr uint32_t kShuffle = 2;
 constexpr uint32_t kFletcher32 = 3;
