@@ -1,4 +1,4 @@
-// codecfs; mount.codecfs and umount.fuse.codecfs where it is called by these names.
+// codecfs, which is also mount.codecfs and umount.fuse.codecfs if it is called by these names.
 
 #include <unistd.h>
 
@@ -22,18 +22,18 @@ using codecfs::mount::Command;
 
 namespace {
 
-// Exit codes as mount(8) has them.
+// Exit codes of mount(8).
 constexpr int kUsage = 1;
 constexpr int kMountFailed = 32;
 
 int report(const codecfs::Error& error, int code) {
   std::string line = error.reason;
-  std::ranges::replace(line, '\n', ' ');  // a newline in a name: the message stays one line
+  std::ranges::replace(line, '\n', ' ');  // keeps the message on one line if a name contains a newline
   std::fprintf(stderr, "codecfs: %s\n", line.c_str());
   return code;
 }
 
-/// Null where the command is another.
+/// The function of a command that does not mount; null for other commands.
 Result<std::string> (*work_without_mount(Command::Kind kind))(const std::string& source) {
   switch (kind) {
     case Command::Kind::check_log: return codecfs::check_source;
@@ -43,7 +43,7 @@ Result<std::string> (*work_without_mount(Command::Kind kind))(const std::string&
   }
 }
 
-/// False where there is nothing to mount, and that is no failure.
+/// False if the source does not exist and -o nofail permits that.
 bool is_there(const codecfs::mount::Options& options) {
   return !options.may_be_missing || !options.create.empty() || access(options.source.c_str(), F_OK) == 0 ||
          errno != ENOENT;
@@ -52,7 +52,7 @@ bool is_there(const codecfs::mount::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is EFBIG from write(2), which is reported as any other error
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond RLIMIT_FSIZE fails with EFBIG
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("umount."))
     return codecfs::mount::run_umount_helper(argc, argv);
@@ -61,9 +61,9 @@ int main(int argc, char** argv) {
   if (!command) return report(command.error(), kUsage);
   if (const auto work = work_without_mount(command->kind)) {
     if (isatty(STDERR_FILENO) != 0) codecfs::ProgressReporter::show_on_terminal(STDERR_FILENO);
-    const Result<std::string> told = work(command->options.source);
-    if (!told) return report(told.error(), kMountFailed);
-    std::printf("%s\n", told->c_str());
+    const Result<std::string> summary = work(command->options.source);
+    if (!summary) return report(summary.error(), kMountFailed);
+    std::printf("%s\n", summary->c_str());
     return 0;
   }
   if (command->kind == Command::Kind::print) {

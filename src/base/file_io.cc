@@ -138,12 +138,13 @@ class RealFileIo : public FileIo {
 
 Result<> FileIo::allocate(const File& file, uint64_t offset, uint64_t size) {
   if (offset > kLargestOffset || size > kLargestOffset - offset)
-    return fail_errno(EFBIG, "cannot take {} bytes of disk space at {} of {}", size, offset, file.path);
+    return fail_errno(EFBIG, "cannot allocate {} bytes of disk space at {} of {}", size, offset, file.path);
   int status = 0;
   do {
     status = ::fallocate(file.fd.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
   } while (status != 0 && errno == EINTR);
-  if (status != 0) return fail_errno(errno, "cannot take {} bytes of disk space at {} of {}", size, offset, file.path);
+  if (status != 0)
+    return fail_errno(errno, "cannot allocate {} bytes of disk space at {} of {}", size, offset, file.path);
   return {};
 }
 

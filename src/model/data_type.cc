@@ -62,7 +62,7 @@ bool has_byte_order(TypeKind kind, uint64_t size) {
 }
 
 Result<DataType> parse_typestr(std::string_view text) {
-  const auto refuse = [&] { return fail(EINVAL, "\"{}\" is no numpy type that Zarr v2 has", text); };
+  const auto refuse = [&] { return fail(EINVAL, "\"{}\" is not a numpy type of Zarr v2", text); };
   if (text.size() < 2 || std::string_view("<>|").find(text[0]) == std::string_view::npos) return refuse();
   if (std::string_view("biufcmMSUVO").find(text[1]) == std::string_view::npos) return refuse();
 

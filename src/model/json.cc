@@ -80,7 +80,7 @@ class Parser {
 
   /// Counts memory that is about to be allocated.
   Result<> spend(uint64_t bytes) {
-    if (bytes > room_) return fail(EFBIG, "JSON: takes more than the limit of {} MiB of memory", most_bytes_ >> 20);
+    if (bytes > room_) return fail(EFBIG, "JSON: needs more than the limit of {} MiB of memory", most_bytes_ >> 20);
     room_ -= bytes;
     return {};
   }

@@ -53,11 +53,10 @@ Result<> detach_one(const std::string& path) {
   // A path inside a dead mount is not a mount point.
   if (!entry) return fail_errno(ENOTCONN, "mount point {}", path);
   if (entry->type != "fuse.codecfs")
-    return fail(ENOTCONN, "{}: a dead mount of another program ({}) is there; unmount it first (umount -l {})",
+    return fail(ENOTCONN, "{}: the dead mount of another program ({}) covers it; unmount that first (umount -l {})",
                 entry->path, entry->type, entry->path);
   if (!detach_mount(entry->path))
-    return fail(ENOTCONN, "{}: a dead mount is there, which only root or the user who mounted it can unmount",
-                entry->path);
+    return fail(ENOTCONN, "{}: a dead mount covers it, which only root or its owner can unmount", entry->path);
   log::warning("{}: the daemon of a mount there died; it was unmounted", entry->path);
   return {};
 }

@@ -50,18 +50,18 @@ void IdleUnmounter::run(const std::stop_token& stop) {
 
 bool IdleUnmounter::end() {
   if (const std::vector<std::string> names = mount_.tree.files_not_stored(); !names.empty()) {
-    log::warning("nobody uses the mount, but it stays, as unmounting would lose {} (neither chunk nor metadata)",
+    log::warning("the mount is idle but stays, because unmounting would lose {} (neither chunk nor metadata)",
                  names.front());
     return false;
   }
   if (const Result<> stored = mount_.tree.sync_all(); !stored) {
-    log::warning("nobody uses the mount, but it stays, as not all is stored: {}", stored.error().reason);
+    log::warning("the mount is idle but stays, because not all data could be stored: {}", stored.error().reason);
     return false;
   }
   if (!device_ || device_at(mount_.mountpoint) != device_) return false;  // another filesystem is mounted over it
   // The kernel checks again: EBUSY if the mount is in use by now.
   if (mount_.used || !unmount_unused(mount_.mountpoint)) return false;
-  log::info("unmounted, as nobody used it for {} s", after_.count());
+  log::info("unmounted after {} s without use", after_.count());
   return true;
 }
 

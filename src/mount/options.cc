@@ -66,7 +66,7 @@ const std::array kOwnOptions{
     OwnOption{
         "threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
         [](Options& options, const std::string& value) { return set_number(options.threads, "threads", value, 256); }},
-    OwnOption{"idle=SECONDS", "unmount by itself when nobody has used the mount for so long (default: never)",
+    OwnOption{"idle=SECONDS", "unmount after this time without use (default: never)",
               [](Options& options, const std::string& value) {
                 return set_number(options.idle_seconds, "idle", value, 31'536'000);
               }},
@@ -83,7 +83,7 @@ const std::array kOwnOptions{
                 options.log_level = *level;
                 return {};
               }},
-    OwnOption{"create=hdf5|zarr|zip", "where there is no SOURCE yet, make an empty one",
+    OwnOption{"create=hdf5|zarr|zip", "create an empty SOURCE if it does not exist",
               [](Options& options, const std::string& value) -> Result<> {
                 if (value != "hdf5" && value != "zarr" && value != "zip")
                   return fail(EINVAL, "-o create={}: hdf5, zarr or zip", value);
@@ -107,13 +107,13 @@ const std::array kOwnOptions{
                 options.plugin_path += ":" + value;
                 return {};
               }},
-    OwnOption{"plugins=off", "load no plugins; what is built in stays",
+    OwnOption{"plugins=off", "load no plugins; built-in filters stay",
               [](Options& options, const std::string& value) -> Result<> {
                 if (value != "on" && value != "off") return fail(EINVAL, "-o plugins={}: on or off", value);
                 options.plugins = value == "on";
                 return {};
               }},
-    OwnOption{"builtin=off[:NAME...]", "take plugins instead of all built-in filters, or of these (names or ids)",
+    OwnOption{"builtin=off[:NAME...]", "use plugins instead of all built-in filters, or of these (names or ids)",
               [](Options& options, const std::string& value) -> Result<> {
                 if (value == "on") return {};
                 if (value == "off") {
@@ -202,22 +202,22 @@ std::string option_help() {
   for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
   text +=
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
-      "  mkdir                       make MOUNTPOINT where there is none; it is removed at the unmount\n"
-      "  coherent                    what other programs change in a Zarr directory is seen within a second\n"
-      "  allow_other, allow_root     let others use the mount (they need the source's permissions)\n"
+      "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
+      "  coherent                    show changes by other programs in a Zarr directory within a second\n"
+      "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"
       "  debug                       log every request; implies -f and loglevel=debug\n"
-      "  nofail                      where there is no SOURCE, do nothing, and say that all went well\n"
+      "  nofail                      if SOURCE does not exist, do nothing and report success\n"
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (noauto, x-*)\n"
-      "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash keeps a character as it is);\n"
-      "SPEC is none, or a chain of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The chain\n"
-      "that a variable gets is shown as its attribute user._FilterOut: new variables have it, and an existing\n"
-      "one is stored anew with it when it is first written to.\n"
+      "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash escapes a character);\n"
+      "SPEC is none, or a pipeline of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The\n"
+      "attribute user._FilterOut shows the pipeline that a rule gives a variable: new variables have it, and an\n"
+      "existing one is re-encoded with it when it is first written to.\n"
       "\n`codecfs -u MOUNTPOINT` returns when everything is stored; so does umount, for root, where "
       "umount.fuse.codecfs\n"
-      "is installed. `fusermount3 -u MOUNTPOINT` returns at once; what was written is stored a moment later.\n"
-      "\nExit codes: 0, all went well (in the background: the mount is there); 1, the command line is wrong;\n"
-      "32, it cannot be mounted or, with -f, not all that was written is stored. A line on stderr tells why.\n"
+      "is installed. `fusermount3 -u MOUNTPOINT` returns at once; the daemon then stores what was written.\n"
+      "\nExit codes: 0, success (in the background: the mount is ready); 1, the command line is wrong;\n"
+      "32, the mount failed or, with -f, not all data could be stored. A line on stderr gives the reason.\n"
       "\nSee codecfs(8), and codecfs-filters(7) for filters, their plugins and what to install.\n";
   return text;
 }
@@ -331,16 +331,16 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Mounting");
-  app.add_option("-u,--unmount", unmounted, "store everything and unmount; tells what could not be stored")
+  app.add_option("-u,--unmount", unmounted, "store everything and unmount; reports what could not be stored")
       ->type_name("MOUNTPOINT")
       ->group("Mounting");
   std::string checked;
   std::string recovered;
   std::string compacted;
-  app.add_option("--check", checked, "tell whether changes of a mount that was killed wait in a log beside SOURCE")
+  app.add_option("--check", checked, "report whether a log beside SOURCE holds changes of a killed mount")
       ->type_name("SOURCE")
       ->group("Without mounting");
-  app.add_option("--recover", recovered, "bring them into SOURCE now; mounting does the same at the first change")
+  app.add_option("--recover", recovered, "write them to SOURCE now; a mount does so at its first change")
       ->type_name("SOURCE")
       ->group("Without mounting");
   app.add_option("--compact", compacted,

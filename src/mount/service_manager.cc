@@ -31,7 +31,7 @@ void ServiceManager::send(const std::string& text) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof address.sun_path || (socket_[0] != '/' && socket_[0] != '@')) {
-    log::warning("NOTIFY_SOCKET={} is no socket that we could speak to", socket_);
+    log::warning("NOTIFY_SOCKET={} is not a supported socket address", socket_);
     return;
   }
   std::ranges::copy(socket_, address.sun_path);
@@ -40,7 +40,7 @@ void ServiceManager::send(const std::string& text) const {
   const UniqueFd channel(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!channel || ::sendto(channel.get(), text.data(), text.size(), MSG_NOSIGNAL,
                            reinterpret_cast<const sockaddr*>(&address), length) < 0)
-    log::warning("the service manager cannot be told: {}", std::strerror(errno));
+    log::warning("cannot notify the service manager: {}", std::strerror(errno));
 }
 
 }  // namespace codecfs::mount

@@ -276,7 +276,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", options.source));
   const Result<> finished = tree.finish();
-  if (!finished) log::error("{}: not all that was written is stored: {}", options.source, finished.error().reason);
+  if (!finished) log::error("{}: not all data could be stored: {}", options.source, finished.error().reason);
   noted.reset();
   made.remove();
   unmount_notifier.set_result(finished);

@@ -133,7 +133,7 @@ Result<> store(const std::string& directory) {
   progress.reset();
   char reason[4096];
   const ssize_t size = fgetxattr(root.get(), "user._Error", reason, sizeof reason);
-  return fail(code, "{} stays mounted, as not all can be stored: {}", directory,
+  return fail(code, "{} stays mounted, because not all data can be stored: {}", directory,
               size > 0 ? std::string_view(reason, static_cast<size_t>(size)) : std::strerror(code));
 }
 
@@ -180,7 +180,7 @@ Result<std::string> mountpoint_of_ours(const std::string& directory) {
   const std::unique_ptr<char, decltype(&std::free)> path(realpath(directory.c_str(), nullptr), &std::free);
   if (!path) return fail_errno(errno, "{}", directory);
   const std::optional<MountEntry> mount = mount_at(path.get());
-  if (!mount || mount->type != "fuse.codecfs") return fail(EINVAL, "{}: codecfs has mounted nothing there", directory);
+  if (!mount || mount->type != "fuse.codecfs") return fail(EINVAL, "{}: no codecfs mount at this path", directory);
   return std::string(path.get());
 }
 

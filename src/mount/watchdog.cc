@@ -168,7 +168,7 @@ void Watchdog::tell(uint64_t id, const Written& written) const {
   const std::array<int, 2> fds = {written.source.get(), written.log.get()};
   const size_t count = written.source ? (written.log ? 2 : 1) : 0;
   if (socket_ && !send_datagram(socket_.get(), bytes, std::span(fds).first(count)))
-    log::debug("the process that survives a kill is not told of a source: {}", std::strerror(errno));
+    log::debug("the watchdog cannot be notified of a source: {}", std::strerror(errno));
 }
 
 void Watchdog::began(uint64_t id, int source, int log) {

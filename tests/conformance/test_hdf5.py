@@ -181,7 +181,7 @@ def test_filters_that_fail_are_masked(recode, tmp_path):
         assert our_chunks(recode, tmp_path / "a.h5", noise, (1000,), chain) == {of_noise}
         masks = our_chunks(recode, tmp_path / "a.h5", ramp, (1000,), chain)
         assert of_ramp is None or masks == {of_ramp}
-    with pytest.raises(recode.Error, match="does not get smaller"):
+    with pytest.raises(recode.Error, match="does not become smaller"):
         recode.encode(noise, spec="32000")
 
 

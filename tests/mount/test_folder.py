@@ -403,7 +403,7 @@ def test_what_is_lost_at_the_end_is_told(folder, tmp_path):
         os.unlink(folder / "a.h5")
         unmount(m.path)
         assert m.process.wait(30) != 0
-        assert "not all that was written is stored" in m.log.read_text()
+        assert "not all data could be stored" in m.log.read_text()
     finally:
         m.process.kill()
         unmount(m.path)

@@ -176,7 +176,7 @@ def test_metadata_that_grows_in_memory_is_refused(mount, tmp_path):
         with pytest.raises(OSError) as failure:
             (m.path / name / ".zattrs").read_bytes()
         assert failure.value.errno == errno.EIO
-    assert "JSON: takes more than the limit of 16 MiB of memory" in m.messages()
+    assert "JSON: needs more than the limit of 16 MiB of memory" in m.messages()
     assert json.loads((m.path / "good/.zattrs").read_text())["list"] == list(range(200_000))
     is_within(m, CACHE, DIRTY)
 

@@ -181,7 +181,7 @@ def test_idle_keeps_what_cannot_be_stored(tmp_path, place):
     os.replace(tmp_path / "b.zip", archive)
     stays_mounted(place, 4)
     assert (place / "v/0").read_bytes() == b"1234"
-    assert "it stays, as not all is stored" in (tmp_path / "log").read_text()
+    assert "idle but stays, because not all data could be stored" in (tmp_path / "log").read_text()
 
 
 # --- sd_notify
@@ -258,7 +258,7 @@ def test_a_missing_filter_says_what_to_install(tmp_path, mount):
     m = mount(path, "builtin=off", env={"HDF5_PLUGIN_PATH": ""})
     for number, advice in ((32024, "it is SZ3: `pip install hdf5plugin`"),
                            (307, "it is bzip2: Debian package codecfs-plugins or hdf5-filter-plugin"),
-                           (40000, "ask who wrote the file")):
+                           (40000, "ask the author of the file")):
         with pytest.raises(OSError):
             (m.path / f"v{number}/0").read_bytes()
         reason = xattr(m.path / f"v{number}/0", "_Error")

@@ -263,19 +263,19 @@ def test_defaults_library(mount, libraries, folder, tmp_path):
 BAD = {  # case: (number, what .codecfs/filters says)
     "crashes": (1, "crashes while it is loaded (Segmentation fault)"),
     "exits": (2, "ends the process while it is loaded"),
-    "hangs": (3, "did not come back from loading within"),
+    "hangs": (3, "did not finish loading within"),
     "crashes_asked": (4, "crashes while it is loaded (Aborted)"),
     "crashes_later": (5, "crashes while it is loaded (Aborted)"),
     "vol": (6, "an HDF5 plugin of another kind (1), no filter"),
     "filter_version": (7, "version 2 of the HDF5 filter interface; 1 is known"),
-    "filter_null": (8, "H5PLget_plugin_info gives nothing"),
+    "filter_null": (8, "H5PLget_plugin_info returns nothing"),
     "filter_no_function": (9, "filter 32901 has no function"),
     "filter_id": (10, "filter id 70000 is not between 1 and 65535"),
     "codec_version": (11, "version 2, sort 1 of the codec interface"),
     "codec_sort": (12, "version 1, sort 2 of the codec interface"),
     "codec_no_id": (13, "a codec without an id"),
     "codec_no_function": (14, "codec 'bad' lacks a conversion"),
-    "codec_null": (15, "NCZ_get_codec_info gives nothing"),
+    "codec_null": (15, "NCZ_get_codec_info returns nothing"),
     "ids_differ": (16, "its HDF5 filter is 32901, its codec 'bad' is for 32902: neither is used"),
     "no_type": (17, "H5PLget_plugin_info without H5PLget_plugin_type"),
     "missing_symbol": (18, "undefined symbol: a_function_that_no_library_has"),
@@ -517,7 +517,7 @@ def test_virtual_dataset_over_a_plugin(mount, libraries, tmp_path):
 
 
 @pytest.mark.parametrize("option, says", [("builtin=maybe", "on, off, or off:"), ("builtin=off:", "on, off, or off:"),
-                                          ("builtin=off:nosuch", "no built-in filter"), ("builtin=off:nbit", "no built-in filter"),
+                                          ("builtin=off:nosuch", "not a built-in filter"), ("builtin=off:nbit", "not a built-in filter"),
                                           ("plugin_path", "needs a value")])
 def test_wrong_options(tmp_path, option, says):
     result = subprocess.run([CODECFS, "-o", option, str(tmp_path), str(tmp_path)], capture_output=True, text=True)
@@ -540,13 +540,13 @@ def by_a_link(folder, elsewhere):
 
 
 WRITABLE = {
-    "folder": (lambda folder, _: chmod(folder, 0o777), "plugins can be written to by everybody (mode 0777)"),
-    "sticky folder": (lambda folder, _: chmod(folder, 0o1777), "plugins can be written to by everybody (mode 1777)"),
+    "folder": (lambda folder, _: chmod(folder, 0o777), "plugins can be written to by all users (mode 0777)"),
+    "sticky folder": (lambda folder, _: chmod(folder, 0o1777), "plugins can be written to by all users (mode 1777)"),
     "group's folder": (lambda folder, _: chmod(folder, 0o775), "plugins can be written to by group"),
-    "folder above": (lambda folder, _: chmod(folder.parent, 0o777), "can be written to by everybody (mode 0777)"),
-    "file": (lambda folder, _: chmod(folder / "libmask.so", 0o666), "libmask.so can be written to by everybody"),
+    "folder above": (lambda folder, _: chmod(folder.parent, 0o777), "can be written to by all users (mode 0777)"),
+    "file": (lambda folder, _: chmod(folder / "libmask.so", 0o666), "libmask.so can be written to by all users"),
     "group's file": (lambda folder, _: chmod(folder / "libmask.so", 0o664), "libmask.so can be written to by group"),
-    "link": (by_a_link, "elsewhere can be written to by everybody (mode 0777)"),
+    "link": (by_a_link, "elsewhere can be written to by all users (mode 0777)"),
     "other's folder": (lambda folder, _: os.chown(folder, 65534, -1), "plugins belongs to user 65534"),
     "other's file": (lambda folder, _: os.chown(folder / "libmask.so", 65534, -1), "libmask.so belongs to user 65534"),
 }

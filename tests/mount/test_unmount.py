@@ -70,14 +70,14 @@ def test_what_cannot_be_stored_keeps_the_mount(tmp_path, place):
     shutil.copy(archive, tmp_path / "b.zip")
     os.replace(tmp_path / "b.zip", archive)
     done = run("-u", place)
-    assert done.returncode == 32 and "not all can be stored" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert done.returncode == 32 and "not all data can be stored" in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert is_mounted(place)
 
 
 def test_only_what_codecfs_has_mounted(tmp_path, place):
     for directory in (tmp_path, "/", "/proc"):
         done = run("-u", directory)
-        assert done.returncode == 32 and "codecfs has mounted nothing there" in done.stderr, done.stderr
+        assert done.returncode == 32 and "no codecfs mount at this path" in done.stderr, done.stderr
     assert run("-u", tmp_path / "nowhere").returncode == 32
     assert os.path.ismount("/proc")
     assert run("-u", place, "other").returncode == 1

@@ -93,4 +93,4 @@ def test_what_is_no_regular_file_is_no_chunk(mount, tmp_path, separator):
     os.listdir(m.path / "v")
     log = m.log.read_text()
     for i in (1, 2, 3):
-        assert log.count(f"v/{name(i)}: has the name of a chunk but is no regular file") == 1, log
+        assert log.count(f"v/{name(i)}: has the name of a chunk but is not a regular file") == 1, log

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t
   for (const UnsupportedFormat& stranger : kStrangers)
     if (begin.starts_with(stranger.signature)) return refuse(path, stranger.what);
   if (zarr::looks_like_zip(fd, static_cast<uint64_t>(size))) return open_zarr_zip(path, may_write);
-  if (begin.starts_with("PK\003\004")) return refuse(path, "a zip archive whose end is missing: it was cut off");
+  if (begin.starts_with("PK\003\004")) return refuse(path, "a zip archive whose end is missing: it is truncated");
   return fail(EINVAL,
               "{}: is neither HDF5 nor netCDF-4 (no HDF5 signature) nor a zip archive; a Zarr store is named by its "
               "directory",
@@ -144,12 +144,12 @@ Result<> create_source(const std::string& path, std::string_view format) {
   if (format == "hdf5") return create_hdf5(path);
   if (format == "zarr") return create_zarr(path);
   if (format == "zip") return create_zarr_zip(path);
-  return fail(EINVAL, "\"{}\" is no format in which a source can be made: hdf5, zarr or zip", format);
+  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr or zip", format);
 }
 
 Result<std::string> compact_source(const std::string& path) {
   CODECFS_TRY(check_is_dataset(path));
-  if (is_directory(path)) return fmt::format("{}: a Zarr directory has no space that nothing uses", path);
+  if (is_directory(path)) return fmt::format("{}: a Zarr directory has no unused space", path);
   if (is_zip(path)) return compact_zarr_zip(path);
   return compact_hdf5(path);
 }

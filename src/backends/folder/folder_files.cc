@@ -168,7 +168,7 @@ Result<UniqueFd> FolderFiles::open_file(const std::string& key) const {
   if (!fd) return fail_errno(errno == ELOOP ? ESTALE : errno, "{}", path_of(key));
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path_of(key));
-  if (!S_ISREG(status.st_mode)) return fail(ESTALE, "{}: is no file any more", path_of(key));
+  if (!S_ISREG(status.st_mode)) return fail(ESTALE, "{}: is no longer a file", path_of(key));
   return fd;
 }
 

@@ -57,7 +57,7 @@ class FolderSource final : public Source {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset != nullptr) return datasets_.status_of(*object.dataset);
     CODECFS_ASSIGN(const auto status, files_.stat(object.name));
-    if (!status) return fail(ENOENT, "{}: is gone", files_.path_of(object.name));
+    if (!status) return fail(ENOENT, "{}: no longer exists", files_.path_of(object.name));
     return *status;
   }
 
@@ -76,7 +76,7 @@ class FolderSource final : public Source {
       for (Entry& entry : entries) assign_id(id, object.dataset, inner, entry);
       return entries;
     }
-    if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is no folder", object.name);
+    if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
     CODECFS_ASSIGN(const auto found, files_.list(object.name, excluded_));
     std::vector<Entry> entries;
     entries.reserve(found.size());
@@ -91,7 +91,7 @@ class FolderSource final : public Source {
       CODECFS_ASSIGN(const Inner inner, inner_of(id, kReading));
       return find_in(id, object.dataset, inner, name);
     }
-    if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is no folder", object.name);
+    if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
     const std::string key = folder::join(object.name, name);
     const bool is_name = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos;
     if (!is_name || key == excluded_) return not_there(key);
@@ -102,7 +102,7 @@ class FolderSource final : public Source {
 
   Result<UniqueFd> open_file(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
-    if (object.kind != EntryKind::file) return fail(EISDIR, "{}: is no file", object.name);
+    if (object.kind != EntryKind::file) return fail(EISDIR, "{}: is not a file", object.name);
     return files_.open_file(object.name);
   }
 
@@ -219,7 +219,7 @@ class FolderSource final : public Source {
   };
 
   static std::unexpected<Error> not_there(const std::string& key) {
-    return fail(ENOENT, "{}: there is nothing of that name", key);
+    return fail(ENOENT, "{}: no such file or object", key);
   }
 
   Entry entry_of(const std::string& directory, const std::string& name, const Found& found) {

@@ -15,7 +15,7 @@ namespace {
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   if (in.size() / 4 * 3 > bound.max + 2) return too_large(bound);
   const auto bytes = decode_base64({reinterpret_cast<const char*>(in.data()), in.size()});
-  if (!bytes) return fail(EIO, "this is no base64 text, or it is cut short");
+  if (!bytes) return fail(EIO, "this is not base64, or it is truncated");
   return Buffer::copy_of(*bytes);
 }
 

@@ -38,7 +38,7 @@ Result<Buffer> encode(Bytes in, const DataType& type, int64_t keep) {
   if (keep < 0 || keep > mantissa)
     return fail(EINVAL, "\"keepbits\": {}; dtype {} has {}", keep, print_json(print_dtype(type)), mantissa);
   if (in.size() % type.size != 0)
-    return fail(EINVAL, "{} bytes are no whole number of elements of {} bytes", in.size(), type.size);
+    return fail(EINVAL, "{} bytes are not a whole number of elements of {} bytes", in.size(), type.size);
   CODECFS_ASSIGN(Buffer out, Buffer::copy_of(in));
   if (keep == mantissa) return out;
   const bool foreign = is_foreign_order(type);

@@ -123,7 +123,7 @@ Result<Buffer> decode(const Buffer& in, const Settings& settings, const SizeBoun
     if (block == 0 || block % 8 != 0)
       return fail(EIO, "the header is damaged: blocks of {} bytes", stream.block_size());
   }
-  if (size % element != 0) return fail(EIO, "{} bytes are no whole number of elements of {} bytes", size, element);
+  if (size % element != 0) return fail(EIO, "{} bytes are not a whole number of elements of {} bytes", size, element);
   const size_t count = size / element;
   block = std::min(block, count / 8 * 8);
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
@@ -164,7 +164,7 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
   const bool compressed = settings.compression != Compression::none;
   const size_t element = settings.element;
   if (in.size() % element != 0)
-    return fail(EINVAL, "{} bytes are no whole number of elements of {} bytes", in.size(), element);
+    return fail(EINVAL, "{} bytes are not a whole number of elements of {} bytes", in.size(), element);
   const size_t count = in.size() / element;
   const size_t block = std::min(settings.block, count / 8 * 8);
   // The header has the configured block size even if the data is shorter.

@@ -37,7 +37,7 @@ class BlockStream {
   }
   /// Returns the next `count` bytes. EIO.
   Result<Bytes> take(size_t count) {
-    if (count > rest_.size()) return fail(EIO, "the compressed data is cut short or damaged");
+    if (count > rest_.size()) return fail(EIO, "the compressed data is damaged or truncated");
     const Bytes taken = rest_.first(count);
     rest_ = rest_.subspan(count);
     return taken;

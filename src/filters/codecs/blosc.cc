@@ -33,7 +33,7 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   if (const auto version = static_cast<unsigned>(in.data()[0]); version == 0 || version > BLOSC_VERSION_FORMAT)
     return fail(EIO, "format version {} is not of Blosc 1", version);
   const size_t stored = load_le<uint32_t>(in.data() + 12);
-  if (stored > in.size()) return fail(EIO, "the compressed data is cut short: {} of {} bytes", in.size(), stored);
+  if (stored > in.size()) return fail(EIO, "the compressed data is truncated: {} of {} bytes", in.size(), stored);
   size_t size = 0;
   if (blosc_cbuffer_validate(in.data(), stored, &size) != 0) return fail(EIO, "the header is damaged");
   CODECFS_TRY(check_told_size(size, in.size(), bound));

@@ -52,7 +52,7 @@ Result<bool> decode_stream(Bytes& in, OutputBuffer& out) {
     if (result == BZ_STREAM_END) return true;
     if (result == BZ_MEM_ERROR) return fail(ENOMEM, "no memory for the decoder");
     if (result != BZ_OK) return fail(EIO, "the compressed data is damaged");
-    if (consumed == 0 && produced == 0) return fail(EIO, "the compressed data is cut short");
+    if (consumed == 0 && produced == 0) return fail(EIO, "the compressed data is truncated");
   }
 }
 
@@ -61,7 +61,7 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   Bytes rest = in.bytes();
   for (bool first = true; first || (!rest.empty() && out.size() < bound.max); first = false) {
     CODECFS_ASSIGN(const bool decoded, decode_stream(rest, out));
-    if (!decoded && first) return fail(EIO, "this is no bzip2 data");
+    if (!decoded && first) return fail(EIO, "this is not bzip2 data");
     if (!decoded) break;
   }
   return out.take();

@@ -12,7 +12,8 @@ namespace {
 /// `code`: the errno if the chunk is not a whole number of elements.
 Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, const ElementLoop& loop, int code) {
   const size_t size = from.size;
-  if (in.size() % size != 0) return fail(code, "{} bytes are no whole number of elements of {} bytes", in.size(), size);
+  if (in.size() % size != 0)
+    return fail(code, "{} bytes are not a whole number of elements of {} bytes", in.size(), size);
   const size_t count = in.size() / size;
   if (is_foreign_order(from)) swap_elements(in.mutable_bytes(), size);
   Buffer separate;

@@ -34,7 +34,7 @@ Result<std::optional<size_t>> inflate_to(Bytes in, Wrapping wrapping, MutableByt
         one(decompressor, in.data(), in.size(), room.data() + written, room.size() - written, &in_used, &out_used)) {
       case LIBDEFLATE_SUCCESS: break;
       case LIBDEFLATE_INSUFFICIENT_SPACE: return std::nullopt;
-      default: return fail(EIO, "the compressed data is damaged or cut short");
+      default: return fail(EIO, "the compressed data is damaged or truncated");
     }
     written += out_used;
     in = in.subspan(in_used);

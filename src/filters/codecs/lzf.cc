@@ -24,7 +24,7 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
     const unsigned written = lzf_decompress(in.data(), static_cast<unsigned>(in.size()), room.data(), room_size);
     if (written != 0) return written;
     if (errno == E2BIG) return std::nullopt;
-    return fail(EIO, "the compressed data is damaged or cut short");
+    return fail(EIO, "the compressed data is damaged or truncated");
   });
 }
 
@@ -35,7 +35,7 @@ Result<Buffer> encode(Bytes in) {
   return encode_whole(in.size(), [&](MutableBytes room) -> Result<size_t> {
     const auto size = static_cast<unsigned>(in.size());
     const unsigned written = lzf_compress(in.data(), size, room.data(), size);
-    if (written == 0) return fail(EINVAL, "the data does not get smaller, and LZF can store nothing else");
+    if (written == 0) return fail(EINVAL, "the data does not become smaller, and LZF cannot store it uncompressed");
     return written;
   });
 }

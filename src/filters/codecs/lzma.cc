@@ -96,7 +96,7 @@ Result<std::shared_ptr<const Chain>> read_chain(const Json& codec) {
 
 Result<> check_memory(const Chain& chain) {
   const uint64_t memory = lzma_raw_decoder_memusage(chain.filters.data());
-  if (memory == UINT64_MAX) return fail(EINVAL, "liblzma does not know this chain of filters");
+  if (memory == UINT64_MAX) return fail(EINVAL, "liblzma does not support this combination of filters");
   if (memory > kMemoryLimit)
     return fail(EINVAL, "decoding needs {} MiB, more than the {} MiB allowed", memory >> 20, kMemoryLimit >> 20);
   return {};
@@ -143,10 +143,10 @@ Result<bool> decode_stream(Bytes& in, Format format, const Chain* chain, OutputB
       case LZMA_MEMLIMIT_ERROR:
         return fail(EIO, "decoding needs {} MiB, more than the {} MiB allowed", lzma_memusage(&stream.state) >> 20,
                     kMemoryLimit >> 20);
-      case LZMA_BUF_ERROR: return fail(EIO, "the compressed data is cut short");
+      case LZMA_BUF_ERROR: return fail(EIO, "the compressed data is truncated");
       default: return fail(EIO, "the compressed data is damaged");
     }
-    if (produced == 0 && before == stream.state.avail_in) return fail(EIO, "the compressed data is cut short");
+    if (produced == 0 && before == stream.state.avail_in) return fail(EIO, "the compressed data is truncated");
   }
 }
 
@@ -155,7 +155,7 @@ Result<Buffer> decode(const Buffer& in, Format format, const Chain* chain, const
   Bytes rest = in.bytes();
   for (bool first = true; first || (!rest.empty() && out.size() < bound.max); first = false) {
     CODECFS_ASSIGN(const bool decoded, decode_stream(rest, format, chain, out));
-    if (!decoded && first) return fail(EIO, "this is no LZMA data of the stated format");
+    if (!decoded && first) return fail(EIO, "this is not LZMA data of the stated format");
     if (!decoded || format == Format::raw) break;
   }
   return out.take();

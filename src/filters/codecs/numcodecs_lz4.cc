@@ -19,14 +19,14 @@ namespace {
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   if (in.size() < 4 || in.size() > INT_MAX) return fail(EIO, "{} bytes cannot be LZ4 data", in.size());
   const size_t size = load_le<uint32_t>(in.data());
-  if (size > INT_MAX) return fail(EIO, "its header tells {} bytes, more than LZ4 can have", size);
+  if (size > INT_MAX) return fail(EIO, "its header declares {} bytes, more than LZ4 supports", size);
   CODECFS_TRY(check_told_size(size, in.size(), bound));
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
   const int written =
       LZ4_decompress_safe(reinterpret_cast<const char*>(in.data() + 4), reinterpret_cast<char*>(out.data()),
                           static_cast<int>(in.size() - 4), static_cast<int>(size));
   if (written < 0 || static_cast<size_t>(written) != size)
-    return fail(EIO, "the compressed data is damaged or cut short");
+    return fail(EIO, "the compressed data is damaged or truncated");
   return out;
 }
 

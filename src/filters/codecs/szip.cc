@@ -134,7 +134,7 @@ Result<> rice_decode(Bytes in, const Settings& s, MutableBytes out) {
     default: return fail(EIO, "the compressed data is damaged");
   }
   if (stream.total_out != out.size())
-    return fail(EIO, "the compressed data is cut short: {} of {} bytes", stream.total_out, out.size());
+    return fail(EIO, "the compressed data is truncated: {} of {} bytes", stream.total_out, out.size());
   return {};
 }
 
@@ -145,7 +145,7 @@ Result<Buffer> decode(const Buffer& in, const Settings& s, const SizeBound& boun
   CODECFS_TRY(check_told_size(size, in.size(), bound));
   const size_t sample = s.sample_bytes();
   const size_t pixel = s.planes() ? s.bits / 8 : sample;
-  if (size % pixel != 0) return fail(EIO, "{} bytes are no whole number of pixels of {} bytes", size, pixel);
+  if (size % pixel != 0) return fail(EIO, "{} bytes are not a whole number of pixels of {} bytes", size, pixel);
 
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
   if (size == 0) return out;
@@ -199,10 +199,10 @@ SizeBound encoded_size(const SizeBound& decoded, const Settings& s) {
 }
 
 Result<Buffer> encode(Bytes in, const Settings& s) {
-  if (in.size() > UINT32_MAX) return fail(EINVAL, "{} bytes are more than szip's header can tell", in.size());
+  if (in.size() > UINT32_MAX) return fail(EINVAL, "{} bytes are more than szip's header can store", in.size());
   const size_t pixel = s.planes() ? s.bits / 8 : s.sample_bytes();
   if (in.size() % pixel != 0)
-    return fail(EINVAL, "{} bytes are no whole number of pixels of {} bytes", in.size(), pixel);
+    return fail(EINVAL, "{} bytes are not a whole number of pixels of {} bytes", in.size(), pixel);
   Bytes samples = in;
   Buffer planes;
   if (s.planes()) {

@@ -31,9 +31,9 @@ Result<std::optional<uint64_t>> zstd_content_size(Bytes in) {
   while (!in.empty()) {
     const uint32_t magic = in.size() < 4 ? 0 : load_le<uint32_t>(in.data());
     const bool skippable = (magic & ~uint32_t{15}) == kSkippable;
-    if (magic != kMagic && !skippable) return fail(EIO, "this is no Zstandard frame");
+    if (magic != kMagic && !skippable) return fail(EIO, "this is not a Zstandard frame");
     const size_t frame = ZSTD_findFrameCompressedSize(in.data(), in.size());
-    if (ZSTD_isError(frame) != 0) return fail(EIO, "the compressed data is cut short or damaged");
+    if (ZSTD_isError(frame) != 0) return fail(EIO, "the compressed data is damaged or truncated");
     if (!skippable) {
       const unsigned long long size = ZSTD_getFrameContentSize(in.data(), in.size());
       if (size == ZSTD_CONTENTSIZE_ERROR) return fail(EIO, "a frame's header is damaged");
@@ -75,7 +75,7 @@ Result<size_t> zstd_encode_to(Bytes in, int level, bool checksum, MutableBytes r
 
 Result<Buffer> zstd_encode(Bytes in, int level, bool checksum) {
   const size_t most = zstd_bound(in.size());
-  if (ZSTD_isError(most) != 0) return fail(EINVAL, "{} bytes are more than Zstandard takes", in.size());
+  if (ZSTD_isError(most) != 0) return fail(EINVAL, "{} bytes are more than Zstandard can compress", in.size());
   return encode_whole(most, [&](MutableBytes room) { return zstd_encode_to(in, level, checksum, room); });
 }
 

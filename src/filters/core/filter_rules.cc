@@ -34,7 +34,7 @@ class NameReader {
         return fail_at(text_, *star_at_, "* means all variables and stands alone; in a name it is written \\*");
       }
       if (at_ == text_.size())
-        return fail_at(text_, at_, "a filter rule is VARIABLES,FILTERS, or none; there is no comma here");
+        return fail_at(text_, at_, "a filter rule is VARIABLES,FILTERS, or none; the comma is missing");
       if (text_[at_++] == ',') return names;
     }
   }

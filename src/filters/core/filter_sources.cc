@@ -21,14 +21,14 @@ struct Entry {
 
 constexpr std::array kRegister{
     Entry{305, "LZO", "", false,
-          "part of PyTables, not a plugin: store it anew with ptrepack (Debian: python3-tables)"},
+          "part of PyTables, not a plugin: re-encode the data with ptrepack (Debian: python3-tables)"},
     Entry{307, "bzip2", "codecfs-plugins or hdf5-filter-plugin", true, ""},
     Entry{32000, "LZF", "hdf5-plugin-lzf", false, ""},
     Entry{32001, "Blosc", "codecfs-plugins or hdf5-filter-plugin-blosc-serial", true, ""},
     Entry{32002, "MAFISC", "", false, "https://wr.informatik.uni-hamburg.de/research/projects/icomex/mafisc"},
     Entry{32003, "Snappy", "", false, "https://github.com/lucasvr/snappy-cuda"},
     Entry{32004, "LZ4", "codecfs-plugins or hdf5-filter-plugin", true, ""},
-    Entry{32005, "APAX", "", false, "no longer to be had"},
+    Entry{32005, "APAX", "", false, "no longer available"},
     Entry{32006, "CBF", "", false, "https://github.com/yayahjb/cbflib"},
     Entry{32007, "JPEG-XR", "", false, "https://github.com/HDFGroup/hdf5_plugins"},
     Entry{32008, "bitshuffle", "", true, "https://github.com/kiyo-masui/bitshuffle"},
@@ -70,9 +70,9 @@ std::string where_to_get(uint32_t id) {
   if (found == kRegister.end() || found->id != id) {
     const bool may_be_registered = id > 511 && id < 32768;
     return may_be_registered
-               ? fmt::format("if it is registered, https://github.com/HDFGroup/hdf5_plugins tells whose filter {} is",
-                             id)
-               : fmt::format("number {} is registered for nobody: ask who wrote the file for the plugin", id);
+               ? fmt::format(
+                     "if it is registered, https://github.com/HDFGroup/hdf5_plugins names the author of filter {}", id)
+               : fmt::format("number {} is not a registered filter: ask the author of the file for the plugin", id);
   }
   std::string ways;
   const auto add = [&](std::string_view way) { ways += fmt::format("{}{}", ways.empty() ? "" : "; or ", way); };

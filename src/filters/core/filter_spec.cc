@@ -62,7 +62,7 @@ class Parser {
     std::vector<FilterStage> chain;
     if (is_none(text_.substr(at_))) return chain;
     while (at_ < text_.size()) {
-      if (chain.size() == kMaxChain) return error(at_, fmt::format("a chain has at most {} filters", kMaxChain));
+      if (chain.size() == kMaxChain) return error(at_, fmt::format("a pipeline has at most {} filters", kMaxChain));
       CODECFS_ASSIGN(FilterStage stage, parse_filter());
       chain.push_back(std::move(stage));
       if (at_ == text_.size()) break;
@@ -125,7 +125,7 @@ class Parser {
     uint32_t id = 0;
     if (std::from_chars(token.data(), token.data() + token.size(), id).ec != std::errc{})
       return error(token_at_, "a filter id has 32 bits");
-    if (id == 0) return error(token_at_, "0 is no filter id; for no filters write none");
+    if (id == 0) return error(token_at_, "0 is not a filter id; for no filters write none");
     return id;
   }
 
@@ -199,7 +199,7 @@ class Parser {
       return "hexadecimal numbers are not known here; write it in decimal";
     if (tag.size() == 2 && lower(tag[1]) == 'u') return "the u comes first: ub, us, ul";
     if (lower(tag[0]) == 'l' || same_word(tag, "ull")) return "64 bits are l or ul, with one l";
-    return "this is no type; the types are b, s, l, u, ub, us, ul, f, d";
+    return "this is not a type; the types are b, s, l, u, ub, us, ul, f, d";
   }
 
   Result<> parse_integer(std::string_view token, const Number& number, bool is_unsigned, char type,

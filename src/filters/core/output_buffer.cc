@@ -37,9 +37,9 @@ std::unexpected<Error> too_large(const SizeBound& bound) {
 
 Result<> check_told_size(uint64_t told, size_t input_size, const SizeBound& bound) {
   if (told > bound.max) return too_large(bound);
-  if (bound.exact && told != *bound.exact) return fail(EIO, "its header tells {} bytes, not {}", told, *bound.exact);
+  if (bound.exact && told != *bound.exact) return fail(EIO, "its header declares {} bytes, not {}", told, *bound.exact);
   if (told > size_t{1} << 20 && told / kMaxRatio > input_size)
-    return fail(EIO, "its header tells {} bytes, but {} bytes cannot be that much data", told, input_size);
+    return fail(EIO, "its header declares {} bytes, but {} bytes cannot be that much data", told, input_size);
   return {};
 }
 

@@ -92,7 +92,8 @@ bool only_in_libhdf5(uint32_t id) {
 }
 
 Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
-  if (chain.size() > kMaxStages) return fail(EINVAL, "{} filters in a chain, more than {}", chain.size(), kMaxStages);
+  if (chain.size() > kMaxStages)
+    return fail(EINVAL, "{} filters in a pipeline, more than {}", chain.size(), kMaxStages);
   Pipeline pipeline;
   pipeline.chunk_ = chunk;
   for (const FilterStage& stage : chain) {

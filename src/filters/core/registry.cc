@@ -121,7 +121,7 @@ Result<> unregister_built_in(std::string_view name_or_id) {
   const size_t removed = registry().remove([&](const Filter& f) {
     return may_come_from_plugin(f) && (has_name(f, name_or_id) || name_or_id == std::to_string(f.id));
   });
-  if (removed == 0) return fail(ENOENT, "{} is no built-in filter that a plugin can replace", name_or_id);
+  if (removed == 0) return fail(ENOENT, "{} is not a built-in filter that a plugin can replace", name_or_id);
   return {};
 }
 

@@ -110,7 +110,7 @@ Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs,
   if (!std::ranges::equal(shown.stages, codecs, are_alike)) {
     Json asked = Json::array();
     for (const FilterStage& codec : codecs) asked.push_back(codec.codec);
-    return fail(EINVAL, "HDF5 has no chain of filters that decodes what {} encodes; it would be {}", print_json(asked),
+    return fail(EINVAL, "HDF5 has no filters that decode what {} encodes; the closest are {}", print_json(asked),
                 print_json(print_codecs(shown.stages)));
   }
   return chain;

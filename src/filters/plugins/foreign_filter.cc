@@ -132,7 +132,7 @@ struct ForeignCodec {
     }
     const std::unique_ptr<unsigned, Free> owned(values);
     if (status != 0) return fail(EINVAL, "{} does not understand {} (netCDF's error {})", path, text, status);
-    if (count > 0 && values == nullptr) return fail(EINVAL, "{} tells {} parameters, but gives none", path, count);
+    if (count > 0 && values == nullptr) return fail(EINVAL, "{} declares {} parameters, but returns none", path, count);
     return std::vector<uint32_t>(values, values + count);
   }
 
@@ -171,7 +171,7 @@ struct ForeignCodec {
     const std::unique_ptr<unsigned, Free> owned_visible(visible);
     const std::unique_ptr<unsigned, Free> owned(values);
     if (status != 0) return fail(EINVAL, "{} cannot work on this variable (netCDF's error {})", path, status);
-    if (count > 0 && values == nullptr) return fail(EINVAL, "{} tells {} parameters, but gives none", path, count);
+    if (count > 0 && values == nullptr) return fail(EINVAL, "{} declares {} parameters, but returns none", path, count);
     return std::vector<uint32_t>(values, values + count);
   }
 };

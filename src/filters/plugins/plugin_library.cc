@@ -39,7 +39,7 @@ Result<H5Z_class2_t> ask_filter(void* library) {
   if (const int kind = type(); kind != H5PL_TYPE_FILTER)
     return fail(EINVAL, "an HDF5 plugin of another kind ({}), no filter", kind);
   const auto* given = static_cast<const H5Z_class2_t*>(info());
-  if (given == nullptr) return fail(EINVAL, "H5PLget_plugin_info gives nothing");
+  if (given == nullptr) return fail(EINVAL, "H5PLget_plugin_info returns nothing");
   // Before HDF5 1.8 the structure had no version and started with the id.
   if (given->version != H5Z_CLASS_T_VERS)
     return fail(EINVAL, "version {} of the HDF5 filter interface; {} is known", given->version, H5Z_CLASS_T_VERS);
@@ -50,7 +50,7 @@ Result<H5Z_class2_t> ask_filter(void* library) {
 }
 
 Result<NCZ_codec_t> check_codec(const NCZ_codec_t* given) {
-  if (given == nullptr) return fail(EINVAL, "NCZ_get_codec_info gives nothing");
+  if (given == nullptr) return fail(EINVAL, "NCZ_get_codec_info returns nothing");
   if (given->version != NCZ_CODEC_CLASS_VER || given->sort != NCZ_CODEC_HDF5)
     return fail(EINVAL, "version {}, sort {} of the codec interface; {}, {} is known", given->version, given->sort,
                 int{NCZ_CODEC_CLASS_VER}, int{NCZ_CODEC_HDF5});

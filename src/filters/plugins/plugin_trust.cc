@@ -17,7 +17,7 @@ std::string other_writers(const struct stat& status, bool sticky_will_do) {
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
   if (sticky_will_do && S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) return {};
   return fmt::format("can be written to by {} (mode {:04o})",
-                     (status.st_mode & S_IWOTH) != 0 ? "everybody" : fmt::format("group {}", status.st_gid),
+                     (status.st_mode & S_IWOTH) != 0 ? "all users" : fmt::format("group {}", status.st_gid),
                      status.st_mode & 07777);
 }
 

@@ -125,7 +125,7 @@ class Search {
     if (halves.hdf5 != nullptr) {
       if (filter.make_coder) {
         not_needed(halves.hdf5->path,
-                   fmt::format("filter {} is built in (-o builtin=off:{} takes the plugin)", id, id));
+                   fmt::format("filter {} is built in (-o builtin=off:{} uses the plugin instead)", id, id));
       } else if (filter.in_libhdf5) {
         not_needed(halves.hdf5->path, fmt::format("filter {} is libhdf5's own", id));
       } else {

@@ -12,7 +12,8 @@ namespace codecfs::fs {
 Result<socklen_t> make_socket_address(std::string_view name, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  if (name.empty() || name.size() >= sizeof address.sun_path) return fail(EINVAL, "this is no name of a socket");
+  if (name.empty() || name.size() >= sizeof address.sun_path)
+    return fail(EINVAL, "this is not the name of an abstract socket");
   std::ranges::copy(name, address.sun_path + 1);
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }

@@ -9,7 +9,7 @@ namespace codecfs::fs {
 
 Result<ScratchFiles::File*> ScratchFiles::at(Ino ino) {
   const auto found = files_.find(ino);
-  if (found == files_.end()) return fail(ESTALE, "inode {}: this temporary file is gone", ino);
+  if (found == files_.end()) return fail(ESTALE, "inode {}: this temporary file no longer exists", ino);
   return &found->second;
 }
 

@@ -93,7 +93,7 @@ Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   if (const Json compressor = member(json, "compressor"); !compressor.is_null() && !with_codecs)
     return fail(
         EINVAL,
-        ".zarray: \"compressor\" is {}, but chunks are not compressed in this tree: write null, and the chain of the "
+        ".zarray: \"compressor\" is {}, but chunks are not compressed in this tree: write null, and the filters of the "
         "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
         print_json(compressor));
   if (member(json, "order") == "F") return fail(EINVAL, ".zarray: \"order\" is \"F\", but chunks are in C order here");
@@ -104,7 +104,7 @@ Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   if (!variable.filters.empty() && !with_codecs)
     return fail(
         EINVAL,
-        ".zarray: \"filters\" has {}, but chunks are not filtered in this tree: write null, and the chain of the "
+        ".zarray: \"filters\" has {}, but chunks are not filtered in this tree: write null, and the filters of the "
         "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded",
         print_json(variable.filters[0].codec));
   if (variable.unreadable) return fail(EINVAL, ".zarray: {}", variable.unreadable->reason);

@@ -21,7 +21,7 @@ Result<> read_file(const std::string& path, uint64_t offset, MutableBytes to) {
   // Not ENOENT, which would mean that the chunk is not stored.
   if (!fd || fstat(fd.get(), &status) != 0)
     return fail(errno == ENOENT ? EIO : errno, "external file {}: {}", path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fail(EIO, "external file {} is no regular file", path);
+  if (!S_ISREG(status.st_mode)) return fail(EIO, "external file {} is not a regular file", path);
   while (!to.empty()) {
     const ssize_t count = pread(fd.get(), to.data(), to.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;

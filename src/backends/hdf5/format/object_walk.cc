@@ -46,7 +46,7 @@ Result<Handle> creation_properties_of(hid_t object) {
     case H5I_GROUP: properties = Handle(H5Gget_create_plist(object)); break;
     case H5I_DATASET: properties = Handle(H5Dget_create_plist(object)); break;
     case H5I_DATATYPE: properties = Handle(H5Tget_create_plist(object)); break;
-    default: return fail(EIO, "an object that is no group, dataset or type");
+    default: return fail(EIO, "an object that is not a group, dataset or type");
   }
   if (!properties) return fail_library(EIO, "its properties");
   return properties;

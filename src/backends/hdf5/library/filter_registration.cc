@@ -41,7 +41,7 @@ std::array<Slot, kSlots>& slots() {
 // Encodes or decodes a chunk of which only the bytes are known.
 Result<Buffer> run(const FilterStage& stage, bool decode, Bytes in) {
   const filters::FilterPtr filter = filters::find_by_id(stage.id);
-  if (filter == nullptr || !filter->make_coder) return fail(ENOENT, "filter {} is not known any more", stage.id);
+  if (filter == nullptr || !filter->make_coder) return fail(ENOENT, "filter {} is no longer known", stage.id);
   filters::ChunkShape chunk;
   if (!decode) chunk.bytes = in.size();
   CODECFS_ASSIGN(const filters::Coder coder, filter->make_coder({stage, chunk}));
@@ -104,7 +104,7 @@ Result<> register_with_library(const filters::Filter& filter) {
 Result<> register_plugin(const filters::Filter& filter) {
   if (H5Zfilter_avail(static_cast<H5Z_filter_t>(filter.id)) > 0) return {};
   const std::optional<H5Z_class2_t> registration = filters::plugin_class(filter.id);
-  if (!registration) return fail(ENOENT, "{} does not bring filter {} any more", filter.hdf5_library, filter.id);
+  if (!registration) return fail(ENOENT, "{} no longer provides filter {}", filter.hdf5_library, filter.id);
   if (H5Zregister(&*registration) < 0) return fail_library(EIO, "filter {} ({})", filter.id, filter.name);
   return {};
 }
@@ -118,7 +118,8 @@ Result<filters::FilterPtr> find_filter(const FilterStage& stage) {
   if (filter->in_libhdf5)
     return fail(EOPNOTSUPP, "{} can be decoded, but is not written by codecfs; choose another filter", filter->name);
   if (!filter->make_coder)
-    return fail(ENOENT, "{} has the codec of filter {}, but nobody its HDF5 filter", filter->codec_library, filter->id);
+    return fail(ENOENT, "{} provides the codec of filter {}, but no plugin provides its HDF5 filter",
+                filter->codec_library, filter->id);
   if (!filter->encodes) return fail(EINVAL, "{} can only be decoded", filter->name);
   return filter;
 }
@@ -146,7 +147,7 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
   if (whole.id == H5Z_FILTER_SZIP && chunk.type.kind != TypeKind::signed_int &&
       chunk.type.kind != TypeKind::unsigned_int && chunk.type.kind != TypeKind::floating &&
       chunk.type.kind != TypeKind::boolean)
-    return fail(EINVAL, "szip only takes integers and floating-point numbers");
+    return fail(EINVAL, "szip only supports integers and floating-point numbers");
   auto made = filter->make_coder({whole, chunk});
   if (!made) return invalid(made.error());
   coder = *std::move(made);
@@ -160,7 +161,7 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
 // optional filter for every chunk. Not for plugins' filters, whose parameters are not complete yet.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk) {
   if (chain.size() > H5Z_MAX_NFILTERS)
-    return fail(EINVAL, "{} filters in a chain; HDF5 has at most {}", chain.size(), H5Z_MAX_NFILTERS);
+    return fail(EINVAL, "{} filters in a pipeline; HDF5 supports at most {}", chain.size(), H5Z_MAX_NFILTERS);
   std::vector<FilterStage> whole;
   const uint64_t element = std::max<uint64_t>(chunk.type.size, 1);
   const uint64_t most = std::max(kTrialBytes / element, uint64_t{1}) * element;

@@ -351,7 +351,7 @@ class ValueBuilder {
       value_.bytes.clear();
       for (const Json* item : items) value_.bytes.push_back(item->get<bool>() ? std::byte{1} : std::byte{0});
     } else if (!encode(dims_)) {
-      return fail(EINVAL, "there is no type in which all of its numbers are exact");
+      return fail(EINVAL, "no type represents all of its numbers exactly");
     }
     set_shape(dims_);
     if (!old_type_ || H5Tequal(type, old_type_.get()) <= 0) return {};
@@ -421,7 +421,7 @@ Result<> AttributeChange::remove(const std::string& name) {
   const auto raw = std::ranges::find(names_, name, as_utf8);
   if (is_hidden_attribute(name, rules_) || raw == names_.end())
     return fail(ENODATA, "{} has no attribute \"{}\"", object_, name);
-  if (is_kept(name, rules_)) return fail(EPERM, "{}: \"{}\" is kept by HDF5 and netCDF themselves", object_, name);
+  if (is_kept(name, rules_)) return fail(EPERM, "{}: \"{}\" is reserved for HDF5 and netCDF", object_, name);
   const Handle old(H5Aopen(holder_, raw->c_str(), H5P_DEFAULT));
   if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, name);
   CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
@@ -433,7 +433,7 @@ Result<> AttributeChange::remove(const std::string& name) {
 Result<> AttributeChange::set(const Attribute& attribute) {
   const std::string& name = attribute.name;
   if (is_kept(name, rules_) || (name == "CLASS" && *attribute.value == "DIMENSION_SCALE"))
-    return fail(EPERM, "{}: \"{}\" is kept by HDF5 and netCDF themselves", object_, name);
+    return fail(EPERM, "{}: \"{}\" is reserved for HDF5 and netCDF", object_, name);
   if (name.empty() || name.size() > kLongestName || name.find('\0') != std::string::npos)
     return fail(EINVAL, "{}: an attribute of HDF5 cannot have the name \"{}\"", object_, name.substr(0, 64));
   if (std::ranges::find(values_, name, &Value::name) != values_.end())

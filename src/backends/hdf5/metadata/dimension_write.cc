@@ -157,7 +157,7 @@ Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) 
   LinkInfo link;
   if (!link_info(group.get(), name.c_str(), link) || link.type != H5L_TYPE_HARD ||
       !object_info_by_name(group.get(), name.c_str(), info) || info.type != H5O_TYPE_DATASET)
-    return fail(EINVAL, "{} has a member \"{}\" that is no variable, so that no dimension can have this name",
+    return fail(EINVAL, "{} has a member \"{}\" that is not a variable, so no dimension can have this name",
                 tree_.path(plan.group), name);
   if (link_exists(group.get(), std::string(kNonCoordinate) + name))
     return fail(EINVAL, "{} has two variables \"{}\"", tree_.path(plan.group), name);

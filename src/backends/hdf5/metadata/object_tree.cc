@@ -131,7 +131,7 @@ bool ObjectTree::is_netcdf() const {
 
 Result<Handle> ObjectTree::open(ObjectId object) const {
   if (object >= nodes_.size()) return fail(ENOENT, "no object has the number {}", object);
-  if (nodes_[object].gone) return fail(ENOENT, "{} does not exist any more", path(object));
+  if (nodes_[object].gone) return fail(ENOENT, "{} no longer exists", path(object));
   CODECFS_TRY(watch_->object(nodes_[object].address));
   Handle handle(open_object(file_, nodes_[object].address));
   if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));

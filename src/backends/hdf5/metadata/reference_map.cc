@@ -58,7 +58,7 @@ Result<> ReferenceMap::translate_object(std::byte* value) const {
   std::memcpy(&address, value, sizeof address);
   if (address == 0) return {};
   const auto translated = find(address);
-  if (!translated) return fail(EOPNOTSUPP, "it refers to an object at {} that is not there any more", address);
+  if (!translated) return fail(EOPNOTSUPP, "it refers to an object at {} that no longer exists", address);
   address = *translated;
   std::memcpy(value, &address, sizeof address);
   return {};
@@ -69,12 +69,11 @@ Result<> ReferenceMap::translate_region(std::byte* value) const {
   const Handle target(H5Rdereference2(from_, H5P_DEFAULT, H5R_DATASET_REGION, value));
   ObjectInfo info;
   if (!target || !object_info(target.get(), info))
-    return fail_library(EOPNOTSUPP, "it refers to a region of a dataset that is not there any more");
+    return fail_library(EOPNOTSUPP, "it refers to a region of a dataset that no longer exists");
   const Handle region(H5Rget_region(from_, H5R_DATASET_REGION, value));
   if (!region) return fail_library(EIO, "the region that it refers to");
   const auto translated = find(info.address);
-  if (!translated)
-    return fail(EOPNOTSUPP, "it refers to a region of a dataset at {} that no link leads to", info.address);
+  if (!translated) return fail(EOPNOTSUPP, "it refers to a region of a dataset at {} that has no link", info.address);
   const Handle copy(open_object(to_, *translated));
   hdset_reg_ref_t made{};
   if (!copy || H5Rcreate(&made, copy.get(), ".", H5R_DATASET_REGION, region.get()) < 0)

@@ -54,7 +54,7 @@ Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view tar
   }
   for (const std::string_view component : shown) {
     if (component == "..") {
-      if (names.empty()) return refuse("it leads out of the file");
+      if (names.empty()) return refuse("its target is outside of the file");
       names.pop_back();
       continue;
     }
@@ -75,10 +75,10 @@ Result<> TreeWriter::check_netcdf_link(ObjectId group, std::string_view target, 
   CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
   ObjectInfo info;
   if (!object_info_by_name(handle.get(), path.c_str(), info, access.get()))
-    return fail(EOPNOTSUPP, "a link to \"{}\", which is not there: netCDF would not open the file any more", target);
+    return fail(EOPNOTSUPP, "a link to \"{}\", which does not exist: netCDF could not open the file any more", target);
   for (ObjectId at = group;; at = tree_.parent(at)) {
     if (info.address == tree_.address(at))
-      return fail(EOPNOTSUPP, "a link to \"{}\", a group above it: netCDF would not open the file any more", target);
+      return fail(EOPNOTSUPP, "a link to \"{}\", a group above it: netCDF could not open the file any more", target);
     if (at == ObjectTree::kRoot) return {};
   }
 }
@@ -170,11 +170,11 @@ Result<> TreeWriter::check_move(const ObjectTree::Member& member, ObjectId to) c
     CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
     for (const std::vector<uint64_t>& scales : attached_scales(dataset.get(), extents.size()))
       if (std::ranges::any_of(scales, [&](uint64_t scale) { return !visible.contains(scale); }))
-        return fail(EOPNOTSUPP, "\"{}\" holds variables whose dimensions lie in a group that is not above {}",
+        return fail(EOPNOTSUPP, "\"{}\" has variables whose dimensions are in a group that is not above {}",
                     member.entry.name, tree_.path(to));
     for (const uint64_t user : scales_.users(dataset.get()))
       if (!seen.contains(user))
-        return fail(EOPNOTSUPP, "\"{}\" holds dimensions of variables that lie elsewhere", member.entry.name);
+        return fail(EOPNOTSUPP, "\"{}\" has dimensions of variables in other groups", member.entry.name);
   }
   return {};
 }

@@ -126,7 +126,7 @@ Result<Handle> make_any(const DataType& type) {
     case TypeKind::structured: return make_structured(type);
     case TypeKind::unicode:
       return no_type(type, "use |S (bytes), or |O with the object codec vlen-utf8 for text of any length");
-    default: return no_type(type, "use an integer type and tell its unit in an attribute (units, as CF has it)");
+    default: return no_type(type, "use an integer type and store its unit in an attribute (units, as in CF)");
   }
 }
 
@@ -156,7 +156,7 @@ Result<Handle> make_type(const DataType& type, const Json& object_codec) {
   if (type.kind == TypeKind::object) {
     if (object_codec.is_object() && object_codec.contains("id") && object_codec["id"] == "vlen-utf8")
       return make_text();
-    return no_type(type, "of objects only text of any length is kept there (object codec vlen-utf8)");
+    return no_type(type, "the only supported object type is variable-length text (object codec vlen-utf8)");
   }
   CODECFS_ASSIGN(Handle made, make_any(type));
   if (!made) return fail_library(EOPNOTSUPP, "dtype {}", print_json(print_dtype(type)));

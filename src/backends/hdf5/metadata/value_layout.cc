@@ -41,8 +41,7 @@ Result<> add_members(ValueLayout& whole, hid_t type, int depth) {
     if (!member) return fail_library(EIO, "member {} of a type", i);
     CODECFS_ASSIGN(ValueLayout layout, layout_of(member.get(), depth + 1));
     const size_t offset = H5Tget_member_offset(type, i);
-    if (offset > whole.size || layout.size > whole.size - offset)
-      return fail(EIO, "member {} lies outside its type", i);
+    if (offset > whole.size || layout.size > whole.size - offset) return fail(EIO, "member {} is outside its type", i);
     add_part(whole, offset, std::move(layout));
   }
   return {};

@@ -78,7 +78,7 @@ Result<> take_lock(const File& file) {
 
 Result<> check_can_be_replaced(const Locked& locked) {
   const std::string& path = locked.file.path;
-  if (!S_ISREG(locked.status.st_mode)) return fail(EINVAL, "{}: is no regular file", path);
+  if (!S_ISREG(locked.status.st_mode)) return fail(EINVAL, "{}: is not a regular file", path);
   // A log that appeared after the recovery: another mount wrote the file.
   if (log_exists(locked.directory, log_name_for(locked.name)))
     return fail(EBUSY, "{}: there is a log of changes beside it; try again", path);
@@ -347,7 +347,7 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   CODECFS_ASSIGN(const struct stat status, status_of(copy.file()));
   const auto after = static_cast<uint64_t>(status.st_size);
   if (after >= before)
-    return fmt::format("{}: {} ({} bytes), and nothing to gain; left as it is", path, in_words(before), before);
+    return fmt::format("{}: {} ({} bytes), cannot become smaller; unchanged", path, in_words(before), before);
   CODECFS_TRY(complete_copy(locked, copy.file(), io));
   CODECFS_TRY(check_unchanged(locked));
   CODECFS_TRY(copy.replace());

@@ -38,7 +38,7 @@ Result<> check_filters(hid_t from_properties, hid_t made) {
     return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
   };
   if (std::ranges::equal(before, after, same)) return {};
-  return fail(EOPNOTSUPP, "libhdf5 does not take its filters with the parameters that they have");
+  return fail(EOPNOTSUPP, "libhdf5 rejects the parameters of its filters");
 }
 
 /// One element, which is the first.

@@ -106,7 +106,7 @@ class FileCopy {
     ObjectInfo old_info;
     ObjectInfo new_info;
     if (!object_info(from.get(), old_info) || !object_info(to.get(), new_info))
-      return fail_library(EIO, "where it lies in the file");
+      return fail_library(EIO, "its place in the file");
     references_.add(old_info.address, new_info.address);
     found_.push_back({old_info.address, new_info.address, path});
     return {};
@@ -221,7 +221,7 @@ class FileCopy {
       case H5I_GROUP: return make_group(from, path);
       case H5I_DATASET: return make_dataset(from, path);
       case H5I_DATATYPE: return make_type(from, path);
-      default: return fail(EOPNOTSUPP, "it is no group, dataset or type");
+      default: return fail(EOPNOTSUPP, "it is not a group, dataset or type");
     }
   }
 

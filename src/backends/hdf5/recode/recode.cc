@@ -61,9 +61,9 @@ Recoding::~Recoding() {
 Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
   const Variable& facts = dataset_.facts();
   if (facts.storage == Storage::virtual_sources)
-    return fail(EOPNOTSUPP, "{}: its data lies in the sources of a virtual dataset; store those anew", dataset_.name());
+    return fail(EOPNOTSUPP, "{}: its data is in the sources of a virtual dataset; re-encode those", dataset_.name());
   if (facts.storage == Storage::external)
-    return fail(EOPNOTSUPP, "{}: its data lies in external files, which have no filters", dataset_.name());
+    return fail(EOPNOTSUPP, "{}: its data is in external files, which have no filters", dataset_.name());
   CODECFS_ASSIGN(form_, dataset_.file_form());
   auto complete = complete_chain(chain, form_.shape);
   if (!complete) return fail(complete.error().code, "{}: {}", dataset_.name(), complete.error().reason);
@@ -155,7 +155,7 @@ class Recoding::Numbers {
     const std::lock_guard guard(mutex_);
     if (failure_ || ended_) return std::nullopt;
     if (progress_.cancelled && progress_.cancelled()) {
-      failure_ = Error{ECANCELED, fmt::format("{}: storing it anew was cancelled", dataset_.name())};
+      failure_ = Error{ECANCELED, fmt::format("{}: re-encoding it was cancelled", dataset_.name())};
       return std::nullopt;
     }
     if (at_ == batch_.size()) {
@@ -204,7 +204,7 @@ Result<> Recoding::copy(Progress& progress) {
         ++progress.done;
       }
     } catch (const std::bad_alloc&) {
-      numbers.fail({ENOMEM, fmt::format("{}: no memory to store it anew", dataset_.name())});
+      numbers.fail({ENOMEM, fmt::format("{}: no memory to re-encode it", dataset_.name())});
     } catch (const std::exception& error) {
       numbers.fail({EIO, fmt::format("{}: {}", dataset_.name(), error.what())});
     }
@@ -281,11 +281,11 @@ Result<> Recoding::check_unchanged() const {
   const Handle first(open_object(file_.file.get(), address_));
   ObjectInfo info;
   if (!object_info(first.get(), info) || info.references == 0)
-    return fail(ENOENT, "{}: was removed while it was stored anew", dataset_.name());
+    return fail(ENOENT, "{}: was removed while it was re-encoded", dataset_.name());
   const Handle old_space(H5Dget_space(first.get()));
   const Handle new_space(H5Dget_space(second_.get()));
   if (H5Sextent_equal(old_space.get(), new_space.get()) <= 0)
-    return fail(EBUSY, "{}: its shape was changed while it was stored anew", dataset_.name());
+    return fail(EBUSY, "{}: its shape was changed while it was re-encoded", dataset_.name());
   return {};
 }
 
@@ -319,7 +319,7 @@ Result<Recoding::Headers> Recoding::read_headers() const {
   const auto read = [&](uint64_t offset, MutableBytes to) -> Result<> {
     CODECFS_ASSIGN(const size_t count, file_.bytes->read(offset, to));
     if (count < to.size())
-      return fail(EIO, "{}: an object header ({} bytes at {}) lies beyond the end of the file ({} bytes)", file_.path,
+      return fail(EIO, "{}: an object header ({} bytes at {}) is beyond the end of the file ({} bytes)", file_.path,
                   to.size(), offset, file_.bytes->size());
     return {};
   };

@@ -226,7 +226,7 @@ Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
   if (count == to.size()) return {};
   const LibraryLock lock;
   if (!is_allocated(*file_.bytes, address, to.size()))
-    return fail(EIO, "{}: {} bytes at {} lie beyond the end of the file ({} bytes): it is truncated or damaged", name_,
+    return fail(EIO, "{}: {} bytes at {} are beyond the end of the file ({} bytes): it is truncated or damaged", name_,
                 to.size(), address, file_.bytes->size());
   std::memset(to.data() + count, 0, to.size() - count);
   return {};
@@ -423,7 +423,7 @@ Result<Dataset::FileForm> Dataset::file_form() const {
       facts_.storage == Storage::compact ||
       std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });
   if (only_library && (heaps || facts_.unreadable))
-    return fail(EOPNOTSUPP, "{}: data of this type that lies in compact storage or behind {} cannot be stored anew",
+    return fail(EOPNOTSUPP, "{}: data of this type that lies in compact storage or behind {} cannot be re-encoded",
                 name_, "n-bit and scale-offset filters");
   H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
   form.fill.assign(heaps ? 1 : size, std::byte{0});

@@ -19,9 +19,9 @@ Result<> Dataset::writable() const {
   if (file_.not_writable) return std::unexpected(*file_.not_writable);
   if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
   if (facts_.storage == Storage::virtual_sources)
-    return fail(EOPNOTSUPP, "{}: its data lies in the sources of a virtual dataset; write those", name_);
+    return fail(EOPNOTSUPP, "{}: its data is in the sources of a virtual dataset; write those", name_);
   if (facts_.storage == Storage::external)
-    return fail(EOPNOTSUPP, "{}: its data lies in external files, which are only read", name_);
+    return fail(EOPNOTSUPP, "{}: its data is in external files, which are only read", name_);
   if (facts_.storage == Storage::chunked && direct_ && !pipeline_)
     return fail(pipeline_error_->code, "{}: {}", name_, pipeline_error_->reason);
   return {};
@@ -208,7 +208,7 @@ Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char
 // vlen-utf8: LE32 number of elements, then for each its LE32 length and its bytes. Source: numcodecs, "vlen".
 Result<> Dataset::write_text(const Region& region, Bytes chunk) {
   const uint64_t elements = facts_.grid.elements_per_chunk();
-  const auto damaged = [&] { return fail(EINVAL, "{}: this is no vlen-utf8 chunk of {} strings", name_, elements); };
+  const auto damaged = [&] { return fail(EINVAL, "{}: this is not a vlen-utf8 chunk of {} strings", name_, elements); };
   if (chunk.size() < sizeof(uint32_t) || load_le<uint32_t>(chunk.data()) != elements) return damaged();
   std::vector<std::string> texts(elements);
   std::vector<const char*> pointers(elements);

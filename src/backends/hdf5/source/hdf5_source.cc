@@ -381,8 +381,8 @@ class Hdf5Source final : public Source {
     if (access(file_.path.c_str(), W_OK) != 0)
       return Error{EROFS, fmt::format("{}: {}", file_.path, std::strerror(errno))};
     if (access(file_.directory.c_str(), W_OK | X_OK) != 0)
-      return Error{
-          EROFS, fmt::format("{}: {}; the log of changes lies beside the file", file_.directory, std::strerror(errno))};
+      return Error{EROFS,
+                   fmt::format("{}: {}; the log of changes is beside the file", file_.directory, std::strerror(errno))};
     if (marked_as_open(file_.fd.get()))
       return Error{EROFS,
                    fmt::format("{}: it is marked as open for writing (h5clear -s removes the mark)", file_.path)};
@@ -395,7 +395,7 @@ class Hdf5Source final : public Source {
                    path);
     hsize_t size = 0;
     if (H5Fget_filesize(file_.file.get(), &size) >= 0 && size > file_.bytes->size())
-      log::warning("{} is truncated: {} bytes of {} are there", path, file_.bytes->size(), size);
+      log::warning("{} is truncated: it has {} bytes of {}", path, file_.bytes->size(), size);
   }
 
   // Starts the process that tests each access for crashes. Not in the crash tests, whose files exist in a simulated

@@ -106,8 +106,7 @@ Result<> SourceFile::close_and_hold() {
   listing_owner = nullptr;
   written_masks.clear();  // reopening also clears libhdf5's cached masks
   // An object that stays open would keep its old cached state.
-  if (!close_objects_of(file.get()) || !file.close())
-    return fail_library(EIO, "{}: libhdf5 does not let go of it", path);
+  if (!close_objects_of(file.get()) || !file.close()) return fail_library(EIO, "{}: libhdf5 cannot close it", path);
   untracked_space += free_space;
   return {};
 }

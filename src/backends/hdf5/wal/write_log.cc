@@ -55,8 +55,8 @@ Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
     } else {
       CODECFS_ASSIGN(const size_t got, read_at(fd, source_.path, piece.position, part));
       if (got < part.size()) {
-        return fail(EIO, "{}: {} bytes at {} are not there any more: somebody cut the file or its log", source_.path,
-                    part.size(), offset + done);
+        return fail(EIO, "{}: {} bytes at {} are missing: another program has truncated the file or its log",
+                    source_.path, part.size(), offset + done);
       }
     }
     done += part.size();
@@ -191,7 +191,8 @@ Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   bytes += bytes / 64 + kForFrames;
   const uint64_t end = size() + more;
   if (end > largest_file() && end > log_->source_size())
-    return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", source_.path, end);
+    return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", source_.path,
+                      end);
   return log_->reserve(bytes, growth_until(end) + (rewriting_takes_room_ ? bytes : 0));
 }
 
@@ -232,8 +233,7 @@ Result<> LoggedFile::relocate_log() {
     const std::string log_name = log_name_for(name);
     const Result<> moved = io_.move(directory_, log_name_for(name_), *directory, log_name);
     if (!moved && moved.error().code == EEXIST)
-      return fail(EBUSY, "{}: was moved to {}, where {} is in the way, a log of another file", source_.path, path,
-                  log_name);
+      return fail(EBUSY, "{}: was moved to {}, where {} exists, a log of another file", source_.path, path, log_name);
     CODECFS_TRY(moved);
   }
   const File before = std::exchange(directory_, std::move(*directory));
@@ -269,7 +269,7 @@ Result<> LoggedFile::drop_uncommitted() {
   if (!log_->has_uncommitted() && !held_) return {};
   CODECFS_ASSIGN(auto found, read_log(directory_, log_name_for(name_), writable_, LogAccess::write));
   if ((found ? found->sequence : 0) != log_->committed_sequence()) {
-    return fail(EIO, "{}: does not hold what was committed to it any more", log_->file().path);
+    return fail(EIO, "{}: no longer has all committed data", log_->file().path);
   }
   if (!found) {
     CODECFS_ASSIGN(const SourceIdentity now, identify(writable_));
@@ -326,7 +326,8 @@ Result<> LoggedFile::finish(const LeftSpace& left) {
 /// The source was deleted, so a checkpoint is pointless.
 Result<> LoggedFile::finish_deleted() {
   if (log_->has_committed())
-    log::warning("{}: was deleted or replaced by another program: what was written to it went with it", source_.path);
+    log::warning("{}: was deleted or replaced by another program: its committed changes are lost with it",
+                 source_.path);
   reset_buffer();
   CODECFS_ASSIGN(identity_, identify(writable_));
   return remove_log();

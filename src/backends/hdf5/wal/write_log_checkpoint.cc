@@ -132,7 +132,8 @@ Result<> check_room(const Overlay& committed, const File& source) {
     return {};
   }));
   if (last > largest_file())
-    return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", source.path, last);
+    return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", source.path,
+                      last);
   if (const uint64_t there = free_room(source); needed > there) return no_room(source, needed, there);
   return {};
 }

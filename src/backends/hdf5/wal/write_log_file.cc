@@ -80,7 +80,7 @@ Result<> LogFile::reserve(uint64_t bytes, uint64_t growth) {
   const uint64_t needed = bytes + growth;
   if (end_ + needed <= reserved_) return {};
   if (end_ + bytes > largest_file())
-    return fail_errno(EFBIG, "{}: {} bytes are more than this process may give a file (ulimit -f)", file_.path,
+    return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", file_.path,
                       end_ + bytes);
   const uint64_t before = held();
   const uint64_t there = free_room(file_);
@@ -113,8 +113,7 @@ Result<std::vector<std::byte>> LogFile::replaced_checksums(const Frame& frame) c
     const uint64_t until = std::min(end, (at + kCopyBytes) / kSectorBytes * kSectorBytes);
     there.resize(until - at);
     CODECFS_ASSIGN(const size_t got, read_at(source_, at, there));
-    if (got < there.size())
-      return fail(EIO, "{}: became shorter than it was: another program has cut it", source_.path);
+    if (got < there.size()) return fail(EIO, "{}: became shorter: another program has truncated it", source_.path);
     for_each_piece(at, until, [&](uint64_t first, uint64_t last) {
       const uint64_t checksum = continue_checksum(0, Bytes(there).subspan(first - at, last - first));
       store_le(checksums.data() + sizeof(uint64_t) * number++, checksum);

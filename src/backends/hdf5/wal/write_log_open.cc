@@ -42,7 +42,7 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
   if (!source.fd) return fail_errno(errno, "{}", where);
   struct stat status;
   if (::fstat(source.fd.get(), &status) != 0) return fail_errno(errno, "{}", where);
-  if (!S_ISREG(status.st_mode)) return fail(EINVAL, "{}: is no regular file", where);
+  if (!S_ISREG(status.st_mode)) return fail(EINVAL, "{}: is not a regular file", where);
 
   std::unique_ptr<LoggedFile> file(new LoggedFile(io, std::move(directory), name, std::move(source)));
   file->locked_by_another_ = try_lock(file->source_, LOCK_SH) == EWOULDBLOCK;
@@ -152,7 +152,9 @@ Result<> LoggedFile::clear_log() {
   const std::string log_name = log_name_for(name_);
   if (!log_exists(directory_, log_name)) return {};
   CODECFS_ASSIGN(const auto other, read_log(directory_, log_name, writable_, LogAccess::read));
-  if (other) return fail(EBUSY, "{}/{}: a log of another file is in the way; move it away", directory_.path, log_name);
+  if (other)
+    return fail(EBUSY, "{}/{}: the name of the log is taken by the log of another file; move that away",
+                directory_.path, log_name);
   CODECFS_TRY(io_.unlink(directory_, log_name));
   return io_.sync(directory_);
 }
@@ -202,7 +204,7 @@ Result<> LoggedFile::mark_source(const LogFile& log) {
   if (is_marked_ || ::fstat(writable_.fd.get(), &status) != 0) return marked;
   if (status.st_nlink <= 1) return {};  // found beside the source, under its name or by its content
   return fail(EMLINK,
-              "{}: it has {} names (hard links), and the others would not lead to the log of changes, because the "
+              "{}: it has {} names (hard links), and its log could not be found from all of them, because the "
               "attribute {} cannot be set ({}); write a copy of it",
               source_.path, static_cast<uint64_t>(status.st_nlink), kLogMark, marked.error().reason);
 }

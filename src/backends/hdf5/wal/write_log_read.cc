@@ -25,7 +25,8 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   if (::fstat(directory.fd.get(), &around) != 0) return fail_errno(errno, "{}", directory.path);
   if (::fstat(log.fd.get(), &own) != 0) return fail_errno(errno, "{}", log.path);
   if (::fstat(source.fd.get(), &theirs) != 0) return fail_errno(errno, "{}", source.path);
-  if (!S_ISREG(own.st_mode)) return fail(EUCLEAN, "{}: is no file, so no log of codecfs; move it away", log.path);
+  if (!S_ISREG(own.st_mode))
+    return fail(EUCLEAN, "{}: is not a regular file, so not a log of codecfs; move it away", log.path);
   for (const uid_t trusted : {uid_t{0}, ::geteuid(), theirs.st_uid}) {
     if (own.st_uid == trusted) return {};
   }
@@ -33,11 +34,10 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   // group is its creator's and not inherited from a world-writable directory.
   const bool is_in_group = own.st_gid == theirs.st_gid && (around.st_mode & S_IWOTH) == 0;
   if ((theirs.st_mode & S_IWOTH) != 0 || ((theirs.st_mode & S_IWGRP) != 0 && is_in_group)) return {};
-  return fail(
-      EPERM,
-      "{}: this log belongs to user {}, and the source to user {}, so it is not trusted: who wrote it can bring "
-      "it in (codecfs --recover), or, to give it up, remove it",
-      log.path, own.st_uid, theirs.st_uid);
+  return fail(EPERM,
+              "{}: this log belongs to user {}, and the source to user {}, so it is not trusted: its owner can "
+              "recover it (codecfs --recover), or discard it by removing it",
+              log.path, own.st_uid, theirs.st_uid);
 }
 
 std::string how_to_give_up(const std::string& log, const File& source) {
@@ -51,7 +51,7 @@ Error not_its_log(const char* what, const std::string& log, const File& source) 
       EUCLEAN,
       fmt::format("{}: the source was changed by another program since, or is another file ({}): what is in the "
                   "log does not fit it any more. Bring the source back as it was, or move the log beside the file that "
-                  "it belongs to; to give up what was written last: {}",
+                  "it belongs to; to discard the last writes: {}",
                   log, what, how_to_give_up(log, source))};
 }
 
@@ -140,7 +140,7 @@ Result<> check_pieces(const CommittedLog& log, const std::vector<DataFrame>& fra
   PieceCheck check(log, source);
   for (const auto& [frame, replaced_at] : frames) {
     CODECFS_ASSIGN(const bool held, check.holds(frame, replaced_at));
-    if (!held) return std::unexpected(not_its_log("bytes that the log replaces are others", log.file.path, source));
+    if (!held) return std::unexpected(not_its_log("bytes that the log replaces differ", log.file.path, source));
   }
   return {};
 }
@@ -152,7 +152,7 @@ Result<> check_by_place(const CommittedLog& log, const SourceIdentity& now, cons
     return std::unexpected(
         not_its_log("a log of format version 1, and the device or inode is another", log.file.path, source));
   if (log.header.checkpoint != 0 || then == now) return {};
-  const char* what = "its first bytes are others";
+  const char* what = "its first bytes differ";
   if (then.size != now.size) {
     what = "its size is another";
   } else if (then.mtime != now.mtime) {
@@ -174,11 +174,11 @@ Result<> check_belongs(const CommittedLog& log, const std::vector<DataFrame>& fr
     const bool keeps_head = log.overlay.base_end() >= std::min<uint64_t>(then.size, kSourceHeadBytes) &&
                             then.size >= kSourceHeadBytes && std::ranges::none_of(frames, replaces_head);
     if (keeps_head && now.head != then.head)
-      return std::unexpected(not_its_log("its first bytes are others", path, source));
+      return std::unexpected(not_its_log("its first bytes differ", path, source));
     return check_pieces(log, frames, source);
   }
   if (now.size != then.size) return std::unexpected(not_its_log("its size is another", path, source));
-  if (now.head != then.head) return std::unexpected(not_its_log("its first bytes are others", path, source));
+  if (now.head != then.head) return std::unexpected(not_its_log("its first bytes differ", path, source));
   CODECFS_TRY(check_pieces(log, frames, source));
   if (same_time(now.mtime, then.mtime)) return {};
   int64_t seconds = then.mtime / kSecond;
@@ -187,7 +187,7 @@ Result<> check_belongs(const CommittedLog& log, const std::vector<DataFrame>& fr
   return fail(EUCLEAN,
               "{}: the source has the bytes that the log replaces but another time of modification: it may have been "
               "changed by another program since. If it was only copied without its times, give it the recorded one and "
-              "try again: touch -d @{}.{:09} '{}'; to give up what was written last instead: {}",
+              "try again: touch -d @{}.{:09} '{}'; to discard the last writes instead: {}",
               path, seconds, rest, source.path, how_to_give_up(path, source));
 }
 

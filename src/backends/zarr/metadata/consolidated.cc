@@ -45,10 +45,10 @@ Result<std::optional<std::string>> renewed_consolidated(const Hierarchy& hierarc
   for (auto& [key, json] : entries) append_member(sorted, key, std::move(json));
   auto renewed = with_entries(text, std::move(sorted));
   if (renewed && !*renewed)
-    log::warning(".zmetadata: is of a form that is not known here, and may tell what was before the latest changes");
+    log::warning(".zmetadata: has an unknown form, so it is not updated and may be out of date");
   return renewed;
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, ".zmetadata: no memory to make it anew");
+  return fail(ENOMEM, ".zmetadata: no memory to rewrite it");
 }
 
 }  // namespace codecfs::zarr

@@ -44,7 +44,7 @@ Result<std::vector<uint64_t>> extents(const Json& zarray, const char* key) {
   const Json value = value_of(zarray, key);
   const auto is_extent = [](const Json& item) { return item.is_number_unsigned(); };
   if (!value.is_array() || !std::ranges::all_of(value, is_extent))
-    return bad_array("\"{}\" is no list of lengths", key);
+    return bad_array("\"{}\" is not a list of lengths", key);
   if (value.size() > ChunkGrid::kMaxRank) return bad_array("\"{}\" has more than {} items", key, ChunkGrid::kMaxRank);
   std::vector<uint64_t> result;
   for (const Json& item : value) result.push_back(item.get<uint64_t>());

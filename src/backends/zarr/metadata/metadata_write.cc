@@ -73,7 +73,7 @@ Result<FilterStage> complete_stage(const FilterStage& stage, uint64_t item_size)
 
 /// Checks that a user's text can be written as JSON.
 Result<> check_text(std::string_view text, std::string_view name) {
-  if (!is_utf8(text)) return fail(EINVAL, "attribute {}: is not UTF-8, and JSON can hold nothing else", name);
+  if (!is_utf8(text)) return fail(EINVAL, "attribute {}: is not UTF-8, which JSON requires", name);
   return {};
 }
 
@@ -163,7 +163,7 @@ Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable&
   if (filters::shuffle_goes_first(complete.stages, variable.type.size))
     std::swap(complete.stages[0], complete.stages[1]);
   if (const auto place = filters::shuffle_of_parts(complete.stages, filters::shape_of_chunk(variable)))
-    return fail(EINVAL, "{}: numcodecs undoes it on whole elements alone, and what it would get here are none",
+    return fail(EINVAL, "{}: numcodecs can decode it only for whole elements, and its input here is not",
                 print_json(filters::print_codecs(complete.stages)[*place]));
   auto pipeline = filters::Pipeline::make(complete.stages, filters::shape_of_chunk(variable));
   if (!pipeline) return fail(pipeline.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", pipeline.error().reason);
@@ -204,7 +204,8 @@ Result<NewArray> print_array(const Variable& variable) try {
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
   if (read->variable.type != variable.type)
-    return fail(EINVAL, "elements of dtype {} cannot be told in a .zarray", print_json(print_dtype(variable.type)));
+    return fail(EINVAL, "elements of dtype {} cannot be represented in a .zarray",
+                print_json(print_dtype(variable.type)));
   if (!variable.fill_value.is_null() && read->variable.fill != variable.fill)
     return fail(EINVAL, "the fill value {} is not what it says", print_json(variable.fill_value));
   return files;
@@ -321,7 +322,7 @@ Result<std::optional<std::string>> with_entries(std::string_view text, Json entr
   zmetadata["metadata"] = std::move(entries);
   return print(zmetadata);
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, ".zmetadata: no memory to make it anew");
+  return fail(ENOMEM, ".zmetadata: no memory to rewrite it");
 }
 
 }  // namespace codecfs::zarr

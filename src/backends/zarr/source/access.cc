@@ -10,7 +10,7 @@ Result<Access> access_of(const Store& store, const Object& object) {
   CODECFS_ASSIGN(const auto directory, store.stat(object.key));
   const bool is_variable = object.kind == EntryKind::variable;
   CODECFS_ASSIGN(const auto file, store.stat(join_key(object.key, is_variable ? kArrayFile : kGroupFile)));
-  if (!directory) return fail(ENOENT, "{}: is gone", object.key);
+  if (!directory) return fail(ENOENT, "{}: no longer exists", object.key);
   const mode_t entered = directory->st_mode & ((directory->st_mode & 0111) * 06);
   Access access{directory->st_uid, directory->st_gid, entered & 0666};
   if (!file) return access;
@@ -22,7 +22,7 @@ Result<Access> access_of(const Store& store, const Object& object) {
 
 Result<Modes> modes_for_members(const Store& store, const std::string& group) {
   CODECFS_ASSIGN(const auto directory, store.stat(group));
-  if (!directory) return fail(ENOENT, "{}: is gone", group.empty() ? "the root" : group.c_str());
+  if (!directory) return fail(ENOENT, "{}: no longer exists", group.empty() ? "the root" : group.c_str());
   CODECFS_ASSIGN(const auto file, store.stat(join_key(group, kGroupFile)));
   return Modes{.directory = directory->st_mode & 07777, .file = (file ? file->st_mode : directory->st_mode) & 0666};
 }

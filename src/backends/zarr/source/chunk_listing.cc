@@ -25,7 +25,7 @@ void warn_not_a_chunk(const Store& store, const std::string& directory, const st
   if (!holder || !*holder) return;
   const std::lock_guard lock(mutex);
   if (reported.size() < kMaxReported && reported.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
-    log::warning("{}: has the name of a chunk but is no regular file, so it is taken for absent", key);
+    log::warning("{}: has the name of a chunk but is not a regular file, so it is treated as absent", key);
 }
 
 /// Whether an entry with the name of a chunk is a regular file or a link to one, as in locate().
@@ -91,7 +91,7 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));
-    if (!status) return fail(ENOENT, "{}: is gone", array);
+    if (!status) return fail(ENOENT, "{}: no longer exists", array);
     const struct timespec changed = status->st_mtim;
     // With separator '/' the directory's mtime does not change with its chunks.
     const bool is_current = found != listings_.end() && separator == '.' && found->changed.tv_sec == changed.tv_sec &&

@@ -88,7 +88,7 @@ Result<std::string> compact_zarr_zip(const std::string& path) {
   const uint64_t before = static_cast<uint64_t>(store->status().st_size);
   zarr::ZipWriter writer(*store, path, real_file_io());
   CODECFS_ASSIGN(const bool is_smaller, writer.compact());
-  if (!is_smaller) return fmt::format("{}: {} bytes, and nothing to gain; left as it is", path, before);
+  if (!is_smaller) return fmt::format("{}: {} bytes, cannot become smaller; unchanged", path, before);
   const uint64_t after = static_cast<uint64_t>(store->tree().archive->status().st_size);
   return fmt::format("{}: {} bytes became {}", path, before, after);
 }

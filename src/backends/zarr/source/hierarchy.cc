@@ -81,7 +81,7 @@ Result<std::string> Hierarchy::new_name(const std::string& group, std::string_vi
     return fail(EINVAL, "{}: cannot be made in Zarr: {}", join_key(group, entry), why);
   };
   auto name = unescape_name(entry);
-  if (!name) return refuse("the name is no escaped one");
+  if (!name) return refuse("the name is not correctly escaped");
   if (is_no_name(*name)) return refuse("no directory can have this name");
   if (name->starts_with(".z") || name->starts_with(".ncz")) return refuse("such names are for files of metadata");
   if (is_temporary_name(*name)) return refuse("such names are for what is being written");
@@ -131,7 +131,7 @@ Result<> Hierarchy::check_no_links(const std::string& key) const {
   return store_.for_each(key, [&](const char* name, Store::EntryType type) -> Result<> {
     const std::string member = join_key(key, name);
     if (type == Store::EntryType::unknown && store_.passes_link(member))
-      return fail(EOPNOTSUPP, "{}: is a symbolic link, which would lead elsewhere after the move", member);
+      return fail(EOPNOTSUPP, "{}: is a symbolic link, whose target would change with the move", member);
     if (type == Store::EntryType::file || type == Store::EntryType::special) return {};
     CODECFS_ASSIGN(const auto status, store_.stat(member));
     return status && S_ISDIR(status->st_mode) ? check_no_links(member) : Result<>();

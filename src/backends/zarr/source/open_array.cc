@@ -127,8 +127,7 @@ Result<StoredChunk> apply_filters(const filters::Pipeline& pipeline, const std::
   if (!pipeline.empty()) {
     auto encoded = pipeline.encode(chunk);
     if (!encoded) return in_file(key, encoded.error());
-    if (encoded->filter_mask != 0)
-      return fail(EIO, "{}: a filter was left out, and Zarr has no way to tell readers so", key);
+    if (encoded->filter_mask != 0) return fail(EIO, "{}: a filter was skipped, which Zarr cannot represent", key);
     stored.buffer = std::move(encoded->bytes);
     stored.bytes = stored.buffer.bytes();
   }

@@ -79,7 +79,7 @@ class ChunkRecoder {
     const std::string key = join_key(array_.key, name);
     CODECFS_ASSIGN(const auto status, source_.stat(name));
     CODECFS_ASSIGN(auto stored, source_.read(name, array_.max_stored));
-    if (!status || !stored) return fail(EIO, "{}: went away while it was read", key);
+    if (!status || !stored) return fail(EIO, "{}: was removed while it was read", key);
     CODECFS_ASSIGN(const Buffer chunk, undo_filters(array_, key, std::move(*stored)));
     CODECFS_ASSIGN(const StoredChunk encoded, apply_filters(chain_.pipeline, key, chunk.bytes(), array_.max_stored));
     return target_.write(name, encoded.bytes, status->st_mode & kPermissions);
@@ -124,7 +124,7 @@ class FileCopier {
  private:
   Result<> copy(const std::string& key) {
     CODECFS_ASSIGN(const auto status, source_.stat(key));
-    if (!status) return cannot_copy(key, "is a link that leads nowhere");
+    if (!status) return cannot_copy(key, "is a dangling link");
     const mode_t mode = status->st_mode & kPermissions;
     if (S_ISDIR(status->st_mode)) {
       if (source_.passes_link(key)) return cannot_copy(key, "is a link to a directory");
@@ -132,10 +132,10 @@ class FileCopier {
       return copy_below(key);
     }
     if (looks_like_chunk(key, array_.array)) return {};
-    if (!S_ISREG(status->st_mode)) return cannot_copy(key, "is no file");
+    if (!S_ISREG(status->st_mode)) return cannot_copy(key, "is not a file");
     if (static_cast<uint64_t>(status->st_size) > kMaxOtherFile) return cannot_copy(key, "is not Zarr's, and is large");
     CODECFS_ASSIGN(const auto content, source_.read(key, kMaxOtherFile));
-    if (!content) return fail(EIO, "{}: went away while it was copied", join_key(array_.key, key));
+    if (!content) return fail(EIO, "{}: was removed while it was copied", join_key(array_.key, key));
     return target_.write(key, content->bytes(), mode);
   }
 

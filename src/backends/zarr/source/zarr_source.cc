@@ -147,7 +147,7 @@ class ZarrSource final : public Source {
   Result<VariablePtr> variable(ObjectId variable) override {
     const auto lock = reading();
     CODECFS_ASSIGN(const Object object, objects_.get(variable));
-    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
+    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is not an array", object.key);
     CODECFS_ASSIGN(const ArrayPtr array, zarr::load_array(store_, object.key, !unwritable_));
     // Chunk numbers refer to the grid that facts() returned, until the array is dropped from the cache.
     if (const ArrayPtr known = arrays_.get(variable); !known || (known->zarray == array->zarray && !known->is_changed))
@@ -484,7 +484,7 @@ class ZarrSource final : public Source {
 
   Result<Object> group_of(ObjectId id) const {
     CODECFS_ASSIGN(Object object, objects_.get(id));
-    if (object.kind != EntryKind::group) return fail(ENOTDIR, "{}: is no group", object.key);
+    if (object.kind != EntryKind::group) return fail(ENOTDIR, "{}: is not a group", object.key);
     return object;
   }
 
@@ -520,7 +520,7 @@ class ZarrSource final : public Source {
 
   Result<Object> variable_to_change(ObjectId id) {
     CODECFS_ASSIGN(Object object, object_to_change(id));
-    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", group_called(object.key));
+    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is not an array", group_called(object.key));
     return object;
   }
 
@@ -531,8 +531,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, zarr::kArrayFile)));
     if (zarray == array->zarray) return array;
     arrays_.erase(id);
-    return fail(ESTALE, "{}: another program has changed its .zarray: look at it again, then repeat this",
-                called(object.key));
+    return fail(ESTALE, "{}: another program has changed its .zarray: read it again, then retry", called(object.key));
   }
 
   /// A group whose members will change.
@@ -635,7 +634,7 @@ class ZarrSource final : public Source {
     if (!array->array.has_wrong_codecs) return {};
     CODECFS_ASSIGN(const std::string zarray, corrected_zarray(*array));
     CODECFS_TRY(replace_metadata(object, zarr::kArrayFile, zarray));
-    log::info("{}: codecs that other readers would misread are told right in its .zarray now", called(object.key));
+    log::info("{}: corrected codecs in its .zarray that other readers would misinterpret", called(object.key));
     return writer_.order(object.key);
   }
 
@@ -779,7 +778,7 @@ class ZarrSource final : public Source {
   Result<ArrayPtr> open_array(ObjectId id) {
     if (ArrayPtr array = arrays_.get(id)) return array;
     CODECFS_ASSIGN(const Object object, objects_.get(id));
-    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is no array", object.key);
+    if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is not an array", object.key);
     return load(object.key, id);
   }
 
@@ -834,7 +833,7 @@ class ZarrSource final : public Source {
                            facts.object_codec == told->array.variable.object_codec &&
                            std::ranges::equal(place, facts.grid.cells(), std::less());
     if (!has_chunk)
-      return fail(ESTALE, "{}: another program has given it another type or shape, so chunk {} is not stored",
+      return fail(ESTALE, "{}: another program has changed its type or shape, so chunk {} is not stored",
                   called(told->key), grid.name_of(number, told->array.separator));
     now->is_changed = true;
     if (std::ranges::equal(facts.grid.shape(), grid.shape())) keep(variable, now);

@@ -110,7 +110,7 @@ Result<> DirectoryStore::may_change(const std::string& key) const {
   if (::faccessat(root_.get(), c_path(key), W_OK | X_OK, AT_EACCESS) == 0) return {};
   const int code = errno;
   const char* name = key.empty() ? "the store's directory" : key.c_str();
-  if (code == EROFS) return fail(EROFS, "{}: lies on a file system that is mounted read-only", name);
+  if (code == EROFS) return fail(EROFS, "{}: is on a filesystem that is mounted read-only", name);
   return fail(EROFS, "{}: cannot be written: {}", name, std::strerror(code));
 }
 

@@ -268,7 +268,7 @@ Result<File> DirectoryWriter::directory_for(const std::string& array, std::strin
   if (directory || directory.error().code != ENOENT || below.empty()) return directory;
 
   CODECFS_ASSIGN(const auto status, store_.stat(array));
-  if (!status) return fail(ENOENT, "{}: is gone", array);
+  if (!status) return fail(ENOENT, "{}: no longer exists", array);
   const mode_t mode = status->st_mode & 07777;
   for (size_t start = 0; start < below.size();) {
     const size_t end = std::min(below.find('/', start), below.size());
@@ -324,7 +324,8 @@ void DirectoryWriter::remove_leftovers(const File& directory, const std::string&
   });
   for (const std::string& name : leftovers)
     if (done) done = remove_tree(io_, directory, name);
-  if (!done) log::warning("{}: temporary files of an interrupted write stay: {}", directory.path, done.error().reason);
+  if (!done)
+    log::warning("{}: cannot remove temporary files of an interrupted write: {}", directory.path, done.error().reason);
 }
 
 std::string DirectoryWriter::temporary_name(std::string_view name) { return temporary_name_of(name, temporaries_++); }

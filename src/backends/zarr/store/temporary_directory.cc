@@ -24,7 +24,7 @@ Result<> remove_tree_within(FileIo& io, const File& parent, const std::string& n
     return fail_errno(errno, "{}/{}", parent.path, name);
   }
   if (!S_ISDIR(status.st_mode)) return io.unlink(parent, name);
-  if (depth == kMaxDepth) return fail(ELOOP, "{}/{}: lies too deep to be deleted", parent.path, name);
+  if (depth == kMaxDepth) return fail(ELOOP, "{}/{}: is nested too deeply to be deleted", parent.path, name);
   {
     CODECFS_ASSIGN(const File directory, open_directory(parent, name));
     CODECFS_ASSIGN(const auto names, names_in(directory));

@@ -106,8 +106,7 @@ Result<std::shared_ptr<const ZipArchive>> ZipArchive::adopt(File file, zip::End 
 Result<> ZipArchive::find_end() {
   CODECFS_ASSIGN(const auto tail, read_tail(file_, bytes_));
   const auto at = find_end_record(tail);
-  if (!at)
-    return fail(EINVAL, "is no zip archive, or one whose end is missing: it was cut off, or not written to its end");
+  if (!at) return fail(EINVAL, "is not a zip archive, or is truncated: its end is missing");
   const uint64_t position = bytes_ - tail.size() + *at;
   CODECFS_ASSIGN(const auto end, zip::parse_end(Bytes(tail).subspan(*at)));
   end_ = *end;
@@ -160,7 +159,7 @@ Result<std::vector<ZipArchive::Extent>> ZipArchive::check_layout() const {
     const uint64_t least = zip::kLocalBytes + record.name.size();
     if (entry.offset > directory_ || least > directory_ - entry.offset ||
         entry.stored > directory_ - entry.offset - least)
-      return fail(EIO, "the entry \"{}\" lies outside of the archive", record.name);
+      return fail(EIO, "the entry \"{}\" is outside of the archive", record.name);
     extents.emplace_back(entry.offset, entry.offset + least + entry.stored);
     return {};
   }));
@@ -186,7 +185,7 @@ Result<> ZipArchive::for_each(std::span<const Extent> extents, const Visit& visi
     if (!record) return fail(record.error().code == ENODATA ? EIO : record.error().code, "{}", record.error().reason);
     if (++entries > end_.entries) return fail(EIO, "has more entries than the {} of its end record", end_.entries);
     if (record->offset > bytes_ || shift_ > bytes_ - record->offset)
-      return fail(EIO, "the entry \"{}\" lies outside of the archive", record->name);
+      return fail(EIO, "the entry \"{}\" is outside of the archive", record->name);
     ZipEntry entry{.offset = record->offset + shift_,
                    .end = directory_,
                    .central = window.offset(),
@@ -264,7 +263,7 @@ Result<Buffer> ZipArchive::read(const ZipEntry& entry, const std::string& name, 
     const auto result = ::libdeflate_deflate_decompress(decompressor.get(), stored.data(), stored.size(),
                                                         inflated.data(), inflated.size(), &count);
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
-      return fail(EIO, "{}: inflates to more than the {} bytes that the archive tells", name, entry.size);
+      return fail(EIO, "{}: inflates to more than the {} bytes that the archive declares", name, entry.size);
     if (result != LIBDEFLATE_SUCCESS || count != entry.size)
       return fail(EIO, "{}: its deflated bytes in the archive are damaged", name);
     stored = std::move(inflated);

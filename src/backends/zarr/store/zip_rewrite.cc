@@ -218,7 +218,7 @@ uint64_t work_of_writing(const std::vector<NewZipEntry>& entries) {
 Result<RewrittenZip> write_zip(FileIo& io, const File& to, const std::vector<NewZipEntry>& entries, Bytes comment) try {
   return Rewriter(io, to, entries).run(comment);
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, "{}: no memory to write the archive anew", to.path);
+  return fail(ENOMEM, "{}: no memory to rewrite the archive", to.path);
 }
 
 }  // namespace codecfs::zarr

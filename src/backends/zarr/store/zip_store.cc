@@ -73,9 +73,9 @@ Result<> check_writable(const std::string& path, const ZipTree& tree) {
   for (const auto& [name, wanted] : {std::pair(real, W_OK), std::pair(holder, W_OK | X_OK)}) {
     if (::faccessat(AT_FDCWD, name.c_str(), wanted, AT_EACCESS) == 0) continue;
     const int code = errno;
-    if (code == EROFS) return fail(EROFS, "{}: lies on a file system that is mounted read-only", name);
+    if (code == EROFS) return fail(EROFS, "{}: is on a filesystem that is mounted read-only", name);
     if (name == real) return fail(EROFS, "{}: cannot be written: {}", name, std::strerror(code));
-    return fail(EROFS, "{}: cannot be written, and a commit makes the archive anew in there: {}", name,
+    return fail(EROFS, "{}: cannot be written, but a commit creates the new archive in this directory: {}", name,
                 std::strerror(code));
   }
   return {};
@@ -166,7 +166,7 @@ Result<> ZipStore::for_each(const std::string& key,
     const auto member = find_zip_member(root(), key);
     if (!member) return fail(ENOENT, "{}: is not there", key);
     const auto* directory = std::get_if<ZipDirectoryPtr>(&*member);
-    if (directory == nullptr) return fail(ENOTDIR, "{}: is no directory", key);
+    if (directory == nullptr) return fail(ENOTDIR, "{}: is not a directory", key);
     names.reserve((*directory)->members.size());
     for (const auto& [name, below] : (*directory)->members)
       names.emplace_back(name, std::holds_alternative<ZipDirectoryPtr>(below) ? EntryType::directory : EntryType::file);
@@ -180,7 +180,7 @@ Result<> ZipStore::for_each(const std::string& key,
 Result<std::unique_ptr<Store>> ZipStore::below(const std::string& key) const {
   const std::shared_lock lock(tree_->mutex);
   ZipDirectoryPtr directory = find_zip_directory(root(), key);
-  if (!directory) return fail(ENOENT, "{}: is no directory", key);
+  if (!directory) return fail(ENOENT, "{}: is not a directory", key);
   std::unique_ptr<ZipStore> store(new ZipStore(tree_));
   store->archived_ = archived_;
   store->status_ = status_of(*directory);

@@ -25,10 +25,11 @@ const char* wrong_with(std::string_view name) {
   for (size_t start = 0; start <= name.size(); ++depth) {
     const size_t end = std::min(name.find('/', start), name.size());
     const std::string_view part = name.substr(start, end - start);
-    if (part.empty() || part == "." || part == "..") return "its name is no plain path, and may lead out of the store";
+    if (part.empty() || part == "." || part == "..")
+      return "its name is not a plain path and may point outside the store";
     start = end + 1;
   }
-  return depth > ZipTree::kMaxDepth ? "it lies too deep" : nullptr;
+  return depth > ZipTree::kMaxDepth ? "it is nested too deeply" : nullptr;
 }
 
 /// Whether the entry is a file or directory, not a link or device.
@@ -74,7 +75,7 @@ class ZipTree::Builder {
     CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_of(is_directory ? path : holder));
     if (!directory) return leave_out(record.name, "another entry is a file where it needs a directory");
     if (is_directory) {
-      if (directory->entry) warn(record.name, "is there twice");
+      if (directory->entry) warn(record.name, "occurs twice");
       directory->entry = ArchivedBytes{nullptr, entry};
       tree_.has_directory_entries = true;
       if (entry.size != 0) return leave_out(record.name, "it is a directory with bytes in it");
@@ -84,7 +85,8 @@ class ZipTree::Builder {
     if (!is_new && std::holds_alternative<ZipDirectoryPtr>(place->second))
       return leave_out(record.name, "it is a file where another entry needs a directory");
     // zarr-python rewrites a chunk by appending it; readers use the last one.
-    if (!is_new) warn(record.name, "is there more than once: the last one counts, the others go with the next commit");
+    if (!is_new)
+      warn(record.name, "occurs more than once: the last one is used, and the next commit drops the earlier ones");
     auto file = std::make_shared<ZipFile>();
     file->place = ArchivedBytes{nullptr, entry};
     place->second = std::move(file);

@@ -153,7 +153,7 @@ class ZipWriter::Directory final : public NewDirectory {
     const std::unique_lock lock(writer_.tree_.mutex);
     const auto found = parent_->members.find(name);
     if (found == parent_->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
-      return fail(ENOENT, "{}: is gone", key_);
+      return fail(ENOENT, "{}: no longer exists", key_);
     exchange_with(std::get<ZipDirectoryPtr>(found->second));
     writer_.tree_.touch(*parent_);
     return {};
@@ -240,13 +240,13 @@ Result<> ZipWriter::check_reach(const std::string& key, const ZipDirectory* belo
   const Reach above = reach_of(join_key(tree_.store_name, key));
   const Reach more = below != nullptr ? reach_below(*below) : Reach();
   if (above.parts + more.parts < ZipTree::kMaxDepth && above.bytes + more.bytes < zip::kMaxName) return {};
-  return fail(ENAMETOOLONG, "{}: lies too deep, or has too long a path, for a zip archive", key);
+  return fail(ENAMETOOLONG, "{}: is nested too deeply, or its path is too long, for a zip archive", key);
 }
 
 /// The caller must hold ZipTree::mutex. ENOENT.
 Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
   auto directory = find_zip_directory(store_.root(), key);
-  if (!directory) return fail(ENOENT, "{}: is gone", called(key));
+  if (!directory) return fail(ENOENT, "{}: no longer exists", called(key));
   return directory;
 }
 
@@ -348,7 +348,7 @@ Result<std::unique_ptr<NewDirectory>> ZipWriter::remove_directory(const std::str
   CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_to_change(parent));
   const auto found = directory->members.find(name);
   if (found == directory->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
-    return fail(ENOENT, "{}: is gone", join_key(parent, name));
+    return fail(ENOENT, "{}: no longer exists", join_key(parent, name));
   auto removed = std::make_unique<Directory>(*this, nullptr, std::get<ZipDirectoryPtr>(found->second), "");
   directory->members.erase(found);
   tree_.touch(*directory);
@@ -365,7 +365,7 @@ Result<> ZipWriter::move(const std::string& from_parent, const std::string& from
   CODECFS_ASSIGN(const ZipDirectoryPtr source, directory_to_change(from_parent));
   CODECFS_ASSIGN(const ZipDirectoryPtr target, directory_to_change(to_parent));
   const auto found = source->members.find(from);
-  if (found == source->members.end()) return fail(ENOENT, "{}: is gone", join_key(from_parent, from));
+  if (found == source->members.end()) return fail(ENOENT, "{}: no longer exists", join_key(from_parent, from));
   if (const auto* directory = std::get_if<ZipDirectoryPtr>(&found->second))
     CODECFS_TRY(check_reach(join_key(to_parent, to), directory->get()));
   if (!target->members.try_emplace(to, found->second).second)
@@ -454,17 +454,17 @@ Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
   }
   if (!done) {
     is_dirty_ = true;
-    return fail(done.error().code, "{}: was not made anew, and is as it was: {}", path_, done.error().reason);
+    return fail(done.error().code, "{}: could not be rewritten, and is unchanged: {}", path_, done.error().reason);
   }
   if (Result<> synced = sync_names(io_, directory); !synced) {
     is_dirty_ = true;
-    return fail(synced.error().code, "{}: was made anew, but may be the old one after a power cut: {}", path_,
+    return fail(synced.error().code, "{}: was rewritten, but a power failure may restore the old one: {}", path_,
                 synced.error().reason);
   }
   return done;
 } catch (const std::bad_alloc&) {
   is_dirty_ = true;
-  return fail(ENOMEM, "{}: no memory to make the archive anew", path_);
+  return fail(ENOMEM, "{}: no memory to rewrite the archive", path_);
 }
 
 /// False: not done, as the new archive is not smaller.
@@ -473,7 +473,7 @@ Result<bool> ZipWriter::replace(const File& holder, File file, const std::string
   const struct stat& old = snapshot.archive->status();
   if (const Result<> given = make_like(file.fd.get(), old); !given)
     return fail(given.error().code, "{}: {}", file.path, given.error().reason);
-  ProgressReporter work(fmt::format("writing the archive {} anew", path_));
+  ProgressReporter work(fmt::format("rewriting the archive {}", path_));
   work.expect(work_of_writing(snapshot.entries));
   CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries, snapshot.archive->comment()));
   struct stat size;

@@ -214,7 +214,8 @@ TEST(Encode, RefusesWhatMakesNoSense) {
   };
   EXPECT_EQ(refusal("|u1", nullptr, 1, {10}), "level 10 is not between 0 and 9");
   EXPECT_EQ(refusal("|u1", nullptr, 307, {0}), "level 0 is not between 1 and 9");
-  EXPECT_EQ(refusal("|u1", nullptr, 32000, {}), "the data does not get smaller, and LZF can store nothing else");
+  EXPECT_EQ(refusal("|u1", nullptr, 32000, {}),
+            "the data does not become smaller, and LZF cannot store it uncompressed");
   EXPECT_EQ(refusal("|u1", nullptr, 32001, {0, 0, 0, 0, 10, 1, 0}), "level 10 is not between 0 and 9");
   EXPECT_EQ(refusal("|u1", nullptr, 32001, {0, 0, 0, 0, 5, 3, 0}), "shuffle 3 is not between -1 and 2");
   EXPECT_EQ(refusal("|u1", nullptr, 32001, {0, 0, 0, 0, 5, 1, 6}), "compressor 6 is not known");

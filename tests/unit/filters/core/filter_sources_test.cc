@@ -19,9 +19,9 @@ TEST(FilterSources, NamesTheFilterAndAWayToGetIt) {
 TEST(FilterSources, SaysWhatAnUnknownNumberMeans) {
   EXPECT_EQ(where_to_get(0), "");
   for (const uint32_t id : {256U, 511U, 32768U, 40000U, 65535U})
-    EXPECT_NE(where_to_get(id).find("registered for nobody"), std::string::npos) << id;
+    EXPECT_NE(where_to_get(id).find("not a registered filter"), std::string::npos) << id;
   for (const uint32_t id : {512U, 31000U, 32032U, 32767U})
-    EXPECT_NE(where_to_get(id).find("whose filter"), std::string::npos) << id;
+    EXPECT_NE(where_to_get(id).find("names the author"), std::string::npos) << id;
 }
 
 TEST(FilterSources, KnowsAllFiltersThatCanBeTakenOutOfUs) {

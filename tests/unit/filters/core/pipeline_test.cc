@@ -143,7 +143,7 @@ TEST(Pipeline, LyingHeaders) {
 
 TEST(Pipeline, NamesWhatItDoesNotKnow) {
   const std::string kNowhere = "no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)";
-  const std::string kAdvice = "; number 32999 is registered for nobody: ask who wrote the file for the plugin";
+  const std::string kAdvice = "; number 32999 is not a registered filter: ask the author of the file for the plugin";
   const auto unknown = Pipeline::make({{stage(2, {4}), stage(32999)}}, chunk_of(100));
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, EIO);
@@ -278,7 +278,7 @@ TEST(Pipeline, RefusesParametersThatMakeNoSense) {
 TEST(Pipeline, SizesThatAreNoWholeElements) {
   const ByteVector seven = random_bytes(7);
   EXPECT_EQ(reason(decode(zarr_chain(R"([{"id": "delta", "dtype": "<i4"}])"), chunk_of(7), seven)),
-            "codec 'delta': 7 bytes are no whole number of elements of 4 bytes");
+            "codec 'delta': 7 bytes are not a whole number of elements of 4 bytes");
 }
 
 TEST(Pipeline, OnePipelineInManyThreads) {

@@ -56,7 +56,7 @@ TEST(ChunkCache, KeepsAtMostItsLimit) {
   ASSERT_TRUE(cache.get(19, kChunk, count));
   EXPECT_EQ(decodes, 0) << "the latest is kept";
   ASSERT_TRUE(cache.get(0, kChunk, count));
-  EXPECT_EQ(decodes, 1) << "the oldest is gone";
+  EXPECT_EQ(decodes, 1) << "the oldest no longer exists";
 }
 
 TEST(ChunkCache, KeepsAChunkLargerThanItsLimitWhileItIsRead) {

@@ -331,7 +331,7 @@ Handle compound_type() {
   return type;
 }
 
-// Names begin with what cannot be stored anew: "no_".
+// Names begin with what cannot be re-encoded: "no_".
 void make_types(const Handle& file) {
   constexpr size_t kCount = 11;
   std::vector<int> numbers(kCount);

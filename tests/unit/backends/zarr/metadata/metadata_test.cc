@@ -159,11 +159,11 @@ TEST(ZarrMetadata, WhatIsWrongIsSaid) {
   EXPECT_EQ(reason_for(""), ".zarray: JSON: expected a value at line 1 column 1, where the text ends");
   EXPECT_EQ(reason_for(zarray({{"zarr_format", "3"}})), ".zarray: \"zarr_format\" is 3, not 2");
   EXPECT_EQ(reason_for(zarray({{"zarr_format", ""}})), ".zarray: \"zarr_format\" is null, not 2");
-  EXPECT_EQ(reason_for(zarray({{"shape", ""}})), ".zarray: \"shape\" is no list of lengths");
-  EXPECT_EQ(reason_for(zarray({{"shape", "[-1, 2]"}})), ".zarray: \"shape\" is no list of lengths");
+  EXPECT_EQ(reason_for(zarray({{"shape", ""}})), ".zarray: \"shape\" is not a list of lengths");
+  EXPECT_EQ(reason_for(zarray({{"shape", "[-1, 2]"}})), ".zarray: \"shape\" is not a list of lengths");
   EXPECT_EQ(reason_for(zarray({{"chunks", "[10]"}})), ".zarray: a shape of 2 dimensions with chunks of 1 dimensions");
   EXPECT_EQ(reason_for(zarray({{"chunks", "[0, 10]"}})), ".zarray: chunks of length 0");
-  EXPECT_EQ(reason_for(zarray({{"dtype", "\"<i3\""}})), ".zarray: \"<i3\" is no numpy type that Zarr v2 has");
+  EXPECT_EQ(reason_for(zarray({{"dtype", "\"<i3\""}})), ".zarray: \"<i3\" is not a numpy type of Zarr v2");
   EXPECT_EQ(reason_for(zarray({{"shape", "[18446744073709551615, 18446744073709551615]"}})),
             ".zarray: more chunks than can be counted in 60 bits");
 }
