@@ -187,7 +187,7 @@ class TerminationSignals {
   std::jthread thread_;
 };
 
-void rest_now_and_then(Source& source, const std::stop_token& stop) {
+void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
   std::mutex mutex;

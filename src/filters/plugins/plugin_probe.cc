@@ -85,7 +85,7 @@ std::vector<std::string> probe_plugins(std::span<const std::string> paths, std::
     next += survived;
     if (next >= paths.size()) break;
     if (!ended)
-      fates[next] = fmt::format("did not come back from loading within {} s", static_cast<double>(limit.count()) / 1000.0);
+      fates[next] = fmt::format("did not finish loading within {} s", static_cast<double>(limit.count()) / 1000.0);
     else if (WIFSIGNALED(status))
       fates[next] = fmt::format("crashes while it is loaded ({})", strsignal(WTERMSIG(status)));
     else

@@ -107,8 +107,8 @@ void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
     add(awaited_names_, {.ino = parent, .name = std::move(names[i])}, i + 1 == names.size());
 }
 
-/// ENOENT where the kernel does not know it; nothing to do then.
-void KernelNotices::tell(const Notice& notice, const std::stop_token& stop) {
+/// Ignores errors: ENOENT means that the kernel does not know the inode or entry.
+void KernelNotices::send(const Notice& notice, const std::stop_token& stop) {
   if (!notice.name.empty()) {
     fuse_lowlevel_notify_inval_entry(session_, notice.ino, notice.name.data(), notice.name.size());
   } else if (notice.count == 1 && !notice.attributes) {
