@@ -131,7 +131,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
   // libhdf5 (1.10) puts a new mask into its index only together with a new size. If it allocates all chunks now, it
   // also stores this one, as fill, and may get this size and another mask.
   const bool is_filled_first = allocation != 0 && !facts_.filters.empty();
-  if (is_filled_first || (in_place && (anew || old.filter_mask != filter_mask))) {
+  if (is_filled_first || (in_place && (rewrite_mask || old.filter_mask != filter_mask))) {
     CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
     std::memcpy(longer.data(), encoded.data(), encoded.size());
     longer.data()[encoded.size()] = std::byte{0};
