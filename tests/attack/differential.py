@@ -21,7 +21,8 @@ import time
 import traceback
 import warnings
 
-import support
+import support  # adds the folder of mounts to the path
+from mounts import detach_below, mounted
 from support import Fault
 
 BATCH = 25  # sources of a mount
@@ -36,13 +37,12 @@ ZARR_CHAINS = ["none", "1,1", "2|1,5", "307,1", "32015,3", "32001,0,0,0,0,5,1,1"
 def import_libraries(codecfs):
     """h5py looks for plugins when it is imported."""
     os.environ["HDF5_PLUGIN_PATH"] = support.plugin_folder(codecfs)
-    global h5py, np, zarr, random_files, compare, conftest
+    global h5py, np, zarr, random_files, compare
     import h5py
     import numpy as np
     import zarr
 
     import compare
-    import conftest
     import random_files
     warnings.simplefilter("ignore", UserWarning)
 
@@ -504,9 +504,9 @@ def run_batch(told, directory, numbers, counts):
     if told.keep:
         shutil.copytree(sources, originals)
     options = ["commit=3600"] if random.Random(f"{told.seed}/{numbers[0]}/options").random() < 0.5 else []
-    with conftest.mounted(sources, directory / "mnt", *options) as mount:
+    with mounted(sources, directory / "mnt", *options) as mount:
         for trial in trials:
-            with conftest.mounted(trial.path, directory / "zip") if trial.kind == "zip" else contextlib.nullcontext(mount) as place:
+            with mounted(trial.path, directory / "zip") if trial.kind == "zip" else contextlib.nullcontext(mount) as place:
                 trial.guarded(trial.read_all, place.path)
                 trial.guarded(trial.change)
                 trial.guarded(trial.read_all, place.path, "after the changes")
@@ -554,9 +554,7 @@ def try_batch(told, numbers):
             keep(told, directory, numbers[0])
         return {numbers[0]: f"source {numbers[0]}: {ended}"}, {}
     finally:
-        for line in list(open("/proc/self/mountinfo")):
-            if line.split()[4].startswith(str(directory)):
-                support.run("fusermount3", "-uz", line.split()[4])
+        detach_below(directory)
         shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 
-import support
+import support  # adds the folder of mounts to the path
+from mounts import Mount, MountError, detach_below, unmount
 from support import Fault
 
 KINDS = ["hdf5", "zarr", "zip"]
@@ -37,14 +38,12 @@ VARIABLES = {
 
 
 def import_libraries():
-    global h5py, np, zarr, kill_test, conftest, damage, replay
+    global h5py, np, zarr, kill_test, replay
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
     import h5py
     import numpy as np
     import zarr
 
-    import conftest
-    import damage
     import kill_test
     import replay
     kill_test.VARIABLES.clear()
@@ -142,24 +141,12 @@ class Recording:
         return self.trace.stat().st_size
 
     def mount(self, *options):
-        command = [self.told.codecfs, "-f", "-o", ",".join(options), str(self.source), str(self.mountpoint)]
-        with open(self.log, "a") as log:
-            daemon = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment(), start_new_session=True)
-        until = time.monotonic() + 60
-        while not conftest.is_mounted(self.mountpoint):
-            if daemon.poll() is not None or time.monotonic() > until:
-                daemon.kill()
-                raise Fault(f"not mounted: {self.log.read_text()[-2000:]}")
-            time.sleep(0.002)
-        return daemon
+        return Mount(self.source, self.mountpoint, *options, program=self.told.codecfs, log=self.log, env=self.environment())
 
-    def unmount(self, daemon):
-        if daemon.poll() is not None:
-            raise Fault(f"the daemon ended with {daemon.returncode}: {self.log.read_text()[-2000:]}")
-        conftest.unmount(self.mountpoint)
-        if daemon.wait(60) != 0:
-            raise Fault(f"the daemon ended with {daemon.returncode}: {self.log.read_text()[-2000:]}")
-        self.wait_for_helpers(daemon)
+    @staticmethod
+    def unmount(mount):
+        mount.close(60)
+        mount.wait_for_helpers()
 
     def run(self):
         """Some mounts, one after the other, some of which are killed."""
@@ -167,45 +154,36 @@ class Recording:
         self.first = replay.World.load(self.place)
         self.book = Book(kill_test.chains_of(self.source, self.kind))
         for session in range(3):
-            daemon = self.mount("commit=" + self.rng.choice(["1", "3600"]), *self.rng.choice([[], ["dirty=1M"], ["threads=2"]]))
+            mount = self.mount("commit=" + self.rng.choice(["1", "3600"]), *self.rng.choice([[], ["dirty=1M"], ["threads=2"]]))
             try:
                 for _ in range(self.rng.choice([10, 25, 40])):
                     self.operation()
                 if self.rng.random() < 0.3 and session < 2:
                     self.done.append("kill")
-                    self.kill(daemon)
+                    self.kill(mount)
                     self.forget()
                 else:
                     self.done.append("unmount")
-                    self.unmount(daemon)
+                    self.unmount(mount)
                     self.book.acknowledge_all(self.position())
             finally:
-                self.end(daemon)
+                mount.end()
         self.check_complete()
 
-    def kill(self, daemon):
+    def kill(self, mount):
         library = ctypes.CDLL(self.told.recorder)
         with open(self.lock, "r+b") as file, mmap.mmap(file.fileno(), 4096) as page:
             word = ctypes.c_int.from_buffer(page)
             library.recorder_take(ctypes.byref(word))
-            daemon.kill()
-            daemon.wait()
+            mount.process.kill()
+            mount.process.wait()
             library.recorder_give(ctypes.byref(word))
             del word
-        self.wait_for_helpers(daemon)
-
-    @staticmethod
-    def wait_for_helpers(daemon):
-        """Processes of the daemon that outlive it may still bring what was committed into the source."""
-        until = time.monotonic() + 60
-        while any(True for _ in damage.processes_of(daemon.pid)):
-            if time.monotonic() > until:
-                raise Fault("a helper of the daemon does not end")
-            time.sleep(0.005)
+        mount.wait_for_helpers()
 
     def forget(self):
         """After a kill any of the possible versions may be the present one: they are looked up."""
-        conftest.unmount(self.mountpoint)
+        unmount(self.mountpoint)
         if self.kind == "hdf5":
             code, text = self.run_tool("--recover")
             if code != 0:
@@ -222,13 +200,6 @@ class Recording:
         done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
                               env=self.environment())
         return done.returncode, done.stdout + done.stderr
-
-    def end(self, daemon):
-        if daemon.poll() is None:
-            daemon.kill()
-            daemon.wait()
-        while conftest.is_mounted(self.mountpoint):
-            subprocess.run(["fusermount3", "-uz", self.mountpoint], capture_output=True)
 
     def check_complete(self):
         """The replay of the whole trace is what lies there: nothing went past the recorder."""
@@ -599,7 +570,7 @@ class NewRecording(Recording):
 
     def run(self):
         self.first = replay.World.load(self.place)
-        daemon = self.mount(f"create={self.kind}", "commit=3600")
+        mount = self.mount(f"create={self.kind}", "commit=3600")
         try:
             variable = self.mountpoint / "v"
             variable.mkdir()
@@ -614,9 +585,9 @@ class NewRecording(Recording):
             finally:
                 os.close(fd)
             self.synced = self.position()
-            self.unmount(daemon)
+            self.unmount(mount)
         finally:
-            self.end(daemon)
+            mount.end()
         self.check_complete()
 
     def check(self, path, position, where, compare):
@@ -662,9 +633,7 @@ def run_kind(told, directory, kind, mode, counts, failures):
             failures.append(f"recording {number}: {ended}")
             print(f"--- FAILED: {kind}, recording {number}: {ended}; again with: scripts/record-test {mode} {told.count} {told.seed} {kind} "
                   f"--only {number}", flush=True)
-        for line in list(open("/proc/self/mountinfo")):
-            if line.split()[4].startswith(str(folder)):
-                support.run("fusermount3", "-uz", line.split()[4])
+        detach_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
         done += share
         number += 1
@@ -701,7 +670,7 @@ def run_recordings(told, folder, kind, mode, number, share):
         for other in others:
             if not failures:
                 replayed(other(), share * 3 // 10 // len(others))
-    except Fault as fault:
+    except (Fault, MountError) as fault:
         failures.append(str(fault))
         print(f"--- FAILED: {kind}, recording {number}: {fault}\n  again with: scripts/record-test {mode} {told.count} {told.seed} {kind} "
               f"--only {number}", flush=True)
@@ -730,9 +699,7 @@ def main():
                 print(f"record-test: {mode}, {kind}, {told.count} states, seed {told.seed}; left out: {sorted(told.left_out)}", flush=True)
                 run_kind(told, directory, kind, mode, counts, failures)
     finally:
-        for line in list(open("/proc/self/mountinfo")):
-            if line.split()[4].startswith(str(directory)):
-                support.run("fusermount3", "-uz", line.split()[4])
+        detach_below(directory)
         shutil.rmtree(directory, ignore_errors=True)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     print(f"record-test: {len(failures)} failures in {time.monotonic() - begun:.0f} s; seed {told.seed}")

@@ -12,7 +12,8 @@ import shutil
 import sys
 import time
 
-import support
+import support  # adds the folder of mounts to the path
+from mounts import processes_of
 
 # What the last quarter may have more than the second one: a factor, and a number on top of it.
 GROWTH = {"memory": (1.25, 48 << 20), "descriptors": (1.25, 16), "threads": (1.25, 8), "log": (1.5, 32 << 20)}
@@ -21,11 +22,10 @@ TRIALS = [("hdf5", []), ("zarr", []), ("zarr", ["coherent"])]
 
 
 def import_libraries():
-    global concurrency, concurrency_model, concurrency_work, damage
+    global concurrency, concurrency_model, concurrency_work
     import concurrency
     import concurrency_model
     import concurrency_work
-    import damage
 
 
 def leave_out_of_coherent():
@@ -43,7 +43,7 @@ def field(text, name):
 
 def resources(session):
     found = {"memory": 0, "descriptors": 0, "threads": 0}
-    for pid in damage.processes_of(session):
+    for pid in processes_of(session):
         try:
             text = pathlib.Path(f"/proc/{pid}/status").read_text()
             found["memory"] += 1024 * field(text, "VmRSS:")

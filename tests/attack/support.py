@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mount"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("mount", "support")]
+os.umask(0o022)  # codecfs does not load plugins that a group could write to
 
 import known  # noqa: E402
 
@@ -40,7 +41,6 @@ def parse(made, arguments=None):
     told.left_out = known.parse(told.known_failures)
     os.environ["CODECFS"] = told.codecfs
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    os.environ.setdefault("CODECFS_TEST_DATA", "/nonexistent")
     return told
 
 

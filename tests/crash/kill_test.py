@@ -32,7 +32,7 @@ import zarr
 from numcodecs import Zlib
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-from survivors import is_gone, kill_with_survivors, survivors_of_process, wait_until  # noqa: E402
+from mounts import Mount, detach, is_gone, kill_with_survivors, wait_until  # noqa: E402
 
 ROUNDS_OF_A_SOURCE = 20
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
@@ -242,42 +242,6 @@ def start(work, *arguments):
     return pid
 
 
-# --- the mount
-
-
-def is_mounted(path):
-    return any(line.split()[4] == str(path) for line in open("/proc/self/mountinfo"))
-
-
-def mount(codecfs, source, mountpoint, log, *options):
-    command = [codecfs, "-f", *(["-o", ",".join(options)] if options else []), str(source), str(mountpoint)]
-    process = subprocess.Popen(command, stdout=log, stderr=log)
-    deadline = time.monotonic() + 60
-    while not is_mounted(mountpoint):
-        if process.poll() is not None:
-            raise RuntimeError(f"codecfs ended with {process.returncode}")
-        if time.monotonic() > deadline:
-            process.kill()
-            raise RuntimeError("not mounted after 60 s")
-        time.sleep(0.002)
-    return process
-
-
-def detach(mountpoint):
-    for command in (["fusermount3", "-u", "-z", mountpoint], ["umount", "-l", mountpoint]):
-        if not is_mounted(mountpoint):
-            return
-        subprocess.run(command, capture_output=True)
-    if is_mounted(mountpoint):
-        raise RuntimeError(f"{mountpoint} cannot be unmounted")
-
-
-def unmount(mountpoint, process):
-    subprocess.run(["fusermount3", "-u", mountpoint], check=True, capture_output=True)
-    if process.wait(60) != 0:
-        raise RuntimeError(f"the daemon ended with {process.returncode}")
-
-
 class Fault(Exception):
     pass
 
@@ -288,7 +252,7 @@ class Test:
         self.rng = random.Random(seed)
         self.mountpoint = directory / "mnt"
         self.mountpoint.mkdir()
-        self.log = open(directory / "daemon.log", "w")
+        self.log = open(directory / "daemon.log", "a")
         self.counts = collections.Counter()
         self.number = START  # of the latest write
         self.source = None
@@ -305,12 +269,15 @@ class Test:
         self.known = {(name, cell): [START if VARIABLES[name][3] else FILL]
                       for name in VARIABLES for cell in cells(name)}
 
+    def mount(self, *options):
+        return Mount(self.source, self.mountpoint, *options, program=self.codecfs, log=self.log.name)
+
     def round(self, round_number):
         if round_number % ROUNDS_OF_A_SOURCE == 0:
             self.new_source(round_number)
         in_unmount = self.rng.random() < 0.25
-        process = mount(self.codecfs, self.source, self.mountpoint, self.log,
-                        "commit=" + ("3600" if self.rng.random() < 0.5 else "1"))
+        mount = self.mount("commit=" + ("3600" if self.rng.random() < 0.5 else "1"))
+        process = mount.process
         notes = self.directory / "notes"
         notes.unlink(missing_ok=True)
         fd = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -328,13 +295,13 @@ class Test:
             self.reap(writers)
             unmounting = subprocess.Popen(["fusermount3", "-u", str(self.mountpoint)], stderr=subprocess.PIPE)
             time.sleep(self.rng.uniform(0, self.rng.choice([0.01, 0.05, 0.3])))
-            survivors = self.kill(process)
+            survivors = self.kill(mount)
             ended_well = process.wait() == 0
             if unmounting.wait(60) != 0 and ended_well:
                 raise Fault(f"the daemon ended, and fusermount3 failed: {unmounting.stderr.read()}")
             self.counts["daemon ended before the kill" if ended_well else "kills during an unmount"] += 1
         else:
-            survivors = self.kill(process)
+            survivors = self.kill(mount)
             process.wait()
             self.reap(writers)
         self.counts["kills"] += 1
@@ -352,16 +319,16 @@ class Test:
     def log_of_source(self):
         return self.source.with_name(f".{self.source.name}.codecfs-wal")
 
-    def kill(self, process):
-        """The daemon, alone or with its survivor. Returns the survivors that are left."""
+    def kill(self, mount):
+        """Kills the daemon, alone or with its survivor, unless it has just ended. Returns the survivors that are left."""
         if self.rng.random() < 0.5:
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                kill_with_survivors(process.pid)
+                kill_with_survivors(mount.process.pid)
             return []
         survivors = []
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            survivors = survivors_of_process(process.pid)
-        process.kill()
+            survivors = mount.survivors()
+        mount.process.kill()
         return survivors
 
     @staticmethod
@@ -409,9 +376,9 @@ class Test:
             log = self.source.with_name(f".{self.source.name}.codecfs-wal")
         way = self.rng.choice(["recover", "recover", "mount", "leave"])
         if way == "leave":  # the next round's mount recovers
-            process = mount(self.codecfs, self.source, self.mountpoint, self.log, "ro")
+            mount = self.mount("ro")
             arrays = read_mount(self.mountpoint)
-            unmount(self.mountpoint, process)
+            mount.unmount(60)
             self.compare(arrays, f"a mount (ro) after kill {round_number}")
             return
         if way == "recover":
@@ -423,7 +390,7 @@ class Test:
                 self.counts["recoveries cut short"] += process.wait() == -signal.SIGKILL
             subprocess.run([self.codecfs, "--recover", str(self.source)], check=True, stdout=self.log, stderr=self.log)
         else:
-            process = mount(self.codecfs, self.source, self.mountpoint, self.log)
+            mount = self.mount()
             arrays = read_mount(self.mountpoint)
             # The first write brings in what was committed before the kill.
             name, cell = "plain", (0, 0)
@@ -431,7 +398,7 @@ class Test:
             chunk_file(self.mountpoint, name, cell).write_bytes(content(name, cell, self.number).tobytes())
             self.compare(arrays, f"a mount after kill {round_number}")
             self.known[name, cell] = [self.number]
-            unmount(self.mountpoint, process)
+            mount.unmount(60)
         if self.kind == "hdf5" and list(self.source.parent.glob(".*.codecfs-wal")):
             raise Fault("the log is still there")
         self.compare(read_source(self.source, self.kind), f"the source after kill {round_number}")

@@ -2,7 +2,6 @@
 import itertools
 import json
 import math
-import pathlib
 
 import h5py
 import numpy as np

@@ -22,7 +22,9 @@ import time
 
 from concurrency_model import Fault, Model, check_source, make_source, shared
 from concurrency_work import Worker
-from damage import is_mounted, processes_of
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from mounts import Mount, is_mounted, processes_of  # noqa: E402
 
 LONGEST = 30.0  # seconds
 KINDS = ["hdf5", "zarr"]
@@ -105,25 +107,12 @@ class Round:
         self.slowest = (0.0, "")
         self.end_seconds = 0.0
         make_source(self.source, self.model, self.format)
-        self.daemon = self.mount()
+        self.mounted = Mount(self.source, self.mountpoint, *self.options, program=codecfs, log=self.log, seconds=LONGEST)
+        self.daemon = self.mounted.process
         self.minor = next(line.split()[2].split(":")[1] for line in open("/proc/self/mountinfo")
                           if line.split()[4] == str(self.mountpoint))
         self.workers = [multiprocessing.Process(target=work, args=(self.model, self.board, number, self.mountpoint,
                                                                    self.rng.random())) for number in range(workers)]
-
-    def mount(self):
-        command = [self.codecfs, "-f", *(["-o", ",".join(self.options)] if self.options else []), str(self.source),
-                   str(self.mountpoint)]
-        with open(self.log, "w") as log:
-            daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        while not is_mounted(self.mountpoint):
-            if daemon.poll() is not None:
-                raise Fault(f"codecfs ended with {daemon.returncode}: {self.log.read_text()}")
-            if self.clock.now > LONGEST:
-                daemon.kill()
-                raise Fault("not mounted")
-            self.clock.tick(0.005)
-        return daemon
 
     # --- what happens
 
@@ -257,11 +246,7 @@ class Round:
                 worker.kill()
         if self.daemon.poll() is None:
             self.abort()
-        if is_mounted(self.mountpoint):
-            subprocess.run(["fusermount3", "-uz", self.mountpoint], capture_output=True)
-        if self.daemon.poll() is None:
-            self.daemon.kill()
-            self.daemon.wait()
+        self.mounted.end()
         for worker in self.workers:
             if worker.pid is not None:
                 worker.join(10)

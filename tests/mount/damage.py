@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from mounts import Mount, MountError, memory_of, processes_of, unmount  # noqa: E402
+
 STEP = 10  # seconds
 MEMORY = 1 << 30  # bytes
 SIGNATURES = [b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"OCHK", b"BTHD", b"BTIN", b"BTLF", b"FRHP", b"FHDB", b"FHIB",
@@ -189,33 +192,8 @@ while folders:
 """
 
 
-def processes_of(session):
-    """The daemon and its helpers: they are in its session."""
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            fields = open(f"/proc/{entry}/stat").read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session:
-            yield int(entry)
-
-
 def peak_memory(session):
-    peak = 0
-    for pid in processes_of(session):
-        try:
-            for line in open(f"/proc/{pid}/status"):
-                if line.startswith("VmHWM:"):
-                    peak = max(peak, int(line.split()[1]) * 1024)
-        except OSError:
-            pass
-    return peak
-
-
-def is_mounted(path):
-    return any(line.split()[4] == str(path) for line in open("/proc/self/mountinfo"))
+    return max(map(memory_of, processes_of(session)), default=0)
 
 
 class Trial:
@@ -227,22 +205,23 @@ class Trial:
         self.refused = False
         self.peak = 0
         self.log = pathlib.Path(f"{mountpoint}.log")
-        mountpoint.mkdir(exist_ok=True)
-        with open(self.log, "w") as log:
-            daemon = subprocess.Popen([codecfs, "-f", *options, str(path), str(mountpoint)], stdout=log, stderr=log,
-                                      start_new_session=True)
+        began = time.monotonic()
         try:
-            if self.wait_for_mount(daemon, mountpoint):
-                self.read_all(daemon, mountpoint)
-                self.peak = max(self.peak, peak_memory(daemon.pid))
-                self.unmount(daemon, mountpoint)
+            mount = Mount(path, mountpoint, *options, program=codecfs, seconds=3 * STEP)
+        except MountError as error:
+            mount = error.mount
+            self.refused = True
+            if mount.process.returncode != 32 or not self.log.read_text().strip():
+                self.complaints.append(f"mounting ended with {mount.process.returncode}")
+        self.note(time.monotonic() - began, "mount")
+        try:
+            if not self.refused:
+                self.read_all(mount)
+                self.peak = max(self.peak, peak_memory(mount.process.pid))
+                self.unmount(mount)
         finally:
-            if is_mounted(mountpoint):
-                subprocess.run(["fusermount3", "-uz", mountpoint], capture_output=True)
-            if daemon.poll() is None:
-                daemon.kill()
-            daemon.wait()
-        self.wait_for_helpers(daemon.pid)
+            mount.end()
+        self.wait_for_helpers(mount.process.pid)
         if self.peak > MEMORY:
             self.complaints.append(f"{self.peak >> 20} MiB of memory")
 
@@ -251,24 +230,9 @@ class Trial:
         if seconds > STEP:
             self.complaints.append(f"{seconds:.1f} s: {what}")
 
-    def wait_for_mount(self, daemon, mountpoint):
-        began = time.monotonic()
-        while not is_mounted(mountpoint):
-            if daemon.poll() is not None:
-                self.note(time.monotonic() - began, "mount")
-                self.refused = True
-                if daemon.returncode != 32 or not self.log.read_text().strip():
-                    self.complaints.append(f"mounting ended with {daemon.returncode}")
-                return False
-            if time.monotonic() - began > 3 * STEP:
-                self.complaints.append("not mounted")
-                return False
-            time.sleep(0.002)
-        self.note(time.monotonic() - began, "mount")
-        return True
-
-    def read_all(self, daemon, mountpoint):
-        reader = subprocess.Popen([sys.executable, "-c", READER, str(mountpoint)], stdout=subprocess.PIPE, text=True)
+    def read_all(self, mount):
+        daemon = mount.process
+        reader = subprocess.Popen([sys.executable, "-c", READER, str(mount.path)], stdout=subprocess.PIPE, text=True)
         os.set_blocking(reader.stdout.fileno(), False)
         call, began, rest = "begin", time.monotonic(), ""
         while True:
@@ -287,8 +251,7 @@ class Trial:
                     call, began = lines[-1], now
             elif now - began > 3 * STEP:
                 self.note(now - began, call)
-                subprocess.run(["fusermount3", "-uz", mountpoint], capture_output=True)
-                daemon.kill()
+                mount.end()
                 reader.kill()
                 break
             else:
@@ -302,13 +265,11 @@ class Trial:
         elif reader.returncode != 0:
             self.complaints.append(f"the reader ended with {reader.returncode}")
 
-    def unmount(self, daemon, mountpoint):
+    def unmount(self, mount):
         began = time.monotonic()
-        while is_mounted(mountpoint) and time.monotonic() - began < STEP:
-            if subprocess.run(["fusermount3", "-u", mountpoint], capture_output=True).returncode != 0:
-                time.sleep(0.05)
+        unmount(mount.path)
         try:
-            code = daemon.wait(2 * STEP)
+            code = mount.process.wait(2 * STEP)
         except subprocess.TimeoutExpired:
             self.complaints.append("the daemon did not end")
             return
@@ -317,7 +278,7 @@ class Trial:
             self.complaints.append(f"the daemon died at the end of {signal.Signals(-code).name}")
 
     def wait_for_helpers(self, session):
-        """They end when the daemon has; what is busy at that moment within its allowance."""
+        """Helpers end when the daemon has ended; a busy one may finish its time slice first."""
         began = time.monotonic()
         while any(True for _ in processes_of(session)):
             if time.monotonic() - began > STEP:

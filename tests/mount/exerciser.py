@@ -18,7 +18,6 @@ import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ import numpy as np
 import zarr
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-from survivors import kill_with_survivors  # noqa: E402
+from mounts import Mount, detach, is_mounted, kill_with_survivors  # noqa: E402
 
 FILL = -7
 # name: (shape, chunks, how it is stored). The chunks of "short" are no pages, those of "pages" are; "sparse" has none at first.
@@ -196,10 +195,6 @@ class Mapping:
         self.dirty = False
 
 
-def is_mounted(path):
-    return any(line.split()[4] == str(path) for line in open("/proc/self/mountinfo"))
-
-
 class Exerciser:
     def __init__(self, codecfs, kind, directory, seed):
         self.codecfs, self.kind, self.directory = codecfs, kind, pathlib.Path(directory).resolve()
@@ -207,7 +202,7 @@ class Exerciser:
         self.source = self.directory / {"hdf5": "data.h5", "zarr": "data.zarr", "zip": "data.zip"}[kind]
         self.root = self.directory / "mnt"
         self.root.mkdir()
-        self.log = open(self.directory / "daemon.log", "w")
+        self.log = self.directory / "daemon.log"
         self.counts = collections.Counter()
         self.trace = open(self.directory / "operations", "w", buffering=1)  # is there after a SIGBUS too
         self.number = 0
@@ -254,26 +249,11 @@ class Exerciser:
         options = [f"commit={self.rng.choice([1, 3600])}", f"dirty={self.rng.choice(['1M', '128M'])}",
                    f"cache={self.rng.choice(['1M', '64M'])}", f"threads={self.rng.choice([1, 2, 8])}"]
         self.note(f"mount -o {','.join(options)}")
-        command = [self.codecfs, "-f", "-o", ",".join(options), str(self.source), str(self.root)]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.mounted = Mount(self.source, self.root, *options, program=self.codecfs, log=self.log)
+        self.process = self.mounted.process
         (self.directory / "pid").write_text(str(self.process.pid))
-        deadline = time.monotonic() + 60
-        # A dead mount may be there until the daemon takes it away. Whether a mount is there is asked last: after an answer
-        # of the directory below, it can only be the new one.
-        while not self.is_answering() or not is_mounted(self.root):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                raise Fault(f"not mounted: {(self.directory / 'daemon.log').read_text()[-1000:]}")
-            time.sleep(0.002)
         for variable in self.variables.values():
             self.adopt(variable)
-
-    def is_answering(self):
-        try:
-            os.statvfs(self.root)
-        except OSError:
-            return False
-        return True
 
     def adopt(self, variable):
         """What nobody can know before it is looked at: what is stored of edges outside of the array, and whether a removed
@@ -298,9 +278,7 @@ class Exerciser:
                 os.kill(int((self.directory / "pid").read_text()), signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        for command in (["fusermount3", "-u", "-z", str(self.root)], ["umount", "-l", str(self.root)]):
-            if is_mounted(self.root):
-                subprocess.run(command, capture_output=True)
+        detach(self.root)
 
     def close_all(self):
         while self.maps:
@@ -323,11 +301,10 @@ class Exerciser:
         if self.rng.random() < 0.3:
             self.note("SIGTERM")
             self.process.send_signal(signal.SIGTERM)
+            self.mounted.wait(60)
         else:
             self.note("fusermount3 -u")
-            subprocess.run(["fusermount3", "-u", str(self.root)], check=True, capture_output=True)
-        if self.process.wait(60) != 0:
-            raise Fault(f"the daemon ended with {self.process.returncode}: {(self.directory / 'daemon.log').read_text()[-1000:]}")
+            self.mounted.unmount(60)
         self.compare_source()
         self.counts["unmounts"] += 1
 

@@ -7,17 +7,20 @@ the next one. stress-ng gets a group of its own to work in; the variables beside
 operations on a chunk file and on the file of the raw view, and compares. pjdfstest (as root) asks for the errors and effects of each
 call, in a group; what fails must be in the table of what does not apply.
 """
+import contextlib
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import h5py
 import numpy as np
 import zarr
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from mounts import Mount, MountError  # noqa: E402
 
 SHAPE, CHUNKS = (4, 1 << 20), (1, 1 << 20)
 VIEW = ".codecfs/view"
@@ -69,30 +72,18 @@ copy_file_range = 3
 """
 
 
-class Daemon:
-    """A mount, as a context; it must end well."""
-
-    def __init__(self, codecfs, source, place, *options):
-        self.place, self.command = place, [codecfs, "-f", *options, str(source), str(place)]
-
-    def __enter__(self):
-        self.place.mkdir(exist_ok=True)
-        self.log = open(self.place.with_name("daemon.log"), "a")
-        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
-        while not self.place.is_mount():
-            if self.process.poll() is not None:
-                raise SystemExit(f"FAILED: codecfs ended with {self.process.returncode}; see {self.log.name}")
-            time.sleep(0.01)
-        return self.place
-
-    def __exit__(self, kind, error, trace):
-        for command in (["fusermount3", "-u", self.place], ["umount", "-l", self.place]):
-            if subprocess.run(command, capture_output=True).returncode == 0:
-                break
-        code = self.process.wait(120)
-        self.log.close()
-        if kind is None and code != 0:
-            raise SystemExit(f"FAILED: the daemon ended with {code}; see {self.log.name}")
+@contextlib.contextmanager
+def mounted(codecfs, source, directory, *options):
+    """Yields the mount point."""
+    try:
+        mount = Mount(source, directory / "mnt", *options, program=codecfs, log=directory / "daemon.log")
+        try:
+            yield mount.path
+            mount.close(120)
+        finally:
+            mount.end()
+    except MountError as error:
+        raise SystemExit(f"FAILED: {error}; see {error.mount.log}") from None
 
 
 def values():
@@ -139,10 +130,10 @@ def fio(codecfs, source, directory, passes):
         for engine in ENGINES:
             # Not views of one variable: fio would overwrite what it is to verify. raw has no header, and fio would change that.
             names = [f"v/{number % 4}.0", f"{VIEW}/raw/w"]
-            with Daemon(codecfs, source, directory / "mnt") as mount:
+            with mounted(codecfs, source, directory) as mount:
                 for name in names:
                     run(fio_job(mount / name, engine, "--do_verify=1"), 600)
-            with Daemon(codecfs, source, directory / "mnt") as mount:
+            with mounted(codecfs, source, directory) as mount:
                 for name in names:
                     run(fio_job(mount / name, engine, "--verify_only=1"), 600)
             print(f"fio {engine}: {' '.join(names)} verified, mounted again verified", flush=True)
@@ -152,7 +143,7 @@ def fio(codecfs, source, directory, passes):
 
 
 def stress(codecfs, source, directory, seconds):
-    with Daemon(codecfs, source, directory / "mnt") as mount:
+    with mounted(codecfs, source, directory) as mount:
         work = mount / "work.tmp"  # there any file is accepted
         work.mkdir()
         for stressor in STRESSORS:
@@ -173,10 +164,10 @@ def fsx(codecfs, source, directory, operations):
     (directory / "cut.toml").write_text(FSX % ("false", 5))
     (directory / "whole.toml").write_text(FSX % ("true", 0))  # an array has its size
     for config, name, seed in (("cut", "v/0.0", 1), ("whole", "v/1.0", 2), ("whole", f"{VIEW}/raw/w", 3)):
-        with Daemon(codecfs, source, directory / "mnt") as mount:
+        with mounted(codecfs, source, directory) as mount:
             run(["fsx", "-f", directory / f"{config}.toml", "-N", operations, "-S", seed, "-P", directory, mount / name], 3600)
             expected = (mount / name).read_bytes()
-        with Daemon(codecfs, source, directory / "mnt") as mount:
+        with mounted(codecfs, source, directory) as mount:
             if (mount / name).read_bytes() != expected:
                 raise SystemExit(f"FAILED: {name} has other bytes in the next mount")
         print(f"fsx {name}: {operations} operations, mounted again the same", flush=True)
@@ -187,7 +178,7 @@ def fsx(codecfs, source, directory, operations):
 def pjdfstest(codecfs, source, directory, _):
     (directory / "pjdfstest.toml").write_text(PJDFSTEST)
     directory.chmod(0o755)  # other users are to reach the mount
-    with Daemon(codecfs, source, directory / "mnt", "-o", "allow_other,default_permissions") as mount:
+    with mounted(codecfs, source, directory, "allow_other", "default_permissions") as mount:
         (mount / "work.tmp").mkdir()  # there any file is accepted
         done = subprocess.run(["pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work.tmp"], capture_output=True, text=True,
                               timeout=600)

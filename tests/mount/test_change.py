@@ -3,7 +3,6 @@ cp, setfattr, an editor, zarr-python, xarray, netCDF-C. Most of it on an HDF5 fi
 import errno
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys

@@ -5,7 +5,6 @@ H5Ocopy) is never asked for coordinates, as that of libhdf5 1.10 gives wrong one
 """
 import itertools
 import os
-import pathlib
 import subprocess
 
 import h5py

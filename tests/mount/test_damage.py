@@ -5,7 +5,6 @@ import pathlib
 import random
 import shutil
 import signal
-import struct
 import subprocess
 import time
 

@@ -17,6 +17,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS, Mount, unmount
+from mounts import mount_points
 
 CELLS, LENGTH = 16, 50_000  # each chunk 200 kB
 NPY = ".codecfs/view/npy/v.npy"
@@ -55,7 +56,7 @@ def mount_dead(source, place, *options):
 
 
 def mounts_at(place):
-    return sum(line.split()[4] == str(place) for line in open("/proc/self/mountinfo"))
+    return mount_points().count(str(place))
 
 
 def mount_again(source, place, *options):

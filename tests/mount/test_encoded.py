@@ -3,7 +3,6 @@ byte for byte comparison whether anything was decoded on the way."""
 import errno
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess

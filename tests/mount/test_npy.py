@@ -4,7 +4,6 @@ import contextlib
 import errno
 import mmap
 import os
-import pathlib
 import random
 import shutil
 import subprocess

@@ -2,7 +2,6 @@
 the source leads a mount of root elsewhere. Needs root, which is another user for a while."""
 import contextlib
 import errno
-import json
 import os
 import pathlib
 import shutil

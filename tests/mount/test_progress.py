@@ -13,8 +13,7 @@ import time
 import zipfile
 
 import h5py
-import pytest
-from conftest import CODECFS, is_mounted, xattr
+from conftest import CODECFS, detach, is_mounted, xattr
 
 CHUNK = 1 << 20
 NOISE = os.urandom(CHUNK)
@@ -127,7 +126,7 @@ def unmount_on_a_terminal(archive, point):
         text, code = on_a_terminal(helper, point)
         assert code == 0 and not is_mounted(point), text
     finally:
-        subprocess.run(["fusermount3", "-uz", point], capture_output=True)
+        detach(point)
     with zipfile.ZipFile(archive) as file:
         assert file.read("v/3") == bytes(CHUNK)
     return text

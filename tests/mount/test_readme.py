@@ -4,7 +4,6 @@ import pathlib
 import re
 import subprocess
 
-import pytest
 
 from conftest import CODECFS, is_mounted, unmount
 from test_recode import OURS

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, Mount, is_gone, survivors_of, wait_until
+from conftest import CODECFS, Mount, detach, is_gone, wait_until
 
 CHUNKS, LENGTH = 24, 1 << 18  # each chunk 2 MiB
 
@@ -64,7 +64,7 @@ def test_a_kill_inside_a_checkpoint(place, source, kind):
         write(mount.path / "a.h5" if kind == "folder" else mount.path, 100 * attempt)
         if kind == "moved":
             source = source.rename(source.with_name(f"moved{attempt}.h5"))
-        survivors = survivors_of(mount)
+        survivors = mount.survivors()
         assert len(survivors) == 1
         inside = in_a_checkpoint(mount, source)
         mount.process.kill()
@@ -88,15 +88,15 @@ def test_a_kill_between_commits(place, source, kind):
     check(source, 5)
 
 
-def test_who_survives_may_be_killed_alone(place, source):
+def test_the_survivor_may_be_killed_alone(place, source):
     mount = Mount(source, place)
     write(mount.path, 1)
-    first, = survivors_of(mount)
+    first, = mount.survivors()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         os.kill(first, number)
-    assert survivors_of(mount) == [first]
+    assert mount.survivors() == [first]
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: survivors_of(mount) not in ([], [first]))
+    wait_until(lambda: mount.survivors() not in ([], [first]))
     assert "another is started" in mount.messages()
     write(mount.path, 2)
     mount.kill_daemon()
@@ -106,7 +106,7 @@ def test_who_survives_may_be_killed_alone(place, source):
 def test_it_ends_with_the_mount(mount, source):
     m = mount(source)
     write(m.path, 1)
-    survivors = survivors_of(m)
+    survivors = m.survivors()
     assert len(survivors) == 1
     held = {os.readlink(f"/proc/{survivors[0]}/{link}") for link in ("cwd", "root")}
     assert held == {"/"}
@@ -119,12 +119,12 @@ def test_a_mount_waits_for_it(place, source, tmp_path):
     for command in ([CODECFS, "--recover", source], [CODECFS, "--check", source], [CODECFS, source, place]):
         dead = Mount(source, place)
         write(dead.path, 7)
-        survivor, = survivors_of(dead)
+        survivor, = dead.survivors()
         os.kill(survivor, signal.SIGSTOP)
         dead.process.kill()
         dead.process.wait()
         dead.ended = True
-        subprocess.run(["fusermount3", "-uz", place], check=True)
+        detach(place)
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(0.3)

@@ -8,7 +8,7 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS, is_mounted
+from conftest import CODECFS, detach, is_mounted
 from test_command import any_source
 
 DATA = np.random.default_rng(1).integers(0, 50, (64, 1 << 14), "u1")
@@ -93,7 +93,7 @@ def test_a_name_that_the_mount_table_has_in_another_way(tmp_path):
         assert run("-u", tmp_path / "link").returncode == 0
         assert not place.exists()
     finally:
-        subprocess.run(["fusermount3", "-uz", place], capture_output=True)
+        detach(place)
 
 
 def test_a_daemon_that_died(place, source):

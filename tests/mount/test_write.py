@@ -2,7 +2,6 @@
 import contextlib
 import errno
 import hashlib
-import json
 import mmap
 import os
 import pathlib
@@ -111,25 +110,6 @@ def v(tmp_path):
     with h5py.File(path, "w") as f:
         f.create_dataset("v", data=ARRAY, chunks=CHUNKS, compression="gzip", shuffle=True)
     return path
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A function small_disk(size) that mounts a tmpfs of that size, or gives the one that is there another size."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted_ = False
-
-    def make(size):
-        nonlocal mounted_
-        run("mount", "-t", "tmpfs", "-o", f"{'remount,' if mounted_ else ''}size={size}", "tmpfs", disk)
-        mounted_ = True
-        return disk
-
-    yield make
-    subprocess.run(["umount", "-l", disk])
 
 
 def test_every_filter(mount, source):

@@ -1,10 +1,7 @@
 """The write-ahead log of an HDF5 source that is copied, moved, renamed or mounted from another device after a real kill,
 and on disks without room. What was synced is judged by h5py."""
-import contextlib
 import errno
 import os
-import pathlib
-import resource
 import shutil
 import subprocess
 import sys
@@ -13,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, mounted
+from conftest import CODECFS, detach, mounted
 
 MARK = "user.codecfs.log"
 ARRAY = np.arange(4000, dtype="<i4").reshape(40, 100)
@@ -98,43 +95,6 @@ def recover_whole(source, expected):
 @pytest.fixture
 def source(tmp_path):
     return make(tmp_path / "source" / "a.h5")
-
-
-@pytest.fixture
-def image(tmp_path):
-    """A function image(size) that makes an ext4 image, and one that mounts it: on another loop device each time."""
-    if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
-        pytest.skip("mounting an image needs root and mkfs.ext4")
-    path, disk = tmp_path / "image", tmp_path / "disk"
-    disk.mkdir()
-
-    class Image:
-        devices = []
-
-        def make(self, size):
-            run("truncate", "-s", size, path)
-            run("mkfs.ext4", "-q", path)
-            return self
-
-        def mount(self):
-            try:
-                device = run("losetup", "--find", "--show", path).strip()
-            except AssertionError:
-                pytest.skip("there are no loop devices")
-            self.devices.append(device)
-            run("mount", device, disk)
-            return disk
-
-        def unmount(self, keep_device=False):
-            run("umount", disk)
-            if not keep_device:
-                run("losetup", "-d", self.devices.pop())
-
-    made = Image()
-    yield made
-    subprocess.run(["umount", "-l", disk], capture_output=True)
-    for device in made.devices:
-        subprocess.run(["losetup", "-d", device], capture_output=True)
 
 
 # --- another device, another inode
@@ -438,7 +398,7 @@ def test_limit_on_file_sizes(tmp_path):
         check_rows_shown(point, done)
     finally:
         subprocess.run([CODECFS, "-u", point], capture_output=True)
-        subprocess.run(["fusermount3", "-uz", point], capture_output=True)
+        detach(point)
     for _ in range(600):
         if subprocess.run([CODECFS, "--recover", path], capture_output=True).returncode == 0:
             break

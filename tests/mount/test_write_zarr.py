@@ -3,7 +3,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import zipfile
 
 import numcodecs
