@@ -23,38 +23,57 @@ def dtype_text(dtype):
     return dtype.str if dtype.names is None else json.dumps(dtype.descr)
 
 
-def run(direction, data, *, dtype, shape, chunks=None, spec=None, codecs=None, mask=0, optional=False):
-    chunks = shape if chunks is None else chunks
-    command = [RECODE, direction, "--dtype", dtype_text(dtype), "--shape", ",".join(map(str, shape)),
-               "--chunks", ",".join(map(str, chunks)), "--mask", str(mask)]
-    command += ["--spec", spec] if codecs is None else ["--zarray", json.dumps({"filters": codecs})]
-    command += ["--optional"] * optional
-    done = subprocess.run(command, input=bytes(data), capture_output=True, timeout=120)
-    if done.returncode != 0:
-        raise RecodeError(done.stderr.decode())
-    return done.stdout, done.stderr.decode()
-
-
-def encode(array, shape=None, **options):
-    """The encoded bytes of a chunk, and its filter mask."""
-    stored, mask = run("encode", array.tobytes(), dtype=array.dtype, shape=shape or array.shape,
-                       chunks=array.shape, **options)
-    return stored, int(mask)
-
-
-def decode(stored, like, shape=None, **options):
-    """An array as `like`, from encoded bytes."""
-    import numpy
-    data, _ = run("decode", stored, dtype=like.dtype, shape=shape or like.shape, chunks=like.shape, **options)
-    return numpy.frombuffer(data, dtype=like.dtype).reshape(like.shape)
-
-
 class Recode:
+    """One process of recode.cc, which serves all requests of a test module."""
+
     Error = RecodeError
-    encode = staticmethod(encode)
-    decode = staticmethod(decode)
+
+    def __init__(self):
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen([RECODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, direction, data, *, dtype, shape, chunks=None, spec=None, codecs=None, mask=0, optional=False):
+        """(bytes, filter mask)"""
+        if self.process is None:
+            self.start()
+        chunks = shape if chunks is None else chunks
+        data = bytes(data)
+        words = [str(len(data)), direction, "--dtype", dtype_text(dtype), "--shape", ",".join(map(str, shape)),
+                 "--chunks", ",".join(map(str, chunks)), "--mask", str(mask)]
+        words += ["--spec", spec] if codecs is None else ["--zarray", json.dumps({"filters": codecs})]
+        words += ["--optional"] * optional
+        try:
+            self.process.stdin.write("\t".join(words).encode() + b"\n" + data)
+            self.process.stdin.flush()
+            status, _, rest = self.process.stdout.readline().decode().rstrip("\n").partition(" ")
+            if status == "error":
+                raise RecodeError(rest)
+            size, filter_mask = map(int, rest.split())
+            return self.process.stdout.read(size), filter_mask
+        except (BrokenPipeError, ValueError):
+            code, self.process = self.process.wait(10), None
+            pytest.fail(f"recode ended with {code}")
+
+    def encode(self, array, shape=None, **options):
+        """The encoded bytes of a chunk, and its filter mask."""
+        return self.run("encode", array.tobytes(), dtype=array.dtype, shape=shape or array.shape, chunks=array.shape, **options)
+
+    def decode(self, stored, like, shape=None, **options):
+        """An array as `like`, from encoded bytes."""
+        import numpy
+        data, _ = self.run("decode", stored, dtype=like.dtype, shape=shape or like.shape, chunks=like.shape, **options)
+        return numpy.frombuffer(data, dtype=like.dtype).reshape(like.shape)
+
+    def end(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(60)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recode():
-    return Recode
+    made = Recode()
+    yield made
+    made.end()

@@ -1,20 +1,25 @@
-// Encodes or decodes one chunk by our filters, for tests that compare with other implementations.
+// Encodes or decodes chunks by our filters, for tests that compare with other implementations. One process serves many
+// requests: starting one for each chunk would take most of the tests' time.
 //
-//   recode encode|decode --spec SPEC | --zarray FILE|JSON  [--dtype DTYPE] [--shape N,N] [--chunks N,N]
-//          [--mask N] [--optional]
+// A request is a line of words that tabs separate, and the bytes of a chunk; the first word is their number:
 //
-// The chunk goes from standard input to standard output. `encode` prints the filter mask on standard error, `decode`
-// takes it with --mask. --zarray: a .zarray, or what one tells of codecs, {"filters": [...], "compressor": {...}};
-// where it has dtype, shape and chunks these options may be left out. --dtype: numpy's name, or JSON for structured
-// types.
-// --optional: a filter of SPEC that fails is left out, as HDF5 does. A failure is told on standard error; then the exit
-// status is 1.
+//   SIZE encode|decode --spec SPEC | --zarray JSON  [--dtype DTYPE] [--shape N,N] [--chunks N,N] [--mask N]
+//   [--optional]
+//
+// --zarray: a .zarray, or its members that concern codecs, {"filters": [...], "compressor": {...}}; it may have dtype,
+// shape and chunks instead of these options. --dtype: numpy's name, or JSON for structured types. --optional: a filter
+// of SPEC that fails is left out, as HDF5 does.
+//
+// The answer is the line "ok SIZE MASK" and the bytes of the result, where MASK is the filter mask of an encoded chunk;
+// or the line "error REASON".
 
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <iostream>
 #include <map>
+#include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,18 +34,18 @@ namespace {
 
 using Options = std::map<std::string, std::string, std::less<>>;
 
-Result<Options> read_options(int count, char** arguments) {
+Result<Options> read_options(std::span<const std::string> words) {
   Options options;
-  if (count < 2) return fail(EINVAL, "encode or decode?");
-  options["direction"] = arguments[1];
-  for (int i = 2; i < count; ++i) {
-    const std::string_view name = arguments[i];
+  if (words.empty()) return fail(EINVAL, "encode or decode?");
+  options["direction"] = words[0];
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string_view name = words[i];
     if (name == "--optional") {
       options["optional"] = "1";
-    } else if (name.starts_with("--") && i + 1 < count) {
-      options[std::string(name.substr(2))] = arguments[++i];
+    } else if (name.starts_with("--") && i + 1 < words.size()) {
+      options[std::string(name.substr(2))] = words[++i];
     } else {
-      return fail(EINVAL, "what is {}?", name);
+      return fail(EINVAL, "unknown option {}", name);
     }
   }
   return options;
@@ -78,13 +83,7 @@ Result<Job> read_job(const Options& options) {
   };
   Json zarray = Json::object();
   if (options.contains("zarray")) {
-    std::string text = option("zarray");
-    if (!text.starts_with('{')) {
-      std::ifstream file(text);
-      if (!file) return fail(ENOENT, "cannot open {}", text);
-      text.assign(std::istreambuf_iterator<char>(file), {});
-    }
-    CODECFS_ASSIGN(zarray, parse_json(text));
+    CODECFS_ASSIGN(zarray, parse_json(option("zarray")));
     if (!zarray.is_object()) return fail(EINVAL, "--zarray is no object");
   }
   if (options.contains("dtype")) {
@@ -126,45 +125,51 @@ Result<Job> read_job(const Options& options) {
   return job;
 }
 
-Result<Buffer> read_input() {
-  std::vector<std::byte> bytes;
-  std::byte piece[65536];
-  for (;;) {
-    const size_t got = std::fread(piece, 1, sizeof piece, stdin);
-    if (got == 0) break;
-    bytes.insert(bytes.end(), piece, piece + got);
-  }
-  if (std::ferror(stdin) != 0) return fail(EIO, "cannot read the input");
-  return Buffer::copy_of(bytes);
-}
-
-Result<> run(const Job& job) {
-  CODECFS_ASSIGN(Buffer chunk, read_input());
-  if (job.encode) {
-    CODECFS_ASSIGN(filters::EncodedChunk encoded, job.pipeline.encode(chunk.bytes()));
-    fmt::print(stderr, "{}\n", encoded.filter_mask);
-    chunk = std::move(encoded.bytes);
-  } else {
-    CODECFS_ASSIGN(chunk, job.pipeline.decode(std::move(chunk), job.mask));
-  }
-  if (std::fwrite(chunk.data(), 1, chunk.size(), stdout) != chunk.size() || std::fflush(stdout) != 0)
-    return fail(EIO, "cannot write the output");
-  return {};
-}
-
-Result<> recode(int count, char** arguments) try {
-  CODECFS_ASSIGN(const Options options, read_options(count, arguments));
+Result<filters::EncodedChunk> run(std::span<const std::string> words, Bytes bytes) try {
+  CODECFS_ASSIGN(const Options options, read_options(words));
   CODECFS_ASSIGN(const Job job, read_job(options));
-  return run(job);
+  if (job.encode) return job.pipeline.encode(bytes);
+  CODECFS_ASSIGN(Buffer chunk, Buffer::copy_of(bytes));
+  filters::EncodedChunk decoded;
+  CODECFS_ASSIGN(decoded.bytes, job.pipeline.decode(std::move(chunk), job.mask));
+  return decoded;
 } catch (const std::exception& e) {
   return fail(EINVAL, "{}", e.what());
+}
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> words;
+  std::istringstream stream(line);
+  for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
+  return words;
+}
+
+/// Serves requests until the input ends.
+Result<> serve() {
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::vector<std::string> words = split(line);
+    CODECFS_ASSIGN(const uint64_t size, read_number(words.empty() ? "" : words[0]));
+    std::vector<char> bytes(size);
+    if (!std::cin.read(bytes.data(), static_cast<std::streamsize>(size))) return fail(EIO, "the input is too short");
+    const auto result = run(std::span(words).subspan(1), std::as_bytes(std::span(bytes)));
+    if (result) {
+      std::cout << "ok " << result->bytes.size() << ' ' << result->filter_mask << '\n';
+      std::cout.write(reinterpret_cast<const char*>(result->bytes.data()),
+                      static_cast<std::streamsize>(result->bytes.size()));
+    } else {
+      std::cout << "error " << result.error().reason << '\n';
+    }
+    if (!std::cout.flush()) return fail(EIO, "cannot write the output");
+  }
+  return {};
 }
 
 }  // namespace
 }  // namespace codecfs
 
-int main(int count, char** arguments) {
-  const auto result = codecfs::recode(count, arguments);
+int main() {
+  std::ios::sync_with_stdio(false);
+  const auto result = codecfs::serve();
   if (result) return EXIT_SUCCESS;
   fmt::print(stderr, "recode: {}\n", result.error().reason);
   return EXIT_FAILURE;
