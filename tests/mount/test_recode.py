@@ -431,15 +431,10 @@ def test_every_hdf5_file(mount, tmp_path):
     for path in sorted(folder.glob("*.h5")):
         if path.name.startswith("damaged"):
             continue
-        # h5dump takes half a minute for the large grid of sparse_chunks.h5: there h5diff compares the data.
-        is_large = path.name == "sparse_chunks.h5"
-        dump = lambda: subprocess.run(["h5dump", *["-A"] * is_large, path.name], cwd=folder, capture_output=True, timeout=120,
-                                      env=with_plugins())
+        dump = lambda: subprocess.run(["h5dump", path.name], cwd=folder, capture_output=True, timeout=120, env=with_plugins())
         before = dump()
         if before.returncode != 0:
             continue
-        if is_large:
-            shutil.copy(path, tmp_path / "before.h5")
         m = mount(path)
         for directory, directories, files in os.walk(m.path):
             if ".zarray" in files and not os.path.islink(directory):
@@ -451,13 +446,6 @@ def test_every_hdf5_file(mount, tmp_path):
         m.close()
         after = dump()
         assert after.returncode == 0 and after.stdout == before.stdout, path
-        if is_large:
-            with h5py.File(path, "r") as file:
-                names = []
-                file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-            assert len(names) >= 3
-            for name in names:
-                run("h5diff", "-v", path, tmp_path / "before.h5", f"/{name}", env=with_plugins())
     assert changed > 50
 
 

@@ -133,7 +133,7 @@ const Scenario kScenarios[] = {
     {"many_small_writes",
      [](Work& work) {
        work.begin();
-       for (int i = 0; i < 40; ++i) {
+       for (int i = 0; i < 24; ++i) {
          work.write(static_cast<uint64_t>(i) * 739 % 9900, 1 + static_cast<size_t>(i) * 37 % 200);
          if (i % 7 == 6) work.commit();
        }
