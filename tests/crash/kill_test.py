@@ -3,7 +3,7 @@
     kill_test.py CODECFS [NUMBER_OF_KILLS [hdf5|zarr|zip [SEED]]]
 
 A round: mount; two processes write chunk files, sync some of them, and note what they did outside of the mount; a third
-gives variables other filter chains all the while (setfattr -n user._Filter), which is durable when it returns; the
+gives variables other filter chains at the same time (setfattr -n user._Filter), which is durable when it returns; the
 daemon gets SIGKILL after 0 to 300 ms, in some rounds in the middle of an unmount instead. Then the changes are
 recovered (this is killed too, now and then), and every chunk is compared: it holds exactly one of the contents that
 were ever written to it, and none that is older than the one of its last fsync that returned; and every variable has one of
@@ -132,7 +132,7 @@ def make_source(path, kind, version):
 
 
 def read_source(path, kind):
-    """Everything, as others read it."""
+    """Everything, as h5py or zarr-python reads it."""
     if kind == "hdf5":
         with h5py.File(path, "r") as f:
             return {name: f[name][()] for name in VARIABLES}

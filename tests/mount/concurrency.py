@@ -3,7 +3,7 @@
 
     concurrency.py CODECFS [SECONDS [SEED [hdf5|zarr]]]      see scripts/concurrency-test
 
-A round mounts a new source with options of its own. Workers read, write, map, remove, list, move, resize and store anew
+A round mounts a new source with options of its own. Workers read, write, map, remove, list, move, resize and re-encode
 all at once (concurrency_work.py), and check each answer (concurrency_model.py). No operation may take longer than LONGEST
 seconds. The round ends in one of the ways of ENDINGS, mostly in the middle of the work; then the daemon must end within
 LONGEST seconds with all its helpers, and h5py or zarr-python must find in the source what the model says: all that was
@@ -136,7 +136,7 @@ class Round:
             raise Fault(self.board.faults.read_text())
 
     def watch(self, seconds):
-        """Until the time is over; nobody may be at one thing for too long."""
+        """Until the time is over; no worker may spend too long on one operation."""
         until = self.clock.now + seconds
         self.seen = [(-1, 0.0)] * len(self.workers)
         while self.clock.now < until:
@@ -214,7 +214,7 @@ class Round:
 
     def check_log(self):
         code, text = self.daemon.returncode, self.log.read_text()
-        # Who was stopped before he renamed it, or whose directory was moved away, has left a file.
+        # A worker that was stopped before its rename, or whose directory was moved away, has left a file.
         left = [line for line in text.splitlines() if "not stored" in line and ".tmp" not in line and "own" not in line]
         if code != 0 and not (code == 32 and not left):
             raise Fault(f"the daemon ended with {code}")

@@ -2,8 +2,8 @@
 
 A cell is half of a chunk (its first or last rows). One worker at a time writes a cell, so its contents are numbered:
 `started` is the number of the latest write that began, `completed` that of the latest whose close() returned. Each element
-tells the number of the write that it is from and its own place. Who reads a cell must find what was written since the
-`completed` that he saw before, in each element: nothing older, nothing from elsewhere, nothing that nobody wrote.
+tells the number of the write that it is from and its own place. A reader of a cell must find what was written since the
+`completed` that it saw before, in each element: nothing older, nothing from elsewhere, nothing that was never written.
 
 What is removed, or about to be cut by O_TRUNC, reads as fill: `removed` and `cut` are the numbers of such writes.
 """
@@ -168,7 +168,7 @@ class Model:
 
     @contextlib.contextmanager
     def turning(self, turn, at, index):
-        """Odd meanwhile; it stays so where nobody knows what came of it."""
+        """Odd during the operation; it stays odd when the outcome is unknown."""
         turn[index] += 1
         try:
             yield
@@ -186,7 +186,7 @@ class Model:
 
     @contextlib.contextmanager
     def owning(self, cells):
-        """Nobody else writes these cells; Skip where somebody does."""
+        """No other worker writes these cells; Skip when one does."""
         held = []
         try:
             for cell in sorted(cells):
@@ -221,7 +221,7 @@ class Model:
         return Window(self, cells)
 
     def is_late(self, since, begun, what):
-        """Something older than it should be was seen, as of `since`, by who began at `begun`."""
+        """A reader that began at `begun` saw something older than it should be, as of `since`."""
         if begun - since > GRACE:
             raise Fault(f"{what}, {begun - since:.3f} s after it was completed")
         self.late[0] += 1
@@ -230,7 +230,7 @@ class Model:
     def check_number(self, variable, before, since, begun, value):
         i = variable.index
         if not isinstance(value, int) or value > self.number_started[i]:
-            raise Fault(f"{variable.name}: attribute {value!r}, which nobody wrote ({self.number_started[i]} is the latest)")
+            raise Fault(f"{variable.name}: attribute {value!r}, which no worker wrote ({self.number_started[i]} is the latest)")
         if value < before:
             self.is_late(since, begun, f"{variable.name}: attribute {value}, and not {before}")
 
@@ -245,7 +245,7 @@ class Window:
         self.since = {cell: float(model.completed_at[cell]) for cell in self.cells}
 
     def is_quiet(self, cell):
-        """Nobody has begun to write it since, or is at it."""
+        """No worker has begun to write it since, or is writing it."""
         return int(self.model.started[cell]) == self.completed[cell]
 
     def check_absent(self, cell, where):
@@ -266,7 +266,7 @@ class Window:
         if values.size == 0:
             return
         is_fill = values == FILL
-        # Who reads while a file is cut, at a length that it had, gets zeros from the kernel.
+        # A reader gets zeros from the kernel when a file is truncated during its read.
         if self.model.cut[cell] > self.completed[cell]:
             is_fill = is_fill | (values == 0)
         if is_fill.any():
@@ -282,14 +282,14 @@ class Window:
                         f"{values[at]:#x} instead of ...{places[at]:08x}")
         numbers = (values >> 32)[~is_fill]
         if numbers.max() > self.model.started[cell]:
-            raise Fault(f"{where}: write {numbers.max()}, which nobody began ({self.model.started[cell]})")
+            raise Fault(f"{where}: write {numbers.max()}, which no worker began ({self.model.started[cell]})")
         if numbers.min() < self.completed[cell]:
             old = (numbers < self.completed[cell]).sum()
             self.model.is_late(self.since[cell], self.begun, f"{where}: {old} of {values.size} elements are of write "
                                f"{numbers.min()} and not of {self.completed[cell]}")
 
     def check_chunk(self, variable, number, data, where, shape=None):
-        """`data`: bytes of the chunk's file, which may be shorter while somebody writes it."""
+        """`data`: bytes of the chunk's file, which may be shorter while a worker writes it."""
         inside = variable.inside(number, shape)[1]
         if len(data) % 8 != 0 and len(data) != variable.bytes:
             data = data[:len(data) // 8 * 8]

@@ -257,7 +257,7 @@ class Worker:
         return before % 2 or now != before or time.monotonic() - self.model.chain_at[variable.index] < 2
 
     def write_half(self):
-        """Somebody else may be at the other half."""
+        """Another worker may write the other half."""
         variable = self.some()
         number, half = self.chunk_of(variable), self.rng.randrange(2)
         cell = variable.cell(number, half)
@@ -561,7 +561,7 @@ class Worker:
             model.shape_locks[i].release()
 
     def make_and_remove(self):
-        """A variable that nobody else knows."""
+        """A variable that no other worker uses."""
         self.private += 1
         path = f"{self.base}/own{self.number}_{self.private % 3}"
         values = np.arange(4 * 512, dtype="<i4").reshape(4, 512) + self.private

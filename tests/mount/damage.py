@@ -25,7 +25,7 @@ MEMORY = 1 << 30  # bytes
 SIGNATURES = [b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"OCHK", b"BTHD", b"BTIN", b"BTLF", b"FRHP", b"FHDB", b"FHIB",
               b"FSHD", b"FSSE", b"EAHD", b"EAIB", b"EASB", b"EADB", b"FAHD", b"FADB", b"SMTB", b"SMLI", b"\x89HDF"]
 CHECKED = {b"OHDR", b"OCHK", b"BTHD", b"BTIN", b"BTLF", b"FRHP", b"FHIB", b"FSHD", b"EAHD", b"EAIB", b"FAHD", b"\x89HDF"}
-LONGEST = 700  # bytes of a block whose checksum is made anew
+LONGEST = 700  # bytes of a block whose checksum is computed again
 KINDS = ["flip", "fields", "huge", "cycle", "zeros", "cut", "splice"]
 
 
@@ -85,7 +85,7 @@ def checked_length(data, start):
 
 
 def damaged(original, rng):
-    """(kind, bytes): one of KINDS, mostly where metadata is, with checksums made anew half of the time."""
+    """(kind, bytes): one of KINDS, mostly where metadata is, with checksums computed again half of the time."""
     data = bytearray(original)
     kind = rng.choice(KINDS)
     if kind == "cut":

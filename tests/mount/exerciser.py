@@ -256,7 +256,7 @@ class Exerciser:
             self.adopt(variable)
 
     def adopt(self, variable):
-        """What nobody can know before it is looked at: what is stored of edges outside of the array, and whether a removed
+        """Reads what the model cannot know: what is stored of edges outside of the array, and whether a removed
         chunk is there as one of fill."""
         listed = self.listed(variable)
         for cell in sorted(variable.removed & listed):
@@ -272,7 +272,7 @@ class Exerciser:
                     raise Fault(f"{variable.name} {cell} of a fresh source is not what was stored")
 
     def end(self):
-        """Whatever has happened, in the process that began."""
+        """Cleans up in the parent process, whatever has happened."""
         if (self.directory / "pid").exists() and is_mounted(self.root):
             try:
                 os.kill(int((self.directory / "pid").read_text()), signal.SIGKILL)
@@ -550,7 +550,7 @@ class Exerciser:
         if mapping is None:
             return
         self.note(f"munmap {mapping.file.name}")
-        # Its pages stay dirty behind it: whoever opens the file has them, who looks in another view does not.
+        # Its pages stay dirty after it: an open of the file sees them, another view does not.
         self.settle(mapping.file.variable)
         self.maps.remove(mapping)
         mapping.map.close()

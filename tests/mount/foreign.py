@@ -1,10 +1,10 @@
-"""Tries HDF5 files that nobody here wrote, whatever they are, also damaged ones.
+"""Tries HDF5 files of other projects, also damaged ones.
 
     foreign.py CODECFS FOLDER
 
 Each HDF5 file below FOLDER is mounted by itself. What libhdf5 reads of it (through h5py, in the file's own types) must be
 what the chunk files hold, and what zarr-python reads of a copy of the encoded view. Then a copy of the file is mounted
-writable, all that has chunks is stored anew with another chain, first chunks are written as they are, and h5dump must
+writable, all that has chunks is re-encoded with another chain, first chunks are written as they are, and h5dump must
 print of it what it printed before. Whatever libhdf5 cannot read may fail here too, but the mount lives and unmounts.
 """
 import collections
@@ -305,7 +305,7 @@ class Trial:
                 return
             os.setxattr(directory, "user._Filter", b"shuffle|deflate,4")
         except OSError as error:
-            self.report("not stored anew", f"{directory.relative_to(self.root)}: {self.why(directory, error)}")
+            self.report("not re-encoded", f"{directory.relative_to(self.root)}: {self.why(directory, error)}")
         try:
             with os.scandir(directory) as entries:
                 names = [e.name for e in itertools.islice(entries, 8) if re.fullmatch(r"[0-9.]*[0-9]", e.name)]

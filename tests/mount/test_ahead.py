@@ -1,5 +1,5 @@
 """What readers get before they ask: sequential readers find chunks in the page cache, random readers of an array find
-what they were near to; and what is written meanwhile, here or there, is what everybody reads."""
+what they were near to; and what is written meanwhile, here or there, is what every reader sees."""
 import concurrent.futures
 import mmap
 import os
@@ -143,7 +143,7 @@ def test_what_is_written_while_chunks_are_given_is_what_everybody_reads(mount, s
                     with open(npy, "r+b", buffering=0) as file:
                         os.pwrite(file.fileno(), data, header + i * len(data))
                 written[i] += 1
-                # Who is alone with it reads what he has written, in all views.
+                # A single writer reads what it has written, in all views.
                 assert same((m.path / f"v/{i}.0").read_bytes()) == written[i], how
                 with open(npy, "rb", buffering=0) as file:
                     assert same(os.pread(file.fileno(), len(data), header + i * len(data))) == written[i], how

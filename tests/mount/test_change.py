@@ -203,7 +203,7 @@ def test_max_shape(mount, tmp_path):
 
 
 def test_resize(fresh):
-    """Chunks keep their names, those outside go, new ones are fill; also for who has looked at them before."""
+    """Chunks keep their names, those outside go, new ones are fill; also for readers that have looked at them before."""
     m = fresh.mount()
     root = zarr.open_group(str(m.path), "a")
     v = root.create_dataset("v", data=ARRAY, chunks=CHUNKS, fill_value=-5, compressor=None)
@@ -396,7 +396,7 @@ def test_remove(fresh):
 
 
 def test_a_name_is_used_again(fresh):
-    """Removed and made anew, many times, with other shapes: what the kernel knew of the old one is of no account."""
+    """Removed and created again, many times, with other shapes: the kernel uses nothing that it knew of the old one."""
     m = fresh.mount()
     for i in range(1, 12):
         os.mkdir(m.path / "v")
@@ -488,7 +488,7 @@ def test_links_to_absolute_paths(mount, tmp_path):
 
 
 def test_times_follow_the_names_in_a_directory(mount, tmp_path):
-    """For make, rsync and whoever else asks a directory whether there is something new in it."""
+    """For make, rsync and other programs that ask a directory whether there is something new in it."""
     m = mount(tmp_path / "a.h5", "create=hdf5")
     (m.path / "g").mkdir()
     (m.path / "other").mkdir()
@@ -583,7 +583,7 @@ def test_copy_of_a_variable_in_a_mount(fresh):
 
 
 def test_new_directories_show_what_was_said(fresh):
-    """A directory that was just made hides what nobody has written, and nothing else."""
+    """A directory that was just made hides what was not written, and nothing else."""
     m = fresh.mount()
     os.mkdir(m.path / "v")
     assert not (m.path / "v/.zattrs").exists()
@@ -711,7 +711,7 @@ def test_moved_while_it_becomes_a_variable(mount, tmp_path):
 
 
 def test_leftovers_are_told(mount, tmp_path):
-    """Chunks whose .zarray never comes: whoever unmounts hears of it."""
+    """Chunks whose .zarray never comes: the unmount reports them."""
     m = mount(tmp_path / "a.h5", "create=hdf5")
     os.mkdir(m.path / "v")
     (m.path / "v/0.0").write_bytes(b"x" * 100)

@@ -216,7 +216,7 @@ def sync(path):
 
 @pytest.mark.parametrize("options", [["coherent"], []])
 def test_another_compressor_while_a_chunk_waits(store, tmp_path, options):
-    """The chunk is stored with the chain that .zarray tells then: with the one before nobody could read it."""
+    """The chunk is stored with the chain that .zarray tells then: with the previous one it could not be read."""
     mine = np.full((10, 10), -1, "<i4")
     with mounted(store, tmp_path / "mnt", "commit=3600", *options) as m:
         encoded = m.path / ".codecfs/view/encoded"
@@ -327,7 +327,7 @@ def test_changes_of_ones_own_leave_open_chunks_as_they_are(mount, store):
 
 
 def test_a_new_shape_from_outside_makes_open_chunks_stale(mount, store):
-    """Not only to who asks the daemon: the kernel forgets the pages that it has of them."""
+    """Not only for requests to the daemon: the kernel drops its pages of them."""
     m = mount(store, "coherent")
     with open(m.path / "v/0.0", "rb", buffering=0) as before:
         assert os.pread(before.fileno(), 4, 4) == VALUES[0, 1].tobytes()

@@ -144,7 +144,7 @@ def test_mounting_over_the_source_directory_itself(tmp_path):
 
 @pytest.fixture
 def mount_helper():
-    """mount(8) looks for /sbin/mount.TYPE only; where nobody installed one, ours stands there for the test."""
+    """mount(8) looks for /sbin/mount.TYPE only; if none is installed, the test puts ours there."""
     if os.geteuid() != 0:
         pytest.skip("mount(8) needs root")
     helper = pathlib.Path("/sbin/mount.codecfs")

@@ -1,4 +1,4 @@
-"""Many readers at once: one decode a chunk, different chunks in parallel, and always the right bytes. Then many who do
+"""Many readers at once: one decode a chunk, different chunks in parallel, and always the right bytes. Then many workers do
 everything at once, against a model: scripts/concurrency-test does more of it."""
 import concurrent.futures
 import os
@@ -42,7 +42,7 @@ def test_readers_of_different_chunks_decode_in_parallel(mount, source):
     outputs = in_parallel([["cat", m.path / f"v/{i}.0"] for i in range(8)])
     assert all(output == values[i].tobytes() for i, output in enumerate(outputs))
     stats = m.stats()
-    # In this order they look like one reader, who is read ahead of.
+    # In this order they look like one sequential reader, for which chunks are decoded ahead.
     assert 8 <= stats["chunks_decoded"] <= 8 + stats["decodes_ahead"] and stats["decodes_parallel"] >= 2, stats
 
 

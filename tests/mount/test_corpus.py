@@ -1,4 +1,4 @@
-"""An extra: files that nobody here wrote, from the folder that CODECFS_CORPUS names (such as netcdf-c's reference files, in
+"""An extra: files of other projects, from the folder that CODECFS_CORPUS names (such as netcdf-c's reference files, in
 sub-folders). Says that it was skipped where there is none."""
 import os
 import pathlib

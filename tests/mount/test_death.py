@@ -1,5 +1,5 @@
 """The daemon is killed while programs use the mount: they get errors and go on, the next mount at the same place finds
-what was synced, and nobody has to unmount what is dead."""
+what was synced, and users need not unmount the dead mount."""
 import contextlib
 import ctypes
 import errno
@@ -237,7 +237,7 @@ def test_programs_get_errors_and_what_was_synced_is_there(source, place, tmp_pat
 
 def test_a_dead_mount_is_taken_away(source, place, tmp_path):
     mount_dead(source, place)
-    held = os.open(place, os.O_PATH)  # somebody stands in it
+    held = os.open(place, os.O_PATH)  # the dead mount is in use
     done = mount_again(source, place)
     os.close(held)
     assert done.returncode == 0 and f"{place}: the daemon of a mount there died" in done.stderr

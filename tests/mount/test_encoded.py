@@ -489,7 +489,7 @@ def test_views_follow_each_other(mount, tmp_path, kind, root):
 
 @pytest.mark.parametrize("kind", ["hdf5", "zarr"])
 def test_nobody_sees_the_sizes_of_before(mount, tmp_path, kind):
-    """The kernel keeps the size of each encoded chunk: who has given the variable another chain must not read the new bytes
+    """The kernel keeps the size of each encoded chunk: a program that has given the variable another chain must not read the new bytes
     up to the old size, however many they are."""
     numbers = np.arange(4000 * 500, dtype="<i4").reshape(40_000, 50)
     if kind == "hdf5":
@@ -562,7 +562,7 @@ def test_whole_file_converts_to_what_a_netcdf_with_filters_reads(mount, tmp_path
 
 @pytest.mark.parametrize("kind", ["encoded", "zattrs", "text"])
 def test_who_has_a_file_open_does_not_bring_back_what_was(mount, tmp_path, kind):
-    """A reader from before a change reads on; afterwards everybody still gets the new state (the kernel keeps pages of
+    """A reader from before a change reads on; afterwards every reader gets the new state (the kernel keeps pages of
     what anybody reads)."""
     source = tmp_path / "s.h5"
     with h5py.File(source, "w") as f:
@@ -648,7 +648,7 @@ def test_who_confirms_a_chain_overrules_the_rule(mount, tmp_path, how):
     assert numcodecs.Zstd().decode(ruled) == chunk(ARRAY, 0, 0)
     os.setxattr(m.path / "v", "user." + how, os.getxattr(m.path / "v", "user." + how))
     assert [codec["id"] for codec in codecs_of(m.path / VIEW / "v/.zarray")] == ["zlib"]
-    for _ in range(100):  # a moment later: nobody waits for news of all chunks
+    for _ in range(100):  # a moment later: no call waits until all chunks are invalidated
         if (m.path / VIEW / "v/0.0").read_bytes() != ruled:
             break
         time.sleep(0.05)

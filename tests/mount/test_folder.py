@@ -240,7 +240,7 @@ def test_what_others_do_to_the_folder_is_seen(mount, folder):
 
 
 def test_an_open_file_stays_what_it_was(mount, folder):
-    """As in any filesystem: who has a file open reads that one, whatever has its name now."""
+    """As in any filesystem: an open file is read as it was opened, whatever has its name now."""
     m = mount(folder)
     (folder / "sub/old").write_bytes(b"old" * 100_000)
     with open(m.path / "sub/old", "rb", buffering=0) as file:
@@ -371,7 +371,7 @@ NEW = VALUES[:10, :10] + 1000
 
 @pytest.mark.parametrize("ending", ["replaced", "deleted"])
 def test_what_is_lost_with_its_file_is_told(folder, tmp_path, ending):
-    """Nobody hears that something is stored when no name leads to it."""
+    """Nothing is reported as stored when no name leads to it."""
     m = Mount(folder, tmp_path / "mnt", "commit=3600")
     try:
         (m.path / "a.h5/v/0.0").write_bytes(NEW.tobytes())
@@ -493,7 +493,7 @@ def test_a_file_that_was_moved_is_stored_where_it_is(folder, tmp_path):
     assert logs_in(folder) == []
 
 
-def test_others_may_write_what_was_only_looked_at(mount, folder):
+def test_other_programs_may_write_what_was_only_read(mount, folder):
     m = mount(folder)
     same_as_h5py(m.path / "a.h5", folder / "a.h5")
     refused(errno.EAGAIN, h5py.File, folder / "a.h5", "r+")

@@ -168,7 +168,7 @@ def test_idle_loses_no_file(tmp_path, place, written):
 
 
 def test_idle_keeps_what_cannot_be_stored(tmp_path, place):
-    """An archive that somebody replaced cannot take what was written (ESTALE)."""
+    """An archive that was replaced cannot take what was written (ESTALE)."""
     archive = tmp_path / "a.zip"
     place.mkdir()
     assert run(CODECFS, "-o", f"create=zip,idle=1,commit=3600,log={tmp_path}/log", str(archive),

@@ -480,7 +480,7 @@ def test_zeros_that_a_truncating_writer_leaves_out_are_stored_where_absent_chunk
 
 
 def test_after_truncation(tmp_path):
-    """What is left out is zeros, which who has read it before sees too; a mapping leaves out nothing; and behind the end
+    """What is left out is zeros, which earlier readers see too; a mapping leaves out nothing; and behind the end
     nothing is written, so nothing is left out."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("v", data=np.ones((4, 4096), "<i4"), chunks=(1, 4096))

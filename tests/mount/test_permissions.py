@@ -1,4 +1,4 @@
-"""Who may do what: owner and mode of the source hold on the mount and for all that it makes, and nobody who can write beside
+"""Permissions: owner and mode of the source hold on the mount and for all that it makes, and no user who can write beside
 the source leads a mount of root elsewhere. Needs root, which is another user for a while."""
 import contextlib
 import errno
@@ -23,7 +23,7 @@ DATA = np.arange(64, dtype="<i4")
 
 @pytest.fixture
 def place():
-    """A folder that everybody can reach, unlike pytest's."""
+    """A folder that all users can reach, unlike pytest's."""
     made = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-permissions-", dir="/tmp"))
     made.chmod(0o755)
     yield made
@@ -230,11 +230,11 @@ def test_a_log_of_somebody_else_is_refused(place):
         assert f"belongs to user {ANOTHER}, and the source to user {SOMEBODY}" in reason and log.name in reason, reason
     assert subprocess.run([CODECFS, "--recover", source], capture_output=True, timeout=60).returncode == 32
     assert source.read_bytes() == before
-    # Not of one who may write the source anyway, as a member of its group.
+    # A user who may write the source as a member of its group needs no refusal.
     source.chmod(0o664)
     reason = refused(source, place)
     os.chown(log, ANOTHER, SOMEBODY)
-    refused(source, place)  # in a directory where everybody can have any group
+    refused(source, place)  # in a directory that all users can write to
     place.chmod(0o775)
     for owner in (ANOTHER, 0, SOMEBODY):
         os.chown(log, owner, SOMEBODY)

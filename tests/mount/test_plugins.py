@@ -1,4 +1,4 @@
-"""Filters from plugins, on real mounts: everybody's libraries, compiled as their documentation says, good and bad ones.
+"""Filters from plugins, on real mounts: third-party libraries, compiled as their documentation says, good and bad ones.
 
 HDF5 reads HDF5_PLUGIN_PATH once, so files that need a plugin of ours to be written are written by a process of its own.
 """
@@ -114,11 +114,11 @@ def own_filter(*parameters, identifier=32900, **more):
     return {"compression": identifier, "compression_opts": parameters, **more}
 
 
-# --- everybody's plugins
+# --- third-party plugins
 
 
 def test_hdf5_only_library_serves_hdf5(mount, libraries, folder, tmp_path):
-    """A filter that nobody has heard of: unknown without its library, read with it, from either path."""
+    """A filter that is registered nowhere: unknown without its library, read with it, from either path."""
     shutil.copy(libraries / "libmask.so", folder)
     write_hdf5(tmp_path / "a.h5", folder, {"v": own_filter(7), "chained": own_filter(9, shuffle=True, fletcher32=True)})
     without = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": str(tmp_path)})
@@ -146,7 +146,7 @@ def test_separate_codec_library_makes_a_filter_usable_in_zarr(mount, libraries, 
     shutil.copy(libraries / "libmask.so", folder)
     mounted = mount(store, env=env)
     assert "'mask'" in fails(mounted, "v/1.1")
-    assert read(mounted, "plain/1.1") == CHUNK  # an unknown codec concerns nobody else
+    assert read(mounted, "plain/1.1") == CHUNK  # an unknown codec does not affect other variables
     assert table(mounted)[0]["32900"]["json"] == "-"
 
     shutil.copy(libraries / "libmaskcodec.so", folder)
@@ -524,7 +524,7 @@ def test_wrong_options(tmp_path, option, says):
     assert result.returncode == 1 and says in result.stderr and result.stderr.count("\n") == 1
 
 
-# --- who could have put them there
+# --- permissions of plugins and their folders
 
 
 def chmod(path, mode):
@@ -533,7 +533,7 @@ def chmod(path, mode):
 
 
 def by_a_link(folder, elsewhere):
-    """The library is in a folder that everybody can write to; the one that is searched has a link to it."""
+    """The library is in a folder that all users can write to; the one that is searched has a link to it."""
     shutil.move(folder / "libmask.so", elsewhere / "libmask.so")
     chmod(elsewhere, 0o777)
     (folder / "libmask.so").symlink_to(elsewhere / "libmask.so")
@@ -604,7 +604,7 @@ def test_libhdf5_is_lent_the_plugins(mount, libraries, tmp_path):
     assert read(mounted, "virtual/0.0") == DATA.tobytes()
     assert read(mounted, "v/1.1") == CHUNK
     first = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": str(libraries)})
-    assert read(first, "virtual/0.0") == DATA.tobytes()  # the sources' filters are those of a variable nobody looked at
+    assert read(first, "virtual/0.0") == DATA.tobytes()  # the sources' filters are those of a variable that was not opened
 
 
 def test_libhdf5_is_lent_what_is_built_in(mount, tmp_path):

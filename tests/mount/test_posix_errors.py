@@ -214,7 +214,7 @@ def test_times(root):
 
 def test_permissions(root):
     if os.geteuid() != 0:
-        pytest.skip("root owns it, so that nobody else may")
+        pytest.skip("root owns it, so that no other user may")
     for name in ("v/0.0", "v", "g", "v/.zarray"):
         status = (root / name).stat()
         assert code_of(os.chmod, root / name, status.st_mode & 0o7777) == "done"

@@ -1,5 +1,5 @@
-"""Changing the filter chain of a variable through a mount: by xattr, by file, by mount rule. What h5py, zarr-python, ncdump and
-h5dump find afterwards is the same but for the filters."""
+"""Changing the filter chain of a variable through a mount: by xattr, by file, by mount rule. Afterwards h5py, zarr-python,
+ncdump and h5dump read the same as before, but for the filters."""
 import errno
 import io
 import json
@@ -217,7 +217,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ways_to_say_it(mount, v, way):
+def test_ways_to_set_the_chain(mount, v, way):
     m = mount(v)
     assert (m.path / "v/_Filter").read_text() == "2,4|1,4\n"
     before = json.loads((m.path / ".zmetadata").read_text())
@@ -298,7 +298,7 @@ def test_bad_specs(mount, v, spec):
     assert v.read_bytes() == content
 
 
-def test_what_cannot_be(mount, tmp_path):
+def test_impossible_chains_are_refused(mount, tmp_path):
     """Chains that the type or the source cannot have, and variables that cannot have a chain."""
     path = tmp_path / "a.h5"
     other = tmp_path / "other.h5"
@@ -376,7 +376,7 @@ def test_everything_else_survives(mount, rich):
     for name in names:
         set_filter(m.path / name, "2|32015,3")
         assert xattr(m.path / name, "_Filter").endswith("|32015,3"), name
-    for name in names:  # and once more: the place of the first storage is used again
+    for name in names:  # again: the space of the first storage is reused
         set_filter(m.path / name, "1,1")
     m.close()
     after = {options: h5dump(rich, *options) for options in before}
@@ -594,7 +594,7 @@ def test_rules_decide_new_variables_and_first_writes(mount, tmp_path):
         f.write(bytes(4))
     (m.path / "w/1.0").write_bytes(bytes(2000))
     assert xattr(m.path / "v", "_Filter") == "2,4|32015,3" and xattr(m.path / "w", "_Filter") == "none"
-    set_filter(m.path / "v", "1,1")  # who says so explicitly has the last word
+    set_filter(m.path / "v", "1,1")  # an explicit chain overrides the rules
     (m.path / "v/0.1").write_bytes(bytes(2000))
     assert xattr(m.path / "v", "_Filter") == "1,1"
     zarr.open_group(str(m.path), "a").create_dataset("new", data=ARRAY, chunks=CHUNKS, compressor=None)
@@ -743,7 +743,7 @@ def test_freed_space_is_found_again_after_a_remount(mount, turns):
 
 
 def test_another_program_changes_the_file_between_mounts(mount, turns):
-    """What it does not know to be free it does not touch, and what it has changed is never taken for free."""
+    """Space that the other program allocated is never taken for free."""
     path, contents = turns
     for turn in range(12):
         recode_mounted(mount, path, turn)
@@ -788,8 +788,8 @@ def test_copies_of_a_file_with_free_space(mount, turns, tmp_path):
         check_turns(copy, contents)
 
 
-def test_only_what_is_ours_is_taken_for_free(mount, tmp_path):
-    """Whatever the attribute says."""
+def test_free_space_attribute_is_not_trusted(mount, tmp_path):
+    """Wrong or forged attributes never cause live data to be overwritten."""
     path, contents = make_turns(tmp_path)
     for turn in range(4):
         recode_mounted(mount, path, turn)

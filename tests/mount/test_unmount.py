@@ -37,7 +37,7 @@ def test_it_waits_until_all_is_stored(tmp_path, place, source):
         write(place)
         done = run(name, "mnt", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-        with h5py.File(source, "r+") as f:  # nobody has a lock on it any more
+        with h5py.File(source, "r+") as f:  # no process holds a lock on it
             assert np.array_equal(f["v"][...], DATA)
             f["v"][...] = 0
         assert sorted(os.listdir(tmp_path)) == ["a.h5"]

@@ -262,7 +262,7 @@ def test_what_is_left_out_is_zeros(mount, source, tmp_path):
 
 
 def test_a_part_of_an_absent_chunk_leaves_the_rest_as_it_is(mount, source):
-    """Which is fill: nobody wanted a new file."""
+    """Which is fill: no new file was requested."""
     m = mount(source)
     for name in ("0.0", "1.0"):
         if name == "1.0":
@@ -340,7 +340,7 @@ def test_strings(mount, source):
 
 
 def test_what_is_no_chunk(mount, v):
-    """Other files may be there for a while, and whoever unmounts hears of those that are left."""
+    """Other files may be there for a while, and the unmount reports those that are left."""
     m = mount(v)
     for action in (lambda: os.link(m.path / "v/0.0", m.path / "v/x"), lambda: os.mkdir(m.path / "v/d"),
                    lambda: os.symlink("0.0", m.path / "v/s"), lambda: os.mkfifo(m.path / "f"),
@@ -475,7 +475,7 @@ def test_log_of_an_edited_source_is_refused(mount, v, tmp_path):
 
 
 def test_one_writer(mount, v, tmp_path):
-    """Who writes has the source alone: a second mount is refused meanwhile, and a reader that is there keeps writers out."""
+    """A writer has the source alone: a second mount is refused meanwhile, and a reader that is there keeps writers out."""
     first = mount(v)
     reader = mount(v, "ro")
     with pytest.raises(OSError) as failure:
@@ -523,7 +523,7 @@ def test_no_space(mount, small_disk):
 
 
 def test_terminating_keeps_mapped_pages(mount, v):
-    """SIGTERM with a dirty page that nobody has synced: it is asked for, and stored."""
+    """SIGTERM with a dirty page that was not synced: it is asked for, and stored."""
     m = mount(v)
     with open(m.path / "v/2.1", "r+b") as f:
         map_ = mmap.mmap(f.fileno(), 0)

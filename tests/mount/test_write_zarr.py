@@ -176,7 +176,7 @@ def test_synced_chunks_survive_a_kill(mount, store, tmp_path):
 
 
 def test_what_cannot_be_encoded(mount, tmp_path):
-    """A codec that nobody has: writing says why, and the store stays as it is."""
+    """A codec that no library provides: writing says why, and the store stays as it is."""
     store = tmp_path / "s"
     store.mkdir()
     (store / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<i4", "order": "C", "fill_value": 0,

@@ -94,7 +94,7 @@ def open_zip(path):
 
 
 def check(path):
-    """The archive is whole for those who know: every CRC, no name twice."""
+    """Checks the archive strictly: every CRC, no name twice."""
     for command in (["unzip", "-tqq", path], ["/usr/bin/python3", "-m", "zipfile", "-t", path]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

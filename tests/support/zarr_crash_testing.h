@@ -336,7 +336,7 @@ class Copy {
     }
     now_ = left;
   }
-  /// Somebody else changed it: the next time it is made anew.
+  /// Another test changed it: the next call makes it again.
   void forget() {
     files::remove_all(directory_);
     now_.clear();
