@@ -8,8 +8,12 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
+import mounts  # noqa: E402
 
 MIB = 1 << 20
 GIVE_UP = 60  # seconds that a mount may take to appear, and its daemon to end
@@ -68,36 +72,21 @@ def have_memory(size):
             memory[at] = 1
 
 
-def is_mounted(path):
-    """Asks the kernel's table: a stat would hang on a dead daemon."""
-    text = str(path).replace(" ", "\\040")
-    with open("/proc/self/mountinfo") as table:
-        return any(line.split()[4] == text for line in table)
-
-
-class Mount:
-    """`with Mount(program, source) as mount`: codecfs in the foreground as our child, which ends when we do."""
+class Mount(mounts.Mount):
+    """`with Mount(program, source) as mount`: codecfs as a child, which unmounts when this process ends."""
 
     live = set()
 
     def __init__(self, program, source, *options, rules=()):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-bench-"))
-        self.log = tempfile.TemporaryFile()
-        # However we die, the daemon hears of it and unmounts.
         guard = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-        command = guard + [program, "-f"] + [word for rule in rules for word in ("-F", rule)]
-        if options:
-            command += ["-o", ",".join(options)]
-        Mount.live.add(self)
         start = time.perf_counter()
-        self.daemon = subprocess.Popen([str(word) for word in (*command, source, self.path)], stdout=self.log,
-                                       stderr=self.log, start_new_session=True)
-        while not is_mounted(self.path):
-            if self.daemon.poll() is not None or time.perf_counter() - start > GIVE_UP:
-                said = self.said()
-                self.close()
-                raise Wrong(f"{' '.join(map(str, command))} {source} did not mount: {said}")
-            time.sleep(0.0005)
+        try:
+            super().__init__(source, tempfile.mkdtemp(prefix="codecfs-bench-"), *options, rules=rules,
+                             program=[*guard, program], seconds=GIVE_UP)
+        except mounts.MountError as error:
+            error.mount.remove()
+            raise Wrong(f"{source} with {options} did not mount: {error}") from None
+        Mount.live.add(self)
         os.stat(self.path)  # answered once the source is open
         self.seconds = time.perf_counter() - start
 
@@ -107,44 +96,26 @@ class Mount:
     def __exit__(self, *_):
         self.close()
 
-    def said(self):
-        self.log.seek(0)
-        return self.log.read()[-1000:].decode(errors="replace").strip()
-
     def memory(self, name="VmHWM"):
         """Bytes of memory that the daemon held at most (VmHWM) or holds now (VmRSS)."""
-        with open(f"/proc/{self.daemon.pid}/status") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name + ":"))
-
-    def stats(self):
-        lines = (self.path / ".codecfs/stats").read_text().splitlines()
-        return {name: int(value) for name, value in map(str.split, lines)}
+        return mounts.memory_of(self.process.pid, name)
 
     def close(self):
         """Unmounts; returns when everything is stored."""
-        if self not in Mount.live:
+        if self.ended:
             return
         try:
-            if is_mounted(self.path):
-                # Busy for a moment where a reader has just ended.
-                for _ in range(50):
-                    if subprocess.run(["fusermount3", "-u", self.path], capture_output=True).returncode == 0:
-                        break
-                    time.sleep(0.1)
-                else:
-                    subprocess.run(["fusermount3", "-uz", self.path], capture_output=True)
-            try:
-                self.daemon.wait(GIVE_UP)
-            except subprocess.TimeoutExpired:
-                self.daemon.kill()
-                self.daemon.wait()
-                subprocess.run(["fusermount3", "-uz", self.path], capture_output=True)
-                raise Wrong(f"the daemon did not end within {GIVE_UP} s of its unmount: {self.said()}") from None
+            super().close(GIVE_UP)
+        except mounts.MountError as error:
+            raise Wrong(str(error)) from None
         finally:
             Mount.live.discard(self)
-            self.log.close()
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+            self.remove()
+
+    def remove(self):
+        self.log.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""Mounts of codecfs for all test programs: mounting, unmounting, killing, the daemon's processes, and cleaning up.
+"""Mounts of codecfs for all test programs and the benchmark: mounting, unmounting, killing, the daemon's processes, and cleaning up.
 
 `Mount` and `mounted()` run the daemon in the foreground, as a child in a session of its own, so that `processes_of()` finds
 its helper processes. pytest fixtures on top of them are in tests/mount/conftest.py.
@@ -157,7 +157,7 @@ class Mount:
             if time.monotonic() > deadline:
                 self.end()
                 raise MountError(self, f"not mounted after {seconds} s")
-            time.sleep(0.001)
+            time.sleep(0.0005)
 
     def answers(self):
         try:
