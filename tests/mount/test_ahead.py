@@ -52,7 +52,7 @@ def test_a_sequential_reader_finds_chunks_in_the_page_cache(mount, source, view)
     assert stats["chunks_decoded"] == (0 if view else COUNT), stats
 
 
-def test_who_reads_every_second_chunk_is_followed(mount, source):
+def test_strided_reads_are_read_ahead(mount, source):
     path, values = source
     m = mount(path)
     os.listdir(m.path / "v")
@@ -105,7 +105,7 @@ def test_edge_chunks_and_ends_of_files(mount, tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("threads=1",), ("cache=1M",)], ids=str)
-def test_what_is_written_while_chunks_are_given_is_what_everybody_reads(mount, source, options):
+def test_writes_during_pushes_are_what_readers_see(mount, source, options):
     """Writers of all kinds against sequential readers of all views, which are made to read everything anew all the
     time. Each chunk holds one number throughout, which only grows."""
     path, values = source
@@ -169,7 +169,7 @@ def test_what_is_written_while_chunks_are_given_is_what_everybody_reads(mount, s
         assert (f["v"][...] == np.array(written, "i4")[:, None]).all()
 
 
-def test_who_only_writes_is_seen_by_who_reads(mount, source):
+def test_readers_see_what_a_write_only_descriptor_writes(mount, source):
     path, values = source
     m = mount(path)
     file = m.path / "v/7.0"

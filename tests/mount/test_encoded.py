@@ -488,7 +488,7 @@ def test_views_follow_each_other(mount, tmp_path, kind, root):
 
 
 @pytest.mark.parametrize("kind", ["hdf5", "zarr"])
-def test_nobody_sees_the_sizes_of_before(mount, tmp_path, kind):
+def test_no_reader_sees_old_sizes(mount, tmp_path, kind):
     """The kernel keeps the size of each encoded chunk: a program that has given the variable another chain must not read the new bytes
     up to the old size, however many they are."""
     numbers = np.arange(4000 * 500, dtype="<i4").reshape(40_000, 50)
@@ -561,7 +561,7 @@ def test_whole_file_converts_to_what_a_netcdf_with_filters_reads(mount, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["encoded", "zattrs", "text"])
-def test_who_has_a_file_open_does_not_bring_back_what_was(mount, tmp_path, kind):
+def test_an_open_file_does_not_bring_back_old_content(mount, tmp_path, kind):
     """A reader from before a change reads on; afterwards every reader gets the new state (the kernel keeps pages of
     what anybody reads)."""
     source = tmp_path / "s.h5"
@@ -642,7 +642,7 @@ def test_refused_chunk_under_a_rule_changes_nothing(mount, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["_Filter", "_Codecs"])
-def test_who_confirms_a_chain_overrules_the_rule(mount, tmp_path, how):
+def test_an_explicit_chain_overrides_the_rule(mount, tmp_path, how):
     m = mount(make(tmp_path / "s.h5", {"compression": "gzip"}), rules=["*,32015,3"])
     ruled = (m.path / VIEW / "v/0.0").read_bytes()
     assert numcodecs.Zstd().decode(ruled) == chunk(ARRAY, 0, 0)

@@ -165,7 +165,7 @@ def test_zarr_chunks_of_the_wrong_size(mount, tmp_path):
     assert (m.path / "raw/1").read_bytes() == (m.path / "zipped/1").read_bytes() == np.arange(10, 20, dtype="i4").tobytes()
 
 
-def test_zarr_with_a_codec_that_nobody_knows(mount, tmp_path):
+def test_zarr_with_an_unknown_codec(mount, tmp_path):
     import json
 
     import zarr

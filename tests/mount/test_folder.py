@@ -104,7 +104,7 @@ def test_shows_what_there_is(mount, folder):
     assert entries["dangling"].is_symlink()
 
 
-def test_datasets_equal_what_others_read(mount, folder):
+def test_datasets_equal_what_h5py_and_zarr_read(mount, folder):
     m = mount(folder)
     same_as_h5py(m.path / "a.h5", folder / "a.h5")
     same_as_h5py(m.path / "sub/b.nc", folder / "sub/b.nc")
@@ -219,7 +219,7 @@ def test_mv_between_datasets(folder, tmp_path):
         assert "v" not in source and (target["moved"][:] == VALUES).all()
 
 
-def test_what_others_do_to_the_folder_is_seen(mount, folder):
+def test_changes_of_the_folder_by_other_programs_are_seen(mount, folder):
     m = mount(folder)
     assert not (m.path / "sub/new.h5").exists()
     os.listdir(m.path / "sub")

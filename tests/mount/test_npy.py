@@ -667,7 +667,7 @@ def test_a_mapping_shows_nothing_that_was_refused(tmp_path):
         assert (file["v"][...] == np.arange(4096)).all()
 
 
-def test_nobody_waits_for_news_of_millions_of_chunks(tmp_path):
+def test_no_call_waits_for_the_invalidation_of_millions_of_chunks(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("many", shape=(8_000_000,), chunks=(1,), dtype="<i4", compression="gzip")[5] = 3
         file.create_dataset("w", data=np.arange(64, dtype="<i4"), chunks=(16,), compression="gzip")

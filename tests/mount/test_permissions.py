@@ -73,7 +73,7 @@ def permissions(path):
 
 
 @pytest.mark.parametrize("options", [["allow_other"], ["allow_other", "default_permissions"]])
-def test_others_need_the_permissions_of_the_source(place, options):
+def test_other_users_need_the_permissions_of_the_source(place, options):
     for name, mode, others, somebody in (("a.h5", 0o600, False, True), ("b.h5", 0o644, True, True), ("c.h5", 0o440, False, True),
                                          ("d.h5", 0o204, True, False)):
         source = hdf5(place / name, mode, SOMEBODY)
@@ -89,7 +89,7 @@ def test_others_need_the_permissions_of_the_source(place, options):
             assert as_user(ANOTHER, 'setfattr -n user._Filter -v none "$1"', m.path / "v").returncode != 0
 
 
-def test_nobody_else_uses_a_mount_without_allow_other(place):
+def test_no_other_user_uses_a_mount_without_allow_other(place):
     with mounted(hdf5(place / "a.h5", 0o666), place / "mnt") as m:
         assert not reads(SOMEBODY, m.path / "v/0")
 
@@ -218,7 +218,7 @@ def test_a_log_that_is_no_file_is_refused(place):
         assert (m.path / "v/1").read_bytes() == DATA[:16].tobytes()
 
 
-def test_a_log_of_somebody_else_is_refused(place):
+def test_a_log_of_another_user_is_refused(place):
     source = hdf5(place / "a.h5", 0o644, SOMEBODY)
     log = log_of(source)
     assert permissions(log) == (SOMEBODY, SOMEBODY, 0o644)

@@ -553,7 +553,7 @@ WRITABLE = {
 
 
 @pytest.mark.parametrize("what", WRITABLE)
-def test_what_others_can_write_to_is_not_loaded(mount, libraries, folder, tmp_path, what):
+def test_plugins_that_other_users_can_write_to_are_not_loaded(mount, libraries, folder, tmp_path, what):
     """Neither by us nor by libhdf5, which decodes texts of variable length and virtual datasets; the reason is told, and
     the files go on being read."""
     if what.startswith("other's") and os.geteuid() != 0:

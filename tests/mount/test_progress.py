@@ -110,7 +110,7 @@ def test_a_log_that_is_brought_into_its_file(mount, tmp_path):
         assert file["v"].attrs["units"] == "K" and file["v"][count - 1].tobytes() == NOISE
 
 
-def test_a_variable_that_is_stored_anew(mount, tmp_path):
+def test_progress_of_a_reencoding(mount, tmp_path):
     m = mount(make_archive(tmp_path / "a.zip", 20))
     seen = seen_during(m.path, lambda: os.setxattr(m.path / "v", "user._Filter", b"1,6"))
     assert any(text.startswith("storing /v anew: ") for text in seen), seen

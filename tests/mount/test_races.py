@@ -198,7 +198,7 @@ def test_a_file_that_is_open_while_it_is_renamed_to_a_chunk_shows_what_is_writte
         os.close(fd)
 
 
-def test_two_who_change_a_chain_both_have_their_way(mount, source):
+def test_two_concurrent_changes_of_a_chain_both_succeed(mount, source):
     """Each changes a part of the chain that it had read before the other was done."""
     m = mount(source)
     for number in range(12):
@@ -214,7 +214,7 @@ def test_two_who_change_a_chain_both_have_their_way(mount, source):
     assert (zarr.open_group(str(m.path), "r")["v"][:] == VALUES).all()
 
 
-def test_two_who_give_a_variable_other_shapes(source, tmp_path):
+def test_two_concurrent_resizes_of_a_variable(source, tmp_path):
     """Each went by the shape that it had read before the other was done: chunks of the wrong number were kept."""
     def shaped(path, rows):
         told = json.loads((path / "v/.zarray").read_text())

@@ -848,7 +848,7 @@ def test_closed_means_queued(mount, v):
     assert part(result, 1, 1).tobytes() == bytes(8) + b"late" + bytes(1988)
 
 
-def test_bad_strings_trouble_nobody_else(mount, source):
+def test_bad_strings_do_not_affect_other_variables(mount, source):
     """A chunk that cannot be encoded is told to its own writers; others go on, although it fills memory."""
     m = mount(source, "dirty=1M", env={"HDF5_PLUGIN_PATH": OURS})
     (m.path / "text/0").write_bytes(b"abc")

@@ -37,13 +37,23 @@ def leftovers(directory):
 
 # --- Reading.
 
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    """What a mount shows of each store that is a directory."""
+    place, shown = tmp_path_factory.mktemp("directories"), {}
+    for store in STORES:
+        with mounted(store, place / "mnt") as m:
+            shown[store] = chunk_files(m.path)
+    return shown
+
+
 @pytest.mark.parametrize("way", zips.WAYS)
-def test_an_archive_shows_what_the_directory_shows(tmp_path, way):
+def test_an_archive_shows_what_the_directory_shows(tmp_path, directories, way):
     for store in STORES:
         path = zips.pack(store, tmp_path / f"{store.name}.zip", way)
         before = path.read_bytes()
-        with mounted(store, tmp_path / "d") as directory, mounted(path, tmp_path / "z") as archive:
-            wanted = chunk_files(directory.path)
+        with mounted(path, tmp_path / "z") as archive:
+            wanted = directories[store]
             assert wanted and chunk_files(archive.path) == wanted, store.name
         assert path.read_bytes() == before
 
@@ -202,7 +212,7 @@ def test_encoded_chunks_pass_as_they_are(mount, tmp_path, small, way):
 
 
 @pytest.mark.parametrize("way", zips.WAYS)
-def test_every_store_stays_itself_when_it_is_made_anew(tmp_path, way):
+def test_every_store_is_unchanged_when_it_is_rewritten(tmp_path, way):
     place = list(zips.WAYS).index(way)
     for store in STORES[place % 3::3]:  # each store in two ways
         path = zips.pack(store, tmp_path / f"{store.name}.zip", way)
@@ -215,7 +225,7 @@ def test_every_store_stays_itself_when_it_is_made_anew(tmp_path, way):
             assert chunk_files(m.path) == wanted, store.name
 
 
-def test_only_fsync_and_the_end_make_a_large_archive_anew(mount, tmp_path):
+def test_only_fsync_and_the_end_rewrite_a_large_archive(mount, tmp_path):
     path = tmp_path / "large.zip"
     store = zarr.ZipStore(str(path), mode="w")
     data = np.frombuffer(np.random.default_rng(1).bytes(66 << 20), "u1").reshape(66, 1 << 20)
@@ -238,7 +248,7 @@ def test_only_fsync_and_the_end_make_a_large_archive_anew(mount, tmp_path):
     assert zips.open_zip(path)["v"][0].tobytes() == bytes(5) + b"abc" + bytes((1 << 20) - 8)
 
 
-def test_a_small_archive_is_made_anew_at_intervals(mount, small):
+def test_a_small_archive_is_rewritten_at_intervals(mount, small):
     path = small()
     inode = path.stat().st_ino
     m = mount(path, "commit=1")
@@ -285,7 +295,7 @@ def test_one_writer(mount, small):
     assert (zips.open_zip(path)["v"][:10, :50] == 0).all()
 
 
-def test_an_archive_that_somebody_else_replaced(mount, small):
+def test_an_archive_that_another_program_replaced(mount, small):
     """What the other wrote stays, and the user hears that his own was not stored."""
     path = small()
     m = mount(path, "commit=3600")
@@ -304,7 +314,7 @@ def test_an_archive_that_somebody_else_replaced(mount, small):
     assert path.read_bytes() == content and not leftovers(path.parent)
 
 
-def test_an_archive_to_which_somebody_else_appended(mount, small):
+def test_an_archive_to_which_another_program_appended(mount, small):
     path = small()
     m = mount(path)
     with zipfile.ZipFile(path, "a") as archive:
