@@ -230,11 +230,11 @@ def test_a_log_of_another_user_is_refused(place):
         assert f"belongs to user {ANOTHER}, and the source to user {SOMEBODY}" in reason and log.name in reason, reason
     assert subprocess.run([CODECFS, "--recover", source], capture_output=True, timeout=60).returncode == 32
     assert source.read_bytes() == before
-    # A user who may write the source as a member of its group needs no refusal.
+    # The log of a user that may write the source as a member of its group is accepted, but not here:
     source.chmod(0o664)
     reason = refused(source, place)
     os.chown(log, ANOTHER, SOMEBODY)
-    refused(source, place)  # in a directory that all users can write to
+    refused(source, place)  # all users can write to the directory
     place.chmod(0o775)
     for owner in (ANOTHER, 0, SOMEBODY):
         os.chown(log, owner, SOMEBODY)
