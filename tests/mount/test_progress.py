@@ -13,6 +13,7 @@ import time
 import zipfile
 
 import h5py
+import numpy as np
 from conftest import CODECFS, detach, is_mounted, xattr
 
 CHUNK = 1 << 20
@@ -96,8 +97,8 @@ def test_a_commit_of_an_archive(mount, tmp_path):
 
 def test_a_log_that_is_brought_into_its_file(mount, tmp_path):
     path, count = tmp_path / "a.h5", 60
-    with h5py.File(path, "w") as file:
-        file.create_dataset("v", shape=(count, CHUNK), dtype="u1", chunks=(1, CHUNK))
+    with h5py.File(path, "w") as file:  # larger than the log: a longer log is brought in at once
+        file.create_dataset("v", data=np.zeros((count + 20, CHUNK), "u1"), chunks=(1, CHUNK))
     m = mount(path, "commit=3600")
     for i in range(count):
         (m.path / f"v/{i}.0").write_bytes(NOISE)
