@@ -1,14 +1,14 @@
-/* Blosc (1.x) as an HDF5 filter (32001) and as numcodecs' "blosc". The bytes are Blosc's container in both worlds, and
- * say everything that a reader needs; the parameters are for writers:
+/* Blosc (1.x) as HDF5 filter 32001 and as numcodecs' "blosc". Both store Blosc's container, which has everything
+ * that a decoder needs; the parameters are for encoders:
  *
  *                 0       1        2             3             4      5        6
  *     visible     0       0        0             block bytes   level  shuffle  compressor
  *     working     2       2        type's bytes  chunk bytes   level  shuffle  compressor
  *
- * Visible parameters are what users give and what JSON is made of. Working ones get the type and the chunk from HDF5
- * (set_local) or netCDF (modify_parameters); the first two words are the versions of the filter and of the format. A
- * shuffle of -1 is numcodecs' automatic choice. The functions that take a context are used: no global state, no
- * threads, so calls may come from many threads at a time. */
+ * Users give visible parameters, and JSON has them. Working parameters include the type and the chunk from HDF5
+ * (set_local) or netCDF (modify_parameters); their first two words are the versions of the filter and of the format.
+ * Shuffle -1 is numcodecs' automatic choice. Only the functions with a context are used: no global state, no
+ * threads, so calls are thread-safe. */
 #include <blosc.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@
 enum { BLOSC_ID = 32001, FILTER_VERSION = 2, DEFAULT_LEVEL = 5, PARAMETERS = 7 };
 enum { TYPE_BYTES = 2, CHUNK_BYTES = 3, LEVEL = 4, SHUFFLE = 5, COMPRESSOR = 6 };
 
-/* Missing words get what the filter has always taken for them. */
+/* Default values of missing words, as in the original filter. */
 static void complete(size_t count, const unsigned* given, unsigned values[PARAMETERS]) {
   const unsigned defaults[PARAMETERS] = {0, 0, 0, 0, DEFAULT_LEVEL, BLOSC_SHUFFLE, BLOSC_BLOSCLZ};
   memcpy(values, defaults, sizeof defaults);
@@ -32,22 +32,22 @@ static bool parameters_are_good(const unsigned values[PARAMETERS]) {
   return values[LEVEL] <= 9 && shuffle >= -1 && shuffle <= BLOSC_BITSHUFFLE && values[COMPRESSOR] <= BLOSC_ZSTD;
 }
 
-/* Blosc has one byte for the type's size and takes larger types for single bytes. */
+/* Blosc has one byte for the type's size and treats larger types as single bytes. */
 static unsigned type_bytes(size_t size) { return size > BLOSC_MAX_TYPESIZE ? 1 : (unsigned)size; }
 
 static size_t compress(unsigned flags, const unsigned values[PARAMETERS], size_t nbytes, size_t* buf_size, void** buf) {
   const char* name = NULL;
   if (!parameters_are_good(values) || blosc_compcode_to_compname((int)values[COMPRESSOR], &name) < 0) return 0;
   if (nbytes == 0 || nbytes > BLOSC_MAX_BUFFERSIZE) return 0;
-  /* HDF5 stores a chunk unfiltered where an optional filter fails: better than a container that is larger than its
-   * content. A filter that must not fail gets that container. */
+  /* HDF5 stores a chunk unfiltered if an optional filter fails, which is smaller than a container that exceeds its
+   * content. A mandatory filter returns that container. */
   const size_t capacity = (flags & H5Z_FLAG_OPTIONAL) ? nbytes : nbytes + BLOSC_MAX_OVERHEAD;
   void* out = malloc(capacity);
   if (!out) return 0;
   const size_t type = values[TYPE_BYTES] > 0 ? type_bytes(values[TYPE_BYTES]) : 1;
   int shuffle = (int)values[SHUFFLE];
   if (shuffle < 0) shuffle = type == 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
-  /* Visible parameters carry a block size where working ones have the chunk's. */
+  /* Visible parameters have a block size in the word that is the chunk's size in working parameters. */
   const size_t block = values[TYPE_BYTES] == 0 ? values[CHUNK_BYTES] : 0;
   const int size = blosc_compress_ctx((int)values[LEVEL], shuffle, type, nbytes, *buf, out, capacity, name, block, 1);
   if (size <= 0) {
@@ -103,7 +103,7 @@ static herr_t blosc_set_local(hid_t dcpl, hid_t type, hid_t space) {
   const int rank = H5Pget_chunk(dcpl, H5S_MAX_RANK, chunk);
   const size_t size = H5Tget_size(type);
   if (rank < 0 || rank > H5S_MAX_RANK || size == 0) return -1;
-  /* Shuffling wants the numbers that an array type is made of. */
+  /* Shuffling needs the base type of an array type. */
   size_t element = size;
   if (H5Tget_class(type) == H5T_ARRAY) {
     const hid_t base = H5Tget_super(type);
@@ -128,8 +128,8 @@ static const H5Z_class2_t blosc_class = {H5Z_CLASS_T_VERS, BLOSC_ID,    1, 1, "b
                                          blosc_set_local,  blosc_filter};
 HDF5_FILTER_PLUGIN(blosc_class)
 
-/* The codes of Blosc's format. Asking the library would refuse names that its build has left out; reading parameters
- * is no reason to fail. */
+/* The compressor codes of Blosc's format. The library would reject names that its build does not include, but
+ * parameters must be readable without them. */
 static const char* const compressors[] = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};
 
 static int blosc_to_hdf5(const char* codec, size_t* nparamsp, unsigned** paramsp) {

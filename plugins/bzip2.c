@@ -1,5 +1,4 @@
-/* bzip2 as an HDF5 filter (307) and as numcodecs' "bz2". One parameter, the level 1..9, in both worlds; the bytes are a
- * bzip2 file's in both. */
+/* bzip2 as HDF5 filter 307 and as numcodecs' "bz2". Both have one parameter, the level 1..9, and store a bzip2 file. */
 #include <bzlib.h>
 #include <limits.h>
 
@@ -52,7 +51,7 @@ static size_t decompress(size_t nbytes, size_t* buf_size, void** buf) {
     left -= eaten;
     size += made;
     if (status == BZ_STREAM_END) {
-      /* Parallel compressors write several streams one after the other. */
+      /* Parallel compressors write several consecutive streams. */
       char* rest = stream.next_in;
       BZ2_bzDecompressEnd(&stream);
       open = false;
@@ -63,7 +62,7 @@ static size_t decompress(size_t nbytes, size_t* buf_size, void** buf) {
         stream.next_in = rest;
       }
     } else {
-      ok = status == BZ_OK && (eaten > 0 || made > 0); /* neither: the stream is cut off */
+      ok = status == BZ_OK && (eaten > 0 || made > 0); /* neither: the stream is truncated */
     }
   }
   if (open) BZ2_bzDecompressEnd(&stream);

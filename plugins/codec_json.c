@@ -1,4 +1,4 @@
-/* A JSON reader for codecs: it walks the text, and remembers only where the wanted value begins and ends. */
+/* A JSON reader for codecs: scans the text and returns the position of the requested value. */
 #include "codec_json.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { DEEPEST = 64 };
 
-/* Each skip_ function goes over one thing at `at` and returns its end, or NULL where it is malformed. */
+/* Each skip_ function scans one item at `at` and returns its end, or NULL if it is malformed. */
 static const char* skip_value(const char* at, int depth);
 
 static const char* skip_space(const char* at) {
@@ -27,7 +27,7 @@ static int hex_digit(char c) {
 static const char* skip_string(const char* at) {
   if (*at++ != '"') return NULL;
   for (; *at != '"'; ++at) {
-    if ((unsigned char)*at < 0x20) return NULL; /* the end of the text, too */
+    if ((unsigned char)*at < 0x20) return NULL; /* also the end of the text */
     if (*at != '\\') continue;
     ++at;
     if (*at == 'u') {
@@ -162,7 +162,7 @@ bool codec_json_string(const char* text, const char* key, char value[CODEC_JSON_
   return true;
 }
 
-/* A JSON number as text. The digits are read here, as strtod would ask the locale for its decimal point. */
+/* Parses a JSON number. strtod is not used for the digits, because it expects the locale's decimal point. */
 static bool read_integer(const char* at, double* number) {
   const bool negative = *at == '-';
   if (negative) ++at;

@@ -1,5 +1,5 @@
-/* The codecs of HDF5's own filters: zlib (deflate), shuffle, fletcher32 and szip. NCZarr readers pair them with any
- * library that brings the HDF5 half of the same id. */
+/* The codecs of HDF5's own filters: zlib (deflate), shuffle, fletcher32 and szip. NCZarr readers combine them with
+ * any library that provides the HDF5 filter of the same id. */
 #include <stdlib.h>
 
 #include "codec_json.h"
@@ -9,7 +9,7 @@
 
 enum { DEFLATE_ID = 1, SHUFFLE_ID = 2, FLETCHER32_ID = 3, SZIP_ID = 4, NUMCODECS_ZLIB_LEVEL = 1 };
 
-/* New parameters in the place of old ones, which stay where there is no memory. */
+/* Replaces parameters by new ones; keeps the old ones if there is no memory. */
 static int replace_parameters(size_t count, const unsigned* values, size_t* nparamsp, unsigned** paramsp) {
   unsigned* old = *paramsp;
   const int status = codec_give_parameters(count, values, nparamsp, paramsp);
@@ -30,10 +30,10 @@ static int zlib_to_codec(size_t nparams, const unsigned* params, char** codecp) 
   return codec_give_json(codecp, "{\"id\": \"zlib\", \"level\": %u}", params[0]);
 }
 
-/* Shuffle's JSON is made of the visible parameters, and numcodecs does what its elementsize says: 0, which netCDF's own
- * codec writes since it keeps them empty, makes zarr-python return shuffled bytes as data without an error. So the
- * visible parameters carry the element's size here: what the JSON said, or else the type's size, put there by
- * modify_parameters before the JSON is made. A size that nobody knows is an error and not a wrong number. */
+/* Shuffle's JSON has the visible parameters, and numcodecs uses its elementsize: with 0, which netCDF's own codec
+ * writes, zarr-python returns shuffled bytes as data without an error. So the visible parameters here have the
+ * element's size: from the JSON, or else the type's size, which modify_parameters sets before the JSON is written.
+ * An unknown size is an error. */
 static int shuffle_to_hdf5(const char* codec, size_t* nparamsp, unsigned** paramsp) {
   long long size = 0;
   if (!codec_json_is(codec, "shuffle") || !codec_json_integer(codec, "elementsize", 0, 0x7fffffff, &size))
@@ -100,8 +100,8 @@ static int szip_to_codec(size_t nparams, const unsigned* params, char** codecp) 
   return codec_give_json(codecp, "{\"id\": \"szip\", \"mask\": %u, \"pixels-per-block\": %u}", params[0], params[1]);
 }
 
-/* netCDF's rules, which differ from HDF5's in that the scanline follows the variable's last dimension and not the
- * chunk's: streams of both are read with the parameters that they were written with. */
+/* netCDF's rules differ from HDF5's: the scanline follows the variable's last dimension, not the chunk's. Both kinds
+ * of streams are decoded with the parameters that they were encoded with. */
 static int szip_modify_parameters(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, size_t* wnparamsp,
                                   unsigned** wparamsp) {
   if (*vnparamsp < 2 || !szip_block_is_good((*vparamsp)[1])) return NC_EINVAL;

@@ -1,5 +1,5 @@
-/* deflate as a plugin (HDF5's id 1). libhdf5 has it built in and never asks for this library; an NCZarr reader does
- * not, and needs an HDF5 half for the codec "zlib" of libcodecfs_defaults. */
+/* deflate as a plugin (HDF5's id 1). libhdf5 has it built in and never loads this library; an NCZarr reader needs it
+ * as the HDF5 filter of the codec "zlib" in libcodecfs_defaults. */
 #include <limits.h>
 #include <zlib.h>
 
@@ -40,7 +40,7 @@ static size_t decompress_chunk(size_t nbytes, size_t* buf_size, void** buf) {
     stream.avail_in = in;
     stream.next_out = out + size;
     stream.avail_out = room;
-    status = inflate(&stream, Z_NO_FLUSH); /* Z_BUF_ERROR: cut off */
+    status = inflate(&stream, Z_NO_FLUSH); /* Z_BUF_ERROR: truncated */
     left -= in - stream.avail_in;
     size += room - stream.avail_out;
   }

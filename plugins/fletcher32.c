@@ -1,5 +1,5 @@
-/* fletcher32 as a plugin (HDF5's id 3), for NCZarr readers as deflate.c. Four bytes follow the data: the checksum of
- * its big-endian 16-bit words, as a little-endian word. HDF5 before 1.6.3 wrote the bytes of both halves swapped. */
+/* fletcher32 as a plugin (HDF5's id 3), for NCZarr readers like deflate.c. Four bytes follow the data: the checksum
+ * of its big-endian 16-bit words, as a little-endian word. HDF5 before 1.6.3 swapped the bytes of both halves. */
 #include <string.h>
 
 #include "codecfs/hdf5_filter.h"

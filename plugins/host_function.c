@@ -1,4 +1,4 @@
-/* The lookup of a caller's functions. */
+/* Looks up functions of the caller's library. */
 #define _GNU_SOURCE
 #include "host_function.h"
 
@@ -12,11 +12,11 @@ bool host_function(const void* return_address, const char* name, void* pointer) 
     void* library = dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (library) {
       found = dlsym(library, name);
-      dlclose(library); /* our reference only: the caller is on the stack */
+      dlclose(library); /* releases our reference only: the caller is on the stack */
     }
   }
   if (!found) found = dlsym(RTLD_DEFAULT, name);
-  /* POSIX: a function pointer is as wide as void*, but ISO C has no conversion. */
+  /* POSIX guarantees that a function pointer fits void*, but ISO C has no conversion. */
   memcpy(pointer, &found, sizeof found);
   return found != NULL;
 }

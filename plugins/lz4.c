@@ -1,12 +1,12 @@
-/* LZ4 as an HDF5 filter (32004), in the framing that is registered with that id (all numbers big-endian):
+/* LZ4 as HDF5 filter 32004, in the framing that is registered for that id (all numbers big-endian):
  *
  *     u64 bytes in all | u32 bytes a block | for each block: u32 stored bytes, data
  *
- * The last block is what remains. A block that LZ4 does not make smaller is stored as it is, which its size tells.
- * The parameter is the block's size; none or 0 means 1 GiB.
+ * The last block may be shorter. A block that LZ4 does not make smaller is stored uncompressed, which its size
+ * shows. The parameter is the block's size; none or 0 means 1 GiB.
  *
- * No codec half: numcodecs' "lz4" has other bytes (a little-endian length and one block), so a library that paired the
- * two would mislabel every chunk. */
+ * There is no codec: numcodecs' "lz4" is another format (a little-endian length and one block), so a codec with this
+ * id would mislabel every chunk. */
 #include <lz4.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static size_t compress(size_t block, size_t nbytes, size_t* buf_size, void** buf
   if (block > nbytes) block = nbytes;
   if (block == 0 || block > LZ4_MAX_INPUT_SIZE) return 0;
   const size_t blocks = (nbytes - 1) / block + 1;
-  /* Blocks end up no larger than they were, but while LZ4 works on the last it wants its bound. */
+  /* Stored blocks are never larger than their data, but LZ4 needs room for its bound while it encodes the last one. */
   const size_t capacity = HEADER + nbytes + 4 * blocks + (size_t)LZ4_compressBound((int)block) - block;
   unsigned char* out = malloc(capacity);
   if (!out) return 0;

@@ -1,4 +1,4 @@
-/* Questions to the netCDF library that called a codec. */
+/* Queries the netCDF library that called a codec. */
 #include "netcdf_variable.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What a codec asks netCDF about the variable that it is applied to. */
+/* The properties of a variable that a codec needs from netCDF. */
 #ifndef CODECFS_PLUGINS_NETCDF_VARIABLE_H
 #define CODECFS_PLUGINS_NETCDF_VARIABLE_H
 
@@ -12,8 +12,8 @@ typedef struct NetcdfVariable {
   bool big_endian;
 } NetcdfVariable;
 
-/* 0 or a netCDF error code: NC_ENOTBUILT where the caller, which return_address tells, has no netCDF functions.
- * Chunks and the rest are asked for only where the codec wants them. */
+/* Returns 0 or a netCDF error code: NC_ENOTBUILT if the caller, which return_address identifies, has no netCDF
+ * functions. Chunk sizes and dimensions are queried only on request. */
 int netcdf_type_size(const void* return_address, int ncid, int varid, size_t* size);
 int netcdf_variable(const void* return_address, int ncid, int varid, NetcdfVariable* variable);
 

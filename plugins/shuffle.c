@@ -1,5 +1,5 @@
-/* shuffle as a plugin (HDF5's id 2), for NCZarr readers as deflate.c. First bytes of all elements, then second bytes,
- * and so on; what is left over at the end (a checksum, mostly) stays as it is. The parameter is the element's size. */
+/* shuffle as a plugin (HDF5's id 2), for NCZarr readers like deflate.c. First bytes of all elements, then second
+ * bytes, and so on; trailing bytes (usually a checksum) are unchanged. The parameter is the element's size. */
 #include <string.h>
 
 #include "codecfs/hdf5_filter.h"

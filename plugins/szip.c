@@ -1,9 +1,9 @@
-/* szip as a plugin (HDF5's id 4), for NCZarr readers as deflate.c. A little-endian word with the size of the data, then
- * the Rice-coded samples. Parameters: options, pixels (samples) per block, bits per pixel, pixels per scanline.
+/* szip as a plugin (HDF5's id 4), for NCZarr readers like deflate.c. A little-endian word with the size of the data,
+ * then the Rice-coded samples. Parameters: options, pixels (samples) per block, bits per pixel, pixels per scanline.
  *
- * Pixels of 32 and 64 bits are stored as byte planes of 8-bit samples; a scanline that is no whole number of blocks is
- * padded to one. libaec's szip interface does that, and we encode with it; but where a stream ends early it returns
- * whatever the memory held, so we decode with libaec itself. */
+ * Pixels of 32 and 64 bits are stored as byte planes of 8-bit samples; scanlines are padded to whole blocks.
+ * libaec's szip interface does that, and encodes here; but for a truncated stream it returns uninitialised memory,
+ * so libaec itself decodes. */
 #include <libaec.h>
 #include <string.h>
 #include <szlib.h>
@@ -26,7 +26,7 @@ static int good_parameters(size_t count, const unsigned* values, SZ_com_t* setti
   return 1;
 }
 
-/* Exactly size bytes of samples, or failure. */
+/* Decodes exactly size bytes of samples, or fails. */
 static int rice_decode(const unsigned char* in, size_t nbytes, unsigned char* out, size_t size,
                        const SZ_com_t* settings, size_t blocks) {
   const int planes = settings->bits_per_pixel >= 32;
@@ -83,7 +83,7 @@ static size_t szip_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_va
   if (!good_parameters(cd_nelmts, cd_values, &settings)) return 0;
   if (flags & H5Z_FLAG_REVERSE) return decompress(&settings, nbytes, buf_size, buf);
   if (nbytes == 0 || nbytes > UINT32_MAX) return 0;
-  /* As in HDF5, a chunk that does not get smaller is none of an optional filter; else it needs room to grow. */
+  /* As in HDF5, an optional filter fails if the chunk does not become smaller; a mandatory one needs room to grow. */
   size_t size = (flags & H5Z_FLAG_OPTIONAL) ? nbytes : nbytes + nbytes / 2 + 4096;
   const size_t capacity = size + SIZE_WORD;
   unsigned char* out = malloc(capacity);

@@ -1,8 +1,8 @@
-/* Zstandard as an HDF5 filter (32015) and as numcodecs' "zstd". One parameter, the level, negative ones as the unsigned
- * word of the same bits; the bytes are frames of RFC 8878 in both worlds.
+/* Zstandard as HDF5 filter 32015 and as numcodecs' "zstd". One parameter, the level, as a signed 32-bit word; both
+ * store RFC 8878 frames.
  *
- * We write one frame with its content size, which other plugins need. We read any number of frames, with sizes or
- * without. */
+ * The encoder writes one frame with its content size, which other plugins need. The decoder accepts any number of
+ * frames, with or without sizes. */
 /* For ZSTD_findDecompressedSize. */
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
@@ -25,7 +25,7 @@ static size_t compress(int level, size_t nbytes, size_t* buf_size, void** buf) {
   return replace_buffer(buf, buf_size, out, bound, size);
 }
 
-/* Where all frames tell their sizes. */
+/* If all frames declare their sizes. */
 static size_t decompress_known(size_t size, size_t nbytes, size_t* buf_size, void** buf) {
   void* out = malloc(size);
   if (!out) return 0;
@@ -44,7 +44,8 @@ static size_t decompress_stream(size_t nbytes, size_t* buf_size, void** buf) {
   ZSTD_outBuffer output = {out, capacity, 0};
   bool ok = stream && out;
   size_t missing = 1;
-  /* A frame's end is 0 missing; until then a call that has room and moves nothing says that the input is cut off. */
+  /* At the end of a frame the result is 0. Before that, a call that has room and makes no progress means truncated
+   * input. */
   while (ok && (input.pos < input.size || missing != 0)) {
     if (output.pos == output.size) {
       void* larger = grow_output(out, &capacity);
@@ -68,7 +69,7 @@ static size_t decompress_stream(size_t nbytes, size_t* buf_size, void** buf) {
 static size_t decompress(size_t nbytes, size_t* buf_size, void** buf) {
   const unsigned long long size = ZSTD_findDecompressedSize(*buf, nbytes);
   if (size == ZSTD_CONTENTSIZE_UNKNOWN) return decompress_stream(nbytes, buf_size, buf);
-  /* A block takes 4 bytes or more and makes at most 128 KiB: a larger size is a lie. */
+  /* A block takes at least 4 bytes and decodes to at most 128 KiB: a larger size is invalid. */
   const uint64_t possible = ((uint64_t)nbytes / 4 + 1) * LARGEST_BLOCK;
   if (size == ZSTD_CONTENTSIZE_ERROR || size == 0 || size > possible || size > LARGEST_CHUNK) return 0;
   return decompress_known((size_t)size, nbytes, buf_size, buf);

@@ -1,9 +1,9 @@
-/* What our HDF5 filter plugins share: the exported entry points, and the rules about the buffer.
+/* Common code of our HDF5 filter plugins: the exported entry points, and the buffer contract.
  *
- * A filter gets *buf with nbytes valid bytes in an allocation of *buf_size. It returns the number of valid bytes that
- * it made, with *buf and *buf_size telling where; or 0 for failure, and then *buf is as it was. Buffers come from
- * malloc: HDF5's H5allocate_memory is malloc (but in a debugging build of its own), NCZarr's callers use malloc, and
- * all other plugins do the same. */
+ * A filter gets *buf with nbytes valid bytes in an allocation of *buf_size. It returns the number of valid bytes of
+ * its output, with *buf and *buf_size updated, or 0 for failure, with *buf unchanged. Buffers are allocated with
+ * malloc: HDF5's H5allocate_memory is malloc (except in debug builds), NCZarr's callers use malloc, and so do all
+ * other plugins. */
 #ifndef CODECFS_PLUGINS_HDF5_FILTER_H
 #define CODECFS_PLUGINS_HDF5_FILTER_H
 
@@ -13,10 +13,10 @@
 
 #define PLUGIN_EXPORT __attribute__((visibility("default")))
 
-/* HDF5's largest chunk, with room for checksums: a stream that goes on beyond it is damaged or hostile. */
+/* HDF5's largest chunk, with room for checksums: a stream that exceeds it is damaged or malicious. */
 static const uint64_t LARGEST_CHUNK = UINT32_MAX + (uint64_t)64;
 
-/* The caller's buffer is given up for a new one with `valid` bytes. */
+/* Frees the caller's buffer and replaces it by a new one with `valid` bytes. */
 static inline size_t replace_buffer(void** buf, size_t* buf_size, void* data, size_t capacity, size_t valid) {
   free(*buf);
   *buf = data;
@@ -24,7 +24,7 @@ static inline size_t replace_buffer(void** buf, size_t* buf_size, void* data, si
   return valid;
 }
 
-/* A larger output buffer for a stream of unknown length: twice the size, to LARGEST_CHUNK. NULL: the old one stands. */
+/* Doubles the output buffer of a stream of unknown length, up to LARGEST_CHUNK. NULL: the old buffer is unchanged. */
 static inline void* grow_output(void* data, size_t* capacity) {
   if (*capacity >= LARGEST_CHUNK) return NULL;
   const uint64_t wanted = (uint64_t)*capacity * 2;
@@ -34,8 +34,8 @@ static inline void* grow_output(void* data, size_t* capacity) {
   return moved;
 }
 
-/* The two functions by which HDF5 finds a filter in a library, and a word to codecfs, which runs one call of a plugin
- * at a time unless it finds this name: all of ours keep no state. */
+/* The two functions that HDF5 looks up in a plugin, and a marker for codecfs, which otherwise serializes the calls of a
+ * plugin: all of our filters are stateless. */
 #define HDF5_FILTER_PLUGIN(filter_class)                                           \
   PLUGIN_EXPORT extern const char codecfs_plugin_is_reentrant;                     \
   const char codecfs_plugin_is_reentrant = 1;                                      \

@@ -1,12 +1,12 @@
-/* netCDF-C's codec plugin API (its documentation: "NetCDF-4 Filter Support", NCZarr codecs): how a library tells an
- * NCZarr reader which numcodecs codec an HDF5 filter is, and turns the codec's JSON into the filter's parameters.
+/* netCDF-C's codec plugin API (its documentation: "NetCDF-4 Filter Support", NCZarr codecs): a library declares
+ * which numcodecs codec corresponds to an HDF5 filter, and converts the codec's JSON to the filter's parameters.
  *
- * netCDF's own header of this API includes one that distributions do not install, so the structure is declared here as
- * the library uses it. (Its documentation differs: counts are size_t, initialize and finalize return nothing, and
+ * netCDF's own header of this API includes one that distributions do not install, so the structure is declared here
+ * as the library uses it. (Its documentation differs: counts are size_t, initialize and finalize return nothing, and
  * hdf5_to_codec has no ncid and varid.)
  *
- * Memory: parameters and JSON are made with malloc and belong to the caller, who frees them with free. A failing
- * function leaves the caller's pointers as they were. Functions return 0 or one of the negative codes below. */
+ * Memory: returned parameters and JSON are allocated with malloc, and the caller must free them. A function that
+ * fails does not change the caller's pointers. Functions return 0 or one of the negative codes below. */
 #ifndef CODECFS_PLUGINS_NCZARR_CODEC_H
 #define CODECFS_PLUGINS_NCZARR_CODEC_H
 
@@ -23,8 +23,8 @@ typedef struct NCZ_codec_t {
   void (*NCZ_codec_finalize)(void);   /* may be NULL */
   int (*NCZ_codec_to_hdf5)(const char* codec, size_t* nparamsp, unsigned** paramsp);
   int (*NCZ_hdf5_to_codec)(size_t nparams, const unsigned* params, char** codecp);
-  /* Working parameters, which go to the filter, from the visible ones, which users see and the JSON is made of.
-   * It may replace both; it frees what it replaces. May be NULL: then they are the same. */
+  /* Computes the working parameters, which the filter gets, from the visible ones, which users and the JSON have.
+   * It may replace both, and must free what it replaces. May be NULL: then both are the same. */
   int (*NCZ_modify_parameters)(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, size_t* wnparamsp,
                                unsigned** wparamsp);
 } NCZ_codec_t;
@@ -32,7 +32,7 @@ typedef struct NCZ_codec_t {
 /* netCDF's error codes that a codec uses. */
 enum { NC_NOERR = 0, NC_EINVAL = -36, NC_ENOMEM = -61, NC_ENOTBUILT = -128, NC_EFILTER = -132 };
 
-/* What a plugin exports: one codec, or a list that ends with NULL of codecs for filters that other libraries bring. */
+/* The exports of a plugin: one codec, or a NULL-terminated list of codecs for filters of other libraries. */
 const void* NCZ_get_codec_info(void);
 const void* NCZ_codec_info_defaults(void);
 
