@@ -19,7 +19,7 @@ import numpy as np
 from harness import MIB, remove
 
 TYPES = {"packed": "<f4", "smooth": "<f4", "blocky": "<f4", "int16": "<i2", "uint8": "|u1"}
-# h5py's arguments for each codec, as others would choose them; the plugins' parameters are in plugins/README.md.
+# h5py's arguments for each codec, with usual settings; the plugins' parameters are in plugins/README.md.
 HDF5 = {
     "none": {},
     "deflate": {"compression": "gzip", "compression_opts": 4, "shuffle": True},

@@ -1,4 +1,4 @@
-"""What was measured, as text, JSON and a plot."""
+"""Prints the measurements as text, JSON and a plot."""
 import json
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What a user would take instead of codecfs: which of it is here, and how it reads."""
+"""The alternatives to codecfs: which ones are installed, and how they read."""
 import atexit
 import json
 import os
@@ -15,7 +15,7 @@ import numpy as np
 from harness import MIB, Wrong, run, timed
 
 HERE = pathlib.Path(__file__).resolve().parent
-# From PyPI, each by itself, so that one that cannot be had leaves the others.
+# Installed from PyPI one by one, so that a missing one does not affect the rest.
 EXTRAS = {"tensorstore": "tensorstore", "zarr": "zarr>=3", "zarrs": "zarrs", "hidefix": "hidefix"}
 PIP_SECONDS = 600
 
@@ -137,7 +137,7 @@ class Rivals:
                 for name in names if name in self.versions}
 
     def in_workers(self, titles, path, expected_digest):
-        """Those that are here and read `path` right; the others are named with what they said."""
+        """The readers that are installed and read `path` correctly; prints the error of each other one."""
         readers = {}
         for title in titles:
             if title not in self.workers:

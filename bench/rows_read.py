@@ -132,8 +132,8 @@ def npy(bench):
     places = [(rng.randrange(len(array)), 2 * rng.randrange(256)) for _ in range(300 if bench.quick else 2000)]
     taken = {}
 
-    def take(who, view):
-        taken[who] = [np.array(view[t, y:y + 2]) for t, y in places]  # 2 rows of 2 KiB: one page, of one chunk
+    def take(reader, view):
+        taken[reader] = [np.array(view[t, y:y + 2]) for t, y in places]  # 2 rows of 2 KiB: one page, of one chunk
 
     def mapped():
         with bench.mount(source) as mount:
@@ -161,9 +161,9 @@ def npy(bench):
     bench.pairs(f"random 4 KiB, np.load of {mebibytes} MiB", mapped, {"h5py": h5py_points}, size, 2, "10x",
                 memory=array.nbytes)
     bench.pairs(f"random 4 KiB, pread of {mebibytes} MiB", pread, {"h5py": h5py_points}, size, memory=array.nbytes)
-    for who, values in taken.items():
+    for reader, values in taken.items():
         bench.check(all(np.array_equal(value, array[t, y:y + 2]) for value, (t, y) in zip(values, places)),
-                    f"{who} read other values")
+                    f"{reader} read other values")
 
 
 @row("matrix", "cold cat for each codec at 1 MiB, each chunk size and each kind of data for deflate, against h5py")

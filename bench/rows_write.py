@@ -1,4 +1,4 @@
-"""Writing, storing anew, and converting."""
+"""Writing, re-encoding, and converting."""
 import os
 import shutil
 

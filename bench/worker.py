@@ -83,7 +83,7 @@ def main():
     for line in sys.stdin:
         try:
             reply = answer(json.loads(line))
-        except Exception as error:  # told to the one who asked
+        except Exception as error:  # sent to the process that asked
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)
 

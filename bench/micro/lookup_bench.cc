@@ -1,4 +1,4 @@
-// What the kernel asks of a mounted HDF5 file: looking a chunk up, its attributes, reading it, listing.
+// Kernel requests on a mounted HDF5 file: chunk lookup, attributes, read, listing.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kChunks = 10'000;  // of 256 int32
 
-/// A file of one variable with kChunks deflated chunks, gone when the program ends.
+/// A file of one variable with kChunks deflated chunks, which is removed at exit.
 class SampleFile {
  public:
   SampleFile() {
@@ -67,7 +67,7 @@ class SampleFile {
   std::string error_ = "no temporary directory";
 };
 
-/// A tree over the sample, and the directory of its variable. Null and a skipped benchmark where there is none.
+/// A tree over the sample, and the directory of its variable. Null if the benchmark must be skipped.
 struct Sample {
   std::unique_ptr<fs::Tree> tree;
   fs::Ino directory = 0;
@@ -100,7 +100,7 @@ std::vector<std::string> shuffled_names() {
 void open_and_find(benchmark::State& state) {
   {
     const Sample first(state);
-  }  // makes the file
+  }  // creates the file
   for (auto _ : state) {
     const Sample sample(state);
     if (!sample.tree) return;
@@ -138,7 +138,7 @@ void attributes_of_chunk(benchmark::State& state) {
 }
 BENCHMARK(attributes_of_chunk);
 
-/// Lookup, open, decode and read of a chunk of 1 KiB: what there is beside the bytes.
+/// Lookup, open, decode and read of a chunk of 1 KiB: the overhead besides the data.
 void read_small_chunk(benchmark::State& state) {
   const Sample sample(state);
   if (!sample.tree) return;

@@ -1,4 +1,4 @@
-// The stages of a chunk's way, and whole chains: bytes of decoded data a second, one core.
+// The stages of a filter pipeline, and whole pipelines: decoded bytes per second on one core.
 
 #include <benchmark/benchmark.h>
 
@@ -42,7 +42,7 @@ filters::ChunkShape shape_of_chunks() {
           .chunks = {1, 512, 512}};
 }
 
-/// Null and a skipped benchmark where this build does not have one of the filters.
+/// Null, with a skipped benchmark, if this build does not have one of the filters.
 std::optional<filters::Pipeline> make_pipeline(benchmark::State& state, const char* spec) {
   auto chain = filters::parse_filter_spec(spec);
   if (!chain) {
@@ -57,7 +57,7 @@ std::optional<filters::Pipeline> make_pipeline(benchmark::State& state, const ch
   return std::move(*pipeline);
 }
 
-/// The stored bytes are copied for each round, as decode() consumes them; that is a few percent of the fastest codecs.
+/// The stored bytes are copied in each round, as decode() consumes them; that is a few percent for the fastest codecs.
 void decode(benchmark::State& state, const char* spec) {
   const auto pipeline = make_pipeline(state, spec);
   if (!pipeline) return;
@@ -90,7 +90,7 @@ void encode(benchmark::State& state, const char* spec) {
   state.counters["stored_percent"] = 100.0 * static_cast<double>(stored) / kChunk;
 }
 
-// Each stage by itself, and the usual chains. Blosc's parameters: lz4, level 5, byte shuffle.
+// Each stage alone, and the usual pipelines. Blosc's parameters: lz4, level 5, byte shuffle.
 #define FOR_ALL_KINDS ArgNames({"packed0_smooth1_blocky2"})->Arg(packed)->Arg(smooth)->Arg(blocky)
 #define STAGE(name, spec)                               \
   BENCHMARK_CAPTURE(decode, name, spec)->FOR_ALL_KINDS; \

@@ -1,4 +1,4 @@
-// Texts of filter chains: specs, rules and codec JSON, read and printed.
+// Texts of filter pipelines: specs, rules and codec JSON, parsed and printed.
 
 #include <benchmark/benchmark.h>
 
