@@ -9,7 +9,7 @@ recovered (this is killed too, now and then), and every chunk is compared: it ho
 were ever written to it, and none that is older than the one of its last fsync that returned; and every variable has one of
 the chains that it was given since the last that was acknowledged. h5py (zarr-python) reads the whole source. The next round goes on with the same source; after some rounds it is a new one, of another HDF5 format.
 
-Content: element 0 of a chunk is the number of the write, and all others follow from it and from the chunk's place, so a
+Content: element 0 of a chunk is the number of the write, and all other elements follow from it and from the chunk's place, so a
 torn or misplaced chunk is recognised. Some compress well and some do not: chunks grow, shrink and move.
 """
 import collections

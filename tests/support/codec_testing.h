@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the filters share: chains from text, bytes from hex, damage.
+// Common code of the filter tests: pipelines from text, bytes from hex, damaged data.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ inline ChunkShape chunk_of(std::optional<uint64_t> bytes, const char* dtype = "|
   return {.bytes = bytes, .type = type_of(dtype)};
 }
 
-/// Decodes one chunk through `chain`.
+/// Decodes one chunk through the pipeline `chain`.
 inline Result<ByteVector> decode(const std::vector<FilterStage>& chain, const ChunkShape& chunk, Bytes stored,
                                  uint32_t mask = 0) {
   CODECFS_ASSIGN(const Pipeline pipeline, Pipeline::make(chain, chunk));
@@ -63,7 +63,7 @@ inline Result<ByteVector> decode(const std::vector<FilterStage>& chain, const Ch
   return to_vector(decoded);
 }
 
-/// The reason of an error, for comparisons; "(no error)" where there is none.
+/// The reason of an error, for comparisons; "(no error)" on success.
 template <class T>
 std::string reason(const Result<T>& result) {
   return result ? "(no error)" : result.error().reason;

@@ -1,19 +1,20 @@
 #pragma once
-// What is left of a directory when the program is killed, or the power fails, after any of its file operations.
+// Simulates the state of a directory when the program is killed, or the power fails, after any of its file operations.
 //
-//   Recorder recorder(directory);             // remembers the files as they are: durable
+//   Recorder recorder(directory);             // records the initial files as durable
 //   work(recorder);                           // a FileIo
 //   for (size_t n = 0; n <= recorder.operations().size(); ++n) {
 //     place(recorder.after_crash(n, {.unsynced = Crash::Fate::torn, .names = Crash::Fate::dropped, .seed = 1}),
 //     directory); recover and check
 //   }
 //
-// The model. A kill keeps every operation. A power cut keeps what was synced, of each file and of each directory on its
-// own; what was not is dropped, kept, or torn: of a write any subset of the 512-byte sectors, of sizes and names any
-// subset, in order. Times and attributes are durable by sync() alone. A sector is written whole or not at all.
+// The model: a kill keeps every operation. A power failure keeps what was synced, separately for each file and
+// directory. Unsynced operations are dropped, kept, or torn: of a write, any subset of the 512-byte sectors; of sizes
+// and names, any subset, in order. Times and attributes are durable only after sync(). A sector is written completely
+// or not at all.
 //
-// A file keeps its inode number through place() as long as its name stays, and gets its recorded mtime: a log that
-// knows its source by these finds the same source.
+// place() keeps a file's inode number if its name stays, and sets its recorded mtime, so that a log that identifies its
+// source by these finds it.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,7 +34,7 @@
 
 namespace codecfs::crash_testing {
 
-/// Performs everything but syncs, which only cost time here.
+/// Performs everything except syncs, which would only take time here.
 class UnsyncedIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -61,8 +62,8 @@ class UnsyncedIo : public FileIo {
   Result<> remove_directory(const File&, const std::string&) override { return fail(ENOSYS, "not simulated"); }
 };
 
-/// Fails the operation of number `at` (from 0), or all from there on. A write that fails has done its first half, in
-/// whole sectors: the kernel writes pages.
+/// Fails operation number `at` (from 0), or all operations from there on. A write that fails has written its first
+/// half, in whole sectors, because the kernel writes pages.
 class FaultyIo : public UnsyncedIo {
  public:
   FaultyIo(size_t at, int code, bool lasting) : at_(at), code_(code), lasting_(lasting) {}
@@ -125,7 +126,7 @@ class FaultyIo : public UnsyncedIo {
   size_t count_ = 0;
 };
 
-using Attributes = std::map<std::string, std::string>;  // extended ones, of the user namespace
+using Attributes = std::map<std::string, std::string>;  // extended attributes in the user namespace
 
 struct FileState {
   std::vector<std::byte> content;
@@ -149,7 +150,7 @@ inline Attributes attributes_of(int fd) {
   return attributes;
 }
 
-/// Files by number, and the names that lead to them (relative to the directory).
+/// Files by number, and the names that refer to them (relative to the directory).
 struct Disk {
   std::map<int, FileState> files;
   std::map<std::string, int> names;
@@ -158,7 +159,7 @@ struct Disk {
 struct Crash {
   enum class Fate { kept, dropped, torn };
   Fate unsynced = Fate::kept;  // content, sizes and times that were not synced
-  Fate names = Fate::kept;     // names made, removed or changed without a sync of the directory
+  Fate names = Fate::kept;     // names created, removed or changed without a sync of the directory
   unsigned seed = 0;
 };
 
@@ -231,7 +232,7 @@ class Recorder : public UnsyncedIo {
                            .mtime = status_of(file.fd.get()).st_mtim});
     return {};
   }
-  /// Changes the times at most.
+  /// Changes at most the times.
   Result<> allocate(const File& file, uint64_t offset, uint64_t size) override {
     CODECFS_TRY(UnsyncedIo::allocate(file, offset, size));
     operations_.push_back(
@@ -273,10 +274,10 @@ class Recorder : public UnsyncedIo {
     return {};
   }
 
-  /// The directory after the first `count` operations and this crash.
+  /// The state of the directory after the first `count` operations and this crash.
   [[nodiscard]] Disk after_crash(size_t count, const Crash& crash) const {
     using Kind = Operation::Kind;
-    // The first operation of each file, its times, and each directory that is not durable.
+    // The first unsynced operation of each file and of its times, and each directory that is not durable.
     std::map<int, size_t> content_from;
     std::map<int, size_t> times_from;
     std::map<std::string, size_t> names_from;
@@ -371,11 +372,11 @@ class Recorder : public UnsyncedIo {
   const std::string root_;
   Disk initial_;
   std::vector<Operation> operations_;
-  std::map<ino_t, int> numbers_;  // of the files that have these inode numbers now
+  std::map<ino_t, int> numbers_;  // of the files by their current inode numbers
   int next_ = 0;
 };
 
-/// Makes a directory hold these files and no others. Directories are left alone, but made where need be.
+/// Makes a directory contain exactly these files. Keeps existing directories and creates missing ones.
 inline void place(const Disk& disk, const std::filesystem::path& root) {
   std::vector<std::filesystem::path> surplus;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the tests that change an HDF5 file share: a writable Source, descriptions of new variables, and what other
-// programs (ncdump, h5py) say about the file afterwards.
+// Common code of tests that change an HDF5 file: a writable Source, descriptions of new variables, and the output of
+// other programs (ncdump, h5py) for the file afterwards.
 
 #include <array>
 #include <cstdio>
@@ -18,7 +18,7 @@ inline Json json(std::string_view text) {
   return value ? *value : Json();
 }
 
-/// A variable as a .zarray describes it.
+/// A variable, described like a .zarray.
 inline Variable described(std::string_view dtype, std::vector<uint64_t> shape, std::vector<uint64_t> chunks,
                           std::string_view fill = "null") {
   Variable variable;
@@ -47,7 +47,7 @@ inline Variable with_dimensions(Variable variable, std::vector<std::string> name
   return variable;
 }
 
-/// What a command prints, with its errors; `status` gets how it ended.
+/// The output of a command including its errors; `status` gets its exit status.
 inline std::string output_of(const std::string& command, int* status = nullptr) {
   std::string text;
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
@@ -67,7 +67,7 @@ inline bool have(const std::string& command) {
 /// A file that is changed through a Source.
 class Hdf5Changes : public Hdf5Files {
  protected:
-  /// Opens the file for writing, a new empty one where there is none.
+  /// Opens the file for writing; creates an empty one if it does not exist.
   Source& source() {
     if (source_) return *source_;
     if (!std::filesystem::exists(path())) {
@@ -79,7 +79,7 @@ class Hdf5Changes : public Hdf5Files {
     source_ = std::move(*opened);
     return *source_;
   }
-  /// As an unmount: what other programs then find in the file.
+  /// Ends writing as an unmount does, so that other programs can read the file.
   void finish() {
     if (!source_) return;
     const auto finished = source_->finish();
@@ -128,7 +128,7 @@ class Hdf5Changes : public Hdf5Files {
     for (const Entry& entry : source().list(at(group)).value_or(std::vector<Entry>())) names.push_back(entry.name);
     return names;
   }
-  /// What ncdump -h says, after the file was finished. A skipped test where there is none.
+  /// The output of ncdump -h, after finish(). Skips the test if ncdump is not installed.
   std::string ncdump(const std::string& options = "-h") {
     finish();
     int status = 0;
@@ -136,7 +136,7 @@ class Hdf5Changes : public Hdf5Files {
     EXPECT_EQ(status, 0) << text;
     return text;
   }
-  /// Runs lines of Python with h5py as h5 and the open file as f; what they print.
+  /// Runs lines of Python with h5py as h5 and the open file as f; returns the output.
   std::string h5py(const std::string& lines, const std::string& mode = "r") {
     finish();
     std::ofstream script(path("script.py"));

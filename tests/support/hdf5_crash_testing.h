@@ -1,6 +1,6 @@
 #pragma once
-// What is written and read in the crash proof of HDF5 files: files made with plain libhdf5, a Source that changes one
-// while a model follows it, and the file as libhdf5 with its own driver reads it afterwards.
+// Writes and reads HDF5 files for the crash tests: creates them with plain libhdf5, changes them through a Source and a
+// model in parallel, and reads them with libhdf5's own driver afterwards.
 
 #include <map>
 #include <memory>
@@ -21,14 +21,15 @@ using hdf5_testing::variable_at;
 
 inline constexpr int32_t kFill = -7;
 
-/// A dataset of int32, which all have two dimensions.
+/// A two-dimensional dataset of int32.
 struct Layout {
   enum class Start { absent, flat, noise };
   hsize_t rows, columns;
   hsize_t chunk_rows = 0, chunk_columns = 0;  // 0: contiguous
   bool deflate = false;                       // with shuffle
   bool checked = false;                       // fletcher32
-  int unlimited = 0;                          // that many dimensions: which index the newest format takes
+  // number of unlimited dimensions, which determines the index of the newest format
+  int unlimited = 0;
   Start start = Start::absent;
   bool compact = false;
 };
@@ -88,10 +89,10 @@ inline std::string filters_of(const Handle& dataset) {
 
 inline std::string filters_key(const std::string& name) { return name + " is filtered by"; }
 
-/// The bytes of each dataset of the root, by name; of texts, each with a zero byte after it. Also the filters.
+/// The bytes of each dataset in the root, by name; for strings, each followed by a zero byte. Also the filters.
 using State = std::map<std::string, std::string>;
 
-/// As anybody else reads the file; what is wrong with it is thrown.
+/// Reads the file with plain libhdf5; throws on errors.
 inline State read_plainly(const std::filesystem::path& path) {
   const auto demand = [](bool good, const std::string& what) {
     if (!good) throw std::runtime_error("libhdf5 fails at " + what);
@@ -128,14 +129,14 @@ inline State read_plainly(const std::filesystem::path& path) {
   return state;
 }
 
-/// A state that a commit tried to make durable.
+/// A state that a commit has tried to make durable.
 struct Commit {
   State state;
-  size_t tried_at;     // operations before it
-  size_t returned_at;  // operations when it had succeeded
+  size_t tried_at;     // number of operations before it
+  size_t returned_at;  // number of operations when it had succeeded
 };
 
-/// Writes through a Source, and what the file is to hold into a model.
+/// Writes through a Source, and records the expected content in a model.
 class Work {
  public:
   Work(std::filesystem::path path, crash_testing::Recorder& io)
@@ -144,7 +145,7 @@ class Work {
     open();
   }
 
-  /// As a mount that is killed, and the next one.
+  /// As after a kill of the mount and a new mount.
   void reopen() {
     source_.reset();
     model_ = commits_.back().state;
@@ -162,7 +163,7 @@ class Work {
   void write_flat(const std::string& name, uint64_t number) {
     write(name, number, Numbers(elements(name), static_cast<int32_t>(++seed_)));
   }
-  /// Some elements of a chunk, as the mount does it: the chunk is read, changed and written.
+  /// Changes some elements of a chunk as the mount does: reads, changes and writes the chunk.
   void change(const std::string& name, uint64_t number, size_t from, size_t count) {
     Numbers chunk(elements(name), kFill);
     if (const auto old = source_->read_chunk(object_at(*source_, name), number)) {
@@ -177,7 +178,7 @@ class Work {
     step(name, [&] { return source_->remove_chunk(object_at(*source_, name), number); });
     note(name, number, Numbers(elements(name), kFill));
   }
-  /// The one chunk of a dataset of texts: as numcodecs' vlen-utf8 has it, numbers little-endian.
+  /// Writes the only chunk of a dataset of strings in numcodecs' vlen-utf8 form, numbers little-endian.
   void write_texts(const std::string& name, const std::vector<std::string>& texts) {
     std::string chunk;
     std::string model;
@@ -193,7 +194,7 @@ class Work {
     step(name, [&] { return source_->write_chunk(object_at(*source_, name), 0, std::as_bytes(std::span(chunk))); });
     model_.at(name) = std::move(model);
   }
-  /// Stores a dataset anew with filters of these ids and parameters. What was written before is committed first.
+  /// Re-encodes a dataset with filters of these ids and parameters. Earlier writes are committed first.
   void recode(const std::string& name, const std::vector<std::pair<uint32_t, std::vector<uint32_t>>>& filters) {
     const size_t before = commits_.size();
     commits_.push_back({model_, io_.operations().size(), SIZE_MAX});
@@ -228,7 +229,7 @@ class Work {
   }
   size_t elements(const std::string& name) { return variable_at(*source_, name)->grid.elements_per_chunk(); }
 
-  /// A change, before which the source may commit what was changed before.
+  /// Runs a change; the source may commit earlier changes before it.
   template <class Change>
   void step(const std::string& name, const Change& change) {
     const size_t before = io_.operations().size();

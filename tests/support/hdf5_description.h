@@ -1,7 +1,7 @@
 #pragma once
-// All that libhdf5 reads in a file, as lines of text: objects with their addresses, links, types, shapes, fill values,
-// values and attributes. What is the same before and after a change has the same text. How data is stored is told only
-// on demand.
+// Describes everything that libhdf5 reads in a file as lines of text: objects with their addresses, links, types,
+// shapes, fill values, values and attributes. Unchanged parts have the same text before and after a change. The storage
+// of data is included only on request.
 
 #include <hdf5_hl.h>
 

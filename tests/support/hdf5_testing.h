@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the HDF5 backend share: files made with plain libhdf5, and walks through a Source.
+// Common code of the tests of the HDF5 backend: files created with plain libhdf5, and walks through a Source.
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -22,7 +22,7 @@ namespace codecfs::hdf5_testing {
 
 using hdf5::Handle;
 
-/// A folder of its own for each test.
+/// A separate folder for each test.
 class Hdf5Files : public testing::Test {
  protected:
   Hdf5Files() {
@@ -33,11 +33,11 @@ class Hdf5Files : public testing::Test {
 
   [[nodiscard]] std::string path(const std::string& name = "t.h5") const { return (folder_ / name).string(); }
 
-  /// A new file; `latest` uses the newest format.
+  /// Creates a file; `latest` uses the newest format.
   Handle create(bool latest = false, hsize_t user_block = 0, const std::string& name = "t.h5") const {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     const Handle creation(H5Pcreate(H5P_FILE_CREATE));
-    // Without it, libhdf5 2.0 takes the format of 1.8.
+    // Otherwise libhdf5 2.0 uses the format of 1.8.
     H5Pset_libver_bounds(access.get(), latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
     H5Pset_userblock(creation.get(), user_block);
     Handle file(H5Fcreate(path(name).c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
@@ -65,7 +65,7 @@ void write_all(const Handle& dataset, hid_t type, const std::vector<T>& values) 
   ASSERT_GE(H5Dwrite(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
 }
 
-/// Whether this libhdf5 has filters that are not optional on text of variable length: 1.10 has not, 2.2 has.
+/// Whether this libhdf5 permits mandatory filters on variable-length strings: 1.10 does not, 2.2 does.
 inline bool text_takes_checksums() {
   const hdf5::LibraryLock lock;
   H5E_auto2_t told = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the write-ahead log share: a source in a directory of its own, and its bytes.
+// Common code of the tests of the write-ahead log: a source in its own directory, and its bytes.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ inline Content shown_by(const hdf5::LoggedFile& file) {
   return bytes;
 }
 
-/// As HDF5 writes a file: past its end it grows.
+/// Overwrites a part of the content, growing it as needed.
 inline void overwrite(Content& content, uint64_t offset, const Content& bytes) {
   content.resize(std::max<size_t>(content.size(), offset + bytes.size()));
   std::ranges::copy(bytes, content.begin() + static_cast<ptrdiff_t>(offset));

@@ -1,10 +1,10 @@
 #pragma once
-// What is left of a store in a directory when the program is killed, or the power fails: everything that changes it is
+// Simulates the state of a store in a directory when the program is killed, or the power fails: every change is
 // recorded and replayed on a disk in memory.
 //
-// What a power cut leaves: of a file, what was synced, and of what was written since nothing, all, or any 512-byte
-// sectors of it; of a directory, the names as they were synced, and of the changes since none, all, or any of them
-// (a rename is one change; a directory whose name is lost is lost with all in it).
+// A power failure keeps, for a file, what was synced, and of unsynced writes none, all, or any subset of the 512-byte
+// sectors; for a directory, the synced names, and of later changes none, all, or any subset (a rename is one change; a
+// directory whose name is lost is lost with its content).
 
 #include <algorithm>
 #include <filesystem>
@@ -54,8 +54,8 @@ struct Moved {
 struct Exchanged {
   std::string directory, one, other;
 };
-/// What a chunk file's content (or, as chunk 0 of "", the whole tree) is from now on possibly, and when `is_done`
-/// surely; none: there is no chunk.
+/// The content that a chunk file (or, as chunk 0 of "", the whole tree) may have from now on, and must have if
+/// `is_done`; none: the chunk is absent.
 struct Changed {
   std::string variable;
   uint64_t number;
@@ -68,7 +68,7 @@ struct Committed {
 using Event =
     std::variant<Created, Written, Synced, DirectoryMade, Renamed, Unlinked, Moved, Exchanged, Changed, Committed>;
 
-/// Does everything for real but syncs, one thing at a time, and writes it down. Paths are relative to the store.
+/// Performs everything except syncs, one call at a time, and records it. Paths are relative to the store.
 class RecordingIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -136,19 +136,19 @@ class RecordingIo : public FileIo {
     return done;
   }
 
-  std::mutex mutex_;  // held during calls whose order matters to others, so that the record has it
+  std::mutex mutex_;  // held during calls whose order matters, so that the record has the same order
   std::vector<Event> events_;
 };
 
 // The disk ----------------------------------------------------------------------------------------------------------
 
-/// A store in memory, with what of it has reached the disk.
+/// A store in memory, with the part of it that is durable.
 class Disk {
  public:
-  /// What one change makes of names in one directory: the node that a name leads to, none where it is gone.
+  /// A change of a name in a directory: the node that it refers to afterwards, none if it was removed.
   struct Change {
     std::vector<std::pair<std::string, std::optional<size_t>>> names;
-    size_t event;  // a move between directories is the same one in both
+    size_t event;  // a move between directories is the same event in both
   };
   struct Node {
     bool is_directory = false;
@@ -159,7 +159,7 @@ class Disk {
     std::vector<Change> changes;  // of names since the last sync
   };
 
-  /// What is in a directory, all of it durable.
+  /// Loads a directory; all of its content is durable.
   explicit Disk(const files::path& directory) { load(directory); }
 
   void apply(const Event& event) {
@@ -193,13 +193,14 @@ class Disk {
     }
   }
 
-  /// How much of what was not synced survives. Given the choice once for each change of names and each sector.
+  /// Selects how much unsynced state survives. Called once for each change of a name and each sector.
   struct Cut {
     std::function<bool()> keeps_name;
     std::function<bool()> keeps_sector;
   };
 
-  /// Files with their content and directories (none), by path: what is left after a power cut or (without one) a kill.
+  /// Files with their content and directories (none), by path: the state after a power failure or (without a Cut) a
+  /// kill.
   using Left = std::map<std::string, std::optional<std::string>>;
   Left left(const Cut* cut) const {
     Left result;
@@ -238,7 +239,7 @@ class Disk {
     return at;
   }
 
-  /// `name` may lie deeper.
+  /// `name` may have several components.
   void add_name(const std::string& directory, const std::string& name, bool is_directory) {
     nodes_.emplace_back().is_directory = is_directory;
     const files::path path = files::path(directory) / name;
@@ -266,7 +267,7 @@ class Disk {
     node.durable_content = node.content;
     node.pending.clear();
     node.durable_names = node.names;
-    // A move between directories is one transaction of the filesystem's journal: both know it, or none.
+    // A move between directories is one transaction of the filesystem's journal: both directories have it, or neither.
     for (const Change& change : std::exchange(node.changes, {})) {
       for (Node& other : nodes_) {
         const auto same = std::ranges::find(other.changes, change.event, &Change::event);
@@ -315,13 +316,13 @@ class Disk {
   size_t events_ = 0;
 };
 
-/// Makes a directory what is told, doing no more than it needs.
+/// Makes a directory match a state with the fewest changes.
 class Copy {
  public:
   explicit Copy(files::path directory) : directory_(std::move(directory)) {}
 
   void become(const Disk::Left& left) {
-    for (auto at = now_.rbegin(); at != now_.rend(); ++at)  // what is in a directory before it
+    for (auto at = now_.rbegin(); at != now_.rend(); ++at)  // the content of a directory before the directory
       if (const auto stays = left.find(at->first);
           stays == left.end() || stays->second.has_value() != at->second.has_value())
         files::remove(directory_ / at->first);
@@ -351,15 +352,15 @@ class Copy {
 
 using Chunk = std::optional<std::string>;
 
-/// The values that a chunk went through, and which of them it may have.
+/// The values that a chunk had, and which of them are permitted.
 struct History {
   struct Value {
     Chunk chunk;
     bool is_done = false;  // the call returned
   };
   std::vector<Value> values;
-  size_t committed = 0;   // the first value that a power cut may leave
-  size_t committing = 0;  // the same if the commit under way returns
+  size_t committed = 0;   // the first value that a power failure may leave
+  size_t committing = 0;  // the same if the running commit succeeds
 
   size_t last_done() const {
     size_t last = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// A Zarr store in a directory of its own, which is gone after the test.
+// A Zarr store in its own directory, which is removed after the test.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class StoreTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::filesystem::path top_, root_;  // root_: the store in it
+  std::filesystem::path top_, root_;  // root_: the store in top_
   std::unique_ptr<Source> source_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A Zarr store in a zip archive in a directory of its own, and what it shows in a text.
+// A Zarr store in a zip archive in its own directory, and a text description of what it shows.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ inline std::string describe(Source& source, const Entry& entry, const std::strin
 /// Everything that a source shows.
 inline std::string describe(Source& source) { return describe(source, source.root(), ""); }
 
-/// What libzip finds in an archive, by name; it checks it for consistency, and every CRC.
+/// The entries that libzip finds in an archive, by name; it also checks consistency and every CRC.
 inline std::map<std::string, std::string> by_libzip(const std::filesystem::path& path) {
   std::map<std::string, std::string> found;
   int code = 0;

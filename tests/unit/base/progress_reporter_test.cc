@@ -1,4 +1,4 @@
-// Progress of long work: when it is told, where, and in which words.
+// Progress of long work: when and where it is reported, and the text.
 
 #include "base/progress_reporter.h"
 

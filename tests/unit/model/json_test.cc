@@ -1,4 +1,4 @@
-// JSON as Python's json module reads and prints it, but for the limits that hostile input needs.
+// JSON as Python's json module reads and prints it, except for the limits for malicious input.
 
 #include "model/json.h"
 

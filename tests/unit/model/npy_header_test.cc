@@ -1,4 +1,4 @@
-// Headers against those of numpy 1.24, byte for byte: numpy.lib.format._write_array_header() wrote what stands here.
+// Headers compared byte for byte with those of numpy 1.24 (numpy.lib.format._write_array_header()).
 
 #include "model/npy_header.h"
 #include "model/json.h"

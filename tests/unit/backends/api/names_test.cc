@@ -1,4 +1,4 @@
-// Every name has one file name, and gets it back.
+// Every name has exactly one file name, and the conversion is reversible.
 
 #include "backends/api/names.h"
 

@@ -1,5 +1,5 @@
-// A folder through the Source interface: what is shown, when datasets are opened and closed, and that what is written
-// goes into the right file.
+// A folder through the Source interface: what is shown, when datasets are opened and closed, and that writes go to the
+// right file.
 
 #include "backends/folder/folder_source.h"
 
@@ -102,7 +102,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
   /// Opens so many other datasets that none of before stays open.
   void use_many_others() {
     for (size_t i = 0; i < kMaxOpen; ++i) {
-      const std::string name = fmt::format("others/{}.h5", i);
+      const std::string name = fmt::format("more/{}.h5", i);
       if (!fs::exists(folder_ / name)) put_dataset(name, static_cast<int>(i));
       const auto found = at(name + "/v");
       ASSERT_TRUE(found) << found.error().reason;

@@ -1,5 +1,5 @@
-// The codecs whose code is our own, against the plainest possible version of their definition: shuffle, bitshuffle and
-// fletcher32 for all element sizes and lengths near the limits of the vector code.
+// Our own codecs compared with the simplest implementation of their definition: shuffle, bitshuffle and fletcher32 for
+// all element sizes and lengths near the limits of the vector code.
 
 #include <algorithm>
 

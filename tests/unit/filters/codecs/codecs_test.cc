@@ -1,6 +1,5 @@
-// Every codec against chunks that other implementations encoded (vectors.inc, made by make_vectors.py): they decode to
-// the same bytes, and nothing that happens to them on the way (cut, bits flipped, another size expected) gives anything
-// but an error or data of the right size.
+// Every codec on chunks that other implementations encoded (vectors.inc, made by make_vectors.py): they decode to the
+// same bytes, and damage (truncation, flipped bits, a wrong expected size) gives an error or data of the right size.
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Every filter that encodes: what it makes comes back, is within the bound that it promises, and is the same from many
-// threads at once. Working parameters as HDF5's set_local computes them.
+// Every filter with an encoder: encoded data decodes to the original, is within the promised bound, and does not depend
+// on concurrent threads. Working parameters are equal to those of HDF5's set_local.
 
 #include <algorithm>
 #include <thread>

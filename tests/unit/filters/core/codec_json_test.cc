@@ -1,5 +1,5 @@
-// The two texts of a chain, `_Filter` and `_Codecs`, and the reading of Zarr's codecs: strict on the way out, liberal
-// on the way in.
+// The two text forms of a pipeline, `_Filter` and `_Codecs`, and the parser of Zarr's codecs: strict output, liberal
+// input.
 
 #include "model/json.h"
 #include "support/codec_testing.h"

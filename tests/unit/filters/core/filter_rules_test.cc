@@ -1,5 +1,5 @@
 // Filter rules: the filter document's table of all cases, names and their escapes, repetition, errors with positions;
-// and where filters stand in a chain.
+// and the order of filters in a pipeline.
 
 #include "filters/core/filter_rules.h"
 

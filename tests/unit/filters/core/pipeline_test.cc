@@ -1,5 +1,4 @@
-// The pipeline: order, filter masks, sizes between the stages, bounds on memory, and what it says of filters that it
-// does not have.
+// The pipeline: order, filter masks, sizes between the stages, memory bounds, and the errors for missing filters.
 
 #include <libdeflate.h>
 

@@ -1,4 +1,4 @@
-// The registry: what is built in, how it is found, and what cannot be registered twice.
+// The registry: built-in filters, lookups, and conflicting registrations.
 
 #include <algorithm>
 #include <set>
@@ -98,7 +98,7 @@ TEST(Registry, ForgetsFilters) {
   EXPECT_EQ(find_by_id(40127), nullptr);
   EXPECT_EQ(find_by_codec("test-passing"), nullptr);
   EXPECT_FALSE(is_registered_name("test.passing"));
-  EXPECT_EQ(held->name, "test.passing") << "who has it may go on";
+  EXPECT_EQ(held->name, "test.passing") << "existing users keep the filter";
   EXPECT_EQ(unregister_filter(40127).error().code, ENOENT);
   EXPECT_EQ(unregister_filter(0).error().code, ENOENT);
   EXPECT_TRUE(register_filter(filter)) << "its place is free again";

@@ -1,4 +1,5 @@
-// Deflate's encoder: others inflate what it writes, whatever is noise in the data, and it is about as large as zlib's.
+// The deflate encoder: other libraries inflate its output, wherever the data has noise, and the output is about as
+// large as zlib's.
 
 #include <zlib.h>
 
@@ -153,7 +154,7 @@ TEST(Deflate, NoiseOfAnyLengthBeforeTheRest) {
   for (const size_t limit : {16384, 32768, 65535, 65536, 131070})
     for (size_t size = limit - 4; size <= limit + 4; ++size)
       for (const size_t rest : {1, 300, 100000}) {
-        SCOPED_TRACE(fmt::format("{} bytes of noise, {} others", size, rest));
+        SCOPED_TRACE(fmt::format("{} bytes of noise, {} of other data", size, rest));
         ByteVector data(noise.begin(), noise.begin() + static_cast<ptrdiff_t>(size));
         append(data, text(rest));
         expect_back(data, 4);

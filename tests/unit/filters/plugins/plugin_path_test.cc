@@ -1,4 +1,4 @@
-// Where plugins are looked for. What is done with them is tested on mounts (tests/mount/test_plugins.py).
+// The search path for plugins. tests/mount/test_plugins.py tests their use on mounts.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ TEST_F(PluginFiles, AreTrustedWhereNobodyElseCanWrite) {
   }
   set(inner, 0755);
   set(folder_, 0777);
-  EXPECT_EQ(trusted_path(file).error().code, EPERM) << "others could put another directory in its place";
+  EXPECT_EQ(trusted_path(file).error().code, EPERM) << "other users could replace the directory";
   set(folder_, 01777);
   EXPECT_TRUE(trusted_path(file)) << "there they cannot";
   EXPECT_EQ(trusted_path(folder_).error().code, EPERM);

@@ -1,4 +1,4 @@
-// The cache's promises: one decode however many readers, memory within its limit, errors not kept.
+// The contract of the cache: one decode for concurrent readers, bounded memory, errors not cached.
 
 #include "fs/chunks/chunk_cache.h"
 

@@ -1,4 +1,4 @@
-// Changes of a part of a chunk, as the whole-array views make them, over a source that is a map.
+// Changes of a part of a chunk, as in the whole-array views, over a source in memory.
 
 #include "fs/chunks/write_back.h"
 

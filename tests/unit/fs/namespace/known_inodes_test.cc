@@ -1,4 +1,4 @@
-// Which inodes of a range the kernel is told of.
+// Selection of the inodes in a range about which the kernel must be notified.
 
 #include "fs/namespace/known_inodes.h"
 

@@ -1,4 +1,4 @@
-// Inode numbers: reversible, distinct, the root is 1, and grids of any size have numbers for all of their chunks.
+// Inode numbers: reversible, distinct, the root is 1, and every chunk of a grid of any size has a number.
 
 #include "fs/namespace/nodes.h"
 

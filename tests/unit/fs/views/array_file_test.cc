@@ -1,4 +1,4 @@
-// The file of an array against a flat model of it: any range of it, read and written, whatever chunks cut.
+// The file of an array compared with a flat model: any range of it, read and written, for any division into chunks.
 
 #include "fs/views/array_file.h"
 

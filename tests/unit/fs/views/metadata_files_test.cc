@@ -1,4 +1,4 @@
-// The texts beside the chunks and the extended attributes, for a variable made by hand.
+// The metadata texts and the extended attributes of a variable created in the test.
 
 #include "fs/views/metadata_files.h"
 

@@ -1,5 +1,5 @@
-// Locating and listing chunks: what the capture mark sees is what H5Dget_chunk_info_by_coord says, for every kind of
-// index; both are quick in large and in sparse grids.
+// Locating and listing chunks: captured addresses are equal to those of H5Dget_chunk_info_by_coord for every kind of
+// index; both are fast in large and in sparse grids.
 
 #include <algorithm>
 #include <chrono>

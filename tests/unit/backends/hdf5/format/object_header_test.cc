@@ -143,7 +143,7 @@ TEST_P(ObjectHeaders, AreTheSameAfterMessagesWereTakenAndPutBack) {
   }
 }
 
-// The room of a comment filled with others of every size: what is left is empty messages or a gap, and libhdf5 goes on
+// Fills the space of a comment with messages of every size: the rest is null messages or a gap, and libhdf5 continues
 // with either.
 TEST_P(ObjectHeaders, RoomIsFilledToTheLastByte) {
   const std::string room(64, 'r');
@@ -234,7 +234,7 @@ TEST_P(ObjectHeaders, DamageIsFoundOrDoesNoHarm) {
 
 INSTANTIATE_TEST_SUITE_P(All, ObjectHeaders, testing::Values(Version::one, Version::two, Version::ordered));
 
-/// Headers of version 1 that nobody checks by sums, each with one lie.
+/// Headers of version 1, which have no checksums, each with one wrong value.
 class HostileHeader {
  public:
   HostileHeader() : content(4096) {

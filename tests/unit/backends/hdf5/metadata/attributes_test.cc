@@ -1,4 +1,4 @@
-// Attributes: what is set through a Source is what ncdump and h5py read, with the types that were there before.
+// Attributes: ncdump and h5py read what was set through a Source, with the previous types.
 
 #include "model/json.h"
 #include "support/hdf5_change_testing.h"

@@ -1,5 +1,5 @@
-// Dimensions: what is made through a Source must be good netCDF-4 to ncdump, and keep its names whatever is removed,
-// moved or resized.
+// Dimensions: what is created through a Source must be valid netCDF-4 for ncdump, and keep its names after removals,
+// moves and resizes.
 
 #include "support/hdf5_change_testing.h"
 
@@ -108,7 +108,7 @@ TEST_F(Hdf5Dimensions, RemovedCoordinatesLeaveTheirDimension) {
   EXPECT_GOOD(remove("v"));
   EXPECT_GOOD(remove("x"));
   const std::string text = ncdump();
-  EXPECT_EQ(text.find(" x"), std::string::npos) << "nobody used it\n" << text;
+  EXPECT_EQ(text.find(" x"), std::string::npos) << "it was unused\n" << text;
 }
 
 TEST_F(Hdf5Dimensions, UnusedDimensionsTakeAnotherLength) {

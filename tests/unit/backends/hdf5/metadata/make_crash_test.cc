@@ -1,7 +1,7 @@
-// The crash proof of changes of what an HDF5 file consists of: as hdf5_crash_test.cc has it for chunks. A scenario
-// makes, moves, removes and changes things and commits now and then. For every prefix of the recorded operations, and
-// what a kill or a power cut may leave of it, the log is recovered and everything in the file read with libhdf5's own
-// driver. It must be as at a commit: not an older one than the last that returned, and none that was not tried yet.
+// Crash tests of changes of an HDF5 file's structure, like crash_test.cc for chunks. A scenario creates, moves, removes
+// and changes objects and commits in between. For every prefix of the recorded operations, and every state that a kill
+// or a power failure may leave, the log is recovered and the whole file is read with libhdf5's own driver. The content
+// must be that of a commit: not older than the last one that returned, and not newer than the last one that was tried.
 
 #include <hdf5_hl.h>
 

@@ -1,4 +1,4 @@
-// Making, moving and removing what an HDF5 file consists of. What was made is read with h5py or plain libhdf5.
+// Creating, moving and removing objects of an HDF5 file. The result is read with h5py or plain libhdf5.
 
 #include <fcntl.h>
 #include <sys/stat.h>

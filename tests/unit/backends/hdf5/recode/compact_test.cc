@@ -1,4 +1,4 @@
-// A compacted file is what it was, as libhdf5 and h5dump see it, and smaller; or it was not touched.
+// A compacted file has the same content for libhdf5 and h5dump, and is smaller; or it is unchanged.
 
 #include "backends/hdf5/recode/compact_file.h"
 
@@ -157,7 +157,7 @@ void add_unknown_filter(const Handle& file) {
   filter.id = kUnknownFilter;
   filter.encoder_present = 1;
   filter.decoder_present = 1;
-  filter.name = "nobody's";
+  filter.name = "unknown";
   filter.filter = copy_only;
   ASSERT_GE(H5Zregister(&filter), 0);
   {
@@ -480,7 +480,7 @@ TEST_F(Hdf5Compact, LargeContiguousData) {
   EXPECT_TRUE(found == numbers);
 }
 
-// ---- who else has it
+// ---- files that other programs have open
 
 TEST_F(Hdf5Compact, BusyWhileAnotherHasItOpen) {
   make_everything(path(), false);
@@ -590,7 +590,7 @@ TEST_F(Hdf5Compact, AReferenceToWhatIsGoneIsRefused) {
 }
 
 TEST_F(Hdf5Compact, TextUnderAFilterThatNobodyHasIsRefused) {
-  H5Z_class2_t filter{H5Z_CLASS_T_VERS, kUnknownFilter, 1, 1, "nobody's", nullptr, nullptr, copy_only};
+  H5Z_class2_t filter{H5Z_CLASS_T_VERS, kUnknownFilter, 1, 1, "unknown", nullptr, nullptr, copy_only};
   ASSERT_GE(H5Zregister(&filter), 0);
   {
     const Handle file = create();

@@ -1,4 +1,5 @@
-// Datasets that are stored anew with other filters: everything that libhdf5 reads is as before, but the chain.
+// Datasets that are re-encoded with other filters: everything that libhdf5 reads is unchanged, except for the filter
+// pipeline.
 
 #include <atomic>
 #include <cstdio>
@@ -557,7 +558,7 @@ TEST_F(Hdf5Recode, OneBadChunkLeavesEverythingAsItIs) {
   EXPECT_NE(done.error().reason.find(variable_at(*source, "v")->grid.name_of(6)), std::string::npos)
       << done.error().reason;
   EXPECT_TRUE(source->read_chunk(v, 0));
-  EXPECT_TRUE(recode(*source, "w", "zstd,3")) << "others can be";
+  EXPECT_TRUE(recode(*source, "w", "zstd,3")) << "other variables can be re-encoded";
   ASSERT_TRUE(source->finish());
   source.reset();
   EXPECT_EQ(chain_of(path(), "v"), ids_of("shuffle|deflate,4"));
@@ -610,7 +611,7 @@ TEST_F(Hdf5Recode, FailuresOfTheDiskTakeEverythingBack) {
   }
   ASSERT_GT(last, first + 10);
   size_t failed = 0;
-  std::set<size_t> unknown;  // where the sync of the last commit fails, nobody knows what the disk has; either will do
+  std::set<size_t> unknown;  // if the sync of the last commit fails, the disk may have either state
   for (size_t at = first; at < last; ++at) {
     for (const bool lasting : {false, true}) {
       place();
@@ -644,7 +645,7 @@ TEST_F(Hdf5Recode, FailuresOfTheDiskTakeEverythingBack) {
   EXPECT_LE(unknown.size(), 1U);
 }
 
-// Others meanwhile ---------------------------------------------------------------------------------------------------
+// Concurrent access ---------------------------------------------------------------------------------------------------
 
 TEST_F(Hdf5Recode, ReadersAndWritersOfOthersGoOn) {
   {

@@ -1,5 +1,5 @@
-// Every chunk of every HDF5 file of a folder is what libhdf5 reads there, or says why not. The folder is named by
-// CODECFS_CORPUS (searched through all its subfolders); without it the test is skipped.
+// Every chunk of every HDF5 file in a folder is equal to what libhdf5 reads, or the error gives the reason.
+// CODECFS_CORPUS names the folder (searched recursively); without it the test is skipped.
 
 #include <fcntl.h>
 

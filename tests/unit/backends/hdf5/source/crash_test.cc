@@ -1,10 +1,10 @@
-// The crash proof of writing into HDF5 files through libhdf5. A scenario writes chunks through a Source and commits now
-// and then; every operation on a file is recorded. For every prefix of the record, and everything that a kill or a
-// power cut may leave of it (crash_simulator.h), the log is recovered and the file read whole by libhdf5 with its own
-// driver. What it reads must be the content at a commit: not an older one than the last that returned, and none that
-// was not tried yet. Recoveries are cut short at all of their own points too.
+// Crash tests of writing to HDF5 files through libhdf5. A scenario writes chunks through a Source and commits in
+// between; every operation on a file is recorded. For every prefix of the record, and every state that a kill or a
+// power failure may leave (crash_simulator.h), the log is recovered and libhdf5 reads the whole file with its own
+// driver. The content must be that of a commit: not older than the last one that returned, and not newer than the last
+// one that was tried. Recoveries are also interrupted at each of their operations.
 //
-// Two mutants show that the proof can fail: one does not sync, the other does not recover.
+// Two mutants show that the tests can fail: one does not sync, the other does not recover.
 
 #include <functional>
 #include <iostream>

@@ -1,4 +1,4 @@
-// What a variable is told to be: types that h5py cannot make or numpy cannot name, fill values, attributes.
+// The metadata of variables: types that h5py cannot create or numpy cannot name, fill values, attributes.
 
 #include <array>
 

@@ -1,4 +1,4 @@
-// A change that libhdf5 cannot make stays with its object: everything else is stored, before it and after it.
+// A change that fails in libhdf5 affects only its object: earlier and later changes of other objects are stored.
 
 #include <array>
 #include <fstream>

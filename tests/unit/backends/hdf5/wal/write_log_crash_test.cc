@@ -1,6 +1,7 @@
-// After a kill or a power cut at any operation of a scenario, recovery gives the bytes of a commit that was not older
-// than the last one promised and not newer than the last one tried. All points are tried, not samples; see
-// crash_simulator.h for what a power cut may leave. Also: every operation of a scenario fails once, or all from it on.
+// After a kill or a power failure at any operation of a scenario, recovery gives the content of a commit that is not
+// older than the last one that returned and not newer than the last one that was tried. All points are tested, not
+// samples; crash_simulator.h describes the states after a power failure. Also: each operation of a scenario fails once,
+// or all operations from it on.
 
 #include <functional>
 #include <iostream>

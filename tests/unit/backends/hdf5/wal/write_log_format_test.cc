@@ -1,4 +1,4 @@
-// The bytes of the log are a format: these stay as they are as long as its version is 2.
+// The byte format of the log, which must not change while its version is 2.
 
 #include "backends/hdf5/wal/write_log_format.h"
 

@@ -1,4 +1,4 @@
-// The map of ranges against a model that has an entry for every byte.
+// The map of ranges, compared with a model that has an entry for every byte.
 
 #include "backends/hdf5/wal/write_log_overlay.h"
 

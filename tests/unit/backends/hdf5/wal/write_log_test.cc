@@ -1,4 +1,4 @@
-// The write-ahead log where nothing fails: what is seen, locked, kept and removed. And the logs that are refused.
+// The write-ahead log without failures: what is visible, locked, kept and removed. And the logs that are refused.
 
 #include "backends/hdf5/wal/write_log.h"
 

@@ -1,5 +1,4 @@
-// .zarray and .zattrs texts to variables: every field of the specification, every generation of NCZarr, and what is
-// wrong.
+// .zarray and .zattrs texts to variables: every field of the specification, every form of NCZarr, and invalid texts.
 
 #include "backends/zarr/metadata/metadata.h"
 
@@ -272,7 +271,7 @@ TEST(Nczarr, EarlyCharactersAreBytes) {
   EXPECT_EQ(*array.variable.fill_value, "eA==");
   EXPECT_FALSE(array.may_be_narrow_text);
   EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\"<U1\""}, {"fill_value", "null"}}), std::nullopt, kRefs)), "\"|S1\"");
-  // Others mean Unicode.
+  // Arrays of other writers have Unicode.
   EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\"<U1\""}, {"fill_value", "\"x\""}}))), "\"<U1\"");
   EXPECT_EQ(dtype_of(parse(zarray({{"_nczarr_array", kRefs}, {"dtype", "\">S1\""}, {"fill_value", "\"\""}}))),
             "\"|S1\"");
@@ -358,7 +357,7 @@ TEST(ZarrMetadata, CodecsThatOthersMisreadAreKnown) {
   EXPECT_FALSE(is_wrong("null", R"({"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2})"));
   EXPECT_FALSE(is_wrong("null", R"({"id": "zstd", "level": -5, "checksum": false})"));
   EXPECT_FALSE(is_wrong("null", R"({"id": "lz4", "acceleration": 1})"));
-  EXPECT_FALSE(is_wrong(R"([{"id": "fletcher32"}])", R"({"id": "nobody-knows", "level": "5"})"));
+  EXPECT_FALSE(is_wrong(R"([{"id": "fletcher32"}])", R"({"id": "unknown-codec", "level": "5"})"));
 }
 
 TEST(Nczarr, TextThatWouldPassForBase64IsText) {

@@ -1,6 +1,6 @@
-// Stores of netCDF-C changed: its lists are true after every change, and where it can be after every step of one, in
-// each form that a release of it has written. What it would make of a store is told here by its own rules (zsync.c of
-// 4.10.1): it opens nothing where something listed is missing or has another length.
+// Changes of netCDF-C's stores: its lists are correct after every change, and if possible after every step of one, in
+// the form of each release. netCDF-C's rules are reimplemented here (zsync.c of 4.10.1): it refuses a store in which a
+// listed member is missing or has another length.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -361,7 +361,7 @@ TEST_P(NczarrStoreTest, DimensionsThatDoNotFitAreRefused) {
   EXPECT_CODE(source().make_variable(object(""), "v", variable("<i4", {5, 6}, Texts{"n", "n"})), EINVAL);
   EXPECT_CODE(source().make_variable(object(""), "v", variable("<i4", {5}, Texts{"a/b"})), EINVAL);
   EXPECT_FALSE(files::exists(root_ / "v"));
-  // One that nobody has any more may have another length.
+  // A dimension without users may change its length.
   ASSERT_TRUE(source().remove(object("g"), "c"));
   ASSERT_TRUE(source().make_variable(object("g"), "v", variable("<i4", {5}, Texts{"z"})));
   EXPECT_EQ(lists_of("g")->dimensions[0].length, 5U);
@@ -399,9 +399,9 @@ TEST_P(NczarrStoreTest, MembersAreMoved) {
 TEST_P(NczarrStoreTest, DimensionsAreRenamed) {
   io_.watch = [&] { EXPECT_FALSE(netcdf().starts_with("error")) << netcdf(); };
   const ObjectId a = object("a");
-  ASSERT_TRUE(source().set_dimensions(a, Texts{"lat", "x"}));  // nobody else has y
+  ASSERT_TRUE(source().set_dimensions(a, Texts{"lat", "x"}));  // no other array uses y
   expect_netcdf(fmt::format("/: x=4 t=3{} lat=2 a(/lat,/x) b(/t,/x) s()\n/g: z=2 g/c(/g/z,/x)", mark()));
-  ASSERT_TRUE(source().set_dimensions(a, Texts{"lat", "lon"}));  // but others have x
+  ASSERT_TRUE(source().set_dimensions(a, Texts{"lat", "lon"}));  // but other arrays use x
   expect_netcdf(fmt::format("/: x=4 t=3{} lat=2 lon=4 a(/lat,/lon) b(/t,/x) s()\n/g: z=2 g/c(/g/z,/x)", mark()));
   ASSERT_TRUE(source().set_dimensions(object("b"), Texts{"time", "lon"}));  // without limit as before
   expect_netcdf(
@@ -552,7 +552,7 @@ TEST_P(NczarrStoreTest, CodecsAreToldRightBeforeAChunkIsStored) {
   ASSERT_TRUE(source().resize(object("resized"), Shape{3, 4}));
   EXPECT_TRUE(right("resized"));
   ASSERT_TRUE(source().set_attributes(object("attribute"), std::vector<Attribute>{{"n", 1}}, {}));
-  EXPECT_FALSE(right("attribute"));  // only who writes the array corrects it
+  EXPECT_FALSE(right("attribute"));  // only a write of the array corrects it
 }
 
 TEST(NczarrStore, PlainZarrStaysPlain) {

@@ -1,4 +1,4 @@
-// What a Zarr directory consists of, changed: what the files say then, what is refused, what an error leaves behind.
+// Changes of a Zarr directory's structure: the resulting files, refused changes, and the state after errors.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

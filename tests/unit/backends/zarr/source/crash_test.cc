@@ -1,8 +1,7 @@
-// The crash proof of writing into Zarr directories. A scenario is run once and every call that changes something is
-// recorded; then, for every prefix of the record, the store is rebuilt as a kill or a power cut can leave it, opened,
-// and each chunk compared with what it may be: what the last commit made durable, or something written since; never
-// anything else.
-// zarr_crash_testing.h tells what these can leave.
+// Crash tests of writing to Zarr directories. A scenario runs once and every call that changes something is recorded.
+// For every prefix of the record, the store is rebuilt as a kill or a power failure can leave it and opened. Each chunk
+// must have the content of the last commit or one that was written since. zarr_crash_testing.h describes the possible
+// states.
 
 #include <gtest/gtest.h>
 
@@ -125,7 +124,8 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     return wrong;
   }
 
-  /// The next mount writes one chunk of every variable: the others stay, leftovers in the directories written go.
+  /// The next mount writes one chunk of every variable: other chunks stay, and leftovers in these directories are
+  /// removed.
   void write_after(const files::path& path, const Histories& histories) {
     std::map<Key, Chunk> before;
     RecordingIo io;  // it syncs nothing, which would take most of the time
@@ -346,7 +346,7 @@ TEST_F(ZarrCrashTest, WithoutItsSyncsTheProofWouldFail) {
   EXPECT_EQ(without([](const std::string&) { return false; }), 0U);
   EXPECT_GT(without(is_temporary), 0U) << "files";
   EXPECT_GT(without([&](const std::string& path) { return path == "v"; }), 0U) << "the array's directory";
-  EXPECT_GT(without([&](const std::string& path) { return path != "v" && !is_temporary(path); }), 0U) << "the others";
+  EXPECT_GT(without([&](const std::string& path) { return path != "v" && !is_temporary(path); }), 0U) << "other files";
 }
 
 }  // namespace

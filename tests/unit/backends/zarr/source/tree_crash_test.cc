@@ -1,8 +1,7 @@
-// The crash proof of changing what a Zarr directory consists of: groups and arrays made, moved, removed and re-encoded,
-// attributes and shapes changed. As in zarr_crash_test.cc every prefix of what a scenario did is replayed as a kill and
-// as power cuts. After a kill the whole tree must be one that there was after the last change that was done. After a
-// power cut each object must be what one was at the last commit or after it: names that were not synced may be lost
-// each on its own.
+// Crash tests of changes of a Zarr directory's structure: groups and arrays created, moved, removed and re-encoded,
+// attributes and shapes changed. Like crash_test.cc, every prefix of a scenario is replayed as a kill and as power
+// failures. After a kill the whole tree must be in a state after the last completed change. After a power failure each
+// object must be in a state of the last commit or a later one: unsynced names may be lost individually.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Chunks written into Zarr directories: what the files hold then, who is kept out, what an error leaves behind.
+// Writing chunks to Zarr directories: the content of the files, excluded programs, and the state after errors.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -351,7 +351,7 @@ TEST_F(ZarrWriteTest, WhatIsNotToBeWrittenSaysWhy) {
   EXPECT_EQ(source().write_chunk(source().root().object, 0, {}).error().code, ENOENT);
   EXPECT_TRUE(source().variable_writable(object("v")));
 
-  put("unknown/.zarray", zarray({.compressor = R"({"id": "nobody-knows"})"}));
+  put("unknown/.zarray", zarray({.compressor = R"({"id": "unknown-codec"})"}));
   put("unknown/0", "x");
   put("narrow/.zarray", zarray({.shape = "[20]", .chunks = "[10]", .dtype = "\"<U1\""}));
   put("narrow/0", "abcdefghij");
@@ -372,7 +372,7 @@ TEST_F(ZarrWriteTest, WhatIsNotToBeWrittenSaysWhy) {
     EXPECT_EQ(source().write_chunk(id, 0, bytes_of("abcdefghij")).error().reason, writable.error().reason);
     EXPECT_EQ(source().remove_chunk(id, 0).error().reason, writable.error().reason);
   };
-  refused("unknown", EIO, "nobody-knows");
+  refused("unknown", EIO, "unknown-codec");
   refused("narrow", EOPNOTSUPP, "only read");
   refused("narrow_later", EOPNOTSUPP, "only read");
   refused("items", EOPNOTSUPP, "pickle");
@@ -410,7 +410,7 @@ TEST_F(ZarrWriteTest, DirectoriesWithoutPermission) {
     ASSERT_EQ(::seteuid(65534), 0);
     if (::faccessat(AT_FDCWD, root_.c_str(), X_OK, AT_EACCESS) != 0) {
       ASSERT_EQ(::seteuid(0), 0);
-      GTEST_SKIP() << "nobody but root comes to " << root_;
+      GTEST_SKIP() << "only root can access " << root_;
     }
     EXPECT_NE(open()->writable().error().reason.find("cannot be written: Permission denied"), std::string::npos);
     EXPECT_EQ(open()->writable().error().code, EROFS);
@@ -432,7 +432,7 @@ TEST_F(ZarrWriteTest, OneWriterAtATime) {
   put("v/.zarray", zarray({}));
   auto other = open();
   source();
-  const auto busy = write("v", 0, "aaaabbbb");  // somebody reads, who could be misled about what is there
+  const auto busy = write("v", 0, "aaaabbbb");  // another program is reading
   ASSERT_FALSE(busy);
   EXPECT_EQ(busy.error().code, EBUSY);
   EXPECT_NE(busy.error().reason.find("open in another codecfs"), std::string::npos);
@@ -565,7 +565,7 @@ TEST_F(ZarrWriteTest, AFailureAnywhereLeavesTheOldChunk) {
   for (const int code : {ENOSPC, EIO}) {
     for (int call = 0;; ++call) {
       source_.reset();
-      put("v/.0.codecfs-1-1", "left by somebody");
+      put("v/.0.codecfs-1-1", "left by another process");
       io_.fail_at(call, code);
       const auto written = write("v", 0, "AAAABBBB");
       if (io_.take_calls().size() <= static_cast<size_t>(call)) {
@@ -620,7 +620,7 @@ TEST_F(ZarrWriteTest, AFailedCommitIsRepeated) {
   io_.fail_at(-1, 0);
   EXPECT_TRUE(source().commit());
   EXPECT_EQ(io_.take_calls(), (std::vector<std::string>{"sync v"}));
-  // Filesystems that cannot sync a directory say EINVAL; an array that somebody deletes needs no sync.
+  // Filesystems that cannot sync a directory say EINVAL; an array that another program deletes needs no sync.
   must_write("v", 0, "aaaabbbb");
   io_.fail_at(0, EINVAL);
   EXPECT_TRUE(source().commit());

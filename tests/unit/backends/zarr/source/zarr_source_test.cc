@@ -242,7 +242,7 @@ TEST_F(ZarrSourceTest, DecodesAndBoundsWhatItReads) {
 
 TEST_F(ZarrSourceTest, AnUnknownCodecLeavesTheRest) {
   std::string text = zarray("[30]", "[10]", "\"<i4\"");
-  text.replace(text.find("null"), 4, R"({"id": "nobody-knows", "level": 1})");
+  text.replace(text.find("null"), 4, R"({"id": "unknown-codec", "level": 1})");
   put("v/.zarray", text);
   put("v/0", "x");
   const auto variable = source().variable(find("v").object);
@@ -250,10 +250,10 @@ TEST_F(ZarrSourceTest, AnUnknownCodecLeavesTheRest) {
   ASSERT_EQ((*variable)->filters.size(), 1U);
   ASSERT_TRUE((*variable)->unreadable);
   EXPECT_EQ((*variable)->unreadable->code, EIO);
-  EXPECT_NE((*variable)->unreadable->reason.find("nobody-knows"), std::string::npos);
+  EXPECT_NE((*variable)->unreadable->reason.find("unknown-codec"), std::string::npos);
   EXPECT_TRUE((*variable)->unreadable->reason.starts_with("v: "));
   EXPECT_TRUE(source().locate(find("v").object, 0)->stored);
-  EXPECT_NE(chunk_error("v", 0).reason.find("nobody-knows"), std::string::npos);
+  EXPECT_NE(chunk_error("v", 0).reason.find("unknown-codec"), std::string::npos);
 }
 
 TEST_F(ZarrSourceTest, FortranOrderIsTurned) {
@@ -406,7 +406,8 @@ TEST_F(ZarrSourceTest, SourcesAreRecognisedByContentOrRefusedByName) {
   }
 }
 
-// Files of others ---------------------------------------------------------------------------------------------------
+// Files of other writers
+// ---------------------------------------------------------------------------------------------------
 
 /// Directories below `top` that hold a Zarr store.
 std::vector<files::path> stores_below(const files::path& top) {

@@ -1,7 +1,7 @@
-// The crash proof of writing into Zarr archives. A scenario is run once and every call that changes a file is recorded;
-// then, for every prefix of the record, the directory of the archive is rebuilt as a kill or a power cut can leave it,
-// and the archive opened: it shows what there was at the last commit that returned, or what the one under way was to
-// store; libzip finds no fault in it. And the same scenario with every call failing in turn.
+// Crash tests of writing to Zarr archives. A scenario runs once and every call that changes a file is recorded. For
+// every prefix of the record, the directory of the archive is rebuilt as a kill or a power failure can leave it, and
+// the archive is opened: it must have the content of the last commit that returned, or of the running one, and libzip
+// must find no error in it. And the same scenario with each call failing in turn.
 
 #include <gtest/gtest.h>
 

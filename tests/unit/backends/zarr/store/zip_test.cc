@@ -1,5 +1,5 @@
-// Zarr archives: what the records say and mean, large and odd ones, many threads. What hostile ones can do is told by
-// tests/mount/test_zip.py, and what a crash can leave by zarr_zip_crash_test.cc.
+// Zarr archives: the format of records, large and unusual archives, many threads. tests/mount/test_zip.py tests
+// malicious archives, zip_crash_test.cc crashes.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ TEST_F(ZarrZipTest, EntriesBeyond4GiB) {
   EXPECT_EQ(by_libzip(archive())["0"], "def");
 }
 
-/// While the archive is made anew, again and again, others read and write: each reads what it wrote.
+/// Threads read and write while the archive is rewritten repeatedly: each reads what it wrote.
 TEST_F(ZarrZipTest, ManyThreads) {
   constexpr unsigned kWriters = 4;
   constexpr unsigned kRounds = 400;
