@@ -1,5 +1,5 @@
 // Any text as the codecs of a .zarray: {"compressor": ..., "filters": ..., "dtype": ...}, a list of filters, or one
-// compressor. A chain that prints as JSON and as a filter spec, and that comes back from both as it was, or an error.
+// compressor. Result: a pipeline that survives printing and parsing as JSON and as a filter spec, or an error.
 
 #include <algorithm>
 #include <cerrno>
@@ -33,7 +33,7 @@ void check_error(const codecfs::Error& error) {
   require(!error.reason.empty(), "an error has a reason");
 }
 
-/// JSON -> chain -> JSON -> chain: the same chain, and from then on the same JSON.
+/// JSON -> pipeline -> JSON -> pipeline: the same pipeline, and from then on the same JSON.
 void check_json(const Chain& chain, uint64_t item_size) {
   const Json printed = filters::print_codecs(chain);
   require(printed.is_array() && printed.size() == chain.size(), "each stage is printed");
@@ -45,7 +45,7 @@ void check_json(const Chain& chain, uint64_t item_size) {
   require(codecfs::print_json(filters::print_codecs(*again)) == text, "and prints as before");
 }
 
-/// The same chain as an HDF5 file has it: without JSON. Once through JSON it is settled.
+/// The same pipeline without JSON, as in an HDF5 file. After one conversion through JSON it must not change.
 void check_spec(const Chain& chain, uint64_t item_size) {
   const Result<std::string> spec = filters::print_filter_spec(chain);
   if (!spec) {
@@ -59,7 +59,7 @@ void check_spec(const Chain& chain, uint64_t item_size) {
   }
   require(same(*numbers, chain), "a spec means the same chain");
   const Result<Chain> settled = filters::parse_zarr_codecs(nullptr, filters::print_codecs(*numbers), item_size);
-  if (!settled) return check_error(settled.error());  // numbers that no codec's JSON may hold
+  if (!settled) return check_error(settled.error());  // numbers that no codec's JSON may have
   check_json(*settled, item_size);
 }
 

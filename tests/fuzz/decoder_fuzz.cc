@@ -1,5 +1,5 @@
-// A filter chain and any bytes as a stored chunk: "SPEC, zero byte, filter mask (1 byte), chunk". The chunk decodes to
-// exactly the size that is told, or is refused with a reason; and what decodes can be encoded where the chain can.
+// A filter pipeline and any bytes as a stored chunk: "SPEC, zero byte, filter mask (1 byte), chunk". The chunk decodes
+// to exactly the declared size, or is refused with a reason; decoded data can be encoded if the pipeline can encode.
 
 #include <cerrno>
 #include <cstdint>

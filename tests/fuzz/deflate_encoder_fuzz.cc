@@ -1,5 +1,5 @@
-// Whatever is deflated, zlib inflates to the same. The input is a recipe: what is noise, runs, or a repetition of what
-// came before, as the encoder looks for such things in slices of several KiB.
+// zlib must inflate deflated data to the original. The input describes noise, runs and repetitions, for which the
+// encoder searches in slices of several KiB.
 
 #include <zlib.h>
 
@@ -18,7 +18,7 @@ using filters::codecs::Wrapping;
 
 constexpr size_t kLargest = size_t{512} << 10;
 
-// Four bytes a step: what, a parameter of it, and how many bytes.
+// Four bytes per step: kind, a parameter, and the number of bytes.
 std::vector<uint8_t> cook(const uint8_t* recipe, size_t size) {
   std::vector<uint8_t> bytes;
   std::minstd_rand random(1);
@@ -26,10 +26,10 @@ std::vector<uint8_t> cook(const uint8_t* recipe, size_t size) {
     const uint8_t parameter = recipe[1];
     const size_t count = recipe[2] + (size_t{recipe[3]} << 8);
     switch (recipe[0] % 6) {
-      case 0:  // noise of so many values
+      case 0:  // noise with this number of values
         for (size_t i = 0; i < count; ++i) bytes.push_back(static_cast<uint8_t>((random() >> 8) % (parameter + 1U)));
         break;
-      case 1:  // a bell curve
+      case 1:  // normally distributed values
         for (size_t i = 0; i < count; ++i) {
           unsigned sum = 0;
           for (int k = 0; k < 4; ++k) sum += (random() >> 8) % (parameter / 4 + 1U);
@@ -37,7 +37,7 @@ std::vector<uint8_t> cook(const uint8_t* recipe, size_t size) {
         }
         break;
       case 2: bytes.insert(bytes.end(), count, parameter); break;
-      case 3:  // what was there so many bytes before
+      case 3:  // repeats earlier data at this distance
         for (size_t i = 0; i < count; ++i) {
           const size_t back = (size_t{parameter} + 1) * 131;
           bytes.push_back(bytes.size() >= back ? bytes[bytes.size() - back] : static_cast<uint8_t>(i));

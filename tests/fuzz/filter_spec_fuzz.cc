@@ -1,5 +1,5 @@
-// Any text as a filter spec and as a filter rule: a chain that prints and parses back to itself and that arranging
-// keeps whole, or an error of one line that tells a place.
+// Any text as a filter spec and as a filter rule: a pipeline that prints and parses back to itself and keeps its
+// filters when it is arranged, or an error of one line with a position.
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // Any bytes as an HDF5 file, through the backend: everything in it is listed and some of its chunks are read. libhdf5
-// may die of it only in the process that looks first; here there is an answer, or an error with a reason.
+// may crash only in the process that checks accesses first; this process returns results or errors with a reason.
 
 #include <fcntl.h>
 #include <unistd.h>

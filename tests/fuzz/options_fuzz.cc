@@ -1,4 +1,4 @@
-// Any text as the list of -o, as mount(8) and the command line hand it on: options with numbers in their ranges, or an
+// Any text as the list of -o, as mount(8) and the command line pass it: options with numbers in their ranges, or an
 // error of one line. And as the value of an extended attribute that changes an ordinary attribute: it is JSON or text.
 
 #include <cerrno>
@@ -29,13 +29,14 @@ void check(const Result<mount::Command>& command) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const std::string list = text.substr(0, text.find('\0'));  // an argument of a program ends there
+  const std::string list = text.substr(0, text.find('\0'));  // program arguments end at a zero byte
   const char* const ours[] = {"codecfs", "-o", list.c_str(), "source", "mountpoint"};
   check(mount::parse_command_line(5, ours));
   const char* const helper[] = {"/sbin/mount.codecfs", "source", "mountpoint", "-o", list.c_str()};
   check(mount::parse_command_line(5, helper));
   for (const std::string& option : mount::split_options(list)) require(!option.empty(), "no option is empty");
-  if (const auto bytes = mount::parse_size(text); !bytes) require(!bytes.error().reason.empty(), "an error has a reason");
+  if (const auto bytes = mount::parse_size(text); !bytes)
+    require(!bytes.error().reason.empty(), "an error has a reason");
   if (const auto json = parse_json(text)) {
     const auto again = parse_json(print_json(*json));
     require(again && print_json(*again) == print_json(*json), "JSON that is printed reads back");

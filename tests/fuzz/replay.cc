@@ -1,4 +1,4 @@
-// The main() of a fuzz target without libFuzzer: all files of a directory, one after the other.
+// The main() of a fuzz target without libFuzzer: runs all files of a directory.
 
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
 #pragma once
-// What must hold for whatever input.
+// Checks that must hold for any input.
 
 #include <cstdio>
 #include <cstdlib>

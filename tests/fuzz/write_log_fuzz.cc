@@ -1,6 +1,6 @@
-// Any bytes as the write-ahead log of a small file. Its header is made right for that file where the first byte says
-// so, so that the frames are reached. The log is refused with a reason, or the file is read, recovered, and is then
-// what was read.
+// Any bytes as the write-ahead log of a small file. If the first byte requests it, the header is corrected for that
+// file, so that the frames are parsed. The log is refused with a reason, or the file is read and recovered, and the
+// recovered content must be equal to what was read.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ using namespace codecfs;
 using namespace codecfs::hdf5;
 
 constexpr std::byte kOriginal{0x5a};
-constexpr uint64_t kLargest = uint64_t{8} << 20;  // of the file that a log may tell of, here
+constexpr uint64_t kLargest = uint64_t{8} << 20;  // maximum size of the file that a log may declare
 
 void check_error(const Error& error) { require(error.code != 0 && !error.reason.empty(), "an error has a reason"); }
 
@@ -43,7 +43,7 @@ void write_file(const std::string& path, Bytes bytes) {
   require(fd && ::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "a file");
 }
 
-/// Frames of the log get the salt, numbers and checksums that they must have; the rest is the input's.
+/// Sets the correct salt, numbers and checksums of frames; the rest is the input's.
 void make_right(std::vector<std::byte>& log, const File& source) {
   const auto identity = identify(source);
   require(identity.has_value(), "an identity");
@@ -60,7 +60,7 @@ void make_right(std::vector<std::byte>& log, const File& source) {
     if (byte(1) % 8 != 0) frame.offset %= 16384;
     const size_t room = log.size() - at - kFrameHeaderBytes;
     if (frame.kind == FrameKind::data) frame.length = 1 + byte(2) % 64;
-    // Where there is room, the checksums of what is replaced are right for the source, of which all bytes are equal.
+    // If there is room, sets the checksums of replaced pieces; all bytes of the source are equal.
     const uint64_t replaced = replaced_pieces(frame, {.source = *identity}) * sizeof(uint64_t);
     if (replaced + frame.length > room) break;
     uint64_t piece_at = frame.offset;
@@ -114,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     shown = contents(**file);
     shown_size = (*file)->size();
   }
-  if (shown_size > kLargest) return 0;  // recovering it would fill the disk with a hole
+  if (shown_size > kLargest) return 0;  // recovery would write a huge sparse file
   if (const auto recovered = recover_log(source); !recovered) {
     check_error(recovered.error());
     return 0;

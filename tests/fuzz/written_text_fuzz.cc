@@ -1,6 +1,6 @@
-// Any text where a mount takes text: the value of an extended attribute, a metadata file that is written. First byte:
-// which of them, and whether in an HDF5 file or in a Zarr store. It is taken, or refused with a reason; the variable
-// is described afterwards, and its values are what they were where nothing but filters or attributes could change.
+// Any text where a mount accepts text: the value of an extended attribute, or a metadata file. The first byte selects
+// which, and an HDF5 file or a Zarr store. The text is accepted, or refused with a reason. The variable must have valid
+// metadata afterwards, and unchanged values if only filters or attributes could change.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ using fs::Ino;
 
 constexpr std::array<float, 4> kValues{1, 2, 3, 4};  // in two chunks
 constexpr size_t kLongest = 65536;                   // bytes of an extended attribute
-constexpr int kChangesOfATree = 300;                 // then it is made anew
+constexpr int kChangesOfATree = 300;                 // then it is recreated
 
 template <class T>
 T need(Result<T> result, const char* what) {
@@ -33,17 +33,17 @@ T need(Result<T> result, const char* what) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// A new source with one variable, and the tree that is mounted of it.
+/// A new source with one variable, and a mounted tree of it.
 class Subject {
  public:
   explicit Subject(bool is_zarr) : format_(is_zarr ? "zarr" : "hdf5") { make(); }
 
-  /// False where it was refused.
+  /// False if it was refused.
   bool set_attribute(Ino ino, std::string_view name, std::string_view value) {
     return judge(tree_->set_xattr(ino, name, value, fs::Tree::XattrMode::any));
   }
 
-  /// As `>` of a shell.
+  /// Like `>` of a shell.
   bool write(Ino directory, const char* name, std::string_view text) {
     std::unique_ptr<fs::OpenFile> file;
     if (const auto there = tree_->lookup(directory, name)) {
@@ -160,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 7: subject.write(variable, "_Codecs", text); break;
     case 8: subject.write(subject.make_directory(), ".zarray", text); break;
     default:
-      if (subject.write(variable, ".zarray", text)) {  // it may have another shape now
+      if (subject.write(variable, ".zarray", text)) {  // its shape may have changed
         subject.check_description();
         subject.make();
         return 0;

@@ -1,5 +1,5 @@
-// Any text as .zarray, .zattrs and .zgroup (parts divided by a zero byte): a variable whose numbers fit together, or an
-// error with a reason.
+// Any text as .zarray, .zattrs and .zgroup (separated by zero bytes): a variable with consistent numbers, or an error
+// with a reason.
 
 #include <cstdint>
 #include <string>

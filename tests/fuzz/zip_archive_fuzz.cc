@@ -1,5 +1,5 @@
-// Any bytes as a zip archive: it is refused with a reason, or every entry of it is read, at most as large as it says,
-// or says why not; and what is made anew of it is an archive with the same in it.
+// Any bytes as a zip archive: it is refused with a reason, or every entry is read, with at most its declared size, or
+// has an error; and a rewritten archive has the same content.
 
 #include <sys/mman.h>
 
@@ -28,7 +28,7 @@ File file_of(const uint8_t* data, size_t size) {
 
 using Contents = std::map<std::string, std::string>;
 
-/// What can be read of a tree, and how to write it anew.
+/// Collects the readable content of a tree, and the entries to rewrite it.
 void collect(const ZipDirectory& directory, const std::string& path, Contents& contents,
              std::vector<NewZipEntry>& entries) {
   for (const auto& [name, member] : directory.members) {
