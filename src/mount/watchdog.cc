@@ -159,11 +159,11 @@ bool Watchdog::start() {
   // A blocked child must not block the daemon.
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   socket_ = std::move(ours);
-  for (const auto& [id, written] : written_) tell(id, written);
+  for (const auto& [id, written] : written_) send(id, written);
   return true;
 }
 
-void Watchdog::tell(uint64_t id, const Written& written) const {
+void Watchdog::send(uint64_t id, const Written& written) const {
   const std::string_view bytes(reinterpret_cast<const char*>(&id), sizeof id);
   const std::array<int, 2> fds = {written.source.get(), written.log.get()};
   const size_t count = written.source ? (written.log ? 2 : 1) : 0;
@@ -176,13 +176,13 @@ void Watchdog::began(uint64_t id, int source, int log) {
   Written& written = written_[id];
   written.source = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 0));
   written.log = UniqueFd(log < 0 ? -1 : ::fcntl(log, F_DUPFD_CLOEXEC, 0));
-  tell(id, written);
+  send(id, written);
 }
 
 void Watchdog::ended(uint64_t id) {
   const std::lock_guard lock(mutex_);
   written_.erase(id);
-  tell(id, {});
+  send(id, {});
 }
 
 int run_watchdog(int argc, char** argv) {

@@ -48,7 +48,7 @@ class Watchdog final : public WritingObserver {
 
   void run();
   bool start();
-  void tell(uint64_t id, const Written& written) const;
+  void send(uint64_t id, const Written& written) const;
 
   const std::string source_;
   const std::string log_;

@@ -203,9 +203,9 @@ def test_a_log_that_is_no_file_is_refused(place):
     content = log.read_bytes()
     elsewhere = place / "elsewhere"
     elsewhere.write_bytes(content)
-    for make, says in ((lambda: log.symlink_to(elsewhere), "symbolic link"), (lambda: os.mkfifo(log), "no log of codecfs"),
-                       (lambda: os.mknod(log, stat.S_IFCHR | 0o666, os.makedev(1, 3)), "no log of codecfs"),
-                       (lambda: log.mkdir(), "no log of codecfs")):
+    for make, says in ((lambda: log.symlink_to(elsewhere), "symbolic link"), (lambda: os.mkfifo(log), "not a log of codecfs"),
+                       (lambda: os.mknod(log, stat.S_IFCHR | 0o666, os.makedev(1, 3)), "not a log of codecfs"),
+                       (lambda: log.mkdir(), "not a log of codecfs")):
         log.unlink(missing_ok=True)
         make()
         reason = refused(source, place)

@@ -43,7 +43,7 @@ bool is_of_sound_files(const H5E_error2_t& error) {
        {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
     if (error.min_num == minor) return true;
   if (error.func_name == nullptr) return false;
-  if (tells_absence(error.func_name)) return true;
+  if (reports_absence(error.func_name)) return true;
   // Internal functions also report a wrong argument if it came from the file, such as an address outside of it. libhdf5
   // has crashed soon after some of these errors.
   return error.maj_num == H5E_ARGS && (error.min_num == H5E_BADTYPE || is_called_by_programs(error.func_name));

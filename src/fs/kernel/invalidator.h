@@ -1,6 +1,6 @@
 #pragma once
-// What the kernel must forget because it changed without the kernel's knowledge, and what it may take into its page
-// cache. The one way from the filesystem to the kernel's notify calls. All functions are safe from all threads.
+// Invalidates the kernel's caches after changes that the kernel has not seen, and stores content in its page cache. The
+// filesystem sends notifications only through this interface. Thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace codecfs::fs {
 
-/// This base class does nothing: for a tree without a kernel.
+/// The base class does nothing, for a tree that is not mounted.
 class Invalidator {
  public:
   Invalidator() = default;
@@ -21,23 +21,23 @@ class Invalidator {
 
   // `wait`: returns when the kernel has done it, at most a second later.
 
-  /// The pages and attributes of an inode are other ones.
+  /// The pages and attributes of an inode have changed.
   virtual void content_changed(Ino, bool /*wait*/) {}
   /// A part of its content, in bytes (at least one), and its attributes.
   virtual void part_changed(Ino, uint64_t /*offset*/, uint64_t /*size*/, bool /*wait*/) {}
-  /// As content_changed(), of `count` consecutive inodes. `wait`: for as long as each second some are done.
+  /// As content_changed(), for `count` consecutive inodes. `wait`: as long as there is progress every second.
   virtual void contents_changed(Ino /*first*/, uint64_t /*count*/, bool /*wait*/) {}
-  /// The attributes alone of `count` consecutive inodes.
+  /// Only the attributes of `count` consecutive inodes have changed.
   virtual void attributes_changed(Ino /*first*/, uint64_t /*count*/, bool /*wait*/) {}
-  /// A name in a directory means another inode or none, and so do all names below it. Do not wait in a request that
-  /// changes this directory.
+  /// A name in a directory, and all names below it, refer to other inodes or none. `wait` must not be set in a request
+  /// that changes this directory.
   virtual void name_changed(Ino /*parent*/, std::string /*name*/, bool /*wait*/) {}
-  /// Several names that came into being in a directory, without waiting for it.
+  /// Several names were created in a directory, in a request that does not change it.
   virtual void names_changed(Ino /*parent*/, std::vector<std::string> /*names*/) {}
-  /// Makes the kernel write back and forget a part of a file, and waits until it has. Only from a thread that serves no
-  /// request.
+  /// Makes the kernel write back and drop a part of a file's pages, and waits until it has. Must not be called by a
+  /// thread that serves a request.
   virtual void drop_pages(Ino, uint64_t /*offset*/, uint64_t /*size*/) {}
-  /// Puts content into the kernel's page cache. False if the kernel does not take it.
+  /// Stores content in the kernel's page cache. False if the kernel refuses it.
   virtual bool store_pages(Ino, uint64_t /*offset*/, Bytes) { return false; }
 };
 

@@ -102,7 +102,7 @@ void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
 }
 
 void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
-  // A lane keeps the order, so the last one stands for all.
+  // A lane is processed in order, so waiting for the last notification waits for all.
   for (size_t i = 0; i < names.size(); ++i)
     add(awaited_names_, {.ino = parent, .name = std::move(names[i])}, i + 1 == names.size());
 }

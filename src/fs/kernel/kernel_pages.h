@@ -49,11 +49,12 @@ class KernelPages {
   bool push_pages(Ino ino, const std::function<bool()>& give);
   /// Calls `then` when no push to the inode is running: now, or soon from another thread.
   void after_pushes(Ino ino, std::function<void()> then);
-  /// Returns when nothing is being given any more of `count` inodes in a row that was taken before this call, or after
-  /// a second: the kernel may be waiting for the answer to a request. What changes a chunk calls it, and then tells the
-  /// kernel to forget the chunk, before it reports to its writer.
+  /// Returns when pushes to `count` consecutive inodes that were already running have ended, or after a second, because
+  /// the kernel may be waiting for the answer to a request. Code that changes a chunk must call it, and then invalidate
+  /// the chunk's pages, before it reports success.
   void await_quiet(Ino first, uint64_t count = 1);
-  /// Nothing more is given from now on; returns when nothing is. While requests are still answered, or none will come.
+  /// Prevents further pushes, and returns when none is running. Must be called while requests are still answered, or
+  /// when no more can arrive.
   void stop();
 
  private:

@@ -26,7 +26,7 @@ void op_init(void* userdata, fuse_conn_info* connection) {
   connection->max_background = 64;
 }
 
-/// What is made through another view is told to who knows of its absence, but that may have to wait for others.
+/// Short for names that may be created through another view: their invalidation may be delayed.
 double absence_timeout(Tree& tree, Ino parent, const char* name) {
   if (!tree.remembers_absence(parent, name)) return 0;
   return tree.read_only() ? kTimeout : kAbsenceTimeout;
@@ -87,7 +87,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
         file->direct = writes_past_pages(*file, *info);
         info->direct_io = file->live || file->direct;
         keep_copies(request, ino, *file, *info);
-        // The kernel's pages are to be those of which there are copies.
+        // The kernel must not keep pages of which there are no copies.
         if (file->copies.is_first()) info->keep_cache = 0;
         info->noflush = !for_writing;
         Mount& mount = mount_of(request);

@@ -40,7 +40,7 @@ Result<uint64_t> stored_size(hid_t dataset, const Offset& offset) {
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) >= 0) return size;
   const LibraryFailure failure = latest_failure();
-  if (tells_absence(failure.function)) return uint64_t{0};
+  if (reports_absence(failure.function)) return uint64_t{0};
   return fail(EIO, "the chunk cannot be looked up: {}", failure.reason);
 }
 
@@ -273,7 +273,7 @@ Result<std::vector<uint64_t>> looked_up_chunks(hid_t dataset, const ChunkGrid& g
 
 }  // namespace
 
-bool tells_absence(std::string_view function) { return function == "H5D__get_chunk_storage_size"; }
+bool reports_absence(std::string_view function) { return function == "H5D__get_chunk_storage_size"; }
 
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset) {
   const Offset at = library_offset(offset);

@@ -20,7 +20,7 @@ struct StoredChunk {
 };
 
 /// Whether an error of this libhdf5 function only means that a chunk is not stored (before 1.12).
-bool tells_absence(std::string_view function);
+bool reports_absence(std::string_view function);
 /// Looks up one chunk by its offset in elements. Reads no raw data. EIO.
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset);
 /// Whether a chunk is stored: half the work of locate_chunk(). EIO.

@@ -165,9 +165,9 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
       fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates))));
 }
 
-// libhdf5 (1.10) puts the filter mask of a chunk that it has encoded into its index only together with a new size. It
-// remembers that of the last chunk, so what it tells now is right. `before`: the chunk before that, if there are
-// several filters; with a single one, another mask means another size.
+// libhdf5 (1.10) updates the filter mask of a chunk in its index only if the size changes too. Now it still returns the
+// right mask, from its cache of the last chunk, so write that one. `before`: the chunk before the write. With a single
+// filter, another mask always means another size.
 Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
   if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end())
     masks->second.erase(facts_.grid.number_of(region.coordinates));
@@ -190,7 +190,8 @@ Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
   return store_now(region, bytes.bytes(), now.filter_mask, 0, true);
 }
 
-// An empty text in the place of one that HDF5 has as a null pointer stays one: the codec cannot tell them apart.
+// HDF5 distinguishes null pointers from empty strings, vlen-utf8 does not: an empty string that is written over a null
+// pointer stays a null pointer.
 Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char*>& texts) const {
   std::vector<char*> old(texts.size(), nullptr);
   register_temporarily(facts_);

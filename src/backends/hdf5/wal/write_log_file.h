@@ -41,11 +41,11 @@ class LogFile {
   /// Takes a lock on the log, so that a copy of the source does not use the log as its own (write_log_search.h). The
   /// constructors do this; call it again after another LogFile for the log was closed.
   void show_in_use() const;
-  /// Takes disk space for `bytes` more, so that they cannot fail for want of it, and holds `growth` for the source,
-  /// which the next checkpoint gives back to it. ENOSPC, EDQUOT, EFBIG. Where the filesystem cannot promise, what is
-  /// free is compared.
+  /// Reserves disk space for `bytes` more in the log, so that writing them cannot fail with ENOSPC, and `growth` bytes
+  /// that the next checkpoint releases for the source. ENOSPC, EDQUOT, EFBIG. If the filesystem does not support
+  /// fallocate, only compares with the free space.
   Result<> reserve(uint64_t bytes, uint64_t growth);
-  /// Appends a frame and gives the position of its payload in the log. After an error the log is as it was, and the
+  /// Appends a frame and returns the position of its payload in the log. After an error the log is unchanged, and the
   /// call may be repeated.
   Result<uint64_t> append(FrameKind kind, uint64_t offset, Bytes payload);
   /// Appends a commit frame and syncs. ENOSPC, EIO: the commit is not known to be durable; it may be repeated unless

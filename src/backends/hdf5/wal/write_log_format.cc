@@ -94,7 +94,7 @@ Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& p
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return std::nullopt;
   if (std::memcmp(bytes.data(), kMagic, 8) != 0) {
     return fail(EUCLEAN,
-                "{}: is no log of codecfs, or its header is damaged; the file that it lies beside is not "
+                "{}: is not a log of codecfs, or its header is damaged; the file that it lies beside is not "
                 "touched while it is there",
                 path);
   }

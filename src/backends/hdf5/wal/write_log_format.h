@@ -40,14 +40,14 @@
 //
 // Version 1 had no identifier and no checksums of pieces; device and inode had to be equal. Such logs are still read.
 //
-// A transaction is all frames up to a commit frame. What follows the last commit frame that can be reached from the
-// start over valid frames was not committed. A frame left by an earlier generation has another salt, one that is torn
-// or lies behind a torn one another checksum.
+// A transaction is all frames up to a commit frame. Frames after the last commit frame that is reachable from the start
+// over valid frames were not committed. A frame left by an earlier generation has another salt; a torn frame, and every
+// frame after it, has a wrong checksum.
 //
-// A header that is missing in part or all zeros was never synced, so nothing was committed under it.
+// A header that is incomplete or all zeros was never synced, so the log has no commit.
 //
-// CRC-64 is that of ECMA-182, as in .xz files. A checksum over all frames guards against torn and stale bytes; it is no
-// guard against forgery.
+// CRC-64 is that of ECMA-182, as in .xz files. The checksum over all frames detects torn and stale bytes, but not
+// forgery.
 
 #include <array>
 #include <cstdint>

@@ -310,7 +310,7 @@ Result<std::optional<CommittedLog>> read_log(const File& directory, const std::s
   if (!log.file.fd) {
     if (errno == ENOENT || errno == ENAMETOOLONG) return std::nullopt;
     if (errno == ELOOP || errno == ENXIO)
-      return fail(EUCLEAN, "{}: is {}, so no log of codecfs; move it away", log.file.path,
+      return fail(EUCLEAN, "{}: is {}, so not a log of codecfs; move it away", log.file.path,
                   errno == ELOOP ? "a symbolic link" : "a pipe, a socket or a device");
     return fail_errno(errno, "cannot open the log {} of what was written last", log.file.path);
   }

@@ -247,20 +247,20 @@ TEST(FilterSpec, RefusesWhatIsMalformedAndPointsAtIt) {
       {"307,--5", 6, "digit"},
       {"307,+5", 5, "'+'"},
       // Tags that are none.
-      {"307,9x", 6, "no type"},
-      {"307,9bb", 7, "no type"},
+      {"307,9x", 6, "not a type"},
+      {"307,9bb", 7, "not a type"},
       {"307,5ll", 7, "one l"},
       {"307,5ull", 8, "one l"},
-      {"307,5uf", 7, "no type"},
-      {"307,5ud", 7, "no type"},
-      {"307,5 f", 6, "no type"},
-      {"307,1 2", 6, "no type"},
-      {"307,3.5.5f", 8, "no type"},
+      {"307,5uf", 7, "not a type"},
+      {"307,5ud", 7, "not a type"},
+      {"307,5 f", 6, "not a type"},
+      {"307,1 2", 6, "not a type"},
+      {"307,3.5.5f", 8, "not a type"},
       {"307,3.5u", 6, "no fraction"},
       {"307,3.5b", 6, "no fraction"},
       {"307,1e3l", 6, "no fraction"},
       {"307,\xc2\xb5", 5, "digit"},
-      {"307,5\xc2\xb5", 6, "no type"},
+      {"307,5\xc2\xb5", 6, "not a type"},
       // Something is missing.
       {"307,", 0, "missing"},
       {"307, ", 0, "missing"},
@@ -300,7 +300,7 @@ TEST(FilterSpec, RefusesWhatIsMalformedAndPointsAtIt) {
       {"0", 1, "none"},
       {"307;9", 4, "number, or a name"},
       {"3 07", 2, "number, or a name"},
-      {"307,9&4", 6, "no type"},
+      {"307,9&4", 6, "not a type"},
   };
   EXPECT_GE(cases.size(), 60U);
   for (const Malformed& test : cases) {
