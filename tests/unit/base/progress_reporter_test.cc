@@ -52,7 +52,7 @@ TEST(ProgressReporter, TheLogTellsHowFarItIsAndThatItHasEnded) {
 
 TEST(ProgressReporter, PiecesCountForTheLatestOfTheThread) {
   const size_t before = log::recent().size();
-  ProgressReporter::add_to_current(5);  // nothing goes on
+  ProgressReporter::add_to_current(5);  // no work is running
   {
     ProgressReporter outer("outer", {.log = milliseconds(0)});
     outer.expect(10);
@@ -60,7 +60,7 @@ TEST(ProgressReporter, PiecesCountForTheLatestOfTheThread) {
       ProgressReporter inner("inner", {.log = milliseconds(0)});
       inner.expect(200);
       ProgressReporter::add_to_current(50);
-      std::thread([] { ProgressReporter::add_to_current(100); }).join();  // another thread's work is not ours
+      std::thread([] { ProgressReporter::add_to_current(100); }).join();  // work of another thread is separate
     }
     ProgressReporter::add_to_current(7);
   }

@@ -14,7 +14,7 @@ TEST(Utf8, EveryCodePointComesBack) {
     utf8_append(text, code_point);
     ASSERT_EQ(utf8_length(text), text.size());
     ASSERT_EQ(utf8_decode(text), code_point);
-    // Cut short it is not valid.
+    // Truncated, it is invalid.
     ASSERT_EQ(utf8_length(std::string_view(text).substr(0, text.size() - 1)), 0U);
   }
 }

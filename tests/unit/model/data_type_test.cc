@@ -147,7 +147,7 @@ struct FillVector {
   const char* bytes;
 };
 
-// What zarr-python writes and what we write is the same for these.
+// zarr-python and codecfs write these identically.
 constexpr FillVector kExact[] = {
     {R"("|b1")", "true", "01"},
     {R"("|b1")", "false", "00"},

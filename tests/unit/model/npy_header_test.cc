@@ -11,10 +11,10 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 struct Case {
-  const char* dtype;  // as .zarray has it
+  const char* dtype;  // as in .zarray
   std::vector<uint64_t> shape;
   std::string_view header;  // without the padding at its end
-  size_t size;              // with it
+  size_t size;              // including it
 };
 
 const Case kCases[] = {

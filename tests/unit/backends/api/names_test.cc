@@ -56,7 +56,7 @@ TEST(Names, ASuffixIsNeverCut) {
   EXPECT_TRUE(cut.ends_with(".npy"));
   EXPECT_TRUE(is_cut_name(std::string_view(cut).substr(0, 251)));
   EXPECT_NE(cut, with_suffix(std::string(253, 'a'), ".npy"));
-  // What is cut already.
+  // Names that are truncated already.
   EXPECT_EQ(with_suffix(escape_name(std::string(300, 'a')), ".npy").size(), 255U);
 
   std::string wide;
@@ -86,14 +86,14 @@ TEST(Names, LongNamesAreCutAtACharacter) {
   EXPECT_TRUE(is_utf8(cut_wide));
   EXPECT_TRUE(is_cut_name(cut_wide));
 
-  // A name that looks like a cut one is not taken for one.
+  // A name that resembles a truncated one is escaped.
   const std::string alike = std::string(100, 'a') + "%~0123456789abcdef";
   EXPECT_FALSE(is_cut_name(escape_name(alike)));
   EXPECT_EQ(unescape_name(escape_name(alike)), alike);
 }
 
 TEST(Names, RandomNamesComeBackAndNoTwoCollide) {
-  // Bytes that matter are likely, so that every rule meets every other one.
+  // Special bytes are frequent, so that all rules are combined.
   static constexpr std::string_view kLikely("%%%%~~./\0azAF09\xC3\xA9\xFF", 19);
   std::mt19937 random(4);
   std::vector<std::pair<std::string, std::string>> seen;

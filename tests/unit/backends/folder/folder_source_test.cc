@@ -31,7 +31,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
 
-  /// A file with the variable "v" of four int32, one chunk, all of one value.
+  /// Creates a file with the variable "v" of four int32, one chunk, all of one value.
   void put_dataset(const std::string& name, int value) const {
     fs::create_directories((folder_ / name).parent_path());
     const Handle file = create(false, 0, name);
@@ -61,7 +61,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
 
   Result<Entry> at(const std::string& where) { return hdf5_testing::entry_at(source(), where); }
 
-  /// The value in the variable's chunk; -1 and a failure where it cannot be read.
+  /// The value in the variable's chunk; -1 and a failure if it cannot be read.
   int read(ObjectId variable) {
     const auto chunk = source().read_chunk(variable, 0);
     EXPECT_TRUE(chunk) << chunk.error().reason;
@@ -88,7 +88,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
     return names;
   }
 
-  /// Descriptors of this process that lead to a file of that name in the folder.
+  /// Open descriptors of this process for a file of that name in the folder.
   [[nodiscard]] size_t open_descriptors(const std::string& name = {}) const {
     size_t count = 0;
     for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -99,7 +99,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
     return count;
   }
 
-  /// Opens so many other datasets that none of before stays open.
+  /// Opens so many other datasets that all previously used ones are closed.
   void use_many_others() {
     for (size_t i = 0; i < kMaxOpen; ++i) {
       const std::string name = fmt::format("more/{}.h5", i);
@@ -278,14 +278,14 @@ TEST_F(FolderTest, SeesWhatOtherProgramsDoToTheFolder) {
   EXPECT_EQ(read(before), 1);
   put("new.txt", "new");
   EXPECT_TRUE(at("new.txt"));
-  // In its place: another file.
+  // Replace it by another file.
   put_dataset("b.h5", 2);
   fs::rename(folder_ / "b.h5", folder_ / "a.h5");
   EXPECT_EQ(read(at("a.h5/v")->object), 2);
   EXPECT_EQ(read(before), 1);  // of the file that was opened
   fs::remove(folder_ / "new.txt");
   EXPECT_EQ(at("new.txt").error().code, ENOENT);
-  // Renamed: it stays the same dataset.
+  // After a rename it is the same dataset.
   const ObjectId now = at("a.h5/v")->object;
   fs::rename(folder_ / "a.h5", folder_ / "c.h5");
   EXPECT_EQ(at("c.h5/v")->object, now);
@@ -295,9 +295,9 @@ TEST_F(FolderTest, AFileThatWasWrittenInItsPlaceIsAnotherDataset) {
   put_dataset("a.h5", 1);
   const ObjectId before = at("a.h5/v")->object;
   EXPECT_EQ(read(before), 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // another time of change
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the mtime differs
   {
-    // A program that does not care for locks, as on a filesystem that has none.
+    // A program that ignores locks, as on a filesystem without locks.
     put_dataset("changed.h5", 9);
     std::ifstream in(folder_ / "changed.h5", std::ios::binary);
     std::fstream(folder_ / "a.h5", std::ios::binary | std::ios::in | std::ios::out) << in.rdbuf();
@@ -348,7 +348,7 @@ TEST_F(FolderTest, FilesAreReadAsTheyAre) {
   char bytes[16] = {};
   EXPECT_EQ(::pread(fd->get(), bytes, sizeof bytes, 5), 5);
   EXPECT_STREQ(bytes, "bytes");
-  // A link in its place is not followed, nor one in the place of its directory.
+  // A link in its place is not followed, nor one in place of its directory.
   fs::rename(folder_ / "sub", folder_ / "other");
   fs::create_symlink("other", folder_ / "sub");
   EXPECT_EQ(source().open_file(file.object).error().code, ENOTDIR);

@@ -77,7 +77,7 @@ TEST(Codec, RefusesAnotherSize) {
 
 TEST(Codec, RefusesACutStream) {
   for_each_vector([](const Case& c) {
-    // Where bytes behind the stream are ignored, only what is cut beyond them counts.
+    // If bytes after the stream are ignored, only truncation within the stream must be detected.
     size_t spare = 0;
     if (c.named("tail") || c.named("bz2 streams")) spare = 4;
     if (c.named("members")) spare = 7;
@@ -99,7 +99,7 @@ TEST(Codec, SurvivesFlippedBits) {
       ByteVector damaged = c.stored;
       const int flips = checked ? 1 : 1 + round % 3;
       for (int i = 0; i < flips; ++i) {
-        // Headers are short, and where the trouble is: half of the flips go there.
+        // Headers are short and critical: half of the flips go there.
         const size_t place = random() % std::min(damaged.size(), round % 2 == 0 ? size_t{20} : damaged.size());
         damaged[place] ^= static_cast<std::byte>(1U << random() % 8);
       }

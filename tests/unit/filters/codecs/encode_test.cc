@@ -16,8 +16,8 @@ struct Sample {
   const char* codec;  // JSON; null for HDF5
   uint32_t id = 0;
   std::vector<uint32_t> parameters = {};
-  bool lossless = true;    // comes back the same, not only as large
-  bool repeatable = true;  // LZF's table is not cleared: where it looks for repeats depends on what was there before
+  bool lossless = true;    // decodes to the original, not only to its size
+  bool repeatable = true;  // LZF does not clear its table: its matches depend on earlier data
 };
 
 const std::vector<Sample>& samples() {
@@ -115,7 +115,7 @@ struct Prepared {
   }
 };
 
-/// Whether this much data of this kind is refused, rightly.
+/// Whether an encoder may refuse this much data of this kind.
 bool may_refuse(const Sample& sample, size_t count, Kind kind) {
   const std::string_view name = sample.name;
   if (name.starts_with("lzf")) return kind == Kind::noise || count < 64;
@@ -230,7 +230,7 @@ TEST(Encode, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal("|u1", R"({"id": "delta", "dtype": "|V3"})", 0, {}).substr(0, 4), "does");
 }
 
-// A chunk can be read whatever was said to the program that wrote it.
+// A chunk can be read whatever parameters its writer used.
 TEST(Encode, WhatOnlyTheEncoderNeedsIsNoReasonNotToDecode) {
   for (const char* codec :
        {R"({"id": "gzip", "level": 99})", R"({"id": "zstd", "level": 3, "checksum": 7})",
@@ -294,7 +294,7 @@ TEST(WorkingParameters, AsSetLocalStoresThem) {
   EXPECT_EQ(working(32008, {0, 4, 2, 0, 2}, "<i2", {100}, {10}), Parameters({0, 4, 2, 0, 2}));
 }
 
-// An (8, 200) array in chunks of (4, 50): HDF5 looks at the 50, NCZarr at the 200.
+// An (8, 200) array in chunks of (4, 50): HDF5 uses the 50, NCZarr the 200.
 TEST(WorkingParameters, SzipLooksAtAnotherRowInZarr) {
   EXPECT_EQ(working(4, {32, 16}, "<i4", {8, 200}, {4, 50}), Parameters({169, 16, 32, 50}));
   EXPECT_EQ(working(4, {32, 16}, "<i4", {8, 200}, {4, 50}, true), Parameters({169, 16, 32, 200}));

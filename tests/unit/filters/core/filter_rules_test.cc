@@ -18,7 +18,7 @@ FilterRules rules_of(const std::vector<std::string>& texts) {
   return rules;
 }
 
-/// What a variable ends up with: "unchanged", "none" or a spec.
+/// The result for a variable: "unchanged", "none" or a spec.
 std::string applied(const std::vector<std::string>& texts, std::string_view name) {
   const auto chain = rules_of(texts).resolve(name);
   if (!chain) return "unchanged";

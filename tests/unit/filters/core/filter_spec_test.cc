@@ -38,7 +38,7 @@ TEST(FilterSpec, ReadsTheOfficialVector) {
                                            1, 2147483648, 4294967295, 4294967295, 3287505826, 1097305129}));
 }
 
-// nc_test4/tst_filter.sh: what ncdump prints is read as it is.
+// nc_test4/tst_filter.sh: the output of ncdump is accepted unchanged.
 TEST(FilterSpec, ReadsWhatNcdumpPrints) {
   const std::string text =
       "32768,3,239,23,65511,27,77,93,1145389056,3287505826,1097305129,1,2147483648,4294967295,4294967295";
@@ -128,7 +128,7 @@ TEST(FilterSpec, ReadsChains) {
       {"[0]307,9", "307,9"},
       {" [ 0 ] 307,9|4", "307,9|4"},
       {"4294967295", "4294967295"},
-      {"1,5|1,6", "1,5|1,6"},  // as written: arrange_chain() is another matter
+      {"1,5|1,6", "1,5|1,6"},  // as written: arrange_chain() changes the order
       // No filters.
       {"", ""},
       {" \n", ""},
@@ -197,7 +197,7 @@ struct Malformed {
 
 TEST(FilterSpec, RefusesWhatIsMalformedAndPointsAtIt) {
   const std::vector<Malformed> cases = {
-      // What netcdf-c reads as something else without a word.
+      // What netcdf-c misreads without an error.
       {"307,3.5", 6, "add f or d"},
       {"307,1e3", 6, "add f or d"},
       {"307,.5", 5, "add f or d"},
@@ -246,7 +246,7 @@ TEST(FilterSpec, RefusesWhatIsMalformedAndPointsAtIt) {
       {"307,1e+d", 8, "exponent"},
       {"307,--5", 6, "digit"},
       {"307,+5", 5, "'+'"},
-      // Tags that are none.
+      // Invalid tags.
       {"307,9x", 6, "not a type"},
       {"307,9bb", 7, "not a type"},
       {"307,5ll", 7, "one l"},
@@ -344,7 +344,7 @@ TEST(FilterSpec, ShowsAPartOfALongText) {
   EXPECT_NE(message.find("...\": this is no type"), std::string::npos) << message;
   EXPECT_LT(message.size(), 250U);
   EXPECT_EQ(parse_filter_spec(text)->front().parameters.size(), 10000U);
-  // No character of UTF-8 begins in here.
+  // There is no UTF-8 character boundary in this text.
   EXPECT_LT(reason(parse_filter_spec(text + "x" + std::string(1000, '\xad'))).size(), 250U);
 }
 
@@ -410,7 +410,7 @@ TEST(FilterSpec, AgreesWithNetcdf) {
   }
 }
 
-// Random texts of the characters that specs are made of: a chain that parses back to itself, or an error with a place.
+// Random texts of the characters in specs: a pipeline that parses back to itself, or an error with a position.
 TEST(FilterSpec, AnyTextGivesAChainOrAPosition) {
   constexpr std::string_view kAlphabet = "0123456789,,,,||[]-+.eEfFdDbBsSuUlL xXnoneNONE\t\\*&\xff\xc3";
   std::mt19937 random(7);

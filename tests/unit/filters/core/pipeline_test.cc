@@ -74,7 +74,7 @@ TEST(Pipeline, MaskedFiltersAreLeftOut) {
   EXPECT_FALSE(decode(chain, chunk_of(400), data, 0b01));
 }
 
-// A masked checksum adds no bytes to what the filters behind it have to give.
+// A skipped checksum adds no bytes to the bound for the filters after it.
 TEST(Pipeline, MasksCountForSizes) {
   const ByteVector data = random_bytes(400);
   const auto chain = zarr_chain(R"([{"id": "crc32"}, {"id": "zlib"}])");
@@ -109,7 +109,7 @@ TEST(Pipeline, ABombIsRefusedBeforeItGrows) {
   const auto refused = decode({stage(1)}, chunk_of(1000), bomb);
   EXPECT_EQ(reason(refused),
             "filter 1 (deflate): decodes to more than 1000 bytes, the most that this chunk can have here");
-  // Behind another compressor it may have 1000 + 1000/4 + 4096 bytes.
+  // The output of another compressor may have 1000 + 1000/4 + 4096 bytes.
   EXPECT_EQ(reason(decode({stage(1), stage(1)}, chunk_of(1000), bomb)),
             "filter 1 (deflate): decodes to more than 5346 bytes, the most that this chunk can have here");
 }
@@ -120,7 +120,7 @@ TEST(Pipeline, UnknownSizesGrow) {
   EXPECT_EQ(decode({stage(1)}, chunk_of(std::nullopt), deflated({})), ByteVector{});
 }
 
-// Headers that claim sizes near 2^32 and 2^64: an error at once, not an allocation.
+// Headers that declare sizes near 2^32 and 2^64 give an error at once, without an allocation.
 TEST(Pipeline, LyingHeaders) {
   const auto refused = [](std::vector<FilterStage> chain, const char* hex) {
     for (const auto size : {std::optional<uint64_t>(1000), std::optional<uint64_t>()}) {
@@ -157,8 +157,8 @@ TEST(Pipeline, NamesWhatItDoesNotKnow) {
             "filter 32999 is neither built in nor a plugin's: " + kNowhere + kAdvice);
 }
 
-// Test filters for the way in: 40130 halves what begins with 0, grows the rest by a byte, and cannot do what begins
-// with 9. 40131 adds one byte to any data.
+// Test filters with encoders: 40130 halves data that begins with 0, adds a byte to other data, and fails for data that
+// begins with 9. 40131 adds one byte to any data.
 void register_test_encoders() {
   static const bool registered = [] {
     Filter halves{.id = 40130, .name = "test.halves"};
@@ -198,7 +198,7 @@ void register_test_encoders() {
   ASSERT_TRUE(registered);
 }
 
-/// "size mask" of an encoded chunk, or the reason why there is none.
+/// "size mask" of an encoded chunk, or the error.
 std::string encode_text(std::vector<FilterStage> chain, const ByteVector& data, std::optional<uint64_t> size = 10) {
   const auto pipeline = Pipeline::make(chain, chunk_of(size));
   if (!pipeline) return pipeline.error().reason;

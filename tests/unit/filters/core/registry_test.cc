@@ -10,7 +10,7 @@ namespace codecfs::filters {
 namespace {
 
 TEST(Registry, EveryBuiltInFilterIsThere) {
-  // A filter whose registration clashed with another would be missing.
+  // A filter whose registration conflicts with another would be missing.
   size_t listed = 0;
 #define CODECFS_FILTER(name) ++listed;
 #include "filters/codecs/all.inc"
@@ -105,7 +105,7 @@ TEST(Registry, ForgetsFilters) {
   EXPECT_TRUE(unregister_filter(40127));
 }
 
-// Output of a foreign decoder is not trusted.
+// The output of a plugin's decoder is verified.
 TEST(Registry, AFilterThatGivesTheWrongSizeIsCaught) {
   ASSERT_TRUE(register_filter(
       {.id = 40125, .name = "test.doubles", .make_coder = [](const StageContext&) -> Result<Coder> {

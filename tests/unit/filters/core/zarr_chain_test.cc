@@ -86,7 +86,7 @@ TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
     ASSERT_FALSE(chain) << codecs;
     EXPECT_EQ(chain.error().code, EINVAL);
   }
-  // Eight-byte elements and a checksum before them: nothing of HDF5 shows such a chain.
+  // Eight-byte elements after a checksum: no HDF5 pipeline converts to this.
   EXPECT_FALSE(hdf5(R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}])", 8));
 }
 

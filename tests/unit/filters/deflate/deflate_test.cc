@@ -30,7 +30,7 @@ ByteVector bell_curve(size_t size, double width, uint32_t seed = 1) {
   return bytes_of(size, [&](size_t) { return std::clamp(static_cast<int>(values(random)), 0, 255); });
 }
 
-/// Noise, of which stretches of up to 600 bytes are the same byte.
+/// Noise with runs of up to 600 equal bytes.
 ByteVector with_runs(size_t size, uint32_t seed = 1) {
   ByteVector bytes = random_bytes(size, seed);
   std::mt19937 random(seed + 1);
@@ -96,7 +96,7 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-/// By zlib. `window_bits` as inflateInit2 has them: 15 for zlib's wrapping, 31 for gzip's, -15 for none.
+/// Decoded by zlib. `window_bits` as in inflateInit2: 15 for zlib's wrapping, 31 for gzip's, -15 for none.
 ByteVector inflated(Bytes encoded, size_t size, int window_bits) {
   ByteVector out(size + 1);
   z_stream stream = {};
@@ -112,7 +112,7 @@ ByteVector inflated(Bytes encoded, size_t size, int window_bits) {
   return out;
 }
 
-/// By libdeflate.
+/// Decoded by libdeflate.
 ByteVector decoded(Bytes encoded, size_t size) {
   auto out = codecs::inflate(encoded, Wrapping::zlib, SizeBound::exactly(size));
   return out ? to_vector(*out) : ByteVector{};
@@ -182,7 +182,7 @@ TEST(Deflate, AboutAsLargeAsZlib) {
       }
 }
 
-// Repetitions that only a part of the data has, or that are far apart, must not be taken for noise.
+// Repetitions in only a part of the data, or far apart, must not be treated as noise.
 TEST(Deflate, RepetitionsInNoiseAreFound) {
   for (const size_t length : {4, 6, 8, 16, 40, 200})
     for (const size_t gap : {length * 8, length * 25}) {
@@ -204,7 +204,7 @@ TEST(Deflate, NoiseGrowsByTheHeadersOfStoredBlocks) {
   for (const int64_t level : {1, 4, 6, 9}) EXPECT_LE(size_at(noise, level), noise.size() + 2 + 20 * 5 + 2 + 4);
 }
 
-// What libdeflate makes of these takes 58 bytes of a hundred; the best code for them 55.
+// libdeflate's output for these is 58 % of the input; the best code's 55 %.
 TEST(Deflate, NoiseOfFewValuesHasTheBestCode) {
   const ByteVector data = bell_curve(size_t{1} << 20, 5);
   std::array<uint32_t, 256> counts = {};
@@ -236,7 +236,7 @@ TEST(LiteralBlock, RunsOfEachLengthAtEachPlace) {
     ByteVector data = random_bytes(900, static_cast<uint32_t>(length));
     std::fill_n(data.begin() + static_cast<ptrdiff_t>(length % 19), length, std::byte{7});
     for (const size_t first : {size_t{0}, length % 19 + 1, length / 2, length}) {
-      // Two blocks: a run may go on in the second.
+      // Two blocks: a run may continue in the second.
       const LiteralBlock a = make_block(data, 0, first);
       const LiteralBlock b = make_block(data, first, data.size());
       for (const bool join : {false, true}) {

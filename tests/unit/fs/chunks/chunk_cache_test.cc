@@ -80,7 +80,7 @@ TEST(ChunkCache, DropsAChunkThatTheKernelHas) {
   EXPECT_GT(stats.cache_bytes, 0);
   cache.served(1, kChunk / 2);
   EXPECT_EQ(stats.cache_bytes, 0);
-  cache.served(1, kChunk);  // a late word about a chunk that is gone
+  cache.served(1, kChunk);  // late call for a chunk that was dropped
 }
 
 TEST(ChunkCache, ForgetsErrors) {

@@ -15,7 +15,7 @@ constexpr uint64_t kPage = PageCopies::kPage;
 Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 std::string page_of(char fill) { return std::string(kPage, fill); }
 
-/// What compare() finds changed, as text: x for those bytes.
+/// The result of compare() as text: x for changed bytes.
 std::string changed(PageCopies& copies, Ino ino, uint64_t offset, const std::string& text) {
   const PageCopies::WrittenBack compared = copies.compare(ino, offset, bytes_of(text));
   if (compared.changed.empty()) return std::string(text.size(), 'x');
@@ -36,7 +36,7 @@ TEST(PageCopies, OnlyWhatDiffersFromWhatWasGivenIsChanged) {
   EXPECT_EQ(copies.bytes(), 3 * kPage);
   EXPECT_EQ(changed(copies, 1, kPage, "bbcb"), "..x.");
   EXPECT_EQ(changed(copies, 1, kPage - 2, "axbb"), ".x..");
-  EXPECT_EQ(changed(copies, 1, 2 * kPage, "tailend"), "....xxx");  // beyond what was given
+  EXPECT_EQ(changed(copies, 1, 2 * kPage, "tailend"), "....xxx");  // beyond the known content
   EXPECT_EQ(changed(copies, 1, 3 * kPage, "abc"), "xxx");
   EXPECT_EQ(changed(copies, 2, 0, "a"), "x");
   writer = {};
@@ -50,7 +50,7 @@ TEST(PageCopies, WhatIsStoredOrWrittenIsWhatThePageHolds) {
   const std::string text = "axa";
   copies.stored(1, 0, bytes_of(text), copies.compare(1, 0, bytes_of(text)));
   EXPECT_EQ(changed(copies, 1, 0, "axa"), "...");
-  EXPECT_EQ(changed(copies, 1, 0, "aaa"), ".x.");  // back again is a change
+  EXPECT_EQ(changed(copies, 1, 0, "aaa"), ".x.");  // a change back is a change too
   copies.written(1, 2, bytes_of("yy"));
   EXPECT_EQ(changed(copies, 1, 0, "axyya"), ".....");
   copies.written(1, kPage, bytes_of("part"));  // the rest of that page is read first

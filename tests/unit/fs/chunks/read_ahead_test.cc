@@ -19,7 +19,7 @@ ChunkGrid grid_of(const std::vector<uint64_t>& cells) {
   return *ChunkGrid::make(cells, std::vector<uint64_t>(cells.size(), 1));
 }
 
-/// Remembers what was fetched.
+/// Records the fetched numbers.
 class Fetched {
  public:
   std::function<void(uint64_t)> take() {
@@ -32,7 +32,7 @@ class Fetched {
     const std::lock_guard lock(mutex_);
     return numbers_;
   }
-  /// Waits for a number, which a thread is about to take.
+  /// Waits until a number has been fetched.
   bool has(uint64_t number) {
     for (int i = 0; i < 5000; ++i) {
       if (numbers().contains(number)) return true;
@@ -129,7 +129,7 @@ TEST(ReadAhead, TwoReadersThatShareTheWorkAreFollowed) {
   Fetched fetched;
   {
     ReadAhead ahead(1 << 20);
-    // As a shell sorts the even and the odd ones, at different speeds.
+    // Even and odd numbers as a shell sorts them, at different speeds.
     for (const uint64_t number : {100, 102, 104, 101, 106, 103, 108, 110, 105, 112, 114, 107})
       ahead.note(kReader, grid, number, kChunk, fetched.take());
     EXPECT_TRUE(fetched.has(116));

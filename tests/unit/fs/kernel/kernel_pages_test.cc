@@ -89,7 +89,7 @@ TEST(KernelPages, AChangeOfManyWaitsForWhatWasBeingGivenOfEach) {
       arrived = true;
       return true;
     });
-    // It began after the change, so the change does not wait for it.
+    // The push began after the change, so the change does not wait for it.
     pages.push_pages(12, [&] {
       end.wait();
       return true;

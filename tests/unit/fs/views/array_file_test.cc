@@ -26,7 +26,7 @@ std::shared_ptr<Variable> make_variable(const Grid& shape, const Grid& chunks, u
   return variable;
 }
 
-/// An array in both forms: chunks (those that are there), and one piece of memory.
+/// An array in both forms: the stored chunks, and one block of memory.
 class Model {
  public:
   Model(VariablePtr variable, std::mt19937& random, double stored) : variable_(std::move(variable)) {
@@ -55,7 +55,7 @@ class Model {
     return bytes;
   }
 
-  /// Of the element that is the n-th in C order: its chunk, and which element it is there.
+  /// The n-th element in C order: its chunk, and its index in the chunk.
   std::pair<uint64_t, uint64_t> find(uint64_t n) const {
     const ChunkGrid& grid = variable_->grid;
     Grid cell(grid.rank());
@@ -271,7 +271,7 @@ TEST_F(ArrayFileTest, AChunkThatIsOneStretchOfTheFileIsKnown) {
     const ArrayFile file = *ArrayFile::make(variable, true);
     if (file.size() == file.header_size()) continue;
     for (uint64_t number = 0; number < variable->grid.count(); ++number) {
-      // Each byte of the chunk is one of a kind as far as a neighbour goes: read the file with this chunk alone stored.
+      // Make the bytes of this chunk unique locally, and read the file with only this chunk stored.
       const uint64_t size = *variable->chunk_bytes;
       auto bytes = std::make_shared<std::vector<std::byte>>(size);
       for (uint64_t i = 0; i < size; ++i) (*bytes)[i] = static_cast<std::byte>(i * 7 + i / 251 + 1);
@@ -395,7 +395,7 @@ TEST_F(ArrayFileTest, EmptyArraysAreAHeader) {
 }
 
 TEST_F(ArrayFileTest, FewOfManyChunksAreLookedAt) {
-  // The end of one row and the beginning of the next, with 2^40 chunks between them in the grid.
+  // The end of one row and the beginning of the next, 2^40 chunks apart in the grid.
   const uint64_t length = uint64_t{1} << 40;
   for (const Grid& chunks : {Grid{1, 1}, Grid{2, 1}, Grid{2, 3}}) {
     const VariablePtr variable = make_variable({2, length}, chunks, 4);
@@ -416,7 +416,7 @@ TEST_F(ArrayFileTest, WhatIsLargerThanAFileIsRefused) {
   EXPECT_TRUE(ArrayFile::make(make_variable({large, large}, {1, large}, 1), false));
   EXPECT_EQ(ArrayFile::make(make_variable({large, large}, {1, large}, 2), false).error().code, EOPNOTSUPP);
   EXPECT_EQ(ArrayFile::make(make_variable({large, large, large}, {large, 16, 16}, 1), true).error().code, EOPNOTSUPP);
-  // Here it is the header that is too much.
+  // Here the header exceeds the limit.
   EXPECT_TRUE(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), false));
   EXPECT_EQ(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), true).error().code, EOPNOTSUPP);
 }

@@ -57,7 +57,7 @@ Handle chunked(const std::vector<hsize_t>& chunk, bool filtered) {
   return properties;
 }
 
-// Writes one chunk, given by its coordinates, in full or with filters left out.
+// Writes one chunk, given by its coordinates, completely or without its filters.
 void write_chunk(const Handle& dataset, const std::vector<hsize_t>& offset, const std::vector<std::byte>& bytes,
                  uint32_t mask) {
   ASSERT_GE(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, mask, offset.data(), bytes.size(), bytes.data()), 0);
@@ -71,7 +71,7 @@ TEST_P(Hdf5Index, IsTheOneThatLibhdf5Tells) {
     const Handle properties = chunked(index.chunk, index.filtered);
     if (index.early) H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY);
     const Handle dataset = make_dataset(file, "v", H5T_STD_I32LE, kDims, properties.get(), index.most);
-    // Every third chunk is never written, every fourth was stored without its filters.
+    // Every third chunk is never written, every fourth is stored without its filters.
     const std::vector<std::byte> raw(index.chunk[0] * index.chunk[1] * 4, std::byte{7});
     int count = 0;
     for (hsize_t row = 0; row < kDims[0]; row += index.chunk[0]) {
@@ -123,7 +123,7 @@ TEST_P(Hdf5Index, IsTheOneThatLibhdf5Tells) {
       continue;
     }
     stored.push_back(number);
-    // Whether the library's address counts from the user block differs between its versions: the bytes tell.
+    // libhdf5's versions differ in whether the address includes the user block: compare the bytes.
     EXPECT_TRUE(*info->offset == address || *info->offset == address + user_block);
     if (user_block == 0) {
       EXPECT_EQ(*info->offset, address);
@@ -221,7 +221,7 @@ TEST_F(Hdf5Scale, ASparseGridIsListedByOneWalk) {
   const auto chunk = source->read_chunk(id, expected[77]);
   ASSERT_TRUE(chunk);
   EXPECT_EQ(chunk->data()[0], std::byte{77});
-  // stdout is ours again.
+  // stdout is restored.
   testing::internal::CaptureStdout();
   printf("still here");
   fflush(stdout);

@@ -44,7 +44,7 @@ enum class Version { one, two, ordered };
 
 class ObjectHeaders : public Hdf5Files, public testing::WithParamInterface<Version> {
  protected:
-  // A dataset with so many attributes (which make continuations) and a comment.
+  // Creates a dataset with this many attributes (which create continuations) and a comment.
   void make(int attributes, const std::string& comment = "") {
     const LibraryLock lock;
     const Handle file = create(GetParam() != Version::one, 512);
@@ -112,7 +112,7 @@ TEST_P(ObjectHeaders, AreReadAsLibhdf5WritesThem) {
     EXPECT_EQ(header_.count(MessageType::continuation), chunks_ - 1);
     EXPECT_EQ(header_.count(static_cast<MessageType>(0x0c)), static_cast<size_t>(attributes));
     EXPECT_FALSE(header_.shares(MessageType::layout));
-    // Written back without a change they are the same bytes.
+    // Written without a change, the bytes are identical.
     const Content before = content_;
     store();
     EXPECT_TRUE(content_ == before);
@@ -166,7 +166,7 @@ TEST_P(ObjectHeaders, RoomIsFilledToTheLastByte) {
       char comment[100] = {};
       ASSERT_EQ(H5Oget_comment(dataset.get(), comment, sizeof comment), static_cast<ssize_t>(size));
       EXPECT_EQ(std::string(comment), std::string(size, 'x'));
-      // It finds its way about in what we left.
+      // libhdf5 can read and extend the result.
       for (const char* name : {"short", "a longer name than the other", "third"}) {
         const Handle space(H5Screate(H5S_SCALAR));
         const Handle attribute(H5Acreate2(dataset.get(), name, H5T_STD_U8LE, space.get(), H5P_DEFAULT, H5P_DEFAULT));
@@ -282,14 +282,14 @@ TEST(HostileObjectHeaders, AreRefused) {
   EXPECT_TRUE(refused([](auto& bad) { bad.message(40, 0x08, 24); })) << "reaches over the end";
   EXPECT_TRUE(refused([](auto& bad) { bad.message(40, 0x08, 12); })) << "is not padded";
   EXPECT_TRUE(refused([](auto& bad) { store_le<uint32_t>(bad.content.data() + 8, 0xffffffff); })) << "is endless";
-  EXPECT_TRUE(refused([](auto& bad) {  // a ring of two
+  EXPECT_TRUE(refused([](auto& bad) {  // a cycle of two
     bad.message(512, 0x10, 16);
     bad.continuation(520, 512, 64);
   }));
   EXPECT_TRUE(refused([](auto& bad) { bad.content[0] = std::byte{3}; })) << "another version";
 }
 
-// Many continuations, each with the next one: in time that grows with their number.
+// Many continuations, each with the next one, take time linear in their number.
 TEST(HostileObjectHeaders, ManyContinuationsAreNoTrouble) {
   constexpr size_t kCount = 200'000;
   HostileHeader header;

@@ -20,7 +20,7 @@ class Hdf5Attributes : public Hdf5Changes {
   Result<> unset(const std::string& where, const std::string& name) {
     return source().set_attributes(at(where), {}, std::vector{name});
   }
-  /// The attributes of a variable, or of the root where there is no name, as one line of JSON.
+  /// The attributes of a variable, or of the root if there is no name, as one line of JSON.
   std::string shown(const std::string& where = "") {
     Json all = Json::object();
     const auto attributes =

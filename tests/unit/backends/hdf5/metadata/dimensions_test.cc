@@ -14,7 +14,7 @@ class Hdf5Dimensions : public Hdf5Changes {
   void expect_lines(const std::string& text, const Names& lines) {
     for (const std::string& line : lines) EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text;
   }
-  /// A file as netCDF's own ncgen makes it, which numbers its dimensions.
+  /// Creates a file with netCDF's own ncgen, which stores dimension ids.
   void generate(const std::string& cdl) {
     std::ofstream(path("t.cdl")) << cdl;
     int status = 0;
@@ -71,10 +71,10 @@ TEST_F(Hdf5Dimensions, AVariableMayHaveTheNameOfADimensionThatIsNotItsOwn) {
   EXPECT_EQ(at("q"), q);
   EXPECT_EQ(dimensions("x"), Names{"y"});
   EXPECT_EQ(dimensions("s"), (Names{"s", "y"}));
-  // A link that gets the prefix becomes the newest.
+  // A link that gets the prefix becomes the newest one.
   EXPECT_EQ(names(""), (Names{"v", "x", "r", "q", "s"}));
   expect_lines(ncdump(), {"float v(y, x) ;", "float x(y) ;", "float r(q, y) ;", "float s(s, y) ;"});
-  // And back again: a coordinate variable after all.
+  // It becomes a coordinate variable again.
   EXPECT_GOOD(dimensions("q", {"q"}));
   EXPECT_EQ(at("q"), object_at(source(), "q"));
   EXPECT_EQ(dimensions("r"), (Names{"q", "y"}));
@@ -133,7 +133,7 @@ TEST_F(Hdf5Dimensions, GroupsSeeTheDimensionsAboveThem) {
   EXPECT_GOOD(make("v", with_dimensions(described("\"<f4\"", {5}, {5}), {"z"})));
   EXPECT_EQ(dimensions("g/h/v"), (Names{"x", "z"}));
   expect_lines(ncdump(), {"float v(z) ;", "float v(x, z) ;", "z = UNLIMITED ; // (2 currently)"});
-  // Where it goes, its dimensions must be seen too.
+  // The dimensions must be visible from the target of a move.
   EXPECT_GOOD(make_group("other"));
   EXPECT_GOOD(move("g/h/v", "other/v"));
   EXPECT_EQ(dimensions("other/v"), (Names{"x", "z"}));
@@ -199,7 +199,7 @@ TEST_F(Hdf5Dimensions, PhonyNamesAreNoChangeAndBecomeReal) {
   expect_lines(ncdump(), {"int a(phony_dim_0, b) ;", "int b(b) ;", "b = 6 ;"});
 }
 
-// A coordinate variable is one of its own, which Zarr's writers resize themselves.
+// A coordinate variable is a separate array, which Zarr writers resize themselves.
 TEST_F(Hdf5Dimensions, MereDimensionsGrowWithTheirVariables) {
   CODECFS_NEEDS(have_ncdump());
   EXPECT_GOOD(make("t", with_dimensions(described("\"<i4\"", {2}, {2}, "-1"), {"t"})));

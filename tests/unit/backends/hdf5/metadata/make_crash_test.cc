@@ -22,7 +22,7 @@ namespace {
 using namespace crash_testing;
 using namespace hdf5_testing;
 
-// Everything about an object in words, as libhdf5 with its own driver reads it; what is wrong is thrown.
+// Describes everything about an object, read with libhdf5's own driver; throws on errors.
 class Description {
  public:
   static std::string of(const std::filesystem::path& path) {
@@ -105,8 +105,8 @@ class Description {
 };
 
 struct Commit {
-  size_t tried_at;     // operations before it
-  size_t returned_at;  // operations when it had succeeded
+  size_t tried_at;     // number of operations before it
+  size_t returned_at;  // number of operations when it had succeeded
   std::string state;
 };
 
@@ -141,7 +141,7 @@ class Hdf5MakeCrash : public Hdf5Files, public testing::WithParamInterface<bool>
     EXPECT_GOOD(source.rename(id(""), "x", id(""), "longitude"));
     commit();
     EXPECT_GOOD(source.rename(id(""), "v", id("g"), "w"));
-    commit();  // a new shape commits what was changed before it
+    commit();  // a new shape first commits the previous changes
     EXPECT_GOOD(source.resize(id("g/w"), std::vector<uint64_t>{2, 5}));
     EXPECT_GOOD(source.set_attributes(id("g/w"), std::vector<Attribute>{{"units", "kelvin"}},
                                       std::vector<std::string>{"range"}));
@@ -166,7 +166,7 @@ class Hdf5MakeCrash : public Hdf5Files, public testing::WithParamInterface<bool>
     commits_.push_back({before, recorder.operations().size(), ""});
   }
 
-  // What the file holds when its log is recovered.
+  // The content after the log is recovered.
   std::string recovered() {
     UnsyncedIo io;
     const auto recovered = hdf5::recover_log(path(), io);

@@ -311,7 +311,7 @@ TEST_F(Hdf5Make, MovedObjectsKeepTheirNumbers) {
   EXPECT_EQ(read<int32_t>("w", 1), (std::vector<int32_t>{3, 4}));
 }
 
-// HDF5 uses the addresses of what was removed again.
+// HDF5 reuses the addresses of removed objects.
 TEST_F(Hdf5Make, RemovedObjectsAreGoneForGood) {
   std::set<ObjectId> seen;
   for (int round = 0; round < 20; ++round) {
@@ -355,7 +355,7 @@ TEST_F(Hdf5Make, ObjectsWithSeveralLinksStayWhereOneIs) {
   EXPECT_EQ(entry_at(source(), "b/third")->target, "again");
   EXPECT_GOOD(remove("b/third"));
   EXPECT_EQ(read<int>("b/again", 0), (std::vector<int>{5, 6}));
-  // The other place of a moved group may become the first one; what is below it goes on.
+  // Another link of a moved group may become its path; its members stay accessible.
   EXPECT_GOOD(make_group("later"));
   EXPECT_GOOD(move("g", "later/g"));
   EXPECT_EQ(entry_at(source(), "b/g")->kind, EntryKind::group);
@@ -417,7 +417,7 @@ TEST_F(Hdf5Make, TextsBeyondAnEdgeAreGoneToo) {
             std::string("\4\0\0\0\1\0\0\0a\1\0\0\0-\1\0\0\0-\1\0\0\0-", 24));
 }
 
-// Whatever is made, moved and removed meanwhile: a reader gets the bytes of the variable that it asked for.
+// A reader gets the bytes of the requested variable, whatever is created, moved and removed concurrently.
 TEST_F(Hdf5Make, ReadersAreNotDisturbed) {
   constexpr int kChunks = 8;
   const auto content = [](int number) { return std::vector<int32_t>(256, number + 1); };

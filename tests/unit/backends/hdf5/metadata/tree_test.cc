@@ -109,7 +109,7 @@ TEST_F(Hdf5Tree, OddNamesAreEscapedAndFoundAgain) {
 
 void text_attribute(const Handle& holder, const char* name, const std::string& text) {
   const Handle type(H5Tcopy(H5T_C_S1));
-  H5Tset_size(type.get(), text.size() + 1);  // with its NUL: libhdf5 takes no other for a scale
+  H5Tset_size(type.get(), text.size() + 1);  // including the NUL: libhdf5 requires it for a scale
   const Handle space(H5Screate(H5S_SCALAR));
   const Handle attribute(H5Acreate2(holder.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
   ASSERT_GE(H5Awrite(attribute.get(), type.get(), text.data()), 0);
@@ -164,7 +164,7 @@ TEST_F(Hdf5Tree, AHundredThousandDatasetsAreNotQuadratic) {
   EXPECT_LT(end - found, std::chrono::seconds(60));
 }
 
-// What `ncdump -h` prints; empty where it is not installed.
+// The output of `ncdump -h`; empty if it is not installed.
 std::string ncdump(const std::string& path) {
   std::string text;
   FILE* pipe = popen(("ncdump -h '" + path + "' 2>&1").c_str(), "r");
@@ -173,7 +173,7 @@ std::string ncdump(const std::string& path) {
   return pclose(pipe) == 0 ? text : "";
 }
 
-// Every variable with dimensions must stand in ncdump's text as "name(first, second)".
+// Every variable with dimensions must appear in ncdump's output as "name(first, second)".
 void compare_dimensions(const std::string& path, const std::vector<std::string>& unknown_to_netcdf = {}) {
   const std::string text = ncdump(path);
   if (text.empty()) GTEST_SKIP() << "no ncdump that reads " << path;

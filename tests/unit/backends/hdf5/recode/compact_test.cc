@@ -31,7 +31,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a tool prints; empty where it is not installed.
+/// The output of a tool; empty if it is not installed.
 std::string output_of(const std::string& command) {
   FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
   std::string output;
@@ -40,7 +40,7 @@ std::string output_of(const std::string& command) {
   return WEXITSTATUS(pclose(pipe)) == 127 ? "" : output;
 }
 
-/// Everything that h5dump tells of a file, without where things lie in it and how well that compresses.
+/// The output of h5dump for a file, without offsets and compression ratios.
 std::string dump_of(const std::string& path) {
   std::string all;
   for (const char* options : {"-p", "-p -B -A -q creation_order -z ascending"})
@@ -59,10 +59,10 @@ class Hdf5Compact : public Hdf5Files {
     return told ? *told : "";
   }
 
-  /// Unused space for the compaction to gain, as libhdf5 does not look beyond its own end of the file.
+  /// Adds unused space that the compaction can remove; libhdf5 ignores bytes beyond its own end of the file.
   static void pad(const std::string& file) { fs::resize_file(file, fs::file_size(file) + (1 << 20)); }
 
-  /// Expects an error that leaves the file byte for byte as it is, and nothing beside it.
+  /// Expects an error that leaves the file unchanged, and no other files.
   void expect_refused(int code, const std::string& reason) const {
     const std::string before = content_of(path());
     const auto told = compact_hdf5(path());
@@ -79,7 +79,7 @@ class Hdf5Compact : public Hdf5Files {
   }
 };
 
-// ---- a file with one of everything
+// ---- a file with every kind of object
 
 Handle committed(const Handle& file, const char* name, hid_t type) {
   Handle copy(H5Tcopy(type));
@@ -276,7 +276,7 @@ void add_references(const Handle& file) {
   const Handle dataset = make_dataset(file, "aa_references/regions", H5T_STD_REF_DSETREG, {3});
   ASSERT_GE(H5Dwrite(dataset.get(), H5T_STD_REF_DSETREG, H5S_ALL, H5S_ALL, H5P_DEFAULT, regions), 0);
 
-  // As netCDF has them: a sequence of references, and a compound with one; and in the middle of ordered attributes.
+  // As in netCDF files: a sequence of references, and a compound with one, between other ordered attributes.
   const Handle lists(H5Tvlen_create(H5T_STD_REF_OBJ));
   std::vector<hobj_ref_t> some = {objects[0], objects[3]};
   const std::array<hvl_t, 3> sequences = {hvl_t{2, some.data()}, hvl_t{0, nullptr}, hvl_t{1, some.data()}};
@@ -317,7 +317,7 @@ void make_everything(const std::string& path, bool latest) {
   H5Pset_attr_creation_order(creation.get(), H5P_CRT_ORDER_TRACKED);
   H5Pset_shared_mesg_nindexes(creation.get(), 1);
   H5Pset_shared_mesg_index(creation.get(), 0, H5O_SHMESG_DTYPE_FLAG | H5O_SHMESG_FILL_FLAG, 20);
-  // What h5dump of 1.10 knows, with any libhdf5.
+  // Use a format that h5dump of 1.10 supports.
   H5Pset_libver_bounds(access.get(), latest ? H5F_LIBVER_V110 : H5F_LIBVER_EARLIEST, H5F_LIBVER_V110);
   {
     const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
@@ -351,7 +351,7 @@ TEST_P(Hdf5CompactEverything, IsAsItWas) {
   expect_nothing_left();
 }
 
-// What h5dump does not show.
+// Content that h5dump does not show.
 TEST_P(Hdf5CompactEverything, KeepsWhatIsHidden) {
   make_everything(path(), GetParam());
   pad(path());
@@ -414,7 +414,7 @@ TEST_P(Hdf5CompactEverything, ASecondTimeGainsNothing) {
   expect_nothing_left();
 }
 
-// Whatever fails, the name is that of a whole file.
+// After any error the name refers to a complete file.
 TEST_F(Hdf5Compact, FaultsLeaveTheFileAsItWas) {
   for (size_t at = 0; at < 10; ++at) {
     make_everything(path(), false);
@@ -429,7 +429,7 @@ TEST_F(Hdf5Compact, FaultsLeaveTheFileAsItWas) {
     }
     ASSERT_FALSE(told);
     expect_nothing_left();
-    // The last one is the sync of the directory, when the file has been replaced.
+    // The last operation is the sync of the directory, after the file has been replaced.
     if (content_of(path()) != before) {
       EXPECT_LT(fs::file_size(path()), 100000U) << at;
     }
@@ -463,7 +463,7 @@ TEST_F(Hdf5Compact, HalfOfTheDataIsHalfTheSize) {
   EXPECT_EQ(found, numbers);
 }
 
-// Data of more than one piece, in an odd shape.
+// Data of more than one piece, with an odd shape.
 TEST_F(Hdf5Compact, LargeContiguousData) {
   std::vector<uint32_t> numbers(3 * 1117 * 2003);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<uint32_t>(i * 2654435761U);
@@ -618,7 +618,7 @@ void renew_checksum(std::string& content, size_t header) {
   std::memcpy(content.data() + end, &checksum, sizeof checksum);
 }
 
-/// A compound with nothing but a text in it is stored as the text is, only the type is another: makes it the text's.
+/// A compound whose only member is a string is stored like a string: changes the type to that of the string.
 void make_it_text(const std::string& path) {
   std::string content = content_of(path);
   const size_t member = content.find(std::string("\x19\x01\0\0\x10\0\0\0", 8));
@@ -631,8 +631,7 @@ void make_it_text(const std::string& path) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-// Files of other versions of libhdf5 have filters on text of variable length that 1.10 refuses, all that are not
-// optional.
+// Files of other libhdf5 versions may have mandatory filters on variable-length strings, which 1.10 refuses to create.
 TEST_F(Hdf5Compact, FiltersOfTextStay) {
   const bool has_them = text_takes_checksums();
   {

@@ -87,7 +87,7 @@ class Hdf5Recode : public Hdf5Files {
     return Description::of(path(name));
   }
 
-  /// Stores anew in one go, and compares.
+  /// Re-encodes in one call, and compares.
   void expect_same_after(const std::string& name, const std::string& spec) {
     const std::string before = describe();
     auto source = open_writable();
@@ -103,7 +103,7 @@ class Hdf5Recode : public Hdf5Files {
   crash_testing::UnsyncedIo io_;
 };
 
-// A variable with all that may hang on one ---------------------------------------------------------------------------
+// A variable with everything that can refer to it --------------------------------------------------------------------
 
 struct Form {
   std::string name;
@@ -231,8 +231,8 @@ INSTANTIATE_TEST_SUITE_P(All, Hdf5RecodeForms, testing::Combine(testing::ValuesI
                                   (std::get<1>(parameters.param) ? "_latest" : "_earliest");
                          });
 
-// Objects of the newest format in a file of the oldest: the second dataset is of the old one, so that the two headers
-// and what they exchange are of different versions.
+// Objects of the newest format in a file of the oldest: the second dataset has the old format, so that the exchanged
+// headers have different versions.
 TEST_F(Hdf5Recode, FormatsMayBeMixed) {
   for (const Form& from : kForms) {
     if (from.spec.starts_with("bzip2") || from.spec.starts_with("zstd") || from.spec.starts_with("blosc") ||
@@ -251,7 +251,7 @@ TEST_F(Hdf5Recode, FormatsMayBeMixed) {
   }
 }
 
-// Again and again --------------------------------------------------------------------------------------------------
+// Repeated re-encoding -----------------------------------------------------------------------------------------------
 
 TEST_F(Hdf5Recode, SpaceIsUsedAgain) {
   for (const bool latest : {false, true}) {
@@ -289,7 +289,7 @@ Handle properties_of(Kept kept, hsize_t chunk, const std::function<void(hid_t)>&
   return properties;
 }
 
-// So many that libhdf5 drops from its cache what it has not used for long.
+// So many chunks that libhdf5 evicts entries from its cache.
 TEST_F(Hdf5Recode, ManyChunks) {
   constexpr hsize_t kChunks = 60'000;
   for (const bool latest : {false, true}) {
@@ -332,7 +332,7 @@ Handle compound_type() {
   return type;
 }
 
-// Names begin with what cannot be re-encoded: "no_".
+// Names of variables that cannot be re-encoded begin with "no_".
 void make_types(const Handle& file) {
   constexpr size_t kCount = 11;
   std::vector<int> numbers(kCount);
@@ -456,7 +456,7 @@ TEST_F(Hdf5Recode, AllTypesKeepTheirValues) {
   }
 }
 
-// What is refused, and what fails ------------------------------------------------------------------------------------
+// Refusals and failures ----------------------------------------------------------------------------------------------
 
 TEST_F(Hdf5Recode, RefusesWhatCannotBe) {
   {
@@ -586,7 +586,7 @@ TEST_F(Hdf5Recode, CanBeCancelled) {
   expect_same_after("v", "zstd,3");
 }
 
-/// One operation fails, or all from there on.
+/// One operation fails, or all operations from it on.
 TEST_F(Hdf5Recode, FailuresOfTheDiskTakeEverythingBack) {
   {
     const LibraryLock lock;
@@ -693,7 +693,7 @@ TEST_F(Hdf5Recode, ReadersAndWritersOfOthersGoOn) {
   ASSERT_TRUE(source->finish());
 }
 
-// What other programs say --------------------------------------------------------------------------------------------
+// Output of other programs -------------------------------------------------------------------------------------------
 
 std::string output_of(const std::string& command) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
@@ -776,7 +776,7 @@ TEST_F(Hdf5Recode, NcdumpAndH5dumpTellTheSame) {
   }
 }
 
-// libhdf5 has other files open, and this one a second time, for virtual datasets.
+// For virtual datasets libhdf5 opens other files, and this one a second time.
 TEST_F(Hdf5Recode, VirtualDatasetsAreReadOn) {
   {
     const LibraryLock lock;

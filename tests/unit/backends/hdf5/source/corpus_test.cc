@@ -16,7 +16,7 @@ namespace {
 
 using namespace hdf5_testing;
 
-// The same chunk by H5Dread, with the plain driver of libhdf5. Beyond the array's edge it keeps what `ours` has.
+// Reads the same chunk with H5Dread and libhdf5's own driver. Beyond the array's edge it keeps the bytes of `ours`.
 std::vector<std::byte> chunk_by_library(hid_t dataset, const Variable& variable, uint64_t number, const Buffer& ours) {
   std::vector<std::byte> bytes(ours.bytes().begin(), ours.bytes().end());
   const Handle space(H5Dget_space(dataset));
@@ -98,7 +98,7 @@ TEST(Hdf5Corpus, EveryChunkIsWhatLibhdf5Reads) {
   size_t files = 0;
   for (const auto& item : std::filesystem::recursive_directory_iterator(corpus)) {
     const std::string path = item.path().string();
-    std::error_code ignored;  // a link in a circle
+    std::error_code ignored;  // a cyclic link
     if (!item.is_regular_file(ignored) || (!path.ends_with(".h5") && !path.ends_with(".nc"))) continue;
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!looks_like_hdf5(fd.get())) continue;

@@ -107,7 +107,7 @@ const Scenario kScenarios[] = {
          work.commit();
        }
        work.write_noise("late", 0);
-       for (uint64_t i = 0; i < 90; ++i) {  // nodes of its index are split
+       for (uint64_t i = 0; i < 90; ++i) {  // splits nodes of its index
          work.write_flat("many", i * 37 % 100);
          if (i % 30 == 29) work.commit();
        }
@@ -191,7 +191,7 @@ const Scenario kScenarios[] = {
        work.reopen();
        work.recode("contiguous", {{H5Z_FILTER_FLETCHER32, {}}, {H5Z_FILTER_SZIP, {H5_SZIP_NN_OPTION_MASK, 8}}});
      }},
-    // Every operation of a checkpoint is a point; here there are several, of large and of small logs.
+    // Every operation of a checkpoint is a crash point; here there are several checkpoints, of large and of small logs.
     {"checkpoint_cut_short",
      [](const Handle& file) {
        add_one_of_each_index(file, Start::flat);
@@ -254,7 +254,7 @@ uint64_t hash_of(const Disk& disk) {
   return std::hash<std::string>{}(text);
 }
 
-/// What a state of the directory turned out to be.
+/// The outcome for a state of the directory.
 struct Finding {
   std::string problem;          // empty: none
   std::vector<size_t> commits;  // whose content it has
@@ -292,7 +292,7 @@ class Hdf5Crash : public testing::Test {
     commits_ = work.commits();
   }
 
-  /// Recovers and reads what was placed in the directory.
+  /// Recovers and reads the files in the directory.
   Finding examine(FileIo& io, bool recovering = true) {
     if (recovering) {
       const auto recovered = hdf5::recover_log(source_, io);
@@ -315,7 +315,7 @@ class Hdf5Crash : public testing::Test {
 
   struct Outcome {
     size_t points = 0;
-    size_t states = 0;  // different ones of these
+    size_t states = 0;  // number of distinct states
     size_t points_in_recovery = 0;
     std::set<size_t> found;  // commits
     size_t bad_points = 0;
@@ -323,7 +323,7 @@ class Hdf5Crash : public testing::Test {
   };
 
   Outcome prove(const Recorder& recorder, bool recovering = true) {
-    constexpr size_t kSampled = 41;  // one in so many recoveries is cut short
+    constexpr size_t kSampled = 41;  // one of this many recoveries is interrupted
     Outcome outcome;
     const auto fault = [&](std::string what) {
       if (++outcome.bad_points == 1) outcome.first_fault = std::move(what);
@@ -331,7 +331,7 @@ class Hdf5Crash : public testing::Test {
     UnsyncedIo io;
     std::unordered_map<uint64_t, Finding> findings;
     for (size_t count = 0; count <= recorder.operations().size(); ++count) {
-      size_t first = 0;  // commit that may be found
+      size_t first = 0;  // oldest commit that may be found
       size_t last = 0;
       for (size_t i = 0; i < commits_.size(); ++i) {
         if (commits_[i].returned_at <= count) first = i;
@@ -401,7 +401,7 @@ TEST_P(Hdf5CrashScenario, EveryPointRecoversToACommit) {
   if (HasFailure()) return;
   const Outcome outcome = prove(recorder);
   EXPECT_EQ(outcome.bad_points, 0U) << outcome.first_fault;
-  // Fewer would be no proof.
+  // Fewer states would prove too little.
   EXPECT_GE(outcome.states, 150U);
   EXPECT_GE(outcome.points_in_recovery, 500U);
   EXPECT_EQ(outcome.found.size(), commits_.size()) << "a commit was never found";
@@ -420,7 +420,7 @@ INSTANTIATE_TEST_SUITE_P(All, Hdf5CrashScenario,
                                               std::get<1>(parameters.param));
                          });
 
-/// A mutant: nothing is synced.
+/// A mutant: never syncs.
 class Unsyncing : public Recorder {
  public:
   using Recorder::Recorder;
@@ -448,7 +448,7 @@ TEST_F(Hdf5Crash, AWriterThatDoesNotRecoverIsCaught) {
             << " crash points are bad, the first " << outcome.first_fault << std::endl;
 }
 
-// A file that grew in the log that a killed writer left is not called truncated.
+// A file that grew in the log of a killed writer is not reported as truncated.
 TEST_F(Hdf5Crash, WhatTheLogHoldsIsNotMissing) {
   const Scenario& growing = kScenarios[1];
   ASSERT_NO_FATAL_FAILURE(make(growing, 0));

@@ -39,7 +39,7 @@ class Hdf5Failure : public Hdf5Files {
 
 size_t do_nothing(unsigned, size_t, const unsigned*, size_t size, size_t*, void**) { return size; }
 
-// Lets libhdf5 make a dataset with a filter that it does not have afterwards.
+// Lets libhdf5 create a dataset with a filter that is unregistered afterwards.
 class LentFilter {
  public:
   explicit LentFilter(H5Z_filter_t id) : id_(H5Zfilter_avail(id) > 0 ? H5Z_FILTER_NONE : id) {
@@ -97,7 +97,7 @@ TEST_F(Hdf5Failure, TheFirstChunkOfALateAllocationGetsItsFilters) {
   }
 }
 
-// libhdf5 reads a chunk over the edge before it writes it, and finds its checksum wrong.
+// libhdf5 reads a partial edge chunk before it writes it, and detects a wrong checksum.
 TEST_F(Hdf5Failure, AChunkThatCannotBeWrittenLosesNoOther) {
   haddr_t damaged = 0;
   {

@@ -21,11 +21,11 @@ using hdf5::LoggedFile;
 /// A state that a commit tried to make durable.
 struct Commit {
   Content content;
-  size_t tried_at;     // operations before it
-  size_t returned_at;  // operations when it had succeeded; SIZE_MAX: it did not
+  size_t tried_at;     // number of operations before it
+  size_t returned_at;  // number of operations when it had succeeded; SIZE_MAX: it failed
 };
 
-/// Does to the file what it does to a model in memory, and compares.
+/// Changes the file and a model in memory in parallel, and compares them.
 class Work {
  public:
   Work(const std::filesystem::path& source, FileIo& io, std::function<size_t()> operations, bool faults)
@@ -58,7 +58,7 @@ class Work {
     compare();
   }
   void finish() {
-    // It may fail before or after dropping what was not committed; once nothing is written any more, it has dropped it.
+    // finish() may fail before or after it has dropped uncommitted writes; if writing has ended, it has dropped them.
     if (good(file_->finish()) || !file_->writing() || shown_by(*file_) != model_) model_ = promised();
     compare();
   }
@@ -186,7 +186,7 @@ class WriteLogCrash : public LoggedSource, public testing::WithParamInterface<Sc
   enum class Fate { none, copied, moved, moved_without_mark };
   static constexpr Fate kFates[] = {Fate::none, Fate::copied, Fate::moved, Fate::moved_without_mark};
 
-  /// Gives the path of the source.
+  /// Applies the fate and returns the path of the source.
   std::filesystem::path suffer(Fate fate) {
     const auto moved = directory_ / "moved.h5";
     if (fate == Fate::none) return source_;
@@ -212,7 +212,7 @@ class WriteLogCrash : public LoggedSource, public testing::WithParamInterface<Sc
     return moved;
   }
 
-  /// What may be demanded of the directory as it is. Gives the bytes that were recovered.
+  /// Recovers the directory and checks it. Returns the recovered bytes.
   Content recover(FileIo& io, const std::vector<const Content*>& allowed, const std::filesystem::path& source) {
     Content shown;
     bool pending = false;
@@ -229,7 +229,7 @@ class WriteLogCrash : public LoggedSource, public testing::WithParamInterface<Sc
     Content content = content_of(source);
     EXPECT_TRUE(content == shown) << "a reader saw something else before the recovery";
     EXPECT_TRUE(std::ranges::any_of(allowed, [&](const Content* one) { return *one == content; }));
-    // A log in which nothing was committed is not known to belong to a file of another name.
+    // A log without a commit is not known to belong to a file of another name.
     EXPECT_TRUE((!pending && source != source_) || !std::filesystem::exists(log_));
     EXPECT_LT(::getxattr(source.c_str(), hdf5::kLogMark, nullptr, 0), 0);
     const auto again = hdf5::recover_log(source, io);
@@ -254,7 +254,7 @@ std::vector<Crash> all_crashes() {
 }
 
 TEST_P(WriteLogCrash, EveryPointRecoversToACommit) {
-  constexpr size_t kSampled = 47;  // one in so many recoveries is cut short at all of its own points too
+  constexpr size_t kSampled = 47;  // one of this many recoveries is interrupted at each of its operations
   Recorder recorder(directory_);
   std::vector<Commit> commits;
   {
@@ -295,7 +295,7 @@ TEST_P(WriteLogCrash, EveryPointRecoversToACommit) {
           }
         }
       }
-      if (HasFailure()) return;  // the first one says it all
+      if (HasFailure()) return;  // report only the first failure
     }
   }
   RecordProperty("crash_points", static_cast<int>(points));
@@ -330,7 +330,7 @@ TEST_P(WriteLogCrash, EveryOperationMayFail) {
         UnsyncedIo good;
         recover(good, allowed, source_);
         if (HasFailure()) return;
-        if (io.operations() <= at) break;  // nothing failed: there are no more
+        if (io.operations() <= at) break;  // no operation failed: there are no more
       }
     }
   }

@@ -31,7 +31,8 @@ class WriteLog : public LoggedSource {
     EXPECT_TRUE(file) << file.error().reason;
     return file ? std::move(*file) : nullptr;
   }
-  /// What a writer leaves that is killed after three commits; gives the states, the one before them first.
+  /// Leaves the files of a writer that is killed after three commits; returns the states, beginning with the initial
+  /// one.
   std::vector<Content> killed_writer() {
     std::vector<Content> states = {before_};
     const auto file = open();
@@ -45,7 +46,7 @@ class WriteLog : public LoggedSource {
     }
     return states;
   }
-  /// Opening and recovering fail with this code, and change nothing.
+  /// Opening and recovering must fail with this code and change nothing.
   void expect_refused(int code, const std::string& reason) {
     const Content source = content_of(source_);
     const Content log = content_of(log_);
@@ -59,7 +60,7 @@ class WriteLog : public LoggedSource {
     EXPECT_TRUE(content_of(source_) == source);
     EXPECT_TRUE(content_of(log_) == log);
   }
-  /// Gives the log these header bytes with a checksum that fits.
+  /// Replaces bytes of the log's header and updates its checksum.
   void patch_header(size_t at, uint32_t value) {
     Content log = content_of(log_);
     store_le<uint32_t>(log.data() + at, value);
@@ -67,14 +68,14 @@ class WriteLog : public LoggedSource {
     store(log_, log);
   }
 
-  /// Changes some bytes of the source, and its time.
+  /// Changes some bytes of the source, and its mtime.
   void edit(size_t at) {
     std::fstream stream(source_, std::ios::binary | std::ios::in | std::ios::out);
     stream.seekp(static_cast<std::streamoff>(at));
     stream << "edited with another program" << std::flush;
     std::filesystem::last_write_time(source_, std::filesystem::last_write_time(source_) + std::chrono::hours(1));
   }
-  /// Gives a file another inode and time.
+  /// Gives a file another inode and mtime.
   void copy_anew(const std::filesystem::path& path) const {
     std::filesystem::copy_file(path, directory_ / "new");
     std::filesystem::rename(directory_ / "new", path);
@@ -179,7 +180,7 @@ TEST_F(WriteLog, LogLiesBesideTheRealPath) {
 TEST_F(WriteLog, OneWriter) {
   const auto first = open();
   const auto second = open();
-  auto refused = first->begin_writing();  // the other one reads
+  auto refused = first->begin_writing();  // the other one is reading
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EBUSY);
   EXPECT_FALSE(std::filesystem::exists(log_));
@@ -256,7 +257,7 @@ TEST_F(WriteLog, CopyIsKnownByItsContent) {
   expect_refused(EUCLEAN, "touch -d @");
   std::filesystem::last_write_time(source_, time);
   EXPECT_TRUE(shown_by(*open()) == last);
-  // As an archive has it, in whole seconds.
+  // As in an archive, in whole seconds.
   std::filesystem::last_write_time(source_, std::chrono::floor<std::chrono::seconds>(time));
   EXPECT_TRUE(shown_by(*open()) == last);
   std::filesystem::last_write_time(source_, std::chrono::floor<std::chrono::seconds>(time) - std::chrono::seconds(1));
@@ -266,7 +267,7 @@ TEST_F(WriteLog, CopyIsKnownByItsContent) {
   EXPECT_TRUE(content_of(source_) == last);
 }
 
-// Each replaced piece is old or final; every other byte in one is refused, before and after the copy.
+// Each replaced piece may be old or final; any other byte in one is refused, before and after the copy.
 TEST_F(WriteLog, InterruptedCheckpointIsKnownByItsContent) {
   const Content last = killed_writer().back();
   patch_header(64, 6);  // three times data and commit
@@ -280,7 +281,7 @@ TEST_F(WriteLog, InterruptedCheckpointIsKnownByItsContent) {
       ASSERT_FALSE(LoggedFile::open(source_)) << at;
     }
   }
-  // Pieces end at sectors: what is written of the log is any of these.
+  // Pieces end at sector boundaries: any subset of them may have been written.
   for (unsigned mask = 0; mask < 16; ++mask) {
     Content mixed = before_;
     for (unsigned i = 0; i < 4; ++i) {
@@ -425,10 +426,10 @@ TEST_F(WriteLog, StaleLogOfTheNewNameDoesNotHideTheMarkedOne) {
   EXPECT_FALSE(std::filesystem::exists(others_log));
 }
 
-// Room --------------------------------------------------------------------------------------------------------------
+// Disk space --------------------------------------------------------------------------------------------------------
 
-// A disk that is full, or over a quota: the checkpoint fails before a byte of the source has changed, as often as it is
-// tried, and what is written meanwhile is committed.
+// On a full disk, or over a quota, the checkpoint fails before a byte of the source has changed, however often it is
+// tried, and further writes can be committed.
 TEST_F(WriteLog, CheckpointWithoutRoomChangesNothing) {
   class FullDisk : public crash_testing::UnsyncedIo {
    public:
@@ -496,7 +497,7 @@ TEST_F(WriteLog, LimitOnFileSizesIsFoundBeforeAByteChanges) {
   EXPECT_EQ(std::filesystem::file_size(source_), 14'000U);
 }
 
-/// What may be changed of the source, in order.
+/// The permitted changes of the source, in order.
 TEST_F(WriteLog, SuperblockIsWrittenLast) {
   const Content signature = {std::byte{0x89}, std::byte{'H'},  std::byte{'D'},  std::byte{'F'},
                              std::byte{'\r'}, std::byte{'\n'}, std::byte{0x1a}, std::byte{'\n'}};
@@ -658,7 +659,7 @@ TEST_F(WriteLog, DirectoryThatCannotBeWritten) {
 }
 
 TEST_F(WriteLog, ReadersSeeOldOrNewOfEachWrite) {
-  // Each block holds one number throughout; a reader that sees two in a block has seen half a write.
+  // Each block contains one repeated number; a reader that sees two numbers in a block has seen a partial write.
   constexpr size_t kBlock = 3000;
   constexpr size_t kBlocks = 8;
   store(source_, Content(kBlock * kBlocks));
@@ -713,7 +714,7 @@ TEST_F(WriteLog, ReadersSeeOldOrNewOfEachWrite) {
   EXPECT_TRUE(content_of(source_) == last);
 }
 
-// Writes, sizes, commits, checkpoints, holding, releasing and taking back in any order, beside a model.
+// Writes, sizes, commits, checkpoints, hold, release and rollback in any order, compared with a model.
 TEST_F(WriteLog, WhatIsHeldIsReleasedOrTakenBack) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     store(source_, before_);

@@ -14,7 +14,7 @@
 namespace codecfs::zarr {
 namespace {
 
-/// A .zarray of two by three chunks of <i4, with some keys replaced (an empty value takes the key out).
+/// A .zarray of two by three chunks of <i4, with some keys replaced (an empty value removes the key).
 std::string zarray(const std::vector<std::pair<std::string, std::string>>& changes = {}) {
   std::vector<std::pair<std::string, std::string>> keys = {
       {"zarr_format", "2"},   {"shape", "[20, 25]"}, {"chunks", "[10, 10]"}, {"dtype", "\"<i4\""},
@@ -234,7 +234,7 @@ TEST(Nczarr, Version493KeepsThemInTheAttributes) {
 TEST(Nczarr, ArrayDimensionsComeFirst) {
   const Array array = parse(zarray({{"_nczarr_array", kRefs}}), R"({"_ARRAY_DIMENSIONS": ["a", "b"]})");
   EXPECT_EQ(array.variable.dimensions, (Names{"a", "b"}));
-  // References that do not fit are of no use.
+  // Invalid references are ignored.
   EXPECT_FALSE(parse(zarray({{"_nczarr_array", R"({"dimrefs": ["/y"]})"}})).variable.dimensions);
   EXPECT_FALSE(parse(zarray({{"_nczarr_array", R"({"dimrefs": ["/y", 3]})"}})).variable.dimensions);
 }
@@ -321,7 +321,7 @@ TEST(Nczarr, TypesOfAttributesAreThoseNoted) {
   EXPECT_EQ(shown(array, "object"), R"({"a": 1})");
   EXPECT_EQ(shown(array, "list"), "[1, 2]");
   EXPECT_EQ(shown(array, "free"), "7");
-  // 4.8.0 keeps them in an object of their own.
+  // 4.8.0 stores them in a separate object.
   const auto early = parse_array({zarray(), R"({"f": 1, "types": {"f": 1}})", kRefs, R"({"types": {"f": "<f4"}})"});
   EXPECT_EQ(shown(*early, "f"), "1.0");
   EXPECT_EQ(shown(*parse_array({zarray(), R"({"f": 1})", kRefs, "no json"}), "f"), "1");
@@ -337,7 +337,7 @@ TEST(Nczarr, TheDefaultFillOfDoublesIsTheOneInTheChunks) {
   EXPECT_EQ(std::memcmp(doubles.fill.data(), &in_chunks, 8), 0);
   EXPECT_EQ(*doubles.fill_value, in_chunks);
   EXPECT_EQ(*fill("\"<f8\"", "other").fill_value, 9.96921e+36);
-  // As a float it is the same, however it is printed.
+  // As a float it is the same, in any print format.
   const float as_float = 9.9692099683868690e+36F;
   EXPECT_EQ(std::memcmp(fill("\"<f4\"", "_nczarr_array").fill.data(), &as_float, 4), 0);
 }

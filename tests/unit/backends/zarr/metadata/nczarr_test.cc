@@ -30,7 +30,7 @@ using Names = std::set<std::string>;
 using Texts = std::vector<std::string>;
 using Shape = std::vector<uint64_t>;
 
-/// The operating system, with a look at the store after every change of a name. A call may fail.
+/// Calls the operating system and inspects the store after every change of a name. A call may fail.
 class WatchedIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -68,7 +68,7 @@ class WatchedIo : public FileIo {
     return watched(real_file_io().remove_directory(directory, name));
   }
 
-  /// The call that fails, counted from 0 from now on, once; whether it was reached.
+  /// Makes one call fail, counted from 0 from now on; returns whether it was reached.
   void fail_at(int call) {
     calls_ = 0;
     at_ = call;
@@ -150,7 +150,7 @@ class NczarrStoreTest : public zarr_testing::StoreTest, public testing::WithPara
   std::optional<zarr::NczarrArray> own_of(const std::string& key) const {
     return zarr::parse_nczarr(json_of(key + "/.zarray"), json_of(key + "/.zattrs"), json_of(key + "/.nczvar"));
   }
-  /// Everything that netCDF-C finds, or "error: ..." where it opens nothing.
+  /// Everything that netCDF-C would find, or "error: ..." if it refuses the store.
   std::string netcdf(const std::string& key = "") const {
     const auto lists = lists_of(key);
     if (!lists) return fmt::format("error: {} has no lists", key);
@@ -191,7 +191,7 @@ class NczarrStoreTest : public zarr_testing::StoreTest, public testing::WithPara
   }
   void expect_netcdf(const std::string& what) const { EXPECT_EQ(netcdf(), what); }
 
-  /// All files of the store with their content, but those that a kill may leave.
+  /// All files of the store with their content, except those that a kill may leave.
   std::map<std::string, std::string> snapshot() const {
     std::map<std::string, std::string> all;
     for (const auto& one : files::recursive_directory_iterator(root_)) {
@@ -211,7 +211,7 @@ class NczarrStoreTest : public zarr_testing::StoreTest, public testing::WithPara
     }
     return *source_;
   }
-  /// Ends it as an unmount does.
+  /// Ends as an unmount does.
   void finish() {
     EXPECT_TRUE(source().finish());
     source_.reset();
@@ -238,7 +238,7 @@ class NczarrStoreTest : public zarr_testing::StoreTest, public testing::WithPara
     made.dimensions = std::move(dimensions);
     return made;
   }
-  /// Without limits, as in a store that knows no unlimited dimensions.
+  /// For a store whose form does not support unlimited dimensions.
   std::string mark() const { return is_current() ? "*" : ""; }
 
   WatchedIo io_;
@@ -266,7 +266,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, NczarrStoreTest,
                                          NczarrForm::attributes),
                          name_of);
 
-/// Dimensions without limit came with 4.9.3.
+/// Unlimited dimensions exist since 4.9.3.
 class CurrentNczarrTest : public NczarrStoreTest {};
 INSTANTIATE_TEST_SUITE_P(Forms, CurrentNczarrTest, testing::Values(NczarrForm::attributes), name_of);
 
@@ -365,7 +365,7 @@ TEST_P(NczarrStoreTest, DimensionsThatDoNotFitAreRefused) {
   ASSERT_TRUE(source().remove(object("g"), "c"));
   ASSERT_TRUE(source().make_variable(object("g"), "v", variable("<i4", {5}, Texts{"z"})));
   EXPECT_EQ(lists_of("g")->dimensions[0].length, 5U);
-  // Seen from below, a dimension of another length is another dimension.
+  // A dimension of a parent group with another length is a different dimension.
   ASSERT_TRUE(source().make_variable(object("g"), "w", variable("<i4", {9}, Texts{"x"})));
   EXPECT_EQ(*own_of("g/w")->references, Texts{"/g/x"});
 }
@@ -387,7 +387,7 @@ TEST_P(NczarrStoreTest, MembersAreMoved) {
   ASSERT_TRUE(source().rename(object(""), "g", object(""), "k"));
   expect_netcdf(
       fmt::format("/: y=2 x=4 t=3{} b(/t,/x) s() A(/y,/x)\n/k: z=2 k/c(/k/z,/x)\n/k/deep: k/deep/d(/k/z)", mark()));
-  // Out of the group whose dimension it has: it gets one where it is.
+  // Moved out of the group that defines its dimension, it gets one in its new group.
   ASSERT_TRUE(source().rename(object("k"), "deep", object(""), "deep"));
   ASSERT_TRUE(source().rename(object("k"), "c", object(""), "c"));
   expect_netcdf(
@@ -410,7 +410,7 @@ TEST_P(NczarrStoreTest, DimensionsAreRenamed) {
   EXPECT_CODE(source().set_dimensions(object("b"), Texts{"x", "lon"}), EINVAL);
   EXPECT_EQ((*source().variable(object("b")))->dimensions, (Texts{"time", "lon"}));
   EXPECT_EQ(json_of("b/.zattrs")["_ARRAY_DIMENSIONS"], Json({"time", "lon"}));
-  // Names for those that had none take their place.
+  // Names replace those of previously anonymous dimensions.
   ASSERT_TRUE(source().make_variable(object("g"), "n", variable("<i4", {4, 9}, std::nullopt)));
   ASSERT_TRUE(source().set_dimensions(object("g/n"), Texts{"lon", "m"}));
   EXPECT_EQ(*own_of("g/n")->references, (Texts{"/lon", "/g/m"}));
@@ -421,21 +421,21 @@ TEST_P(CurrentNczarrTest, ADimensionWithoutLimitGrows) {
   ASSERT_TRUE(source().make_variable(object("g"), "t2", variable("<i4", {4, 3}, Texts{"x", "t"})));
   EXPECT_EQ(*own_of("g/t2")->references, (Texts{"/x", "/t"}));
   ASSERT_TRUE(source().resize(object("b"), Shape{5, 4}));
-  // A program that knows only arrays resizes one after the other: each is as it says.
+  // A program that knows only arrays resizes one after another: each has the shape that was set.
   EXPECT_EQ((*source().variable(object("g/t2")))->grid.shape(), (Shape{4, 3}));
   EXPECT_EQ(lists_of("")->find("t")->length, 5U);
   EXPECT_TRUE(netcdf().starts_with("error: g/t2 is not as long"));
   finish();
   expect_netcdf("/: y=2 x=4 t=5* a(/y,/x) b(/t,/x) s()\n/g: z=2 g/c(/g/z,/x) g/t2(/x,/t)");
   EXPECT_EQ((*source().variable(object("g/t2")))->grid.shape(), (Shape{4, 5}));
-  // It is as long as the longest.
+  // It is as long as the longest array.
   ASSERT_TRUE(source().resize(object("b"), Shape{2, 4}));
   EXPECT_EQ(lists_of("")->find("t")->length, 5U);
   ASSERT_TRUE(source().resize(object("g/t2"), Shape{4, 1}));
   EXPECT_EQ(lists_of("")->find("t")->length, 2U);
   finish();
   expect_netcdf("/: y=2 x=4 t=2* a(/y,/x) b(/t,/x) s()\n/g: z=2 g/c(/g/z,/x) g/t2(/x,/t)");
-  // Made shorter or longer than it is.
+  // Created shorter or longer than the dimension.
   ASSERT_TRUE(source().make_variable(object(""), "t3", variable("<i4", {7}, Texts{"t"})));
   ASSERT_TRUE(source().make_variable(object(""), "t4", variable("<i4", {1}, Texts{"t"})));
   finish();
@@ -471,7 +471,7 @@ TEST_P(NczarrStoreTest, AttributesKeepNoWrongTypes) {
   zattrs[key]["types"]["units"] = ">S1";
   zattrs[key]["types"]["f"] = "<f4";
   put_json("a/.zattrs", zattrs);
-  // What is written as it is shown does not change.
+  // Writing an unchanged value changes nothing.
   EXPECT_TRUE(source().set_attributes(object("a"), std::vector<Attribute>{{"f", 1.0}, {"n", 3}}, {}));
   EXPECT_EQ(print_json(json_of("a/.zattrs")), print_json(zattrs));
   EXPECT_TRUE(
@@ -546,7 +546,7 @@ TEST_P(NczarrStoreTest, CodecsAreToldRightBeforeAChunkIsStored) {
   const auto passed = source().write_stored(object("stored"), 1, (*encoded)->bytes());
   EXPECT_TRUE(passed && *passed);
   EXPECT_TRUE(right("stored"));
-  for (const char* name : {"a", "written", "stored", "removed", "attribute"}) {  // which have the dimension too
+  for (const char* name : {"a", "written", "stored", "removed", "attribute"}) {  // other users of the dimension
     ASSERT_TRUE(source().set_dimensions(object(name), Texts{"other", "x"}));
   }
   ASSERT_TRUE(source().resize(object("resized"), Shape{3, 4}));

@@ -31,7 +31,7 @@ using Names = std::set<std::string>;
 using Texts = std::vector<std::string>;
 using Shape = std::vector<uint64_t>;
 
-/// The operating system, but for a call that fails.
+/// Calls the operating system, except for one call that fails.
 class FailingIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -70,7 +70,7 @@ class FailingIo : public FileIo {
     return real_file_io().remove_directory(directory, name);
   }
 
-  /// The call that fails, counted from 0 from now on, once; whether it was reached.
+  /// Makes one call fail, counted from 0 from now on; returns whether it was reached.
   void fail_at(int call) {
     calls_ = 0;
     at_ = call;
@@ -117,7 +117,7 @@ class ZarrChangeTest : public zarr_testing::StoreTest {
     for (const auto& entry : files::directory_iterator(root_ / key)) names.insert(entry.path().filename());
     return names;
   }
-  /// Shape [rows, 4] in chunks of one row, int32, all rows stored: the number of the row.
+  /// Shape [rows, 4] in chunks of one row, int32; each row has its number as value.
   void put_array(const std::string& key, int rows, const std::string& rest = "") {
     put(key + "/.zarray",
         fmt::format(R"({{"zarr_format": 2, "shape": [{}, 4], "chunks": [1, 4], "dtype": "<i4", "compressor": null,
@@ -447,7 +447,7 @@ TEST_F(ZarrChangeTest, ReencodingKeepsAllElse) {
   EXPECT_EQ(files::status(root_ / "v/3.0").permissions(), files::perms(0600));
   EXPECT_EQ(files::status(root_ / "v").permissions(), files::perms(0750));
 
-  // With plain zlib and no code of ours.
+  // With plain zlib instead of our code.
   const std::string stored = get("v/5.0");
   std::string planes(16, '\0');
   uLongf size = 16;
@@ -460,7 +460,7 @@ TEST_F(ZarrChangeTest, ReencodingKeepsAllElse) {
   ASSERT_EQ(::stat((root_ / "v").c_str(), &before), 0);
   ASSERT_TRUE(filter("v", {by_id(2, {4}), by_id(1, {9})}));
   ASSERT_EQ(::stat((root_ / "v").c_str(), &after), 0);
-  EXPECT_EQ(before.st_ino, after.st_ino);  // it had this chain
+  EXPECT_EQ(before.st_ino, after.st_ino);  // it had this pipeline already
   EXPECT_TRUE(source().write_chunk(v, 7, bytes_of(row(77))));
   ASSERT_TRUE(filter("v", {}));
   EXPECT_EQ(get("v/7.0"), row(77));
@@ -573,7 +573,7 @@ TEST_F(ZarrChangeTest, AStoreThatIsAnArray) {
   EXPECT_EQ(read(source().root().object, 3), row(3));
   EXPECT_TRUE(source().write_chunk(source().root().object, 3, bytes_of(row(5))));
   EXPECT_TRUE(source().commit());
-  // The directory that is there now is the locked one.
+  // The new directory must be locked.
   const int fd = ::open(root_.c_str(), O_RDONLY | O_DIRECTORY);
   EXPECT_NE(::flock(fd, LOCK_SH | LOCK_NB), 0);
   ::close(fd);
@@ -620,7 +620,7 @@ TEST_F(ZarrChangeTest, ConsolidatedMetadataAreRenewed) {
   const std::string old = get(".zmetadata");
   EXPECT_TRUE(source().write_chunk(object("v"), 0, bytes_of(row(1))));
   EXPECT_TRUE(source().commit());
-  EXPECT_EQ(get(".zmetadata"), old);  // chunks are no metadata
+  EXPECT_EQ(get(".zmetadata"), old);  // chunks are not metadata
   ASSERT_TRUE(source().make_variable(object("g"), "w", floats()));
   EXPECT_TRUE(source().finish());
   const Json renewed = get_json(".zmetadata");

@@ -37,7 +37,7 @@ std::string zarray(const char* shape, const char* chunks, const char* separator,
       shape, chunks, compressor, separator);
 }
 
-/// Text that a codec does not make much smaller, so that chunks have several sectors.
+/// Text that hardly compresses, so that chunks have several sectors.
 std::string noise(size_t size, unsigned seed) {
   std::mt19937 random(seed);
   std::string bytes(size, '\0');
@@ -59,7 +59,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     return source ? std::move(*source) : nullptr;
   }
 
-  /// From here on everything counts; the chunks named take part.
+  /// Starts the record; the given chunks take part.
   void begin(const std::vector<std::pair<std::string, uint64_t>>& chunks_of_variables) {
     disk_.emplace(store());
     source_ = open(store(), true, io_);
@@ -71,7 +71,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
       }
     }
   }
-  /// A mount that ends without a word, and the next one.
+  /// Ends the mount as a kill does, and starts the next one.
   void reopen_after_kill() {
     source_.reset();
     source_ = open(store(), true, io_);
@@ -96,7 +96,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     io_.mark(Committed{true});
   }
 
-  /// The chunk, none where it is not stored; what cannot be read is a text that no chunk is.
+  /// The chunk; none if it is not stored; a text that no chunk has if it cannot be read.
   static Chunk read(Source& source, ObjectId id, uint64_t number) {
     const auto bytes = source.read_chunk(id, number);
     if (bytes) return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
@@ -104,7 +104,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     return "error: " + bytes.error().reason;
   }
 
-  /// Everything that is wrong with a rebuilt store.
+  /// All errors in a rebuilt store.
   std::vector<std::string> faults(const files::path& path, const Histories& histories, bool after_power_cut) {
     std::vector<std::string> wrong;
     const auto source = open(path, false);
@@ -128,14 +128,14 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
   /// removed.
   void write_after(const files::path& path, const Histories& histories) {
     std::map<Key, Chunk> before;
-    RecordingIo io;  // it syncs nothing, which would take most of the time
+    RecordingIo io;  // without syncs, which would take most of the time
     const auto source = open(path, true, io);
     for (const auto& [key, history] : histories) before[key] = read(*source, object(*source, key.first), key.second);
     for (const auto& [variable, id] : objects_) {
       const std::string chunk((*source->variable(object(*source, variable)))->chunk_bytes.value(), 'w');
       ASSERT_TRUE(source->write_chunk(object(*source, variable), 0, std::as_bytes(std::span(chunk))));
       before[{variable, 0}] = chunk;
-      // Chunk 0 lies in the directory that has been searched.
+      // Chunk 0 is in the directory that was searched.
       files::path directory = path / variable;
       while (files::is_directory(directory / "0")) directory /= "0";
       for (const auto& entry : files::directory_iterator(directory))
@@ -147,12 +147,12 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
 
   struct Outcome {
     size_t points = 0;
-    size_t states = 0;  // different ones of these
+    size_t states = 0;  // number of distinct states
     size_t bad_points = 0;
     std::string first_fault;
   };
 
-  /// Replays every prefix of the record, leaving out the events that `ignore` tells (as if they had not happened).
+  /// Replays every prefix of the record, without the events that `ignore` selects (as if they had not happened).
   Outcome replay(const std::function<bool(const Event&)>& ignore = [](const Event&) { return false; }) {
     static constexpr int kTorn = 16;
     Outcome outcome;
@@ -162,7 +162,8 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     Copy copy(path);
     copy.forget();
     std::mt19937 random(1);
-    std::set<Disk::Left> seen;  // at this prefix; where a state is right after a kill, it is after a power cut
+    // at this prefix; a state that is valid after a kill is also valid after a power failure
+    std::set<Disk::Left> seen;
     const auto check = [&](const Disk::Cut* cut, size_t prefix, const char* what) {
       ++outcome.points;
       const Disk::Left left = disk.left(cut);
@@ -208,7 +209,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
   }
 
   RecordingIo io_;
-  std::optional<Disk> disk_;  // when the scenario began
+  std::optional<Disk> disk_;  // at the start of the scenario
   Histories histories_;       // likewise
   std::map<std::string, ObjectId> objects_;
 };
@@ -258,7 +259,7 @@ TEST_F(ZarrCrashTest, NewDirectories) {
 TEST_F(ZarrCrashTest, DirectoriesThatAKilledWriterMade) {
   put("v/.zarray", zarray("[2, 2, 600]", "[1, 1, 600]", "/"));
   begin({{"v", 4}});
-  write("v", 0, noise(600, 1));  // makes 0 and 0/0 and does not come to sync them
+  write("v", 0, noise(600, 1));  // creates 0 and 0/0 and is killed before it syncs them
   reopen_after_kill();
   write("v", 0, noise(600, 2));
   commit();

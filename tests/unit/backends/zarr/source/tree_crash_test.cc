@@ -51,7 +51,7 @@ std::string describe_variable(Source& source, const Entry& entry) {
   return text;
 }
 
-/// Everything that a source shows, in a text.
+/// Everything that a source shows, as text.
 std::string describe(Source& source, const Entry& entry, const std::string& path) {
   std::string text = path + ":";
   if (entry.kind == EntryKind::variable) return text + describe_variable(source, entry) + "\n";
@@ -104,7 +104,7 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
     source_ = open(store(), true, io_);
     histories_[kTree].values.push_back({describe(*source_), true});
   }
-  /// A change of the tree that does all or nothing.
+  /// An atomic change of the tree.
   template <class Change>
   void change(Change make_it) {
     const size_t before = io_.events().size();
@@ -122,9 +122,9 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
     io_.mark(Committed{true});
   }
 
-  /// The next mount changes every object a little: nothing else changes, and no temporary name is left.
+  /// The next mount changes every object a little: nothing else may change, and no temporary name may be left.
   void change_after(const files::path& path) {
-    RecordingIo io;  // it syncs nothing, which would take most of the time
+    RecordingIo io;  // without syncs, which would take most of the time
     const auto source = open(path, true, io);
     const std::string before = describe(*source);
     const Attribute attribute = {"next", 1};
@@ -142,12 +142,12 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
     for (const auto& entry : files::recursive_directory_iterator(path)) {
       const files::path holder = entry.path().parent_path();
       if (holder != path && files::exists(holder.parent_path() / ".zarray"))
-        continue;  // cleared when a chunk is written
+        continue;  // removed when a chunk is written
       EXPECT_FALSE(zarr::is_temporary_name(entry.path().filename().string())) << entry.path() << "\n" << before;
     }
   }
 
-  /// What each object of a tree is, by its path.
+  /// The objects of a tree, by path.
   static std::map<std::string, std::string> objects_of(const std::string& tree) {
     std::map<std::string, std::string> objects;
     std::istringstream lines(tree);
@@ -160,7 +160,7 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
 
   bool may_be(const History& history, const std::string& tree, bool after_power_cut) const {
     if (!after_power_cut) return history.may_be(tree, false);
-    std::map<std::string, size_t> places;  // how many of the trees have the path
+    std::map<std::string, size_t> places;  // number of trees that have the path
     std::set<std::string> contents;
     for (size_t i = history.committed; i < history.values.size(); ++i) {
       for (const auto& [path, content] : objects_of(*history.values[i].chunk)) {
@@ -243,7 +243,7 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
               << " different states, " << io_.events().size() << " events)\n";
     RecordProperty("crash_points", static_cast<int>(outcome.points));
   }
-  /// How many crash points would be bad if nothing were synced.
+  /// Number of crash points with errors if nothing were synced.
   size_t bad_points_without_syncs() {
     return replay([](const Event& event) { return std::holds_alternative<Synced>(event); }, false).bad_points;
   }
@@ -262,7 +262,7 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
 
   RecordingIo io_;
   std::optional<Disk> disk_;
-  std::optional<size_t> arrays_;  // how many there are at any time, where that is the same
+  std::optional<size_t> arrays_;  // their number, if it is constant
   Histories histories_;
 };
 
@@ -272,7 +272,7 @@ TEST_F(ZarrTreeCrashTest, Making) {
   change([&] { return source_->make_variable(object("g"), "v", variable(250)); });
   commit();
   change([&] { return source_->make_group(object("g"), "w"); });
-  change([&] { return source_->make_variable(object("g"), "w", variable(100)); });  // takes the group's place
+  change([&] { return source_->make_variable(object("g"), "w", variable(100)); });  // replaces the group
   change([&] { return source_->write_chunk(object("g/w"), 0, bytes_of(noise(100, 1))); });
   commit();
   change([&] { return source_->make_group(object(""), "h"); });

@@ -28,7 +28,7 @@ namespace files = std::filesystem;
 using Names = std::set<std::string>;
 using Numbers = std::vector<uint64_t>;
 
-/// The operating system, but for the call that is to fail.
+/// Calls the operating system, except for the call that must fail.
 class FailingIo : public FileIo {
  public:
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
@@ -36,7 +36,7 @@ class FailingIo : public FileIo {
     return real_file_io().create(directory, name, mode);
   }
   Result<> write(const File& file, uint64_t offset, Bytes bytes) override {
-    if (const Result<> failed = next("write"); !failed) {  // a full disk takes a part
+    if (const Result<> failed = next("write"); !failed) {  // a full disk accepts a part
       (void)real_file_io().write(file, offset, bytes.first(bytes.size() / 2));
       return failed;
     }
@@ -86,7 +86,7 @@ class FailingIo : public FileIo {
   }
   std::atomic<int> filesystem_syncs = 0;
 
-  /// The call that fails, counted from 0 from now on.
+  /// Makes a call fail, counted from 0 from now on.
   void fail_at(int call, int code) {
     calls_.clear();
     at_ = call;
@@ -206,7 +206,7 @@ TEST_F(ZarrWriteTest, FilesAreSyncedBeforeTheirNamesAndDirectoriesAtTheCommit) {
 
 TEST_F(ZarrWriteTest, WhatAKilledProgramLeftIsSyncedOnce) {
   put("v/.zarray", zarray({}));
-  EXPECT_TRUE(source().commit());  // a program asks for it, and nothing was written here
+  EXPECT_TRUE(source().commit());  // a program requests it, and this mount has written nothing
   EXPECT_EQ(io_.filesystem_syncs, 1);
   must_write("v", 0, "aaaabbbb");
   EXPECT_TRUE(source().commit());
@@ -295,7 +295,7 @@ TEST_F(ZarrWriteTest, TheBytesAreThoseOfTheFormat) {
   put("s/.zarray", zarray({.shape = "[]", .chunks = "[]", .separator = "/"}));
   must_write("s", 0, "abcd");
   EXPECT_EQ(get("s/0"), "abcd");
-  // Elements that grow by more than any compressor makes data grow.
+  // Elements that grow more than incompressible data does.
   put("a/.zarray", zarray({.shape = "[60000]",
                            .chunks = "[60000]",
                            .dtype = "\"|i1\"",
@@ -440,7 +440,7 @@ TEST_F(ZarrWriteTest, OneWriterAtATime) {
 
   other.reset();
   must_write("v", 0, "aaaabbbb");
-  other = open();  // reading goes on beside a writer
+  other = open();  // reading continues beside a writer
   EXPECT_EQ(read(*other, "v", 0), "aaaabbbb");
   EXPECT_EQ(other->write_chunk(object(*other, "v"), 1, bytes_of("ccccdddd")).error().code, EBUSY);
   EXPECT_EQ(other->remove_chunk(object(*other, "v"), 0).error().code, EBUSY);
@@ -459,7 +459,7 @@ TEST_F(ZarrWriteTest, OneWriterAtATime) {
 TEST_F(ZarrWriteTest, LeftoversAreNotShownAndRemovedByTheNextWriter) {
   put("v/.zarray", zarray({.shape = "[8, 2]", .chunks = "[2, 2]"}));
   put("n/.zarray", zarray({.shape = "[8, 2]", .chunks = "[2, 2]", .separator = "/"}));
-  const std::string own = fmt::format(".0.codecfs-{}-0", ::getpid());  // of a process that had our number
+  const std::string own = fmt::format(".0.codecfs-{}-0", ::getpid());  // of an earlier process with our id
   const Names others = {".0.0.codecfs-1-",   ".codecfs-1-1", "0.0.codecfs-1-1", ".0.0.codecfs-x-1",
                         ".0.0.codecfs-1-1x", ".nfs0001",     ".hidden"};
   for (const std::string& name : others) put("v/" + name, "x");
@@ -649,7 +649,7 @@ TEST_F(ZarrWriteTest, ManyThreads) {
       std::mt19937 random(static_cast<unsigned>(t));
       for (int step = 0; step < 100; ++step) {
         const ObjectId id = ids[random() % 2];
-        const uint64_t number = random() % 3 == 0 ? 0 : random() % kChunks;  // one of them often
+        const uint64_t number = random() % 3 == 0 ? 0 : random() % kChunks;  // one of them more often
         const std::string chunk(1024, static_cast<char>('a' + random() % 26));
         if (random() % 8 == 0 ? !source_->remove_chunk(id, number) : !source_->write_chunk(id, number, bytes_of(chunk)))
           ++bad;

@@ -2,10 +2,10 @@
 
 #include "backends/zarr/source/zarr_source.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <zlib.h>
+#include <algorithm>
 
 #include <atomic>
 #include <cstdlib>
@@ -54,7 +54,7 @@ class ZarrSourceTest : public zarr_testing::StoreTest {
     return entry;
   }
 
-  /// "name:group" and the like.
+  /// "name:group" and similar.
   std::vector<std::string> list(ObjectId group) {
     auto entries = source().list(group);
     EXPECT_TRUE(entries) << entries.error().reason;
@@ -180,7 +180,7 @@ TEST_F(ZarrSourceTest, NestedChunks) {
   files::create_directory_symlink("14", root_ / "v/6");
   EXPECT_EQ(chunk("v", 0), "abcdefgh");
   EXPECT_EQ(chunk("v", 29), "ABCDEFGH");
-  EXPECT_EQ(chunk("v", 13), "ABCDEFGH");  // by way of the link
+  EXPECT_EQ(chunk("v", 13), "ABCDEFGH");  // through the link
   EXPECT_EQ(*source().stored_chunks(find("v").object, 0, 100), (std::vector<uint64_t>{0, 13, 29}));
   EXPECT_EQ(chunk_error("v", 6).code, ENOENT);
 }
@@ -194,7 +194,7 @@ TEST_F(ZarrSourceTest, AListingSeesChangesAndSurvivesThem) {
   }
   const ObjectId v = find("v").object;
   const ObjectId w = find("w").object;
-  // Two listings at a time, in batches.
+  // Two concurrent listings, in batches.
   std::vector<uint64_t> of_v;
   std::vector<uint64_t> of_w;
   for (uint64_t from = 0; from < 1000; from += 14) {
@@ -330,7 +330,7 @@ TEST_F(ZarrSourceTest, ANamedPipeDoesNotBlock) {
 }
 
 TEST_F(ZarrSourceTest, ManyArraysAndThreads) {
-  // More arrays than are kept ready, read from several threads at once.
+  // More arrays than the cache holds, read from several threads at once.
   for (int i = 0; i < 300; ++i) {
     put(fmt::format("v{}/.zarray", i), zarray("[4]", "[1]", "\"<i4\""));
     for (int k = 0; k < 4; ++k) {
@@ -421,7 +421,7 @@ std::vector<files::path> stores_below(const files::path& top) {
   return stores;
 }
 
-/// Reads everything; what cannot be read must say why.
+/// Reads everything; each error must have a reason.
 void read_all(Source& source, ObjectId group, std::map<std::string, int>& counts) {
   const auto entries = source.list(group);
   ASSERT_TRUE(entries);

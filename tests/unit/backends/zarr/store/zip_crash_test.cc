@@ -21,7 +21,7 @@ using zarr_zip_testing::by_libzip;
 using zarr_zip_testing::bytes_of;
 using zarr_zip_testing::describe;
 
-/// Forgets to sync.
+/// Never syncs.
 class Careless : public Recorder {
  public:
   using Recorder::Recorder;
@@ -38,11 +38,11 @@ std::string noise(size_t size, unsigned seed) {
 class ZarrZipCrashTest : public zarr_zip_testing::ZipTest {
  protected:
   struct Commit {
-    size_t begun, ended;  // operations before them
+    size_t begun, ended;  // number of operations before them
     std::string state;
   };
 
-  /// Changes of all kinds, with a commit after every few. What fails is told to `failed`.
+  /// Changes of all kinds, with a commit after every few. Errors are passed to `failed`.
   template <class Failed, class Committed>
   static void work(Source& source, Failed failed, Committed committed) {
     const auto check = [&](const auto& done) { failed(done ? nullptr : &done.error()); };
@@ -134,7 +134,7 @@ class ZarrZipCrashTest : public zarr_zip_testing::ZipTest {
 TEST_F(ZarrZipCrashTest, EveryPointOfAScenario) {
   const Outcome outcome = replay<Recorder>(true);
   EXPECT_EQ(outcome.bad_points, 0U) << outcome.first_fault;
-  // The next program that writes removes what was left.
+  // The next program that writes removes leftovers.
   std::ofstream(folder() / ".a.zip.codecfs-4711-5") << "half of it";
   {
     const auto source = open(archive(), true);
@@ -168,7 +168,7 @@ TEST_F(ZarrZipCrashTest, EveryCallFailsInTurn) {
               },
               [&] {
                 const std::string state = describe(*source);
-                committed.insert(state);  // also where the error came when the new archive was in its place
+                committed.insert(state);  // also if the error occurred after the new archive was in place
                 if (const auto done = source->commit(); !done) {
                   ++failures;
                   EXPECT_EQ(done.error().code, code) << done.error().reason;

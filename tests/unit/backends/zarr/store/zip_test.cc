@@ -152,7 +152,7 @@ TEST_F(ZarrZipTest, EntriesBeyond4GiB) {
     ASSERT_TRUE(source->write_chunk(source->root().object, 0, bytes_of("def")));
     ASSERT_TRUE(source->finish());
   }
-  EXPECT_LT(std::filesystem::file_size(archive()), 1000U);  // what nothing uses is gone
+  EXPECT_LT(std::filesystem::file_size(archive()), 1000U);  // unused bytes are removed
   EXPECT_EQ(by_libzip(archive())["0"], "def");
 }
 
@@ -172,7 +172,7 @@ TEST_F(ZarrZipTest, ManyThreads) {
       ++commits;
     }
   });
-  threads.emplace_back([&] {  // moves the array about and looks at the tree
+  threads.emplace_back([&] {  // moves the array and inspects the tree
     for (bool there = false; !stopped; there = !there) {
       EXPECT_TRUE(source->rename(source->root().object, there ? "w" : "v", source->root().object, there ? "v" : "w"));
       EXPECT_TRUE(source->list(source->root().object));
@@ -207,7 +207,7 @@ TEST_F(ZarrZipTest, ManyThreads) {
   EXPECT_EQ(names(), std::set<std::string>{"a.zip"});
 }
 
-/// An array is stored anew while the archive is; another is removed while it is read.
+/// An array is re-encoded while the archive is rewritten; another is removed while it is read.
 TEST_F(ZarrZipTest, RecodingAndCommits) {
   const auto source = open(archive(), true);
   const auto v = source->make_variable(source->root().object, "v", variable(70 * 200, 70));
@@ -245,7 +245,7 @@ TEST_F(ZarrZipTest, PathsThatNoArchiveCanHave) {
   EXPECT_GT(depth, 100U);
   ASSERT_TRUE(source->make_group(source->root().object, "side"));
   ASSERT_TRUE(source->make_group(object(*source, "side"), "below"));
-  // What is moved down is counted with what is below it.
+  // The descendants of a moved directory count too.
   const auto holder = at;
   const auto moved = source->rename(source->root().object, "side", holder, "side");
   EXPECT_FALSE(moved);
