@@ -10,8 +10,8 @@
 //     ...
 //   }
 //
-// An Error is what a user will read: `code` ends as the errno of the system call, `reason` in
-// user._Error and the log. A reason says what happened, to what, and (where we know) what to do.
+// Users read an Error: `code` becomes the errno of the system call, `reason` is shown in user._Error and in the log. A
+// reason says what happened, to what, and (if known) what to do.
 
 #include <fmt/core.h>
 

@@ -23,7 +23,7 @@ struct Attribute {
 /// One filter of a stored pipeline. HDF5 stores an id and parameters, Zarr a JSON object; the codec mapping (filters/)
 /// adds the other representation if there is one.
 struct FilterStage {
-  uint32_t id = 0;                   // HDF5 filter id; 0 where the codec has none
+  uint32_t id = 0;                   // HDF5 filter id; 0 if the codec has none
   std::vector<uint32_t> parameters;  // HDF5 cd_values; empty for codecs without an id
   JsonValue codec;                   // the codec's JSON as stored; null on HDF5
   std::string name;                  // the name that the HDF5 file stores with the filter, may be empty
@@ -48,8 +48,9 @@ struct Variable {
   /// One element of fill, type.size bytes (zeros if the source defines none). For object types, the element as the
   /// object codec stores it (vlen-utf8: LE32 length, text).
   std::vector<std::byte> fill;
-  /// Readers of the source get arbitrary bytes, and not `fill`, for what is not stored: Zarr's null fill_value, HDF5's
-  /// undefined fill value and H5D_FILL_TIME_NEVER. So a value that is written must be stored even if it equals `fill`.
+  /// Readers of the source get arbitrary bytes instead of `fill` for chunks that are not stored (Zarr's null
+  /// fill_value, HDF5's undefined fill value and H5D_FILL_TIME_NEVER). So a chunk that is written must be stored even
+  /// if all its elements equal `fill`.
   bool is_fill_undefined = false;
   /// {"id": "vlen-utf8"} and similar for object types: decoded chunks still have this encoding. Else null.
   JsonValue object_codec;

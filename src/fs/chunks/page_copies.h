@@ -42,7 +42,8 @@ class PageCopies {
   PageCopies(const PageCopies&) = delete;
   PageCopies& operator=(const PageCopies&) = delete;
 
-  /// Copies beyond the limit are dropped with the pages. Before the first writer; `kernel` outlives this.
+  /// Required for dropping pages when the copies exceed the limit. Must be called before the first writer; `kernel`
+  /// must outlive this object.
   void set_invalidator(Invalidator& kernel) { kernel_ = &kernel; }
 
   /// Enables copies for an inode during its lifetime.
@@ -118,8 +119,8 @@ class PageCopies {
 
   const uint64_t limit_;
   Invalidator* kernel_ = nullptr;
-  std::atomic<bool> any_{false};  // whether there are writers: read before the mutex is taken
-  std::mutex mutex_;              // guards all below
+  std::atomic<bool> any_{false};  // whether there are writers: tested before locking the mutex
+  std::mutex mutex_;              // guards the following members
   std::condition_variable_any full_;
   std::unordered_map<Ino, File> files_;
   std::list<Key> order_;  // oldest copy first

@@ -61,7 +61,7 @@ class KernelNotices final : public Invalidator {
   void names_changed(Ino parent, std::vector<std::string> names) override;
   void drop_pages(Ino ino, uint64_t offset, uint64_t size) override;
   bool store_pages(Ino ino, uint64_t offset, Bytes content) override;
-  /// Waits until the kernel has done what came by content_changed(), part_changed() and names_changed(), at most a
+  /// Waits until all invalidations queued by content_changed(), part_changed() and names_changed() are done, at most a
   /// second for each.
   void await_all();
 

@@ -60,7 +60,7 @@ class KernelPages {
  private:
   struct State {
     unsigned writers = 0;
-    uint64_t giving = 0;  // which of pushes_ is being given; 0: none
+    uint64_t giving = 0;  // number of the running push; 0: none
     std::vector<std::function<void()>> waiting;
   };
   void add_writer(Ino ino);
@@ -68,9 +68,9 @@ class KernelPages {
 
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::unordered_map<Ino, State> states_;  // of inodes with writers, or of which something is being given
-  unsigned giving_ = 0;                    // inodes
-  uint64_t pushes_ = 0;                    // that ever began
+  std::unordered_map<Ino, State> states_;  // of inodes with writers or a running push
+  unsigned giving_ = 0;                    // inodes with a running push
+  uint64_t pushes_ = 0;                    // number of pushes ever begun
   bool stopped_ = false;
 };
 

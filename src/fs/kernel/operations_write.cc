@@ -46,8 +46,7 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
         if (is_mapped) compared = copies.compare(ino, begin, all);
         const Result<size_t> taken =
             tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
-        // Of the pages that were not taken, the kernel keeps what a mapping wrote, or reads them again over what a
-        // mapping writes from now on: it is to drop them.
+        // Invalidate the pages that were not stored: otherwise the kernel would keep what a mapping wrote.
         if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
           mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
         CODECFS_ASSIGN(const size_t written, taken);
@@ -55,11 +54,11 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
           copies.stored(ino, begin, all.first(written), compared);
         else if (!file_of(info)->direct && !is_past_pages(*info))
           copies.written(ino, begin, all.first(written));
-        // Through the number that it had before it became a chunk: the chunk's own has pages too.
+        // The write used the inode of a file that has since become a chunk: invalidate the chunk's own pages.
         if (file_of(info)->scratch != 0)
           if (const auto chunk = tree_of(request).promoted_to(ino))
             mount_of(request).notices.content_changed(*chunk, false);
-        // Kernels before 6.6 leave others the pages that they have; see also op_flush().
+        // Kernels before 6.6 do not invalidate the pages of other descriptors; see also op_flush().
         if (file_of(info)->direct && written > 0)
           mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
         tree_of(request).errors().succeeded(ino, RequestKind::writing);
@@ -74,7 +73,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
       request, ino,
       [&]() -> Result<> {
         CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
-        // A write that came from dirty pages may not have waited long for the kernel: see KernelNotices::await().
+        // A write from dirty pages may not have waited for its invalidation: see KernelNotices::await().
         if (file_of(info)->writer) mount_of(request).notices.await_all();
         fuse_reply_err(request, 0);
         return {};
@@ -117,7 +116,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
           change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
         CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change, given_up(request),
                                                                          info != nullptr ? file_of(info) : nullptr));
-        // Cut and at once filled up again: for the kernel, which sees no other length, nothing would have changed.
+        // The file was truncated and extended at once: the kernel sees the same size and would keep its pages.
         if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
           mount_of(request).notices.content_changed(status.st_ino, true);
         if (change.size) tree_of(request).errors().succeeded(ino, RequestKind::writing);

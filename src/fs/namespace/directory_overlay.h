@@ -1,7 +1,7 @@
 #pragma once
-// What the directories of this mount show beside or instead of what their source holds: files that are hidden until
-// they are written, filter pipelines for new variables, chunks that were unlinked before their variable. Nothing of it
-// is stored. The same in all views of a directory, unless stated. All functions are safe from all threads.
+// State of the directories of this mount that their source does not store: files that are hidden until they are
+// written, filter pipelines for new variables, chunks that were unlinked before their variable. It exists in memory
+// only. All views of a directory share it, unless stated otherwise. Thread-safe.
 
 #include <chrono>
 #include <initializer_list>
@@ -20,11 +20,11 @@
 namespace codecfs::fs {
 
 struct DirectoryState {
-  // Made in this mount within kFresh and not listed since: only what was written is shown, as cp stops at a file that
-  // exists in a directory that cp itself has made.
+  // Created in this mount less than kFresh ago and not listed since: shows only files that were written, because cp
+  // fails on a file that already exists in a directory that cp itself has created.
   bool fresh = false;
-  View made_in = View::decoded;                  // the view that is fresh; the others show everything
-  std::chrono::steady_clock::time_point latest;  // when something was last made in a fresh one
+  View made_in = View::decoded;                  // the view in which it is fresh; other views show everything
+  std::chrono::steady_clock::time_point latest;  // when an entry was last created in it while fresh
   std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
   bool refused_v3 = false;            // of a group: zarr.json was refused, and no v2 metadata was written since
   bool rule_applied = false;          // of a variable: the filter rules of the mount have been applied
@@ -38,7 +38,7 @@ bool is_condemned(const Node& node, const DirectoryState& state);
 
 class DirectoryOverlay {
  public:
-  /// Under the view of `directory`: fresh only in the view where it was made, and not for longer than kFresh.
+  /// The state for the view of `directory`: it is fresh only in the view where it was created, and for at most kFresh.
   [[nodiscard]] DirectoryState state_of(const Node& directory) const;
   /// Calls `change` with the state, under the lock.
   template <class Change>
@@ -50,13 +50,13 @@ class DirectoryOverlay {
   }
   /// Marks a new directory as fresh, with these files hidden.
   void add_fresh(const Node& directory, std::span<const NamedFile> hidden);
-  /// Something was made in it: it stays fresh for another kFresh.
+  /// An entry was created in it: it stays fresh for another kFresh.
   void note_made(const Node& directory);
-  /// It was listed: from now on everything is shown.
+  /// It was listed: shows everything from now on.
   void end_fresh(const Node& directory);
   /// Shows these files of a fresh directory.
   void show(const Node& directory, std::initializer_list<FileKind> files);
-  /// Sets rule_applied; returns what it was.
+  /// Sets rule_applied and returns its previous value.
   bool note_rule_applied(const Node& directory);
   void forget(const Node& directory);
 
@@ -67,7 +67,7 @@ class DirectoryOverlay {
   void forget_unlinked(const Node& directory, uint64_t number);
   [[nodiscard]] std::unordered_set<uint64_t> unlinked(const Node& directory) const;
 
-  /// cp needs no longer from one file to the next.
+  /// Longer than cp takes between two files.
   static constexpr std::chrono::seconds kFresh{10};
 
  private:

@@ -1,6 +1,5 @@
 #pragma once
-// The latest failure of each inode, which users read as user._Error and user._ErrorTime. All functions are safe from
-// all threads.
+// The latest failure of each inode, shown as user._Error and user._ErrorTime. Thread-safe.
 
 #include <atomic>
 #include <ctime>
@@ -17,7 +16,7 @@ namespace codecfs::fs {
 
 /// What kind of request failed. A later success of the same kind on the same inode ends the failure.
 enum class RequestKind {
-  other,       // lookups, listings; changes of names in a directory, which are about another name each time
+  other,       // lookups and listings; changes of names in a directory, each of which concerns another name
   reading,     // open for reading, read
   writing,     // open for writing, write, flush, fsync, truncate
   attributes,  // setxattr, removexattr
@@ -30,12 +29,12 @@ class ErrorBook {
     std::string reason;
     timespec time{};  // of the failure
   };
-  /// Failures are kept of this many inodes; then that of the inode that failed the longest time ago is dropped.
+  /// Maximum number of inodes with a failure; beyond it the oldest failure is dropped.
   static constexpr size_t kMaxInodes = 4096;
 
   void failed(Ino ino, RequestKind kind, std::string reason);
   void succeeded(Ino ino, RequestKind kind);
-  /// Whether there was one.
+  /// Returns whether there was a failure.
   bool remove(Ino ino);
   [[nodiscard]] std::optional<Entry> find(Ino ino) const;
 
@@ -44,7 +43,7 @@ class ErrorBook {
   mutable std::mutex mutex_;
   std::list<Item> items_;                                   // guarded by mutex_; the latest first
   std::unordered_map<Ino, std::list<Item>::iterator> map_;  // guarded by mutex_
-  // How many have each kind that a success ends: a READ must not take a lock for nothing.
+  // Number of failures of each kind, so that a successful READ does not need the lock.
   std::atomic<size_t> readings_ = 0;
   std::atomic<size_t> writings_ = 0;
   std::atomic<size_t> attributes_ = 0;

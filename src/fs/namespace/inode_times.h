@@ -1,7 +1,6 @@
 #pragma once
-// Access and modification times that were set or that followed from a change in this mount. No format stores times per
-// chunk, so they live in memory; an inode without an entry has the times of its source. All functions are safe from all
-// threads.
+// Access and modification times that were set or changed in this mount. No format stores times per chunk, so they exist
+// in memory only; an inode without an entry has the times of its source. Thread-safe.
 
 #include <sys/stat.h>
 
@@ -22,15 +21,14 @@ class InodeTimes {
     std::optional<timespec> accessed;
     std::optional<timespec> modified;
   };
-  /// Times are kept of this many inodes; then those that were set the longest time ago are dropped (about 100 bytes
-  /// each).
+  /// Maximum number of inodes with times (about 100 bytes each); beyond it the least recently set ones are dropped.
   static constexpr size_t kMaxInodes = size_t{1} << 17;
 
-  /// Sets what is given.
+  /// Sets the times that are given.
   void set(Ino ino, std::optional<timespec> accessed, std::optional<timespec> modified);
-  /// Overwrites the times of `status`, which is that of `status.st_ino`.
+  /// Overwrites the times in `status` with those of `status.st_ino`.
   void apply(struct stat& status) const;
-  /// Removes and returns the times of an inode, for the inode that takes its place.
+  /// Removes and returns the times of an inode, for the inode that replaces it.
   std::optional<Times> take(Ino ino);
 
  private:

@@ -54,11 +54,11 @@ class ScratchFiles {
   /// The chunk that a file has become, if so.
   std::optional<Ino> promoted_to(Ino ino);
 
-  /// The inode numbers under which files were known before they were renamed to this chunk, as far as the kernel still
-  /// uses them: a program that has such a file open reads the chunk through these.
+  /// The inode numbers that files had before they were renamed to this chunk and that the kernel still uses: a program
+  /// with such a file open reads the chunk through them.
   std::vector<Ino> former_inos(Ino chunk);
 
-  /// Counts what the kernel knows, so that files without a name can go when it has forgotten them.
+  /// Counts lookups by the kernel, so that unlinked files can be freed when the kernel has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
   /// Directory and name of the existing files, which will be lost at unmount.

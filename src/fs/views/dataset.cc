@@ -146,9 +146,10 @@ Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
   return Consolidation(*source_, zarray_of).run(group);
 }
 
-// What is read of the source is put into these caches only while changes() is what it was before the read. Callers that
-// cache what they derive from these caches do the same. Counted twice: a caller that reads the counter after the first
-// step may still find the old state, and must not keep what it derives from it.
+// Readers of the source put their results into these caches only if changes() has not changed during the read, and
+// callers that cache data derived from these caches must do the same. changes_ is incremented both before and after the
+// caches are cleared: a caller that reads it between may still find the old state, and must not keep what it derives
+// from it.
 void Dataset::forget(ObjectId object) {
   ++changes_;
   variables_.erase(object);

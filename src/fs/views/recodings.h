@@ -1,5 +1,5 @@
 #pragma once
-// The variables that are being re-encoded at the moment, for user._Progress and the statistics. Safe from all threads.
+// The variables that are currently being re-encoded, for user._Progress and the statistics. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ class Recodings {
     uint64_t done = 0;
     uint64_t total = 0;  // 0: not known yet
   };
-  /// Lists a re-encoding while it lives. `progress` must outlive it.
+  /// Registers a re-encoding during its lifetime. `progress` must outlive it.
   class Entry {
    public:
     Entry(Recodings& all, ObjectId variable, const Progress& progress) : all_(all), variable_(variable) {
