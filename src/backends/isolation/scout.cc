@@ -28,17 +28,17 @@ constexpr unsigned kMaxKills = 8;
 
 uint64_t number_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
-std::string_view deed(ScoutTask task) {
+std::string_view action(ScoutTask task) {
   switch (task) {
     case ScoutTask::open: return "when it opens";
     case ScoutTask::objects: return "when it reads";
     case ScoutTask::links:
     case ScoutTask::list: return "when it lists";
-    case ScoutTask::find: return "when it looks for a name in";
+    case ScoutTask::find: return "when it searches a name in";
     case ScoutTask::places:
     case ScoutTask::numbering:
-    case ScoutTask::everything: return "when it goes through";
-    case ScoutTask::name: return "when it looks for the name of";
+    case ScoutTask::everything: return "when it scans";
+    case ScoutTask::name: return "when it searches the name of";
     case ScoutTask::attributes: return "when it reads the attributes of";
     case ScoutTask::way_to:
     case ScoutTask::index:
@@ -50,8 +50,8 @@ std::string_view deed(ScoutTask task) {
 
 std::string cause_of(const ScoutTrace& trace) {
   switch (const int end = trace.end) {
-    case 0: return "libhdf5 is ended";
-    case SIGPROF: return "libhdf5 comes to no end";
+    case 0: return "libhdf5 was killed";
+    case SIGPROF: return "libhdf5 does not finish";
     case ScoutTrace::kOutOfMemory: return fmt::format("libhdf5 takes more than {} MiB of memory", kScoutMemory >> 20);
     case ScoutTrace::kDamage: return fmt::format("libhdf5 finds damage ({})", trace.reason.data());
     default: return fmt::format("libhdf5 crashes ({})", ::strsignal(end));
@@ -159,7 +159,7 @@ Result<> Scout::refuse(const Question& question, const Crash& crash) {
   const bool met = crash.address != 0 && crash.address != question.address;
   const bool whole = question.task == ScoutTask::objects || met;
   const uint64_t address = whole && crash.address != 0 ? crash.address : question.address;
-  Error error{EIO, fmt::format("{} {} {}; {}", crash.cause, deed(met ? ScoutTask::objects : question.task),
+  Error error{EIO, fmt::format("{} {} {}; {}", crash.cause, action(met ? ScoutTask::objects : question.task),
                                name_of(address), crash.verdict)};
   log::warning("{}", error.reason);
   const bool is_new = whole ? damaged_.emplace(address, error).second : refused_.emplace(question, error).second;

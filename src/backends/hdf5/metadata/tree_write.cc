@@ -75,10 +75,10 @@ Result<> TreeWriter::check_netcdf_link(ObjectId group, std::string_view target, 
   CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
   ObjectInfo info;
   if (!object_info_by_name(handle.get(), path.c_str(), info, access.get()))
-    return fail(EOPNOTSUPP, "a link to \"{}\", which does not exist: netCDF could not open the file any more", target);
+    return fail(EOPNOTSUPP, "a link to \"{}\", which does not exist: netCDF could no longer open the file", target);
   for (ObjectId at = group;; at = tree_.parent(at)) {
     if (info.address == tree_.address(at))
-      return fail(EOPNOTSUPP, "a link to \"{}\", a group above it: netCDF could not open the file any more", target);
+      return fail(EOPNOTSUPP, "a link to \"{}\", a group above it: netCDF could no longer open the file", target);
     if (at == ObjectTree::kRoot) return {};
   }
 }

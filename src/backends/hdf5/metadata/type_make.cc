@@ -162,7 +162,7 @@ Result<Handle> make_type(const DataType& type, const Json& object_codec) {
   if (!made) return fail_library(EOPNOTSUPP, "dtype {}", print_json(print_dtype(type)));
   CODECFS_ASSIGN(const MappedType mapped, map_type(made.get()));
   if (H5Tget_size(made.get()) != type.size || (mapped.type != type && !has_unnamed_members(type)))
-    return no_type(type, fmt::format("it would come back as {}", print_json(print_dtype(mapped.type))));
+    return no_type(type, fmt::format("it would be read as {}", print_json(print_dtype(mapped.type))));
   return made;
 }
 

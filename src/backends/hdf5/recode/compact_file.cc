@@ -59,7 +59,7 @@ Result<> check_unchanged(const Locked& locked) {
   const struct stat& before = locked.status;
   const bool same = now.st_dev == before.st_dev && now.st_ino == before.st_ino && now.st_size == before.st_size &&
                     now.st_mtim.tv_sec == before.st_mtim.tv_sec && now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
-  if (!same) return fail(ESTALE, "{}: was changed or replaced meanwhile; try again", locked.file.path);
+  if (!same) return fail(ESTALE, "{}: was changed or replaced concurrently; try again", locked.file.path);
   return {};
 }
 
@@ -81,7 +81,7 @@ Result<> check_can_be_replaced(const Locked& locked) {
   if (!S_ISREG(locked.status.st_mode)) return fail(EINVAL, "{}: is not a regular file", path);
   // A log that appeared after the recovery: another mount wrote the file.
   if (log_exists(locked.directory, log_name_for(locked.name)))
-    return fail(EBUSY, "{}: there is a log of changes beside it; try again", path);
+    return fail(EBUSY, "{}: a log of changes exists beside it; try again", path);
   if (marked_as_open(locked.file.fd.get()))
     return fail(EROFS, "{}: it is marked as open for writing (h5clear -s removes the mark)", path);
   if (locked.status.st_nlink > 1)

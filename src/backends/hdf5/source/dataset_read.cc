@@ -423,8 +423,8 @@ Result<Dataset::FileForm> Dataset::file_form() const {
       facts_.storage == Storage::compact ||
       std::ranges::any_of(facts_.filters, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); });
   if (only_library && (heaps || facts_.unreadable))
-    return fail(EOPNOTSUPP, "{}: data of this type that lies in compact storage or behind {} cannot be re-encoded",
-                name_, "n-bit and scale-offset filters");
+    return fail(EOPNOTSUPP, "{}: data of this type in compact storage or with {} cannot be re-encoded", name_,
+                "n-bit and scale-offset filters");
   H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
   form.fill.assign(heaps ? 1 : size, std::byte{0});
   if (!heaps && H5Pfill_value_defined(properties.get(), &defined) >= 0 && defined != H5D_FILL_VALUE_UNDEFINED &&

@@ -135,7 +135,7 @@ void SourceFile::outdate(uint64_t address) {
 Result<> SourceFile::begin_writing() {
   if (not_writable) return std::unexpected(*not_writable);
   if (failure)
-    return fail(failure->code, "{}: nothing is written any more after a failure ({}); unmount and mount again", path,
+    return fail(failure->code, "{}: writing has stopped after a failure ({}); unmount and mount again", path,
                 failure->reason);
   if (!bytes->writing()) {
     check_left_space();  // before the file is locked
@@ -198,13 +198,12 @@ std::unexpected<Error> SourceFile::abort_changes(std::unexpected<Error> error, b
   const Result<> rolled_back = roll_back();
   rolling_back = false;
   if (!rolled_back) {
-    log::error("{}: nothing is written any more; what was written since the last commit is lost: {}", path,
-               failure->reason);
+    log::error("{}: writing has stopped; all writes since the last commit are lost: {}", path, failure->reason);
     return error;
   }
   failure.reset();
   if (loses_others) {
-    loss = fail(EIO, "{}: what was written since the last commit is lost with a change that failed: {}", path,
+    loss = fail(EIO, "{}: all writes since the last commit are lost because a change failed: {}", path,
                 error.error().reason)
                .error();
     loss_epoch = epoch;

@@ -94,15 +94,15 @@ Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& p
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return std::nullopt;
   if (std::memcmp(bytes.data(), kMagic, 8) != 0) {
     return fail(EUCLEAN,
-                "{}: is not a log of codecfs, or its header is damaged; the file that it lies beside is not "
-                "touched while it is there",
+                "{}: is not a log of codecfs, or its header is damaged; the file beside it is not changed "
+                "while the log exists",
                 path);
   }
   // Check the version before the checksum, whose position may differ in other versions.
   const auto version = load_le<uint32_t>(bytes.data() + 8);
   if (version == 0 || version > kLogFormatVersion) {
     return fail(ENOTSUP,
-                "{}: a log of format version {}, and this codecfs knows only those up to {}; recover it with the "
+                "{}: a log of format version {}, but this codecfs supports only versions up to {}; recover it with the "
                 "codecfs that wrote it",
                 path, version, kLogFormatVersion);
   }
@@ -121,8 +121,8 @@ Result<std::optional<LogHeader>> decode_header(Bytes bytes, const std::string& p
       flags == (header.checkpoint != 0 ? kCheckpointBegun : 0) && header.source.size <= kLargestOffset;
   if (field(bytes, kHeaderChecksumAt) != continue_checksum(0, bytes.first(kHeaderChecksumAt)) || !consistent) {
     return fail(EUCLEAN,
-                "{}: the header of the log is damaged; the file that it lies beside is not touched while it "
-                "is there",
+                "{}: the header of the log is damaged; the file beside it is not changed while the log "
+                "exists",
                 path);
   }
   return header;

@@ -49,9 +49,9 @@ std::string how_to_give_up(const std::string& log, const File& source) {
 Error not_its_log(const char* what, const std::string& log, const File& source) {
   return {
       EUCLEAN,
-      fmt::format("{}: the source was changed by another program since, or is another file ({}): what is in the "
-                  "log does not fit it any more. Bring the source back as it was, or move the log beside the file that "
-                  "it belongs to; to discard the last writes: {}",
+      fmt::format("{}: another program has changed the source, or it is another file ({}), so the log cannot "
+                  "be applied. Restore the source, or move the log beside the file that it belongs to; to discard the "
+                  "last writes: {}",
                   log, what, how_to_give_up(log, source))};
 }
 
@@ -329,8 +329,8 @@ Result<std::optional<CommittedLog>> read_log(const File& directory, const std::s
   if (log.sequence < header->checkpoint) {
     // The source may contain parts of later transactions, so the earlier ones alone would be inconsistent.
     return fail(EUCLEAN,
-                "{}: copying it into the source was cut short and the log is damaged since (frame {} of {} is "
-                "the last good commit); neither is touched",
+                "{}: copying it into the source was interrupted, and the log is damaged (frame {} of {} is the "
+                "last valid commit); neither is changed",
                 log.file.path, log.sequence, header->checkpoint);
   }
   if (log.transactions == 0) return std::nullopt;

@@ -115,7 +115,7 @@ class Search {
 
   Result<std::optional<FoundLog>> elsewhere() {
     if (mark_ && !mark_->name.empty()) {
-      why_ = "is not there";
+      why_ = "does not exist";
       if (const auto there = open_directory(mark_->directory)) {
         CODECFS_ASSIGN(auto found, candidate(*there, mark_->name));
         if (found) return found;
@@ -177,12 +177,12 @@ class Search {
   [[nodiscard]] Error missing() const {
     const std::string log = mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name;
     return {is_in_use_ ? EBUSY : EUCLEAN,
-            fmt::format("{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
-                        "other log that fits is here. If the log was left behind, move it beside the file as '{}'; if "
-                        "this is a copy of a file that was mounted, unmount that and copy it again; to go on without "
-                        "what was written last: setfattr -x {} '{}'",
-                        source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, own_name_, kLogMark,
-                        source_.path)};
+            fmt::format(
+                "{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
+                "other log here belongs to the file. If the file was moved without its log, move the log beside "
+                "it as '{}'; if this is a copy of a mounted file, unmount that and copy it again; to discard "
+                "the last writes: setfattr -x {} '{}'",
+                source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, own_name_, kLogMark, source_.path)};
   }
 
   const File& directory_;

@@ -19,7 +19,7 @@ Result<> collect_file(const Hierarchy& hierarchy, const std::string& key, Entrie
   if (json) {
     entries[key] = std::move(*json);
   } else {
-    log::warning("{}: is not in .zmetadata any more: {}", key, json.error().reason);
+    log::warning("{}: is no longer in .zmetadata: {}", key, json.error().reason);
   }
   return {};
 }

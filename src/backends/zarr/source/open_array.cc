@@ -65,7 +65,7 @@ uint64_t max_stored_bytes(const Variable& variable) {
 Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write) {
   ArrayTexts texts;
   CODECFS_ASSIGN(auto zarray, read_text(store, key, kArrayFile));
-  if (!zarray) return fail(ENOENT, "{}: has no .zarray any more", key);
+  if (!zarray) return fail(ENOENT, "{}: no longer has a .zarray", key);
   texts.zarray = std::move(*zarray);
   CODECFS_ASSIGN(texts.zattrs, read_text(store, key, kAttributesFile));
   CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczvar"));

@@ -189,7 +189,7 @@ Result<File> DirectoryWriter::holder_of_store() const {
   struct stat there;
   const bool is_there = ::fstatat(holder.fd.get(), last_part(path_).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
   if (!own || !is_there || own->st_dev != there.st_dev || own->st_ino != there.st_ino)
-    return fail(ESTALE, "{}: is not the directory that was opened any more", path_);
+    return fail(ESTALE, "{}: is no longer the directory that was opened", path_);
   return holder;
 }
 

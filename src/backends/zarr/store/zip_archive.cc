@@ -240,7 +240,7 @@ Result<ZipArchive::Data> ZipArchive::locate(const ZipEntry& entry, const std::st
 
 Result<Buffer> ZipArchive::read(const ZipEntry& entry, const std::string& name, uint64_t limit) const try {
   if ((entry.flags & zip::kEncrypted) != 0)
-    return fail(EOPNOTSUPP, "{}: is encrypted: unpack the archive with unzip, and mount what comes out", name);
+    return fail(EOPNOTSUPP, "{}: is encrypted: extract the archive with unzip, and mount the directory", name);
   if (entry.method != zip::kStored && entry.method != zip::kDeflated)
     return fail(EOPNOTSUPP, "{}: is compressed in the archive by method {}; stored (0) and deflated (8) are read", name,
                 entry.method);

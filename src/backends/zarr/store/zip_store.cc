@@ -164,7 +164,7 @@ Result<> ZipStore::for_each(const std::string& key,
   {
     const std::shared_lock lock(tree_->mutex);
     const auto member = find_zip_member(root(), key);
-    if (!member) return fail(ENOENT, "{}: is not there", key);
+    if (!member) return fail(ENOENT, "{}: does not exist", key);
     const auto* directory = std::get_if<ZipDirectoryPtr>(&*member);
     if (directory == nullptr) return fail(ENOTDIR, "{}: is not a directory", key);
     names.reserve((*directory)->members.size());

@@ -226,7 +226,7 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
       if (made) {
         spill_ = std::move(*made);
       } else if (made.error().code != EEXIST) {  // EEXIST: left by an earlier process with our id
-        return fail(made.error().code, "no file beside the archive for what is to be stored: {}", made.error().reason);
+        return fail(made.error().code, "cannot create a temporary file beside the archive: {}", made.error().reason);
       }
     }
     file = spill_;

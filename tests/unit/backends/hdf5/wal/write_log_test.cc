@@ -551,7 +551,7 @@ TEST_F(WriteLog, CheckpointWhoseFramesAreDamagedIsRefused) {
   Content log = content_of(log_);
   log[log.size() - 60] ^= std::byte{1};
   store(log_, log);
-  expect_refused(EUCLEAN, "cut short");
+  expect_refused(EUCLEAN, "was interrupted");
 }
 
 TEST_F(WriteLog, HeaderThatWasNeverSyncedHoldsNothing) {
