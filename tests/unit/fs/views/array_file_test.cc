@@ -2,6 +2,7 @@
 
 #include "fs/views/array_file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
