@@ -193,7 +193,7 @@ Result<ScoutGift> Scout::ask(const Question& question, std::string_view text) {
 }
 
 Result<> Scout::check(const Question& question, std::string_view text) {
-  if (settled_) return {};
+  if (all_checked_) return {};
   std::unordered_set<uint64_t>& checked = checked_[question.task];
   // spreads the bits, so that neighbouring numbers give different keys
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
@@ -242,7 +242,7 @@ void Scout::collect_ahead() {
 
 Result<> Scout::object(uint64_t address) {
   if (!damaged_.empty()) CODECFS_TRY(header(address));
-  if (settled_ || objects_.contains(address)) return {};
+  if (all_checked_ || objects_.contains(address)) return {};
   const auto is_asked_for = [&](const auto& batch) { return std::ranges::find(batch, address) != batch.end(); };
   while (!objects_.contains(address)) {
     CODECFS_TRY(be_ready());
@@ -288,14 +288,14 @@ Result<> Scout::index(uint64_t address) { return check({ScoutTask::index, addres
 
 // While writing, only this process knows which chunks are stored, but the index must be checked all the same.
 Result<std::optional<Buffer>> Scout::stored_chunks(uint64_t address) {
-  if (settled_) return std::nullopt;
+  if (all_checked_) return std::nullopt;
   if (!writing_) return ask({ScoutTask::stored_chunks, address, 0});
   CODECFS_TRY(check({ScoutTask::stored_chunks, address, 0}));
   return std::nullopt;
 }
 
 Result<std::optional<Buffer>> Scout::chunk(uint64_t address, uint64_t number, const std::string& name, uint64_t) {
-  if (settled_) return std::nullopt;
+  if (all_checked_) return std::nullopt;
   const Question question{ScoutTask::chunk, address, number};
   if (!writing_) return ask(question, name);
   const auto answer = ask(question, name);
@@ -303,10 +303,10 @@ Result<std::optional<Buffer>> Scout::chunk(uint64_t address, uint64_t number, co
   return std::nullopt;
 }
 
-Result<> Scout::settle() {
-  if (settled_) return {};
+Result<> Scout::check_all() {
+  if (all_checked_) return {};
   CODECFS_TRY(check({ScoutTask::everything, 0, 0}));
-  settled_ = true;
+  all_checked_ = true;
   process_.kill();
   process_ = {};
   objects_ = {};

@@ -56,7 +56,7 @@ class Scout final : public Watch {
   Result<std::optional<Buffer>> chunk(uint64_t address, uint64_t number, const std::string& name,
                                       uint64_t size) override;
   void writing() override { writing_ = true; }
-  Result<> settle() override;
+  Result<> check_all() override;
 
  private:
   struct Question {
@@ -95,7 +95,7 @@ class Scout final : public Watch {
   ScoutProcess process_;
   Result<> opened_;  // result of opening the file in the latest scout
   bool writing_ = false;
-  bool settled_ = false;
+  bool all_checked_ = false;
 
   std::unordered_set<uint64_t> objects_;                       // checked objects
   std::map<ScoutTask, std::unordered_set<uint64_t>> checked_;  // other checks, by object

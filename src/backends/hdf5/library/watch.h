@@ -54,7 +54,7 @@ class Watch {
   virtual void writing() {}
   /// Called before the first change of objects, links or the source file: checks everything that was not checked yet.
   /// Afterwards everything is permitted except for what is known to be damaged.
-  virtual Result<> settle() { return {}; }
+  virtual Result<> check_all() { return {}; }
 };
 
 }  // namespace codecfs::hdf5

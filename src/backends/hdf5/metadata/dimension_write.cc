@@ -305,16 +305,16 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
   if (changes) CODECFS_TRY(number_all());
   CODECFS_TRY(remove_attribute(dataset, kCoordinates));
   if (plan.scale) {
-    CODECFS_TRY(become_scale(plan, group.get(), dataset, link));
+    CODECFS_TRY(make_scale(plan, group.get(), dataset, link));
   } else {
     if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kNumber));
-    for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(give_scale(plan, d, group.get(), dataset, link));
+    for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
   }
   dimensions_.forget();
   return link;
 }
 
-Result<> DimensionWriter::become_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link) {
+Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link) {
   const auto attached = attached_scales(dataset, 1);
   if (!attached.empty()) CODECFS_TRY(detach(dataset, 0, attached[0]));
   CODECFS_TRY(remove_attribute(dataset, kScales));
@@ -331,7 +331,7 @@ Result<> DimensionWriter::become_scale(const Plan& plan, hid_t group, hid_t data
   return {};
 }
 
-Result<> DimensionWriter::give_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link) {
+Result<> DimensionWriter::attach_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link) {
   const Plan::Dimension& wanted = plan.dimensions[d];
   Handle scale;
   if (wanted.scale && !wanted.unused) {
@@ -392,7 +392,7 @@ Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<co
   return {};
 }
 
-Result<std::string> DimensionWriter::leave(hid_t group, std::string link, hid_t dataset) {
+Result<std::string> DimensionWriter::prepare_removal(hid_t group, std::string link, hid_t dataset) {
   CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
   if (!extents.empty() && is_used(dataset)) {
     const std::string name(netcdf_name(link));
@@ -410,7 +410,7 @@ Result<std::string> DimensionWriter::leave(hid_t group, std::string link, hid_t 
   return link;
 }
 
-Result<> DimensionWriter::note_name(hid_t dataset, std::string_view old_name, std::string_view name) {
+Result<> DimensionWriter::update_name(hid_t dataset, std::string_view old_name, std::string_view name) {
   if (!is_dimension_scale(dataset) || text_attribute(dataset, "NAME") != as_utf8(old_name)) return {};
   if (H5LTset_attribute_string(dataset, ".", "NAME", std::string(name).c_str()) < 0)
     return fail_library(EIO, "the name of a dimension scale");

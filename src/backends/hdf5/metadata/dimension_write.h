@@ -62,9 +62,9 @@ class DimensionWriter {
   /// Must be called before a dataset is removed: replaces it by a dimension without variable if it is a scale in use,
   /// and removes it from the lists of its own scales. `group` is the result of ObjectTree::open_with_path(). Returns
   /// the current name of its link.
-  Result<std::string> leave(hid_t group, std::string link, hid_t dataset);
+  Result<std::string> prepare_removal(hid_t group, std::string link, hid_t dataset);
   /// Updates netCDF's NAME attribute of a scale after its link was renamed.
-  static Result<> note_name(hid_t dataset, std::string_view old_name, std::string_view name);
+  static Result<> update_name(hid_t dataset, std::string_view old_name, std::string_view name);
 
   /// The scales that must grow with a dataset of this new shape, with their new lengths. EINVAL if the length of a
   /// dimension cannot change.
@@ -100,8 +100,8 @@ class DimensionWriter {
   Result<> number_all();
   Result<> number_next(hid_t scale);
   Result<Handle> make_dimension(hid_t group, const std::string& name, const Extent& extent) const;
-  Result<> become_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link);
-  Result<> give_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link);
+  Result<> make_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link);
+  Result<> attach_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link);
   Result<Handle> new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group, std::string& link);
   Result<> detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const;
   Result<> rename_variable(hid_t group, ObjectId parent, const std::string& name) const;

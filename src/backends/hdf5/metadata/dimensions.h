@@ -55,11 +55,12 @@ class Dimensions {
   std::optional<uint64_t> length(uint64_t scale);
   /// The shape that netCDF gives a dataset, if it differs from the stored one: an unlimited dimension is as long as the
   /// longest variable that uses it, and shorter variables are padded with fill. Null for all other datasets. Source:
-  /// netcdf-c, nc4_find_dim_len. The result of the first call stays until settle_shape(): a program that writes Zarr
-  /// resizes one array after another, each from the shape that it has read, so growing one must not change the others.
+  /// netcdf-c, nc4_find_dim_len. The result of the first call stays until use_stored_shape(): a program that writes
+  /// Zarr resizes one array after another, each from the shape that it has read, so growing one must not change the
+  /// others.
   const std::vector<uint64_t>* record_shape(uint64_t address);
   /// From now on the dataset is shown with its stored shape. Also to be called when a dataset is removed.
-  void settle_shape(uint64_t address) {
+  void use_stored_shape(uint64_t address) {
     if (record_shapes_) record_shapes_->erase(address);
   }
 

@@ -126,10 +126,10 @@ Result<> TreeWriter::carry_out_removal(hid_t group, const ObjectTree::Member& me
     if (!object || !object_info(object.get(), info)) return fail_library(EIO, "the object \"{}\"", as_utf8(link));
     references = info.references;
     if (member.entry.kind == EntryKind::variable && references == 1) {
-      CODECFS_ASSIGN(link, scales_.leave(group, std::move(link), object.get()));
+      CODECFS_ASSIGN(link, scales_.prepare_removal(group, std::move(link), object.get()));
       ++file_.generation_of(info.address);
       file_.written_masks.erase(info.address);
-      dimensions_.settle_shape(info.address);
+      dimensions_.use_stored_shape(info.address);
     }
   }
   if (H5Ldelete(group, link.c_str(), H5P_DEFAULT) < 0) return fail_library(EIO, "removing \"{}\"", as_utf8(link));
@@ -215,7 +215,7 @@ Result<> TreeWriter::carry_out_move(ObjectId from, const ObjectTree::Member& mem
   if (member.entry.kind != EntryKind::symlink) tree_.moved(member.entry.object, to, link);
   if (member.entry.kind == EntryKind::variable) {
     const Handle dataset(open_object(file_.file.get(), member.link.info.address));
-    CODECFS_TRY(DimensionWriter::note_name(dataset.get(), netcdf_name(member.link.name), netcdf_name(link)));
+    CODECFS_TRY(DimensionWriter::update_name(dataset.get(), netcdf_name(member.link.name), netcdf_name(link)));
     if (plan) {
       CODECFS_ASSIGN(std::string at, scales_.apply(*plan, dataset.get(), link));
       tree_.moved(member.entry.object, to, std::move(at));

@@ -301,7 +301,7 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   CODECFS_TRY(edges.note(dataset));
   CODECFS_TRY(file_.allow_risky_change(std::min(bytes, 2 * stored), std::min(bytes, 2 * stored)));
 
-  dimensions_.settle_shape(dataset.address());
+  dimensions_.use_stored_shape(dataset.address());
   ++file_.generation_of(dataset.address());
   file_.listing.reset();
   file_.listing_owner = nullptr;

@@ -115,7 +115,7 @@ uint64_t bytes_needed(const Locked& locked) {
                             static_cast<uint64_t>(locked.status.st_blocks) * 512);
 }
 
-Result<> check_room(const Locked& locked) {
+Result<> check_space(const Locked& locked) {
   struct statvfs filesystem{};
   if (::fstatvfs(locked.directory.fd.get(), &filesystem) != 0) return {};
   const uint64_t room = uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
@@ -338,7 +338,7 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   await_survivor(path);
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
-  CODECFS_TRY(check_room(locked));
+  CODECFS_TRY(check_space(locked));
   ProgressReporter work(fmt::format("compacting {}", path));
   work.expect(3 * bytes_needed(locked));  // each stored byte is copied, and then read twice to compare
   CODECFS_ASSIGN(NewFile copy, NewFile::create(locked, io));

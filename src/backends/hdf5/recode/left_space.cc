@@ -51,7 +51,7 @@ LeftSpace read_left_space(const File& source, const SourceIdentity& now) {
   return left;
 }
 
-Result<> note_left_space(FileIo& io, const File& source, const SourceIdentity& now, const LeftSpace& left) {
+Result<> record_left_space(FileIo& io, const File& source, const SourceIdentity& now, const LeftSpace& left) {
   std::string value;
   for (const uint64_t field : fields(now, left.bytes)) value += fmt::format("{:x} ", field);
   value += fmt::format("{:x}", fmt::join(left.datasets, " "));

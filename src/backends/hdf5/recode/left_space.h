@@ -28,7 +28,7 @@ struct LeftSpace {
 /// Empty if the attribute is missing, damaged, or of another state than `now`. The caller must verify the addresses.
 LeftSpace read_left_space(const File& source, const SourceIdentity& now);
 /// Durable when the source is synced. The error of the filesystem.
-Result<> note_left_space(FileIo& io, const File& source, const SourceIdentity& now, const LeftSpace& left);
+Result<> record_left_space(FileIo& io, const File& source, const SourceIdentity& now, const LeftSpace& left);
 /// Removes the attribute durably if there is one.
 Result<> remove_left_space(FileIo& io, const File& source);
 

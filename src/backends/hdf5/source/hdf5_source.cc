@@ -113,7 +113,7 @@ class Hdf5Source final : public Source {
       {
         CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, current(id));
         Recoding recoding(file_, *dataset);
-        CODECFS_TRY(settle());
+        CODECFS_TRY(check_all());
         CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
         if (!needed) return {};
         CODECFS_TRY(recoding.copy(progress));
@@ -426,7 +426,7 @@ class Hdf5Source final : public Source {
       const std::lock_guard guard(opened_mutex_);
       const Lock lock;
       CODECFS_TRY(writable());
-      CODECFS_TRY(file_.settle());
+      CODECFS_TRY(file_.check_all());
       if (netcdf_) (void)dimensions_->record_shape(0);  // record the shapes before the first change
       close_datasets();
       struct AtTheEnd {
@@ -573,9 +573,9 @@ class Hdf5Source final : public Source {
     by_id_.erase(known);
   }
 
-  Result<> settle() {
+  Result<> check_all() {
     const LibraryLock lock;
-    return file_.settle();
+    return file_.check_all();
   }
 
   SourceFile file_;

@@ -155,10 +155,10 @@ Result<> SourceFile::begin_writing() {
   return change_failed(std::unexpected(released.error()));
 }
 
-// After settle(), the watch permits all unknown objects.
-Result<> SourceFile::settle() {
+// After check_all(), the watch permits all unknown objects.
+Result<> SourceFile::check_all() {
   check_left_space();
-  return watch->settle();
+  return watch->check_all();
 }
 
 void SourceFile::check_left_space() {
@@ -242,7 +242,7 @@ Result<> SourceFile::commit() {
 }
 
 Result<> SourceFile::checkpoint() {
-  CODECFS_TRY(settle());
+  CODECFS_TRY(check_all());
   return bytes->checkpoint();
 }
 

@@ -72,9 +72,9 @@ struct SourceFile {
     return generations[std::hash<uint64_t>{}(address / 8) % generations.size()];
   }
 
-  /// Checks everything that was not checked yet, before objects or links change. See Watch::settle(). EIO: the file is
-  /// too damaged for changes.
-  Result<> settle();
+  /// Checks everything that was not checked yet, before objects or links change. See Watch::check_all(). EIO: the file
+  /// is too damaged for changes.
+  Result<> check_all();
   /// Acquires the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
   /// Must be called before each change, under the LibraryLock: acquires the right to write, and reserves disk space for

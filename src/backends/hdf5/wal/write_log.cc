@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
-bool leads_to(const File& directory, const std::string& name, const File& file) {
+bool refers_to(const File& directory, const std::string& name, const File& file) {
   struct stat there;
   struct stat own;
   return ::fstatat(directory.fd.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -193,18 +193,18 @@ Result<> LoggedFile::reserve(uint64_t bytes, uint64_t more) {
   if (end > largest_file() && end > log_->source_size())
     return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", source_.path,
                       end);
-  return log_->reserve(bytes, growth_until(end) + (rewriting_takes_room_ ? bytes : 0));
+  return log_->reserve(bytes, growth_until(end) + (rewriting_allocates_ ? bytes : 0));
 }
 
 /// The disk space that the next checkpoint allocates if the file ends there.
 uint64_t LoggedFile::growth_until(uint64_t end) const {
   const uint64_t there = log_->source_size();
-  return (end > there ? end - there : 0) + (rewriting_takes_room_ ? log_->bytes() : 0);
+  return (end > there ? end - there : 0) + (rewriting_allocates_ ? log_->bytes() : 0);
 }
 
 bool LoggedFile::room_is_short() const {
   if (!log_) return false;
-  const uint64_t there = free_room(writable_);
+  const uint64_t there = available_space(writable_);
   return there != UINT64_MAX && there + log_->held() < growth_until(size()) + log_->bytes();
 }
 
@@ -221,12 +221,12 @@ Result<> LoggedFile::commit() {
 }
 
 Result<> LoggedFile::relocate_log() {
-  if (leads_to(directory_, name_, source_)) return {};
+  if (refers_to(directory_, name_, source_)) return {};
   const std::string path = present_path(source_);
   const size_t slash = path.rfind('/');
   const std::string name = slash == path.npos ? "" : path.substr(slash + 1);
   auto directory = open_directory(slash == 0 || slash == path.npos ? "/" : path.substr(0, slash));
-  if (!directory || !leads_to(*directory, name, source_))
+  if (!directory || !refers_to(*directory, name, source_))
     return fail(ESTALE, "{}: was deleted or replaced by another program, and what was written to it is lost",
                 source_.path);
   if (log_) {
@@ -259,7 +259,7 @@ Result<> LoggedFile::checkpoint() {
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
   log_->shorten();  // no reader uses the old overlay any more
-  rewriting_takes_room_ = overwriting_takes_room(writable_);
+  rewriting_allocates_ = overwriting_allocates(writable_);
   return {};
 }
 
@@ -315,7 +315,7 @@ Result<> LoggedFile::finish(const LeftSpace& left) {
   if (log_->has_committed()) CODECFS_TRY(checkpoint());
   CODECFS_ASSIGN(identity_, identify(writable_));
   if (!left.datasets.empty()) {
-    if (const Result<> noted = note_left_space(io_, writable_, identity_, left); !noted)
+    if (const Result<> noted = record_left_space(io_, writable_, identity_, left); !noted)
       log::info("{}: the next mount will not know its {} free bytes: {}", source_.path, left.bytes,
                 noted.error().reason);
   }
@@ -339,7 +339,7 @@ Result<> LoggedFile::remove_log() {
   // Remove the mark first, as a mark without a log means lost data.
   Result<> removed = remove_log_mark(io_, writable_);
   if (removed) is_marked_ = false;
-  if (removed && leads_to(directory_, log_name, log_->file())) {
+  if (removed && refers_to(directory_, log_name, log_->file())) {
     removed = io_.unlink(directory_, log_name);
     if (removed) removed = io_.sync(directory_);
   }

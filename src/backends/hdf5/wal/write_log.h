@@ -185,7 +185,7 @@ class LoggedFile {
   uint64_t buffered_bytes_ = 0;
   uint64_t buffered_floor_ = 0;  // the smallest size that the file had while writes were buffered
   bool buffer_dirty_ = false;
-  bool rewriting_takes_room_ = false;
+  bool rewriting_allocates_ = false;
   std::optional<Overlay> held_;  // the state at hold()
 
   // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so that new readers wait too.

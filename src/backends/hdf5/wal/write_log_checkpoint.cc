@@ -102,13 +102,13 @@ class Copier {
 
 }  // namespace
 
-bool overwriting_takes_room(const File& file) {
+bool overwriting_allocates(const File& file) {
   if (may_copy_on_write(file)) return true;
   const auto size = size_of(file);
   return !size || has_holes(file, *size);
 }
 
-uint64_t free_room(const File& file) {
+uint64_t available_space(const File& file) {
   struct statvfs room;
   if (::fstatvfs(file.fd.get(), &room) != 0) return UINT64_MAX;
   return uint64_t{room.f_bavail} * room.f_frsize;
@@ -119,14 +119,14 @@ uint64_t largest_file() {
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
 }
 
-Result<> check_room(const Overlay& committed, const File& source) {
+Result<> check_space(const Overlay& committed, const File& source) {
   CODECFS_ASSIGN(const uint64_t size, size_of(source));
   const bool copies = may_copy_on_write(source);
   uint64_t needed = 0;
   uint64_t last = committed.size() > size ? committed.size() : 0;
   CODECFS_TRY(for_each_run(committed, [&](uint64_t first, uint64_t end) -> Result<> {
     last = std::max(last, end);
-    // take_room() checks the growth.
+    // reserve_space() checks the growth.
     const uint64_t overwritten = std::min(end, size);
     if (copies && first < overwritten) needed += in_blocks(first, overwritten);
     return {};
@@ -134,11 +134,11 @@ Result<> check_room(const Overlay& committed, const File& source) {
   if (last > largest_file())
     return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", source.path,
                       last);
-  if (const uint64_t there = free_room(source); needed > there) return no_room(source, needed, there);
+  if (const uint64_t there = available_space(source); needed > there) return no_room(source, needed, there);
   return {};
 }
 
-Result<> take_room(FileIo& io, const Overlay& committed, const File& source) {
+Result<> reserve_space(FileIo& io, const Overlay& committed, const File& source) {
   CODECFS_ASSIGN(const uint64_t size, size_of(source));
   const bool holes = has_holes(source, size);
   uint64_t counted = 0;
@@ -151,7 +151,7 @@ Result<> take_room(FileIo& io, const Overlay& committed, const File& source) {
     return {};
   };
   CODECFS_TRY(for_each_run(committed, take));
-  if (const uint64_t there = free_room(source); counted > there) return no_room(source, counted, there);
+  if (const uint64_t there = available_space(source); counted > there) return no_room(source, counted, there);
   return {};
 }
 

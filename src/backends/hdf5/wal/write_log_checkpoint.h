@@ -13,17 +13,17 @@
 namespace codecfs::hdf5 {
 
 /// Whether overwriting this file may allocate disk space: on a copy-on-write filesystem, or in holes.
-bool overwriting_takes_room(const File& file);
+bool overwriting_allocates(const File& file);
 /// Free bytes that this process may use on the filesystem; UINT64_MAX if unknown.
-uint64_t free_room(const File& file);
+uint64_t available_space(const File& file);
 /// The maximum file size of this process (RLIMIT_FSIZE).
 uint64_t largest_file();
 
 /// Checks, without changing anything, for free space on a copy-on-write filesystem and for the limit of the file size.
 /// ENOSPC, EFBIG.
-Result<> check_room(const Overlay& committed, const File& source);
+Result<> check_space(const Overlay& committed, const File& source);
 /// Allocates the space by which the source grows or in which it has holes (fallocate). ENOSPC, EDQUOT, EFBIG.
-Result<> take_room(FileIo& io, const Overlay& committed, const File& source);
+Result<> reserve_space(FileIo& io, const Overlay& committed, const File& source);
 /// Copies the ranges of `committed` from the log, and syncs. After an error any part of it may have been written;
 /// `sync_failed` is set if a sync failed, after which the kernel may have dropped any of it.
 Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log, const File& source, bool& sync_failed);

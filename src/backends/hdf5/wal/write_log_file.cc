@@ -83,7 +83,7 @@ Result<> LogFile::reserve(uint64_t bytes, uint64_t growth) {
     return fail_errno(EFBIG, "{}: {} bytes exceed the maximum file size of this process (ulimit -f)", file_.path,
                       end_ + bytes);
   const uint64_t before = held();
-  const uint64_t there = free_room(file_);
+  const uint64_t there = available_space(file_);
   Result<> taken;
   for (const uint64_t step : {std::min(kLargestStep, there / 8), uint64_t{0}}) {
     // The file may keep this length: bytes after the last frame are not valid frames.
@@ -203,12 +203,12 @@ Result<> LogFile::apply(const Overlay& committed, const File& source) {
   if (has_uncommitted()) return fail(EINVAL, "{}: a checkpoint with uncommitted frames", file_.path);
   if (reserved_ > end_) (void)io_.truncate(file_, end_);  // release the space reserved for the source
   reserved_ = 0;
-  CODECFS_TRY(check_room(committed, source));
+  CODECFS_TRY(check_space(committed, source));
   const bool is_repeated = checkpoint_begun();
   LogHeader begun = header_;
   begun.checkpoint = committed_;
   CODECFS_TRY(write_header(begun));
-  if (Result<> taken = take_room(io_, committed, source); !taken) {
+  if (Result<> taken = reserve_space(io_, committed, source); !taken) {
     if (!is_repeated) cancel_checkpoint(source);
     return taken;
   }

@@ -188,7 +188,7 @@ Result<> LoggedFile::begin_writing() {
     return marked;
   }
   log_ = std::move(*log);
-  rewriting_takes_room_ = overwriting_takes_room(writable_);
+  rewriting_allocates_ = overwriting_allocates(writable_);
   show(std::move(*overlay), log_->file().fd.get(), -1);
   reset_buffer();
   if (!remove_left_space(io_, writable_)) left_space_ = {};  // a stale attribute could be used again

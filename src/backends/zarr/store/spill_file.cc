@@ -9,7 +9,7 @@
 
 namespace codecfs::zarr {
 
-Spilled::~Spilled() { file_->give_back(offset_, size_); }
+Spilled::~Spilled() { file_->release(offset_, size_); }
 
 Result<> Spilled::read(uint64_t from, MutableBytes to) const {
   CODECFS_ASSIGN(const size_t count, read_at(file_->file_, offset_ + from, to));
@@ -47,7 +47,7 @@ uint64_t SpillFile::stored_bytes() const {
   return held_;
 }
 
-void SpillFile::give_back(uint64_t offset, uint64_t size) {
+void SpillFile::release(uint64_t offset, uint64_t size) {
   const std::lock_guard lock(mutex_);
   held_ -= size;
   if (--pieces_ == 0) {

@@ -53,7 +53,7 @@ class SpillFile : public std::enable_shared_from_this<SpillFile> {
  private:
   friend class Spilled;
   SpillFile(FileIo& io, File file) : io_(io), file_(std::move(file)) {}
-  void give_back(uint64_t offset, uint64_t size);
+  void release(uint64_t offset, uint64_t size);
 
   FileIo& io_;
   File file_;
