@@ -341,7 +341,7 @@ TEST(FilterSpec, ShowsAPartOfALongText) {
   const std::string long_text = text + "\xc2\xb5" + text.substr(3);
   const std::string message = reason(parse_filter_spec(long_text));
   EXPECT_TRUE(message.starts_with("character 20004 of \"...,1,1,")) << message;
-  EXPECT_NE(message.find("...\": this is no type"), std::string::npos) << message;
+  EXPECT_NE(message.find("...\": this is not a type"), std::string::npos) << message;
   EXPECT_LT(message.size(), 250U);
   EXPECT_EQ(parse_filter_spec(text)->front().parameters.size(), 10000U);
   // There is no UTF-8 character boundary in this text.
