@@ -92,8 +92,8 @@ TEST(Options, NamesWhatIsWrongWithFilters) {
       {{"codecfs", "-o", "filter=*", "a", "b"}, "-o filter: at the end of \"*\": "},
       {{"codecfs", "-o", "filter=v\\,307\\,9x", "a", "b"}, "-o filter: character 8 of \"v,307,9x\": "},
       {{"mount.codecfs", "a", "b", "-o", "filter=*\\,nosuch"}, "-o filter: character 3 of"},
-      {{"codecfs", "-o", "builtin=off:nosuch", "a", "b"}, "-o builtin=off:nosuch: nosuch is no built-in filter"},
-      {{"codecfs", "-o", "builtin=off:5", "a", "b"}, "-o builtin=off:5: 5 is no built-in filter"},
+      {{"codecfs", "-o", "builtin=off:nosuch", "a", "b"}, "-o builtin=off:nosuch: nosuch is not a built-in filter"},
+      {{"codecfs", "-o", "builtin=off:5", "a", "b"}, "-o builtin=off:5: 5 is not a built-in filter"},
   };
   for (const auto& [words, says] : cases) {
     const auto command = parse(words);
