@@ -197,7 +197,8 @@ void register_temporarily(const Variable& variable) {
   for (const FilterStage& stage : variable.filters) (void)make_available(stage);
   if (!is_virtual) return;
   for (const filters::FilterPtr& filter : filters::list())
-    if (filter->id != 0 && filter->make_coder) (void)make_available({.id = filter->id, .parameters = {}, .codec = {}, .name = {}});
+    if (filter->id != 0 && filter->make_coder)
+      (void)make_available({.id = filter->id, .parameters = {}, .codec = {}, .name = {}});
 }
 
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain) {
