@@ -1,4 +1,5 @@
 """Damage stays where it is: one chunk fails with EIO and a reason, the others are readable, the mount lives."""
+import datetime
 import errno
 import os
 import subprocess
@@ -190,8 +191,32 @@ def test_damaged_metadata_still_tells_its_reason(mount, tmp_path):
     with pytest.raises(OSError) as caught:
         os.listdir(m.path / "v")
     assert caught.value.errno == errno.EIO
-    assert os.listxattr(m.path / "v") == ["user._Error"]
+    assert os.listxattr(m.path / "v") == ["user._Error", "user._ErrorTime"]
     assert "JSON" in xattr(m.path / "v", "_Error") and ".zattrs" in xattr(m.path / "v", "_Error")
+
+
+def test_a_failure_has_a_time_and_ends_with_a_success_of_its_kind(mount, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=np.arange(8, dtype="i4"), chunks=(4,))
+    m = mount(tmp_path / "a.h5")
+    before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    with pytest.raises(OSError):
+        os.setxattr(m.path / "v", "user._Filter", b"zstd,99")
+    assert "zstd" in xattr(m.path / "v", "_Error")
+    failed = datetime.datetime.strptime(xattr(m.path / "v", "_ErrorTime"), "%Y-%m-%dT%H:%M:%S%z")
+    assert before <= failed <= datetime.datetime.now(datetime.timezone.utc)
+    (m.path / "v/0").read_bytes()  # another kind of request, and another file
+    os.listdir(m.path / "v")
+    assert "zstd" in xattr(m.path / "v", "_Error")
+    os.setxattr(m.path / "v", "user._Filter", b"zstd,9")
+    assert not [name for name in os.listxattr(m.path / "v") if name.startswith("user._Error")]
+
+    with pytest.raises(OSError):
+        (m.path / "v/zarr.json").write_text("{}")
+    (m.path / "v/0").write_bytes(bytes(16))
+    assert "zarr.json" in xattr(m.path / "v", "_Error"), "a success under another name is no reason to forget this"
+    os.removexattr(m.path / "v", "user._Error")
+    assert "user._Error" not in os.listxattr(m.path / "v")
 
 
 def test_a_superblock_that_claims_a_huge_file(mount, tmp_path):
