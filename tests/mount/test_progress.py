@@ -89,7 +89,7 @@ def test_a_commit_of_an_archive(mount, tmp_path):
     m = mount(archive, "commit=3600")
     assert "user._Progress" not in os.listxattr(m.path)
     (m.path / "v/3").write_bytes(bytes(CHUNK))
-    check(seen_during(m.path, lambda: sync(m.path)), f"writing the archive {archive} anew")
+    check(seen_during(m.path, lambda: sync(m.path)), f"rewriting the archive {archive}")
     assert "user._Progress" not in os.listxattr(m.path)
     with zipfile.ZipFile(archive) as file:
         assert file.read("v/3") == bytes(CHUNK) and file.read("v/4") == NOISE
@@ -114,7 +114,7 @@ def test_a_log_that_is_brought_into_its_file(mount, tmp_path):
 def test_progress_of_a_reencoding(mount, tmp_path):
     m = mount(make_archive(tmp_path / "a.zip", 20))
     seen = seen_during(m.path, lambda: os.setxattr(m.path / "v", "user._Filter", b"1,6"))
-    assert any(text.startswith("storing /v anew: ") for text in seen), seen
+    assert any(text.startswith("re-encoding /v: ") for text in seen), seen
 
 
 def unmount_on_a_terminal(archive, point):
@@ -142,5 +142,5 @@ def test_unmounting_on_a_terminal(tmp_path):
         if text := unmount_on_a_terminal(archive, point):
             break
         archive.unlink()
-    line = rf"\r\x1b\[Kwriting the archive {re.escape(str(archive))} anew: (begun|\d+ %)"
+    line = rf"\r\x1b\[Krewriting the archive {re.escape(str(archive))}: (begun|\d+ %)"
     assert re.fullmatch(rf"{line}({line}|\r\x1b\[K)*\r\x1b\[K", text), text

@@ -1,12 +1,12 @@
-// What readers get before they ask: chunks are decoded ahead of who reads them one after the other, and handed to the
-// kernel, which then answers him from its page cache. What changes meanwhile must not stay there: see push_pages().
+// Read-ahead: chunks are decoded before a sequential reader asks for them, and pushed into the kernel's page cache,
+// from which the kernel then answers the reader. Content that changes meanwhile must not stay there: see push_pages().
 
 #include "fs/namespace/tree.h"
 
 namespace codecfs::fs {
 namespace {
 
-// Bytes of a chunk that only has to be read: a reader has less before another thread is awake.
+// Bytes of a chunk that is only read, not decoded: reading fewer takes no longer than waking another thread.
 constexpr uint64_t kWorthAThread = 32 << 10;
 constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes what fills them
 
@@ -18,7 +18,7 @@ bool Tree::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t changes)
     ++stats_.stores;
     stats_.bytes_pushed += content.size();
     if (this->changes() == changes) return true;
-    // Who changed it has told the kernel to forget it, perhaps before this came.
+    // The writer's invalidation may have come before these pages.
     kernel_->content_changed(ino, true);
     return false;
   });
@@ -48,7 +48,7 @@ void Tree::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const Result<Ino> ino = nodes_.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
   const ChunkPtr bytes = node.view == View::encoded ? fetch_encoded(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || coherent_ || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
-  // The kernel has all of it.
+  // The kernel has all of it, so it need not be cached.
   (node.view == View::encoded ? conversions_ : cache_).done(chunk.key);
 }
 

@@ -1,4 +1,4 @@
-// Opening and reading: what a file holds when it is opened, and the chunks behind it.
+// Opening and reading files, and decoding the chunks that they show.
 
 #include <algorithm>
 #include <utility>
@@ -16,15 +16,15 @@ Result<std::unique_ptr<OpenFile>> Tree::open(Ino ino, bool for_writing, bool tru
   return file;
 }
 
-/// Whether a metadata file is open for writing, or what it tells has just changed.
+/// Whether a metadata file is open for writing, or its content has just changed.
 bool Tree::is_in_motion(Ino ino) {
   constexpr std::chrono::seconds kMotion{2};
   return staged_files_.find(ino) != nullptr || std::chrono::steady_clock::now() - metadata_changed_at_.load() < kMotion;
 }
 
 Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, bool truncate) {
-  // Under the number that it had before it was renamed to a chunk, the kernel would keep pages that nobody tells it of.
-  // It looks the name up again then.
+  // A file that was renamed to a chunk has the chunk's inode number now. After ESTALE, the kernel looks the name up
+  // again; pages that it read under the old number would never be invalidated.
   if (scratch_.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
   CODECFS_ASSIGN(const Place place, current_place_of(ino));
   const Node& node = *place.node;
@@ -48,13 +48,12 @@ Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, boo
       return file;
     }
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
-    // Any change anywhere is one of .zmetadata, and may come between the kernel's asking for its length and for its
-    // text.
+    // Each change of the dataset changes .zmetadata, also between the kernel's requests for its length and its text.
     const bool tells_of_all = place.file == FileKind::zmetadata && !read_only_;
     file->live = node.kind == NodeKind::control || coherent_ || tells_of_all || is_in_motion(node.ino(place.file));
     return file;
   }
-  // The number that the kernel knows it by may be that of a scratch file, or of another view.
+  // The kernel's inode number may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
   if (coherent_) open_afresh(chunk, *file);
   if (node.view == View::encoded) return open_encoded(node, chunk, for_writing, truncate);
@@ -70,14 +69,14 @@ Result<std::unique_ptr<OpenFile>> Tree::open_file(Ino ino, bool for_writing, boo
     file->writer = true;
     write_back_.open_writer(chunk.key);
   } else if (!variable.chunk_bytes && !write_back_.size(chunk.key)) {
-    // The size that was told at lookup is that of these bytes: keep them while the file is open.
+    // The size that lookup returned is that of these bytes, so they are kept while the file is open.
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
   }
   if (!for_writing) opened_to_read(node, chunk);
   return file;
 }
 
-/// All of a file that is made as a whole.
+/// The whole content of a metadata file or chunk.
 Result<Slice> Tree::make_whole(Ino ino) {
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
@@ -105,13 +104,13 @@ Result<std::shared_ptr<Snapshot>> Tree::take_snapshot(Ino ino) {
   return snapshot;
 }
 
-/// As it is now: the kernel was told to forget what it had, and must not be given that again.
+/// The current content: after an invalidation the kernel must not get the old one again.
 Result<Slice> Tree::look_at(Snapshot& snapshot) {
   const std::lock_guard lock(snapshot.mutex);
   const uint64_t changes = this->changes();
   if (changes == snapshot.changes) return snapshot.held;
   Result<Slice> now = make_whole(snapshot.ino);
-  // What is gone meanwhile is read on as it was.
+  // A file that was removed since the open keeps its last content.
   if (!now && now.error().code != ENOENT && now.error().code != ESTALE) return now;
   if (now) snapshot.held = *std::move(now);
   snapshot.changes = changes;
@@ -151,7 +150,7 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
   if (const std::optional<WriteBack::Content> edited = write_back_.content(chunk.key))
     return part(edited->bytes->bytes().first(edited->size), edited->bytes);
   Result<ChunkPtr> stored = decoded(chunk);
-  // Removed since it was opened: it reads as fill.
+  // Removed since the open: it reads as fill.
   if (!stored && stored.error().code == ENOENT) stored = base_of(chunk);
   CODECFS_ASSIGN(const ChunkPtr bytes, std::move(stored));
   Slice slice = part(bytes->bytes(), bytes);
@@ -160,7 +159,7 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
 }
 
 uint64_t Tree::decoding_bytes(const Variable& variable) {
-  // A chunk takes its decoded bytes and, while a filter works, as many again.
+  // A chunk takes its decoded bytes, and as many again while a filter runs.
   return 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
 }
 
@@ -189,9 +188,9 @@ Result<ChunkPtr> Tree::base_of(const ChunkPlace& chunk) {
   if (info.stored) {
     Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&] { return decode(chunk); });
     if (bytes || bytes.error().code != ENOENT) return bytes;
-    // Removed meanwhile.
+    // Removed since the lookup.
   }
-  // All absent chunks of a variable are one fill chunk, known by the inode number of its directory.
+  // All absent chunks of a variable share one fill chunk, cached under the inode number of its directory.
   CODECFS_ASSIGN(const Place place, place_of(chunk.key));
   return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
 }

@@ -1,5 +1,5 @@
-// Writing files: chunks are written, created, removed, renamed over; metadata files are staged files until they are
-// closed (tree_change.cc does what they say); all other files are scratch files.
+// Writing files. Chunks are written, created, removed and replaced by rename. Metadata files are staged until they are
+// closed, and then applied (namespace/tree_change.cc). All other files are scratch files.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ Result<> Tree::may_stage(const Node& node, std::string_view name) {
   const bool before_array =
       looks_like_chunk(name) || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
   if (node.kind == NodeKind::group && before_array) {
-    // It waits for the .zarray that makes this group a variable.
+    // It stays a scratch file until a .zarray makes this group a variable.
     const auto never = [&](std::string_view why) {
       return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
     };
@@ -131,9 +131,9 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
   }
   if (node->view == View::encoded) return create_encoded(*node, *chunk);
   CODECFS_TRY(apply_rules(*chunk, cancelled));
-  // Who wants no new file (dd conv=notrunc) changes a part of the chunk, which was fill.
+  // Without O_EXCL and O_TRUNC (dd conv=notrunc) the writer changes a part of a chunk that held fill.
   const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
-  // The kernel took it for absent, but it may have been written through another view meanwhile.
+  // The kernel looked it up as absent, but it may have been written through another view since.
   CODECFS_ASSIGN(const bool is_new, write_back_.create(*chunk, is_part));
   const bool is_there = !is_new && !overlay_.is_unlinked(*node, chunk->number);
   if (is_there && (flags & O_EXCL) != 0) return fail(EEXIST, "{}/{}: exists", node->path, name);
@@ -155,7 +155,7 @@ Result<Tree::Created> Tree::create_file(Ino parent, std::string_view name, mode_
 
 Result<ChunkPlace> Tree::chunk_of(const OpenFile& file) {
   if (file.scratch == 0) {
-    // The variable may have been removed meanwhile, or have another shape.
+    // The variable may have been removed or reshaped since the open.
     if (file.chunk.variable != nullptr) CODECFS_TRY(nodes_.at(file.chunk.key));
     return file.chunk;
   }
@@ -193,7 +193,7 @@ Result<size_t> Tree::write(const OpenFile& file, off_t offset, Bytes bytes, cons
   return written;
 }
 
-/// The file of an inode number has gone.
+/// Tells the kernel that the file of an inode number is gone.
 void Tree::kernel_name_changed(Ino ino, bool wait) {
   const Result<Place> place = nodes_.at(ino);
   if (!place) return;
@@ -216,7 +216,7 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
     if (change) applied = apply(ino, change->text, cancelled);
     if (!applied && applied.error().code == EINVAL && change->without_rest)
       applied = apply(ino, *change->without_rest, cancelled);
-    // What was written is now shown as the source has it, or not at all.
+    // From now on the file shows the state of the source, or does not exist.
     kernel_->content_changed(ino, true);
     if (!attributes(ino)) kernel_name_changed(ino, true);
     return applied;
@@ -227,7 +227,7 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
     return place ? write_back_.flush_variable(place->node->object) : Result<>();
   }
   const Result<ChunkPlace> chunk = chunk_of(file);
-  // Where it is stale now, what was written before is stored or gone with its variable.
+  // If it is stale now, what was written before is stored, or was removed with its variable.
   if (!chunk || chunk->variable == nullptr) return {};
   return write_back_.flush(*chunk);
 }
@@ -235,7 +235,7 @@ Result<> Tree::flush(const OpenFile& file, const Cancelled& cancelled) {
 bool Tree::close(const OpenFile& file) {
   if (file.staged) {
     if (const Result<> applied = flush(file); !applied)
-      log::error("told to nobody, as the file was closed before: {}", applied.error().reason);
+      log::error("not reported to a program, because the file is closed: {}", applied.error().reason);
     file.staged->end();
     if (!attributes(file.staged->ino())) kernel_name_changed(file.staged->ino(), false);
     return true;
@@ -244,15 +244,15 @@ bool Tree::close(const OpenFile& file) {
   if (file.array) {
     (void)write_back_.close_writer({file.array->ino, 0, 0, file.array->variable});
     if (const Result<> flushed = flush(file); !flushed)
-      log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
+      log::error("not reported to a program, because the file is closed: {}", flushed.error().reason);
     return false;
   }
-  // Only who was opened as a chunk was counted as its writer.
+  // Only files that were opened as a chunk count as its writers.
   const bool longer = file.scratch == 0 && write_back_.close_writer(file.chunk);
   const Result<ChunkPlace> chunk = chunk_of(file);
   if (!chunk || chunk->variable == nullptr) return false;
   if (const Result<> flushed = write_back_.flush(*chunk); !flushed)
-    log::error("told to nobody, as the file was closed before: {}", flushed.error().reason);
+    log::error("not reported to a program, because the file is closed: {}", flushed.error().reason);
   return longer;
 }
 
@@ -276,7 +276,7 @@ Result<> Tree::sync(const OpenFile& file, const Cancelled& cancelled) {
 Result<> Tree::sync_all() { return write_back_.sync_all(); }
 
 Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled& cancelled, const OpenFile* file) {
-  // Its number is the file's own: `ino` may be that of one that was renamed to it.
+  // Its number is the file's own: `ino` may be that of a file that was renamed to it.
   CODECFS_ASSIGN(const struct stat status, attributes(ino));
   CODECFS_ASSIGN(const Place place, place_of(ino));
   const Node& node = *place.node;
@@ -304,7 +304,7 @@ Result<struct stat> Tree::change(Ino ino, const Change& change, const Cancelled&
     CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.chunk));
     CODECFS_TRY(apply_rules(chunk, cancelled));
     if (static_cast<off_t>(*change.size) != status.st_size) page_copies_.give_up(ino);
-    // truncate(2) without an open file is as short as open and close.
+    // truncate(2) without an open file has the effect of open, ftruncate and close.
     write_back_.open_writer(chunk.key);
     const Result<> resized = write_back_.resize(chunk, *change.size);
     if (resized) times_.set(chunk.key, {}, now());
@@ -344,7 +344,7 @@ Result<> Tree::unlink(Ino parent, std::string_view name) {
   }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_named(*node, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
-  // Without its .zarray it is about to be removed as a whole: then the chunks go with it, and until then nothing goes.
+  // A variable without its .zarray is about to be removed with all its chunks; until then nothing is removed.
   if (is_condemned(*node, overlay_.state_of(*node))) {
     overlay_.add_unlinked(*node, chunk->number);
   } else {
@@ -363,7 +363,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   const std::optional<Ino> scratch = scratch_.find(from->ino(), name);
   if (!scratch) {
     CODECFS_ASSIGN(const struct stat there, lookup(parent, name));
-    // The kernel would go on taking the file's inode for the new name. mv copies where it hears this.
+    // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
     if (S_ISREG(there.st_mode))
       return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", from->path, name);
     return move_entry(parent, name, to_parent, to_name);
@@ -382,7 +382,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
     kernel_->name_changed(to_parent, std::string(to_name), false);
     return {};
   }
-  // Writers of the file wait until it is the chunk.
+  // Until the rename is done, writes to the file wait.
   CODECFS_ASSIGN(const std::string content, scratch_.seal(from->ino(), name));
   const Result<> replaced = metadata ? apply(to->ino(*metadata), content, cancelled)
                                      : put_chunk(*to, *target, std::as_bytes(std::span(content)), cancelled);
@@ -399,7 +399,7 @@ Result<> Tree::rename(Ino parent, std::string_view name, Ino to_parent, std::str
   scratch_.promote(from->ino(), name, changed);
   kernel_pages_.await_quiet(changed);
   kernel_->content_changed(changed, true);
-  // The kernel moves the inode to the new name; with us the chunk keeps its own.
+  // The kernel moves the inode to the new name, but the chunk keeps its own inode.
   kernel_->name_changed(to_parent, std::string(to_name), false);
   return {};
 }

@@ -120,7 +120,7 @@ bool Tree::remembers_absence(Ino parent, std::string_view name) {
   if (coherent_ || (place && place->node->kind == NodeKind::folder)) return false;
   if (read_only_) return true;
   if (!place || metadata_named(*place->node, name)) return false;
-  // What comes into being in one view is told to those who know it in another, not who knows that it is absent.
+  // A name that is created in one view is invalidated in the others, but not where the kernel knows it as absent.
   if (place->node->view != nodes_.shown()) return false;
   // A group may become a variable, which has files of its own.
   const std::span<const NamedFile> files = files_of(NodeKind::variable);

@@ -1,7 +1,7 @@
-// What changes the tree: groups, variables and links are made, moved and removed; metadata files are done as they say.
+// Changes of the tree: groups, variables and links are created, moved and removed, and metadata files are applied.
 //
-// Locks: layout_ shared by everything here and in tree_chains.cc, alone by what removes or moves; then a variable's
-// pause in WriteBack.
+// Locks, in this order: layout_, shared by all changes here and in views/tree_chains.cc, exclusive for removals and
+// moves; then a variable's pause in WriteBack.
 
 #include <algorithm>
 #include <filesystem>
@@ -37,7 +37,7 @@ void Tree::metadata_changed(const Node& node, bool wait) {
       changed.push_back(at->ino(FileKind::zmetadata));
     }
   }
-  // The kernel is told in this order, so who has waited for the last has waited for all.
+  // Invalidations keep their order, so waiting for the last one waits for all.
   for (size_t i = 0; i < changed.size(); ++i) kernel_->content_changed(changed[i], wait && i + 1 == changed.size());
 }
 
@@ -143,7 +143,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
     CODECFS_ASSIGN(const Entry entry, dataset_.source().make_group(node->object, name));
     CODECFS_ASSIGN(group, nodes_.child(*node, entry));
   }
-  // cp makes files in a directory that it has made, and stops where they are there already.
+  // cp creates files in a directory that it has created, and fails if they exist already.
   overlay_.add_fresh(*group, files_of(NodeKind::group));
   write_back_.note_change();
   names.add(*node, name);
@@ -152,7 +152,7 @@ Result<struct stat> Tree::make_directory(Ino parent, std::string_view name) {
   return attributes(group->ino());
 }
 
-/// ENOTEMPTY while chunks are shown in its directory.
+/// ENOTEMPTY while its directory shows chunks.
 Result<> Tree::may_remove_variable(const Node& node) {
   const auto not_empty = [&] {
     return fail(ENOTEMPTY, "{}: has chunks; remove it with all of them (rm -r)", node.path);
@@ -175,7 +175,7 @@ Result<> Tree::may_remove_variable(const Node& node) {
   }
 }
 
-/// From the source, and from what is known of it.
+/// Removes it from the source and from the caches.
 Result<> Tree::remove_entry(const Node& directory, std::string_view name, const Node& entry) {
   const std::lock_guard naming(names_);
   CODECFS_TRY(dataset_.source().remove(directory.object, name));
@@ -254,8 +254,8 @@ Result<> Tree::move_entry(Ino parent, std::string_view name, Ino to_parent, std:
   return {};
 }
 
-/// What a link in a directory is to lead to: absolute paths below the mount point, as programs know them, mean nothing
-/// to others who open the source.
+/// The target of a link as the source stores it: an absolute path below the mount point becomes relative, because it
+/// would lead nowhere when the source is opened otherwise.
 std::string Tree::target_from(const Node& directory, std::string_view target) const {
   const std::string top = mountpoint_ + path_of(directory.view);
   const bool is_below = target.starts_with(top) && (target.size() == top.size() || target[top.size()] == '/');
@@ -424,7 +424,7 @@ Result<> Tree::resize(const Node& node, const std::vector<uint64_t>& shape) {
   }
   CODECFS_TRY(dataset_.source().begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, write_back_.pause(node.object));
-  // Only from here on does nobody else give it another one.
+  // Only with the pause no other request reshapes it.
   CODECFS_ASSIGN(const VariableViewPtr before, dataset_.variable(node.object));
   const Variable& now = *before->facts;
   const std::vector<uint64_t>& old_shape = now.grid.shape();

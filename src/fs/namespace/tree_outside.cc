@@ -102,7 +102,7 @@ void Tree::look_outside(const Node& node) {
 }
 
 void Tree::look_at_variable(const Node& node) {
-  // While it is edited it stays as it is: what is to be stored is of this shape.
+  // An edited variable keeps its shape until the edits are stored, as they are of this shape.
   const std::optional<WriteBack::Pause> pause = write_back_.try_pause(node.object);
   if (!pause || is_open_for_writing(node.object) || !dataset_.source().changed_outside(node.object)) return;
   const VariableViewPtr known = dataset_.known(node.object);
@@ -116,7 +116,7 @@ void Tree::look_at_variable(const Node& node) {
   cache_.drop(node.key());  // the fill
   for (const Node* shown : nodes_.in_all_views(node)) conversions_.drop(shown->ino());
   const Result<VariableViewPtr> after = dataset_.variable(node.object);
-  if (!after) return;  // gone or damaged: whoever asks hears so
+  if (!after) return;  // gone or damaged: the next request for it fails
   const VariablePtr facts = (*after)->facts;
   note_numbering(node.object, facts);
   if (before == nullptr || have_same_chunks(*before, *facts)) return;

@@ -1,5 +1,5 @@
-// The npy and raw views: each variable is one file, with numpy's header or without. Groups are directories with nothing
-// but these; what there is cannot be made, moved or removed here, only what arrays hold.
+// The npy and raw views: each variable is one file, with or without numpy's header, and groups are directories of such
+// files. Only the content of arrays can be changed here; nothing can be created, moved or removed.
 //
 // Reads and writes go to the chunks that they touch (fs/array_file.h) by way of the same cache and the same edits that
 // the other views have.
@@ -110,7 +110,7 @@ Result<Entry> Tree::array_entry(const Node& group, std::string_view name) {
     }
   }
   CODECFS_ASSIGN(Entry entry, source.find(group.object, name));
-  // It is there under its other name.
+  // It exists under its other name.
   if (group.view == View::npy && variable_behind(group, entry)) return std::unexpected(Error{ENOENT, {}});
   return entry;
 }
@@ -126,7 +126,8 @@ void Tree::show_arrays(const Node& group, OpenDirectory& directory) {
       others.push_back(&entry);
       continue;
     }
-    // What cannot even be told is shown all the same; looking it up tells why. In a folder no dataset is opened for it.
+    // A variable that cannot be read is listed, and looking it up fails with the reason. In a folder, no dataset is
+    // opened for the listing.
     if (group.kind != NodeKind::folder) {
       const Result<ArrayFile> file = array_of(group.view, *variable);
       if (!file && file.error().code == EOPNOTSUPP) continue;
@@ -184,11 +185,11 @@ Result<Slice> Tree::read_array(const OpenArray& array, uint64_t offset, uint64_t
   // The kernel sends several requests at a time, in no certain order.
   const uint64_t expected = array.next_read.exchange(offset + size);
   const bool in_order = std::max(offset, expected) - std::min(offset, expected) <= kNear;
-  // Who reads a file through is asked for by the kernel in larger pieces.
+  // For a sequential reader the kernel asks for larger pieces.
   const bool is_random = !in_order || (offset != expected && size <= kOfRandom);
   const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
     CODECFS_ASSIGN(const Ino key, nodes_.chunk_key(*now.node, number, count));
-    // All of it, as it will be when it is closed.
+    // The whole chunk, as it will be stored at close.
     if (const auto edited = write_back_.content(key)) return ArrayFile::Part{edited->bytes->bytes(), edited->bytes};
     const ChunkPlace place{key, now.node->object, number, now.variable};
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, number));
@@ -389,7 +390,7 @@ void Tree::part_changed(const Node& node, ArrayFile::Range data, const std::vect
       times_.set(*ino, {}, now());
       kernel_pages_.await_quiet(*ino);
       former_files_changed(*ino);
-      // The kernel is told in this order, so who has waited for the last has waited for all.
+      // Invalidations keep their order, so waiting for the last one waits for all.
       kernel_->content_changed(*ino, i + 1 == chunks.size());
       names.push_back(grid.name_of(chunks[i]));
     }

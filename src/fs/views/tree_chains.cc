@@ -1,4 +1,4 @@
-// Which chain a variable has, and extended attributes, by which it is changed like everything else that has a name.
+// The filter pipelines of variables, and extended attributes, which change them and all other attributes.
 
 #include <algorithm>
 #include <ranges>
@@ -87,7 +87,7 @@ std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id
 
 }  // namespace
 
-/// A filter chain among the files that came before the .zarray, as cp -r may bring them.
+/// The filter pipeline in a file that was written before the .zarray, as cp -r may do.
 Result<std::optional<std::vector<FilterStage>>> Tree::spooled_chain(const Node& group, const Variable& variable) {
   for (const std::string_view name : {kCodecs, kFilter}) {
     if (!scratch_.find(group.ino(), name)) continue;
@@ -101,7 +101,7 @@ Result<std::optional<std::vector<FilterStage>>> Tree::spooled_chain(const Node& 
   return std::nullopt;
 }
 
-/// The filters of a variable that is made here.
+/// The filter pipeline of a new variable.
 Result<std::vector<FilterStage>> Tree::chain_for_new(const Node& node, const Variable& variable) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, find_chain_for_new(node, variable));
   CODECFS_TRY(check_new(node.path, chain, variable.type.size));
@@ -136,7 +136,7 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
   if (made_of != nullptr && *before->codecs != *made_of->codecs)
     return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
-  ProgressReporter work(fmt::format("storing {} anew", node.path));
+  ProgressReporter work(fmt::format("re-encoding {}", node.path));
   progress.cancelled = [&] {
     work.at(progress.done, progress.total);
     return cancelled && cancelled();
@@ -155,12 +155,12 @@ Result<> Tree::set_chain(const Node& node, const std::vector<FilterStage>& chain
     ++stats_.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
   }
-  // Also where a rule alone has no say any more: the encoded view showed its chain.
+  // Also if only a rule ends: until now the encoded view showed the pipeline of the rule.
   if (*after->codecs != *before->codecs || decides) CODECFS_TRY(chunks_stored_anew(node));
   return write_back_.commit();
 }
 
-/// Everybody is to see the chunks as they are stored now: other sizes, the same decoded bytes.
+/// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
 Result<> Tree::chunks_stored_anew(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr now, dataset_.variable(node.object));
   const uint64_t count = now->facts->grid.count();
@@ -186,7 +186,7 @@ bool Tree::is_overruled(const Node& node) {
 Result<> Tree::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
-  // What is there is left as it is, in whatever order.
+  // The same pipeline is left as it is, whatever its order.
   const Result<std::string> written = filters::print_filter_spec(chain);
   const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
   if (written && stands && *written == *stands) {
@@ -235,7 +235,7 @@ Result<> Tree::set_default_chain(const Node& group, std::string_view name, std::
   return {};
 }
 
-/// One of netCDF's special attributes.
+/// Sets one of netCDF's special attributes.
 Result<> Tree::set_special(const Node& node, std::string_view name, std::string_view value,
                            const Cancelled& cancelled) {
   if (name == kFilter) return set_spec(node, value, cancelled);
@@ -246,7 +246,7 @@ Result<> Tree::set_special(const Node& node, std::string_view name, std::string_
   }
 }
 
-/// A part of the chain that is there. EAGAIN where somebody else has changed it meanwhile.
+/// Changes one stage of the pipeline. EAGAIN if another request has changed the pipeline meanwhile.
 Result<> Tree::edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset_.variable(node.object));
   std::vector<FilterStage> chain = view->facts->filters;
@@ -281,7 +281,7 @@ Result<> Tree::set_xattr(Ino ino, std::string_view name, std::string_view value,
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
-  // As cp -a brings it.
+  // cp -a writes the special attributes of its source.
   if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
       now->value == value)
     return {};

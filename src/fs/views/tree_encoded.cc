@@ -25,7 +25,7 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
   return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
 }
 
-/// Bytes that nobody encodes a chunk to: writing more is refused.
+/// More bytes than any encoder produces for a chunk: a longer file is refused.
 uint64_t max_encoded(const Variable& variable) {
   const uint64_t bytes = variable.chunk_bytes.value_or(max_chunk_bytes());
   return bytes + bytes / 2 + (uint64_t{1} << 20);
@@ -104,7 +104,8 @@ Result<struct stat> Tree::encoded_attributes(const Node& node, const VariableVie
       if (size) return attributes_of(*size);
     }
   }
-  // Only the work itself tells the size. A chunk that cannot be had is shown all the same; opening it says why.
+  // Only the conversion determines the size. A chunk that cannot be converted is listed, and opening it fails with the
+  // reason.
   const Result<ChunkPtr> chunk = encoded(node, {key, node.object, number, view});
   return attributes_of(chunk ? (*chunk)->size() : 0);
 }
@@ -121,8 +122,7 @@ Result<ChunkPtr> Tree::encoded(const Node& node, const ChunkPlace& chunk) {
   return converted(node, chunk, *form);
 }
 
-/// The bytes of a chunk as they are stored; null where these are not what its file holds. ENOENT where it is not
-/// stored.
+/// The bytes of a chunk as they are stored; null if its file holds other bytes. ENOENT if it is not stored.
 Result<ChunkPtr> Tree::passed_on(const ChunkPlace& chunk) {
   CODECFS_ASSIGN(auto stored, dataset_.source().read_stored(chunk.object, chunk.number));
   if (!stored) return ChunkPtr();
@@ -131,7 +131,7 @@ Result<ChunkPtr> Tree::passed_on(const ChunkPlace& chunk) {
   return std::make_shared<const Buffer>(*std::move(stored));
 }
 
-/// Decodes and encodes it. The result is kept until the kernel has all of it or something else is looked at.
+/// Decodes and encodes a chunk. The result is cached until the kernel has all of it, or another chunk needs the room.
 Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form) {
   const Variable& facts = *chunk.variable->facts;
   if (facts.unreadable) return std::unexpected(*facts.unreadable);
@@ -141,12 +141,12 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
     return std::move(done.bytes);
   };
   if (const auto edited = write_back_.content(chunk.key)) {
-    // All of it, as it will be when it is closed.
+    // The whole chunk, as it will be stored at close.
     CODECFS_ASSIGN(Buffer bytes, encode(edited->bytes->bytes()));
     return std::make_shared<const Buffer>(std::move(bytes));
   }
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-  // All absent chunks of a variable are one, known by the inode number of its directory.
+  // All absent chunks of a variable share one conversion, cached under the inode number of its directory.
   const ChunkKey key = info.stored ? chunk.key : node.ino();
   return conversions_.get(key, decoding_bytes(facts), [&]() -> Result<Buffer> {
     if (info.stored) return convert(chunk, form);
@@ -155,14 +155,14 @@ Result<ChunkPtr> Tree::converted(const Node& node, const ChunkPlace& chunk, cons
   });
 }
 
-/// Nobody else wants it decoded, so it does not take the place of others in the cache.
+/// The decoded chunk is not cached, because only this conversion uses it.
 Result<Buffer> Tree::convert(const ChunkPlace& chunk, const EncodedForm& form) {
   CODECFS_ASSIGN(const Buffer bytes, decode(chunk));
   CODECFS_ASSIGN(filters::EncodedChunk done, form.pipeline->encode(bytes.bytes()));
   return std::move(done.bytes);
 }
 
-/// The size of its file where that is what is stored, as it is.
+/// The size of a chunk's file, if its bytes are those that are stored.
 std::optional<uint64_t> Tree::passed_bytes(const Node& node, const ChunkPlace& chunk) {
   const Result<EncodedFormPtr> form = encoded_form(node);
   if (!form || !(*form)->as_stored || write_back_.size(chunk.key)) return std::nullopt;
@@ -176,13 +176,13 @@ Result<std::unique_ptr<OpenFile>> Tree::open_encoded(const Node& node, const Chu
   if (!for_writing) {
     opened_to_read(node, chunk);
     if (!coherent_ && passed_bytes(node, chunk)) {
-      // Its size is known without it, and the kernel may have all of it by now.
+      // The size is known without reading it, and the kernel may have all of it by now.
       file->snapshot = std::make_shared<Snapshot>();
       file->snapshot->ino = ino;
       return file;
     }
     CODECFS_ASSIGN(file->snapshot, take_snapshot(ino));
-    conversions_.done(chunk.key);  // the kernel keeps what it reads from here
+    conversions_.done(chunk.key);  // the kernel caches what it reads from the snapshot
     file->live = coherent_;
     return file;
   }
@@ -233,7 +233,7 @@ Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes byte
   if (!decoded)
     return fail(decoded.error().code == ENOMEM ? ENOMEM : EINVAL, "{}/{}: this is no chunk of this variable: {}",
                 node.path, name, decoded.error().reason);
-  // The chain of a rule, by which the chunk is encoded, is the variable's from here on.
+  // A rule whose pipeline the chunk has been encoded with is applied to the variable now.
   CODECFS_TRY(apply_rules(place, cancelled));
   CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_place(node, place.number));
@@ -250,7 +250,7 @@ Result<> Tree::put_encoded(const Node& node, const ChunkPlace& place, Bytes byte
 }
 
 Result<std::vector<FilterStage>> Tree::chain_for_codecs(const Node& node, const Variable& wanted) {
-  // An existing variable may have odd parameters, which are left as they are.
+  // An existing variable may have unusual parameters, which stay as they are.
   std::vector<FilterStage> stored;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const EncodedFormPtr form, encoded_form(node));
