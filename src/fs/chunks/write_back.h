@@ -9,7 +9,8 @@
 // A chunk that cannot be stored stays an edit and is tried again. The error is reported by the next close on its
 // variable, by fsync, and at the end of the mount; and by every write while the limit is exceeded.
 //
-// Lock order: Edit::content_mutex before mutex_. Neither is held during calls of the source.
+// Lock order: Edit::content_mutex before mutex_. Of these, only content_mutex is held during calls of the source: while
+// an edit is loaded.
 
 #include <atomic>
 #include <chrono>
