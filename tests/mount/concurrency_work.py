@@ -51,13 +51,27 @@ def write_all(fd, data, at, rng=None):
 
 def write_text(path, text, how):
     if how == "rename":
-        temporary = f"{path}-{os.getpid()}.tmp"
-        with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
-            write_all(fd, text.encode(), 0)
-        os.rename(temporary, path)
+        replace_file(*os.path.split(path), text.encode())
     else:
         with opened(path, os.O_WRONLY | os.O_TRUNC) as fd:
             write_all(fd, text.encode(), 0)
+
+
+def replace_file(directory, name, content):
+    """Also where another worker moves the directory meanwhile: no temporary file may be left, as an unmount would lose it."""
+    temporary = f"{name}-{os.getpid()}.tmp"
+    with opened(directory, os.O_PATH | os.O_DIRECTORY) as at:
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=at)
+            try:
+                write_all(fd, content, 0)
+            finally:
+                os.close(fd)
+            os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=at)
+            raise
 
 
 def filters_of(spec):
