@@ -32,7 +32,8 @@ class Invalidator {
   /// A name in a directory, and all names below it, refer to other inodes or none. `wait` must not be set in a request
   /// that changes this directory.
   virtual void name_changed(Ino /*parent*/, std::string /*name*/, bool /*wait*/) {}
-  /// Several names were created in a directory, in a request that does not change it.
+  /// Several names were created in a directory, in a request that does not change it. Returns when the kernel has been
+  /// told, at most 20 ms later.
   virtual void names_changed(Ino /*parent*/, std::vector<std::string> /*names*/) {}
   /// Makes the kernel write back and drop a part of a file's pages, and waits until it has. Must not be called by a
   /// thread that serves a request.

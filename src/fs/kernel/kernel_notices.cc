@@ -8,6 +8,9 @@ namespace {
 constexpr std::chrono::seconds kWaitTimeout{1};
 // For the last free worker: the kernel may need it to serve what it waits for.
 constexpr std::chrono::milliseconds kLastWorkerTimeout{20};
+// For the names of chunks: the kernel may hold their directory for a request that waits, in turn, for a name in the
+// directory of this request.
+constexpr std::chrono::milliseconds kNameTimeout{20};
 // While a notification for the inode of the request itself is sent; one that does not block takes microseconds.
 constexpr std::chrono::milliseconds kOwnInodeTimeout{1};
 constexpr Ino kClockInterval = 64;  // inodes between two reads of the clock
@@ -49,13 +52,14 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
   changed_.notify_all();
   if (!wait) return;
   ++waiting_;
-  await(lane, number, ino != served_ ? served_ : 0, lock);
+  await(lane, number, ino != served_ ? served_ : 0, kWaitTimeout, lock);
   --waiting_;
 }
 
-void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock) {
+void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout,
+                          std::unique_lock<std::mutex>& lock) {
   const Clock::time_point begun = Clock::now();
-  const Clock::duration timeout = waiting_ < workers_ ? Clock::duration(kWaitTimeout) : kLastWorkerTimeout;
+  if (waiting_ >= workers_) timeout = std::min<Clock::duration>(timeout, kLastWorkerTimeout);
   while (lane.done < number) {
     // For a range, as long as there is progress.
     Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + timeout;
@@ -75,7 +79,8 @@ void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool w
 void KernelNotices::await_all() {
   std::unique_lock lock(mutex_);
   ++waiting_;
-  for (const Lane* lane : {&inodes_, &awaited_names_}) await(*lane, lane->last, 0, lock);
+  await(inodes_, inodes_.last, 0, kWaitTimeout, lock);
+  await(awaited_names_, awaited_names_.last, 0, kNameTimeout, lock);
   --waiting_;
 }
 
@@ -102,9 +107,12 @@ void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
 }
 
 void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
+  for (std::string& name : names) add(awaited_names_, {.ino = parent, .name = std::move(name)}, false);
   // A lane is processed in order, so waiting for the last notification waits for all.
-  for (size_t i = 0; i < names.size(); ++i)
-    add(awaited_names_, {.ino = parent, .name = std::move(names[i])}, i + 1 == names.size());
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  await(awaited_names_, awaited_names_.last, parent != served_ ? served_ : 0, kNameTimeout, lock);
+  --waiting_;
 }
 
 /// Ignores errors: ENOENT means that the kernel does not know the inode or entry.

@@ -62,7 +62,7 @@ class KernelNotices final : public Invalidator {
   void drop_pages(Ino ino, uint64_t offset, uint64_t size) override;
   bool store_pages(Ino ino, uint64_t offset, Bytes content) override;
   /// Waits until all invalidations queued by content_changed(), part_changed() and names_changed() are done, at most a
-  /// second for each.
+  /// second; 20 ms for names.
   void await_all();
 
  private:
@@ -85,7 +85,7 @@ class KernelNotices final : public Invalidator {
   };
   void add(Lane& lane, Notice notice, bool wait);
   /// `held`: the inode of this request, whose notifications may be waiting for it; 0: none.
-  void await(const Lane& lane, uint64_t number, Ino held, std::unique_lock<std::mutex>& lock);
+  void await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout, std::unique_lock<std::mutex>& lock);
   void run(Lane& lane, const std::stop_token& stop);
   void send(const Notice& notice, const std::stop_token& stop);
   void send_range(const Notice& notice, const std::stop_token& stop);
