@@ -22,7 +22,7 @@ thread_local Ino KernelNotices::served_ = 0;
 void KernelNotices::start(fuse_session* session, unsigned workers) {
   session_ = session;
   workers_ = workers;
-  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_})
+  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_})
     lane->thread = std::jthread([this, lane](const std::stop_token& stop) { run(*lane, stop); });
 }
 
@@ -30,13 +30,13 @@ void KernelNotices::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
+    for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_}) {
       lane->done += lane->notices.size();
       lane->notices.clear();
     }
     changed_.notify_all();
   }
-  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_}) {
+  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_}) {
     if (!lane->thread.joinable()) continue;
     lane->thread.request_stop();
     lane->thread.join();
@@ -63,7 +63,7 @@ void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::du
   while (lane.done < number) {
     // For a range, as long as there is progress.
     Clock::time_point until = (&lane == &ranges_ ? std::max(begun, lane.since) : begun) + timeout;
-    for (const Lane* awaited : {&inodes_, &awaited_names_})
+    for (const Lane* awaited : {&inodes_, &awaited_names_, &chunk_names_})
       if (held != 0 && awaited->sending == held) until = std::min(until, awaited->since + kOwnInodeTimeout);
     if (Clock::now() >= until) return;
     changed_.wait_until(lock, until);
@@ -80,7 +80,7 @@ void KernelNotices::await_all() {
   std::unique_lock lock(mutex_);
   ++waiting_;
   await(inodes_, inodes_.last, 0, kWaitTimeout, lock);
-  await(awaited_names_, awaited_names_.last, 0, kNameTimeout, lock);
+  await(chunk_names_, chunk_names_.last, 0, kNameTimeout, lock);
   --waiting_;
 }
 
@@ -107,11 +107,11 @@ void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
 }
 
 void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
-  for (std::string& name : names) add(awaited_names_, {.ino = parent, .name = std::move(name)}, false);
+  for (std::string& name : names) add(chunk_names_, {.ino = parent, .name = std::move(name)}, false);
   // A lane is processed in order, so waiting for the last notification waits for all.
   std::unique_lock lock(mutex_);
   ++waiting_;
-  await(awaited_names_, awaited_names_.last, parent != served_ ? served_ : 0, kNameTimeout, lock);
+  await(chunk_names_, chunk_names_.last, parent != served_ ? served_ : 0, kNameTimeout, lock);
   --waiting_;
 }
 

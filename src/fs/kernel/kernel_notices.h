@@ -103,6 +103,7 @@ class KernelNotices final : public Invalidator {
   Lane ranges_;  // separate, so that single inodes do not wait behind millions
   Lane names_;
   Lane awaited_names_;  // separate from entries that may wait for a directory's lock
+  Lane chunk_names_;    // apart: chunks are created all the time, and requests hold their directories meanwhile
 };
 
 }  // namespace codecfs::fs
