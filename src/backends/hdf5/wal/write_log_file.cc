@@ -44,8 +44,8 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
   CODECFS_ASSIGN(const uint64_t salt, new_salt());
   CODECFS_ASSIGN(const uint64_t id, new_salt());
   CODECFS_ASSIGN(File file, io.create(directory, name, S_IRUSR | S_IWUSR));
-  // The log belongs to the owner of the source, who can then recover it after a crash of root's mount. Only root can
-  // set another owner.
+  // The log belongs to the owner of the source, so that this user can recover it after a crash of root's mount. Only
+  // root can set another owner.
   status.st_mode &= 0777;
   if (const Result<> given = make_like(file.fd.get(), status); !given) {
     (void)io.unlink(directory, name);

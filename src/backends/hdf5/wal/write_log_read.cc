@@ -30,7 +30,7 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   for (const uid_t trusted : {uid_t{0}, ::geteuid(), theirs.st_uid}) {
     if (own.st_uid == trusted) return {};
   }
-  // A user who may write the source may also change it through a log. That includes members of its group, if the log's
+  // Permission to write the source includes changing it through a log. That includes members of its group, if the log's
   // group is its creator's and not inherited from a world-writable directory.
   const bool is_in_group = own.st_gid == theirs.st_gid && (around.st_mode & S_IWOTH) == 0;
   if ((theirs.st_mode & S_IWOTH) != 0 || ((theirs.st_mode & S_IWGRP) != 0 && is_in_group)) return {};
