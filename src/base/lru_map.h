@@ -34,17 +34,36 @@ class LruMap {
     put_if(key, std::move(value), weight, [] { return true; });
   }
 
-  /// Puts the value only where `is_current`, which is called under the lock, is true. A value that was made of an older
-  /// state is then never in the map after an erase() that follows the end of that state.
+  /// Puts the value only if `is_current`, which is called under the lock, returns true. A value that was derived from
+  /// an older state is then never in the map after an erase() that follows the end of that state.
   template <class IsCurrent>
   void put_if(const Key& key, Pointer value, uint64_t weight, IsCurrent is_current) {
     const std::lock_guard lock(mutex_);
-    if (!is_current()) return;
+    if (is_current()) insert(key, std::move(value), weight);
+  }
+
+  /// Changes a copy of the value, or a default value, and puts it without weight: one atomic step.
+  template <class Change>
+  void update(const Key& key, Change change) {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(key);
+    Value value = found == places_.end() ? Value{} : *found->second->value;
+    change(value);
+    insert(key, std::make_shared<const Value>(std::move(value)), 0);
+  }
+
+  /// Removes and returns the value, if `condition`, which is called with it under the lock, returns true; else null.
+  template <class Condition>
+  Pointer take_if(const Key& key, Condition condition) {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(key);
+    if (found == places_.end() || !condition(*found->second->value)) return nullptr;
+    Pointer value = found->second->value;
     remove(key);
-    items_.push_front({key, std::move(value), weight});
-    places_.emplace(key, items_.begin());
-    weight_ += weight;
-    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(Key(items_.back().key));
+    return value;
+  }
+  Pointer take(const Key& key) {
+    return take_if(key, [](const Value&) { return true; });
   }
 
   void erase(const Key& key) {
@@ -67,6 +86,14 @@ class LruMap {
   };
   using Items = std::list<Item>;  // most recently used first
 
+  void insert(const Key& key, Pointer value, uint64_t weight) {
+    remove(key);
+    items_.push_front({key, std::move(value), weight});
+    places_.emplace(key, items_.begin());
+    weight_ += weight;
+    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(Key(items_.back().key));
+  }
+
   void remove(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return;
@@ -77,7 +104,7 @@ class LruMap {
 
   const size_t capacity_;
   const uint64_t most_weight_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   Items items_;
   uint64_t weight_ = 0;
   std::unordered_map<Key, typename Items::iterator> places_;

@@ -1,15 +1,14 @@
 #pragma once
 // The latest failure of each inode, shown as user._Error and user._ErrorTime. Thread-safe.
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <ctime>
-#include <list>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <string>
-#include <unordered_map>
-#include <utility>
 
+#include "base/lru_map.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
@@ -29,27 +28,21 @@ class ErrorBook {
     std::string reason;
     timespec time{};  // of the failure
   };
-  /// Maximum number of inodes with a failure; beyond it the oldest failure is dropped.
+  /// Maximum number of inodes with a failure; beyond it, the one that failed or was read the longest time ago is
+  /// dropped.
   static constexpr size_t kMaxInodes = 4096;
 
   void failed(Ino ino, RequestKind kind, std::string reason);
   void succeeded(Ino ino, RequestKind kind);
   /// Returns whether there was a failure.
-  bool remove(Ino ino);
-  [[nodiscard]] std::optional<Entry> find(Ino ino) const;
+  bool remove(Ino ino) { return entries_.take(ino) != nullptr; }
+  /// Null if there is none.
+  [[nodiscard]] std::shared_ptr<const Entry> find(Ino ino) { return entries_.get(ino); }
 
  private:
-  using Item = std::pair<Ino, Entry>;
-  mutable std::mutex mutex_;
-  std::list<Item> items_;                                   // guarded by mutex_; the latest first
-  std::unordered_map<Ino, std::list<Item>::iterator> map_;  // guarded by mutex_
-  // Number of failures of each kind, so that a successful READ does not need the lock.
-  std::atomic<size_t> readings_ = 0;
-  std::atomic<size_t> writings_ = 0;
-  std::atomic<size_t> attributes_ = 0;
-
-  std::atomic<size_t>* count_of(RequestKind kind);
-  void drop(std::unordered_map<Ino, std::list<Item>::iterator>::iterator found);
+  LruMap<Ino, Entry> entries_{kMaxInodes};
+  // Which kinds have ever failed, by their values: until then a successful READ needs no lock.
+  std::array<std::atomic<bool>, 4> has_failed_{};
 };
 
 /// "2026-11-22T13:20:05Z"

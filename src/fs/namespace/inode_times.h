@@ -4,13 +4,11 @@
 
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <ctime>
-#include <list>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
-#include <utility>
 
+#include "base/lru_map.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
@@ -21,7 +19,7 @@ class InodeTimes {
     std::optional<timespec> accessed;
     std::optional<timespec> modified;
   };
-  /// Maximum number of inodes with times (about 100 bytes each); beyond it the least recently set ones are dropped.
+  /// Maximum number of inodes with times (about 100 bytes each); beyond it the least recently used ones are dropped.
   static constexpr size_t kMaxInodes = size_t{1} << 17;
 
   /// Sets the times that are given.
@@ -32,10 +30,7 @@ class InodeTimes {
   std::optional<Times> take(Ino ino);
 
  private:
-  using Item = std::pair<Ino, Times>;
-  mutable std::mutex mutex_;
-  std::list<Item> items_;                                   // guarded by mutex_; the latest first
-  std::unordered_map<Ino, std::list<Item>::iterator> map_;  // guarded by mutex_
+  mutable LruMap<Ino, Times> times_{kMaxInodes};
 };
 
 }  // namespace codecfs::fs

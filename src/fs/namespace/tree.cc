@@ -337,7 +337,7 @@ Result<XattrView> Tree::xattrs(Ino ino) {
   if (ino == kRootIno)
     if (std::string paths = not_stored_text(files_not_stored()); !paths.empty())
       view.live.push_back({"user._NotStored", std::move(paths)});
-  if (const std::optional<ErrorBook::Entry> error = errors_.find(ino)) {
+  if (const auto error = errors_.find(ino)) {
     view.live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
     view.live.push_back({"user._ErrorTime", text_of_time(error->time)});
   }

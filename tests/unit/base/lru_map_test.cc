@@ -53,5 +53,27 @@ TEST(LruMap, AValueOfAnOlderStateIsNotPut) {
   EXPECT_EQ(*map.get(2), 21);
 }
 
+TEST(LruMap, AnUpdateChangesACopyAndCountsAsUse) {
+  LruMap<int, int> map(2);
+  map.update(1, [](int& number) { number += 5; });
+  EXPECT_EQ(*map.get(1), 5) << "from a default value";
+  const auto before = map.get(1);
+  map.put(2, value(2));
+  map.update(1, [](int& number) { number += 5; });
+  EXPECT_EQ(*map.get(1), 10);
+  EXPECT_EQ(*before, 5);
+  map.put(3, value(3));
+  EXPECT_TRUE(map.get(1));
+  EXPECT_FALSE(map.get(2));
+}
+
+TEST(LruMap, TakesWhatMeetsTheCondition) {
+  LruMap<int, int> map(2);
+  map.put(1, value(7));
+  EXPECT_FALSE(map.take_if(1, [](int number) { return number == 8; }));
+  EXPECT_EQ(*map.take_if(1, [](int number) { return number == 7; }), 7);
+  EXPECT_FALSE(map.take(1));
+}
+
 }  // namespace
 }  // namespace codecfs

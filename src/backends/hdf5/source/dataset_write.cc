@@ -128,8 +128,8 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
     return H5Dwrite_chunk(id(), H5P_DEFAULT, filter_mask, offset.data(), bytes.size(), bytes.data()) >= 0;
   };
   bool written = true;
-  // libhdf5 (1.10) puts a new mask into its index only together with a new size. If it allocates all chunks now, it
-  // also stores this one, as fill, and may get this size and another mask.
+  // libhdf5 1.10 updates the mask in its index only if the size changes too. If this write makes it allocate all
+  // chunks, it first stores this one as fill, perhaps with the same size and another mask.
   const bool is_filled_first = allocation != 0 && !facts_.filters.empty();
   if (is_filled_first || (in_place && (rewrite_mask || old.filter_mask != filter_mask))) {
     CODECFS_ASSIGN(Buffer longer, Buffer::allocate(encoded.size() + 1));
@@ -179,7 +179,7 @@ Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
     const Handle properties(H5Dget_create_plist(id()));
     H5D_alloc_time_t time = H5D_ALLOC_TIME_ERROR;
     if (H5Pget_alloc_time(properties.get(), &time) >= 0 && time == H5D_ALLOC_TIME_INCR) return {};
-    // The write may have allocated all chunks, which stored this one as fill first.
+    // The write may have allocated all chunks, and thereby have stored this one as fill first.
   }
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
