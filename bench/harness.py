@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import statistics
@@ -23,6 +24,12 @@ FEWEST_ROUNDS = 3
 
 class Wrong(Exception):
     """What was read, written or made is not what it must be: the row's times mean nothing."""
+
+
+def cpu_seconds():
+    """CPU seconds of this process and of all children that have ended, such as unmounted daemons."""
+    usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def timed(action):
@@ -136,8 +143,9 @@ def end_well_when_told_to():
 class Bench:
     """One run: where things are, and what was measured."""
 
-    def __init__(self, program, data, rivals, quick, rounds):
+    def __init__(self, program, before, data, rivals, quick, rounds):
         self.program = program  # codecfs
+        self.before = before  # an earlier codecfs, to be measured in place of the rivals, or None
         self.data = data  # data.Data
         self.rivals = rivals  # rivals.Rivals
         self.quick = quick
@@ -174,20 +182,37 @@ class Bench:
         median must be. `memory`: bytes that a turn takes of the machine, page cache and all (a half more than `size`).
         """
         memory = memory or 3 * (size or 0) // 2
+        if self.before:
+            rivals, best_of, bar, aim = {"before": lambda: self.of_before(ours)}, None, 0.95, None
         if not rivals:
             raise Wrong(f"{title}: none of its rivals is here")
         times = {name: [] for name in ("codecfs", *rivals)}
+        cpu = {name: [] for name in times}
         start = time.perf_counter()
         for done in range(self.rounds):
             if done >= FEWEST_ROUNDS and time.perf_counter() - start > LONG_ROW:
                 break
-            for name, side in (("codecfs", ours), *rivals.items()):
+            sides = [("codecfs", ours), *rivals.items()]
+            for name, side in reversed(sides) if self.before and done % 2 else sides:
                 have_memory(memory)
+                used = cpu_seconds()
                 times[name].append(side())
-        against = list(best_of) if best_of else [next(iter(rivals))]
+                cpu[name].append(cpu_seconds() - used)
+        self.ratio(title, times, cpu, bar=bar, aim=aim, against=list(best_of) if best_of else None, size=size)
+
+    def ratio(self, title, times, cpu=None, *, bar=None, aim=None, against=None, size=None):
+        """`times`: {name: seconds of each round}, ours under "codecfs"; `against`: the first of the others if None."""
+        against = against or [next(name for name in times if name != "codecfs")]
         ratios = [min(times[name][i] for name in against) / seconds for i, seconds in enumerate(times["codecfs"])]
         self.add(title=title, kind="ratio", value=statistics.median(ratios), values=ratios, bar=bar, sense="at least",
-                 aim=aim, unit="x", against=against, seconds=times, bytes=size)
+                 aim=aim, unit="x", against=against, seconds=times, cpu_seconds=cpu, bytes=size)
+
+    def of_before(self, ours):
+        program, self.program = self.program, self.before
+        try:
+            return ours()
+        finally:
+            self.program = program
 
     def value(self, title, values, unit, at_most=None, aim=None):
         """A figure of its own, such as the seconds that a mount takes: the median, and the most that it may be."""

@@ -10,18 +10,37 @@ from harness import MIB, read_into_page_cache, row, timed
 CONSTANT, LINEAR = 2, 13
 
 
-def times(bench, source, actions):
-    """Runs the actions, (name, action(directory)), in their order on new mounts; lists of seconds, with "mount" and
+def one_round(bench, source, actions):
+    """Runs the actions, (name, action(directory)), in their order on a new mount: seconds by name, with "mount" and
     "memory" (bytes)."""
-    read_into_page_cache(source)
-    figures = {name: [] for name in ("mount", *(name for name, _ in actions), "memory")}
-    for _ in range(bench.rounds):
-        with bench.mount(source) as mount:
-            figures["mount"].append(mount.seconds)
-            for name, action in actions:
-                figures[name].append(timed(lambda: action(mount.path)))
-            figures["memory"].append(mount.memory())
+    with bench.mount(source) as mount:
+        figures = {"mount": mount.seconds}
+        for name, action in actions:
+            figures[name] = timed(lambda: action(mount.path))  # noqa: B023 (called at once)
+        figures["memory"] = mount.memory()
     return figures
+
+
+def times(bench, source, actions):
+    """The figures of all rounds: lists by name."""
+    read_into_page_cache(source)
+    rounds = [one_round(bench, source, actions) for _ in range(bench.rounds)]
+    return {name: [figures[name] for figures in rounds] for name in rounds[0]}
+
+
+def against_before(bench, what, source, actions, size):
+    """The figures of the larger size, and those of the earlier codecfs, in turns."""
+    read_into_page_cache(source)
+    ours, before = [], []
+    for _ in range(bench.rounds):
+        ours.append(one_round(bench, source, actions))
+        before.append(bench.of_before(lambda: one_round(bench, source, actions)))
+    for name in ours[0]:
+        sides = {"codecfs": [figures[name] for figures in ours], "before": [figures[name] for figures in before]}
+        if name == "memory":
+            bench.value(f"{what}: memory, {size:,}", [a / b for a, b in zip(*sides.values())], "of it", 1.05)
+        else:
+            bench.ratio(f"{what}: {name}, {size:,}", sides, bar=0.95)
 
 
 def ls(directory, *names):
@@ -33,6 +52,10 @@ def ls(directory, *names):
 def compare(bench, what, sources, actions_for, growths, bars=()):
     """`sources`: {size: path}, the smaller first. `growths`: {figure: most that it may grow}; `bars`: {figure: most
     that it may be at the larger size}, in seconds."""
+    if bench.before:
+        size, source = list(sources.items())[-1]
+        against_before(bench, what, source, actions_for(size), size)
+        return
     figures = {size: times(bench, source, actions_for(size)) for size, source in sources.items()}
     (small_size, small), (large_size, large) = figures.items()
     for name, at_most in growths.items():
