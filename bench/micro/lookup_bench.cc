@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/api/source.h"
-#include "fs/namespace/tree.h"
+#include "fs/filesystem.h"
 #include "model/json.h"
 
 namespace codecfs {
@@ -67,9 +67,9 @@ class SampleFile {
   std::string error_ = "no temporary directory";
 };
 
-/// A tree over the sample, and the directory of its variable. Null if the benchmark must be skipped.
+/// A filesystem over the sample, and the directory of its variable. Null if the benchmark must be skipped.
 struct Sample {
-  std::unique_ptr<fs::Tree> tree;
+  std::unique_ptr<fs::Filesystem> filesystem;
   fs::Ino directory = 0;
 
   explicit Sample(benchmark::State& state) {
@@ -79,11 +79,11 @@ struct Sample {
       state.SkipWithError((file.error() + ": " + source.error().reason).c_str());
       return;
     }
-    tree = std::make_unique<fs::Tree>(std::move(*source), fs::Tree::Options{});
-    const auto status = tree->lookup(fs::kRootIno, "v");
+    filesystem = std::make_unique<fs::Filesystem>(std::move(*source), fs::FilesystemOptions{});
+    const auto status = filesystem->names().lookup(fs::kRootIno, "v");
     if (!status) {
       state.SkipWithError(status.error().reason.c_str());
-      tree.reset();
+      filesystem.reset();
       return;
     }
     directory = status->st_ino;
@@ -103,18 +103,18 @@ void open_and_find(benchmark::State& state) {
   }  // creates the file
   for (auto _ : state) {
     const Sample sample(state);
-    if (!sample.tree) return;
+    if (!sample.filesystem) return;
   }
 }
 BENCHMARK(open_and_find)->Unit(benchmark::kMicrosecond);
 
 void lookup_chunk(benchmark::State& state) {
   const Sample sample(state);
-  if (!sample.tree) return;
+  if (!sample.filesystem) return;
   const std::vector<std::string> names = shuffled_names();
   size_t next = 0;
   for (auto _ : state) {
-    const auto status = sample.tree->lookup(sample.directory, names[next++ % kChunks]);
+    const auto status = sample.filesystem->names().lookup(sample.directory, names[next++ % kChunks]);
     if (!status || status->st_size != 1024) return state.SkipWithError("a chunk is not found");
   }
 }
@@ -122,48 +122,48 @@ BENCHMARK(lookup_chunk);
 
 void lookup_absent_name(benchmark::State& state) {
   const Sample sample(state);
-  if (!sample.tree) return;
+  if (!sample.filesystem) return;
   for (auto _ : state) {
-    if (sample.tree->lookup(sample.directory, "no-such-name")) return state.SkipWithError("a name too many");
+    if (sample.filesystem->names().lookup(sample.directory, "no-such-name")) return state.SkipWithError("a name too many");
   }
 }
 BENCHMARK(lookup_absent_name);
 
 void attributes_of_chunk(benchmark::State& state) {
   const Sample sample(state);
-  if (!sample.tree) return;
-  const auto status = sample.tree->lookup(sample.directory, "77");
+  if (!sample.filesystem) return;
+  const auto status = sample.filesystem->names().lookup(sample.directory, "77");
   if (!status) return state.SkipWithError(status.error().reason.c_str());
-  for (auto _ : state) benchmark::DoNotOptimize(sample.tree->attributes(status->st_ino));
+  for (auto _ : state) benchmark::DoNotOptimize(sample.filesystem->names().attributes(status->st_ino));
 }
 BENCHMARK(attributes_of_chunk);
 
 /// Lookup, open, decode and read of a chunk of 1 KiB: the overhead besides the data.
 void read_small_chunk(benchmark::State& state) {
   const Sample sample(state);
-  if (!sample.tree) return;
+  if (!sample.filesystem) return;
   const std::vector<std::string> names = shuffled_names();
   size_t next = 0;
   for (auto _ : state) {
-    const auto status = sample.tree->lookup(sample.directory, names[next++ % kChunks]);
+    const auto status = sample.filesystem->names().lookup(sample.directory, names[next++ % kChunks]);
     if (!status) return state.SkipWithError(status.error().reason.c_str());
-    const auto file = sample.tree->open(status->st_ino, false, false);
+    const auto file = sample.filesystem->open(status->st_ino, false, false);
     if (!file) return state.SkipWithError(file.error().reason.c_str());
-    const auto slice = sample.tree->read(**file, 0, 1024);
+    const auto slice = sample.filesystem->read(**file, 0, 1024);
     if (!slice || slice->bytes.size() != 1024) return state.SkipWithError("a chunk is not read");
-    sample.tree->close(**file);
+    sample.filesystem->close(**file);
   }
 }
 BENCHMARK(read_small_chunk)->Unit(benchmark::kMicrosecond);
 
 void list_ten_thousand_chunks(benchmark::State& state) {
   const Sample sample(state);
-  if (!sample.tree) return;
+  if (!sample.filesystem) return;
   for (auto _ : state) {
-    const auto directory = sample.tree->open_directory(sample.directory);
+    const auto directory = sample.filesystem->open_directory(sample.directory);
     if (!directory) return state.SkipWithError(directory.error().reason.c_str());
     uint64_t names = 0;
-    const auto told = sample.tree->read_directory(**directory, 0, [&names](const fs::DirectoryItem& item) {
+    const auto told = sample.filesystem->read_directory(**directory, 0, [&names](const fs::DirectoryItem& item) {
       benchmark::DoNotOptimize(item.name.data());
       ++names;
       return true;

@@ -49,12 +49,12 @@ void IdleUnmounter::run(const std::stop_token& stop) {
 }
 
 bool IdleUnmounter::end() {
-  if (const std::vector<std::string> names = mount_.tree.files_not_stored(); !names.empty()) {
+  if (const std::vector<std::string> names = mount_.filesystem.context().files_not_stored(); !names.empty()) {
     log::warning("the mount is idle but stays, because unmounting would lose {} (neither chunk nor metadata)",
                  names.front());
     return false;
   }
-  if (const Result<> stored = mount_.tree.sync_all(); !stored) {
+  if (const Result<> stored = mount_.filesystem.sync_all(); !stored) {
     log::warning("the mount is idle but stays, because not all data could be stored: {}", stored.error().reason);
     return false;
   }

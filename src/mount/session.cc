@@ -22,9 +22,9 @@
 #include "backends/api/source.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
+#include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/operations.h"
-#include "fs/namespace/tree.h"
 #include "model/limits.h"
 #include "mount/dead_mount.h"
 #include "mount/idle_unmounter.h"
@@ -166,13 +166,13 @@ class TerminationSignals {
     log::info("signal {}: unmounting", signal);
     // Not syncfs, which does not wait for the pages of a FUSE filesystem in all kernels.
     if (!mountpoint.empty()) {
-      for (const std::string& path : mount.tree.paths_open_for_writing()) {
+      for (const std::string& path : mount.filesystem.paths_open_for_writing()) {
         const UniqueFd file(open((mountpoint + path).c_str(), O_RDONLY | O_CLOEXEC));
         if (file) fsync(file.get());
       }
     }
     // Stop notifications first: one may be waiting in the kernel for the answer to a request, uninterruptibly.
-    mount.tree.stop_reading_ahead();
+    mount.filesystem.stop_reading_ahead();
     mount.notices.stop();
     mount.ending = true;
     fuse_session_exit(session);
@@ -216,20 +216,20 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const Result<> writable = source->writable();
   if (!options.read_only && !writable)
     log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
-  fs::Tree tree(std::move(source), {.cache_bytes = options.cache_bytes,
-                                    .rules = std::move(rules),
-                                    .write_back = {.dirty_bytes = options.dirty_bytes,
-                                                   .commit = std::chrono::seconds(options.commit_seconds)},
-                                    .read_only = options.read_only,
-                                    .view = options.view,
-                                    .coherent = options.coherent,
-                                    .mountpoint = mountpoint});
-  tree.check_rules();
-  fs::Mount mount{tree, mountpoint, unmount_notifier};
-  tree.set_invalidator(mount.notices);
+  fs::Filesystem filesystem(std::move(source), {.cache_bytes = options.cache_bytes,
+                                                .rules = std::move(rules),
+                                                .write_back = {.dirty_bytes = options.dirty_bytes,
+                                                               .commit = std::chrono::seconds(options.commit_seconds)},
+                                                .read_only = options.read_only,
+                                                .view = options.view,
+                                                .coherent = options.coherent,
+                                                .mountpoint = mountpoint});
+  filesystem.rules().check();
+  fs::Mount mount{filesystem, mountpoint, unmount_notifier};
+  filesystem.set_invalidator(mount.notices);
 
   fuse_set_log_func(collect_message);
-  const std::string list = fuse_options(options, tree.read_only());
+  const std::string list = fuse_options(options, filesystem.read_only());
   const char* words[] = {"codecfs", "-o", list.c_str(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, const_cast<char**>(words));
   const std::unique_ptr<fuse_session, DestroySession> session(
@@ -244,7 +244,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   // unmounts.
   const sigset_t termination = block_termination_signals();
   std::optional<NotedHelper> noted;
-  if (!tree.read_only())
+  if (!filesystem.read_only())
     noted.emplace(std::filesystem::absolute(options.source).lexically_normal().string(), mountpoint);
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
     fuse_session_unmount(session.get());
@@ -254,7 +254,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
 
   const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
-  const Watchdog watchdog(mountpoint, options.source, !tree.read_only(), log);
+  const Watchdog watchdog(mountpoint, options.source, !filesystem.read_only(), log);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
@@ -262,20 +262,20 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   mount.notices.start(session.get(), threads);
   std::optional<IdleUnmounter> idle;
   {
-    const TerminationSignals signals(termination, session.get(), mount, tree.read_only() ? "" : mountpoint);
+    const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);
     const std::jthread releasing(
-        [&](const std::stop_token& stop) { release_idle_periodically(tree.dataset().source(), stop); });
+        [&](const std::stop_token& stop) { release_idle_periodically(filesystem.context().dataset.source(), stop); });
     if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
     manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }
-  tree.stop_reading_ahead();
+  filesystem.stop_reading_ahead();
   mount.notices.stop();
   fuse_session_unmount(session.get());
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", options.source));
-  const Result<> finished = tree.finish();
+  const Result<> finished = filesystem.finish();
   if (!finished) log::error("{}: not all data could be stored: {}", options.source, finished.error().reason);
   noted.reset();
   made.remove();

@@ -15,7 +15,7 @@
 
 #include "backends/api/source.h"
 #include "base/log.h"
-#include "fs/namespace/tree.h"
+#include "fs/filesystem.h"
 #include "require.h"
 
 namespace {
@@ -40,57 +40,57 @@ class Subject {
 
   /// False if it was refused.
   bool set_attribute(Ino ino, std::string_view name, std::string_view value) {
-    return judge(tree_->set_xattr(ino, name, value, fs::Tree::XattrMode::any));
+    return judge(filesystem_->xattrs().set(ino, name, value, fs::XattrMode::any));
   }
 
   /// Like `>` of a shell.
   bool write(Ino directory, const char* name, std::string_view text) {
-    std::unique_ptr<fs::OpenFile> file;
-    if (const auto there = tree_->lookup(directory, name)) {
-      auto opened = tree_->open(there->st_ino, true, true);
+    std::unique_ptr<fs::FileHandle> file;
+    if (const auto there = filesystem_->names().lookup(directory, name)) {
+      auto opened = filesystem_->files().open(there->st_ino, true, true);
       if (!opened) return judge(pass(opened));
       file = *std::move(opened);
     } else {
-      auto created = tree_->create(directory, name, 0644, O_TRUNC);
+      auto created = filesystem_->files().create(directory, name, 0644, O_TRUNC);
       if (!created) return judge(pass(created));
       file = std::move(created->file);
     }
-    const auto written = tree_->write(*file, 0, std::as_bytes(std::span(text)));
-    const bool taken = written.has_value() && judge(tree_->flush(*file));
-    tree_->close(*file);
+    const auto written = file->write(0, std::as_bytes(std::span(text)), nullptr, {});
+    const bool taken = written.has_value() && judge(file->flush());
+    file->close();
     return taken;
   }
 
   void check_values() {
     for (int number = 0; number < 2; ++number) {
-      const Ino chunk = need(tree_->lookup(variable_, std::to_string(number)), "a chunk").st_ino;
-      const auto file = need(tree_->open(chunk, false, false), "a chunk opens");
-      const fs::Slice slice = need(tree_->read(*file, 0, 8), "a chunk is read");
+      const Ino chunk = need(filesystem_->names().lookup(variable_, std::to_string(number)), "a chunk").st_ino;
+      const auto file = need(filesystem_->files().open(chunk, false, false), "a chunk opens");
+      const fs::Slice slice = need(file->read(0, 8), "a chunk is read");
       require(slice.bytes.size() == 8 && std::memcmp(slice.bytes.data(), kValues.data() + 2 * number, 8) == 0,
               "the values are what they were");
-      tree_->close(*file);
+      file->close();
     }
   }
   void check_description() {
-    require(tree_->xattrs(variable_).has_value(), "a variable has attributes");
-    const Ino zarray = need(tree_->lookup(variable_, ".zarray"), "there is a .zarray").st_ino;
-    const auto file = need(tree_->open(zarray, false, false), ".zarray opens");
-    tree_->close(*file);
+    require(filesystem_->xattrs().all(variable_).has_value(), "a variable has attributes");
+    const Ino zarray = need(filesystem_->names().lookup(variable_, ".zarray"), "there is a .zarray").st_ino;
+    const auto file = need(filesystem_->files().open(zarray, false, false), ".zarray opens");
+    file->close();
   }
 
   void again_after_a_while() {
     if (++changes_ % kChangesOfATree == 0) make();
   }
   void make() {
-    if (tree_) need(tree_->finish(), "all is stored");
-    tree_.reset();
+    if (filesystem_) need(filesystem_->finish(), "all is stored");
+    filesystem_.reset();
     std::filesystem::remove_all(path());
     need(create_source(path(), format_), "a source is made");
-    tree_.emplace(need(open_source(path(), true), "it opens"),
-                  fs::Tree::Options{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
-    variable_ = need(tree_->make_directory(fs::kRootIno, "v"), "a directory is made").st_ino;
+    filesystem_.emplace(need(open_source(path(), true), "it opens"),
+                  fs::FilesystemOptions{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
+    variable_ = need(filesystem_->tree().make_directory(fs::kRootIno, "v"), "a directory is made").st_ino;
     require(write(variable_, ".zarray", kArray), "a variable is made");
-    variable_ = need(tree_->lookup(fs::kRootIno, "v"), "the variable is there").st_ino;
+    variable_ = need(filesystem_->names().lookup(fs::kRootIno, "v"), "the variable is there").st_ino;
     for (int number = 0; number < 2; ++number)
       require(write(variable_, number == 0 ? "0" : "1",
                     {reinterpret_cast<const char*>(kValues.data() + 2 * number), 2 * sizeof(float)}),
@@ -99,7 +99,7 @@ class Subject {
   [[nodiscard]] Ino variable() const { return variable_; }
   Ino make_directory() {
     const std::string name = fmt::format("d{}", changes_);
-    return need(tree_->make_directory(fs::kRootIno, name), "a directory is made").st_ino;
+    return need(filesystem_->tree().make_directory(fs::kRootIno, name), "a directory is made").st_ino;
   }
 
  private:
@@ -132,7 +132,7 @@ class Subject {
   }
 
   const std::string format_;
-  std::optional<fs::Tree> tree_;
+  std::optional<fs::Filesystem> filesystem_;
   Ino variable_ = 0;
   int changes_ = 0;
 };

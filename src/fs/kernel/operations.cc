@@ -1,5 +1,5 @@
 // Requests arrive on the threads of libfuse's loop, many at a time. The kernel's handle (fi->fh) owns open files and
-// directories until RELEASE; all other state is in the Tree.
+// directories until RELEASE; all other state is in the Filesystem.
 
 #include "fs/kernel/operations.h"
 
@@ -27,23 +27,23 @@ void op_init(void* userdata, fuse_conn_info* connection) {
 }
 
 /// Short for names that may be created through another view: their invalidation may be delayed.
-double absence_timeout(Tree& tree, Ino parent, const char* name) {
-  if (!tree.remembers_absence(parent, name)) return 0;
-  return tree.read_only() ? kTimeout : kAbsenceTimeout;
+double absence_timeout(Filesystem& filesystem, Ino parent, const char* name) {
+  if (!filesystem.names().remembers_absence(parent, name)) return 0;
+  return filesystem.read_only() ? kTimeout : kAbsenceTimeout;
 }
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
     // The kernel accepts names of up to 1024 bytes. It looks up each name before it creates it.
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
-    const Result<struct stat> status = tree_of(request).lookup(parent, name);
+    const Result<struct stat> status = filesystem_of(request).names().lookup(parent, name);
     if (status) {
       const fuse_entry_param entry = entry_of(request, *status);
-      tree_of(request).looked_up(entry.ino);
+      filesystem_of(request).context().scratch.looked_up(entry.ino);
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
-      absent.entry_timeout = absence_timeout(tree_of(request), parent, name);
+      absent.entry_timeout = absence_timeout(filesystem_of(request), parent, name);
       fuse_reply_entry(request, &absent);  // inode 0: the kernel caches that the name does not exist
     } else {
       return std::unexpected(status.error());
@@ -54,10 +54,9 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    Result<struct stat> found = tree_of(request).attributes(ino);
+    Result<struct stat> found = filesystem_of(request).names().attributes(ino);
     // The file was removed since it was opened: the kernel requests attributes before it reads.
-    if (!found && found.error().code == ENOENT && info != nullptr)
-      found = tree_of(request).attributes_of_removed(ino, *file_of(info));
+    if (!found && found.error().code == ENOENT && info != nullptr) found = file_of(info)->attributes_of_removed(ino);
     CODECFS_ASSIGN(const struct stat status, std::move(found));
     fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};
@@ -66,7 +65,7 @@ void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 
 void op_readlink(fuse_req_t request, fuse_ino_t ino) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const std::string target, tree_of(request).link_target(ino));
+    CODECFS_ASSIGN(const std::string target, filesystem_of(request).names().link_target(ino));
     fuse_reply_readlink(request, target.c_str());
     return {};
   });
@@ -81,11 +80,13 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_ASSIGN(std::unique_ptr<OpenFile> file,
-                       tree_of(request).open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
-        info->keep_cache = !file->live && !file->outside;
-        file->direct = writes_past_pages(*file, *info);
-        info->direct_io = file->live || file->direct;
+        CODECFS_ASSIGN(
+            std::unique_ptr<FileHandle> file,
+            filesystem_of(request).files().open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
+        Caching& caching = file->caching;
+        info->keep_cache = !caching.live && !caching.outside;
+        caching.direct = writes_past_pages(caching, *info);
+        info->direct_io = caching.live || caching.direct;
         keep_copies(request, ino, *file, *info);
         // The kernel must not keep pages of which there are no copies.
         if (file->copies.is_first()) info->keep_cache = 0;
@@ -96,7 +97,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
           if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
         };
         if (for_writing)
-          mount.tree.kernel_pages().after_pushes(ino, reply);
+          mount.filesystem.context().kernel_pages.after_pushes(ino, reply);
         else
           reply();
         return {};
@@ -108,10 +109,11 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
   answer(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_ASSIGN(const Slice slice, tree_of(request).read(*file_of(info), offset, size));
+        ++filesystem_of(request).context().stats.reads;
+        CODECFS_ASSIGN(const Slice slice, file_of(info)->read(static_cast<uint64_t>(offset), size));
         if (!is_past_pages(*info))
-          tree_of(request).page_copies().given(ino, static_cast<uint64_t>(offset), slice.bytes);
-        tree_of(request).errors().succeeded(ino, RequestKind::reading);
+          filesystem_of(request).context().page_copies.given(ino, static_cast<uint64_t>(offset), slice.bytes);
+        filesystem_of(request).context().errors.succeeded(ino, RequestKind::reading);
         fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
         return {};
       },
@@ -120,14 +122,14 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
 
 void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   Mount& mount = mount_of(request);
-  if (mount.tree.close(*file_of(info))) mount.notices.content_changed(ino, false);
+  if (file_of(info)->close()) mount.notices.content_changed(ino, false);
   mount.files.close(info->fh);
   fuse_reply_err(request, 0);
 }
 
 void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, tree_of(request).open_directory(ino));
+    CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, filesystem_of(request).listing().open(ino));
     Mount& mount = mount_of(request);
     info->fh = mount.directories.add(std::move(directory));
     if (fuse_reply_open(request, info) != 0) mount.directories.close(info->fh);
@@ -163,13 +165,14 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
   answer(request, ino, [&]() -> Result<> {
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
-    const Result<> read = tree_of(request).read_directory(*directory_of(info), offset, [&](const DirectoryItem& item) {
-      const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
-      if (entry > reply.size() - used) return false;
-      used += entry;
-      if (plus) tree_of(request).looked_up(item.ino);
-      return true;
-    });
+    const Result<> read =
+        filesystem_of(request).listing().read(*directory_of(info), offset, [&](const DirectoryItem& item) {
+          const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
+          if (entry > reply.size() - used) return false;
+          used += entry;
+          if (plus) filesystem_of(request).context().scratch.looked_up(item.ino);
+          return true;
+        });
     if (!read && used == 0) return std::unexpected(read.error());
     fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used);
     return {};
@@ -190,7 +193,7 @@ void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void op_statfs(fuse_req_t request, fuse_ino_t) {
-  const struct statvfs numbers = tree_of(request).filesystem();
+  const struct statvfs numbers = filesystem_of(request).statistics();
   fuse_reply_statfs(request, &numbers);
 }
 
@@ -214,7 +217,7 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
       reply_sized(request, "", size);
       return {};
     }
-    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
+    CODECFS_ASSIGN(const XattrView view, filesystem_of(request).xattrs().all(ino));
     for (const std::vector<Xattr>* list : {&view.live, view.stored.get()}) {
       for (const Xattr& xattr : *list) {
         if (xattr.name != wanted) continue;
@@ -228,7 +231,7 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
 
 void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_ASSIGN(const XattrView view, tree_of(request).xattrs(ino));
+    CODECFS_ASSIGN(const XattrView view, filesystem_of(request).xattrs().all(ino));
     std::string names;
     for (const Xattr& xattr : view.live) names += xattr.name + '\0';
     for (const Xattr& xattr : *view.stored) {

@@ -1,5 +1,5 @@
 #pragma once
-// The FUSE operations: each decodes a request, calls the Tree, and replies. Errors are converted to errno here: code
+// The FUSE operations: each decodes a request, calls the Filesystem, and replies. Errors are converted to errno here: code
 // below does not know FUSE, and exceptions do not leave it.
 
 #include <atomic>
@@ -8,10 +8,10 @@
 #include <string>
 #include <unordered_set>
 
+#include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
 #include "fs/kernel/unmount_notifier.h"
-#include "fs/namespace/tree.h"
 
 namespace codecfs::fs {
 
@@ -51,11 +51,11 @@ class OpenHandles {
 
 /// The state of the operations: the `userdata` of the session.
 struct Mount {
-  Tree& tree;
+  Filesystem& filesystem;
   std::string mountpoint;  // absolute
   UnmountNotifier& unmount_notifier;
   KernelNotices notices{};
-  OpenHandles<OpenFile> files{};
+  OpenHandles<FileHandle> files{};
   OpenHandles<OpenDirectory> directories{};
   std::atomic<bool> ending = false;           // no new requests are accepted
   alignas(64) std::atomic<bool> used = true;  // set by each request; cleared by IdleUnmounter

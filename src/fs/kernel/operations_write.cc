@@ -19,15 +19,17 @@ Cancelled given_up(fuse_req_t request) {
 
 void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_ASSIGN(Tree::Created created, tree_of(request).create(parent, name, mode, info->flags, given_up(request)));
+    CODECFS_ASSIGN(FileOpener::Created created,
+                   filesystem_of(request).files().create(parent, name, mode, info->flags, given_up(request)));
     fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
-    mount.tree.looked_up(entry.ino);
-    created.file->direct = writes_past_pages(*created.file, *info);
-    info->direct_io = created.file->direct;
+    mount.filesystem.context().scratch.looked_up(entry.ino);
+    Caching& caching = created.file->caching;
+    caching.direct = writes_past_pages(caching, *info);
+    info->direct_io = caching.direct;
     keep_copies(request, entry.ino, *created.file, *info);
     info->fh = mount.files.add(std::move(created.file));
-    mount.tree.kernel_pages().after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
+    mount.filesystem.context().kernel_pages.after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
       if (fuse_reply_create(request, &entry, &opened) != 0) close_unknown(mount, opened.fh);
     });
     return {};
@@ -41,27 +43,23 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size
         const bool is_mapped = info->writepage != 0;
         const Bytes all = std::as_bytes(std::span(bytes, size));
         const auto begin = static_cast<uint64_t>(offset);
-        PageCopies& copies = tree_of(request).page_copies();
+        PageCopies& copies = filesystem_of(request).context().page_copies;
         PageCopies::WrittenBack compared;
         if (is_mapped) compared = copies.compare(ino, begin, all);
         const Result<size_t> taken =
-            tree_of(request).write(*file_of(info), offset, all, is_mapped ? &compared : nullptr, given_up(request));
+            file_of(info)->write(begin, all, is_mapped ? &compared : nullptr, given_up(request));
         // Invalidate the pages that were not stored: otherwise the kernel would keep what a mapping wrote.
-        if ((is_mapped || !file_of(info)->direct) && taken.value_or(0) < size)
+        if ((is_mapped || !file_of(info)->caching.direct) && taken.value_or(0) < size)
           mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
         CODECFS_ASSIGN(const size_t written, taken);
         if (is_mapped)
           copies.stored(ino, begin, all.first(written), compared);
-        else if (!file_of(info)->direct && !is_past_pages(*info))
+        else if (!file_of(info)->caching.direct && !is_past_pages(*info))
           copies.written(ino, begin, all.first(written));
-        // The write used the inode of a file that has since become a chunk: invalidate the chunk's own pages.
-        if (file_of(info)->scratch != 0)
-          if (const auto chunk = tree_of(request).promoted_to(ino))
-            mount_of(request).notices.content_changed(*chunk, false);
         // Kernels before 6.6 do not invalidate the pages of other descriptors; see also op_flush().
-        if (file_of(info)->direct && written > 0)
+        if (file_of(info)->caching.direct && written > 0)
           mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
-        tree_of(request).errors().succeeded(ino, RequestKind::writing);
+        filesystem_of(request).context().errors.succeeded(ino, RequestKind::writing);
         fuse_reply_write(request, written);
         return {};
       },
@@ -72,9 +70,9 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_TRY(tree_of(request).flush(*file_of(info), given_up(request)));
+        CODECFS_TRY(file_of(info)->flush(given_up(request)));
         // A write from dirty pages may not have waited for its invalidation: see KernelNotices::await().
-        if (file_of(info)->writer) mount_of(request).notices.await_all();
+        if (file_of(info)->is_writer()) mount_of(request).notices.await_all();
         fuse_reply_err(request, 0);
         return {};
       },
@@ -85,8 +83,8 @@ void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_TRY(tree_of(request).sync(*file_of(info), given_up(request)));
-        if (file_of(info)->writer) mount_of(request).notices.await_all();
+        CODECFS_TRY(file_of(info)->sync(given_up(request)));
+        if (file_of(info)->is_writer()) mount_of(request).notices.await_all();
         fuse_reply_err(request, 0);
         return {};
       },
@@ -95,7 +93,7 @@ void op_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* info) {
 
 void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   answer(request, ino, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).sync_all());
+    CODECFS_TRY(filesystem_of(request).sync_all());
     fuse_reply_err(request, 0);
     return {};
   });
@@ -105,7 +103,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
   answer(
       request, ino,
       [&]() -> Result<> {
-        Tree::Change change;
+        InodeChange change;
         if (set & FUSE_SET_ATTR_MODE) change.permissions = wanted->st_mode;
         if (set & FUSE_SET_ATTR_UID) change.owner = wanted->st_uid;
         if (set & FUSE_SET_ATTR_GID) change.group = wanted->st_gid;
@@ -114,12 +112,13 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
           change.accessed = (set & FUSE_SET_ATTR_ATIME_NOW) != 0 ? now() : wanted->st_atim;
         if (set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
           change.modified = (set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now() : wanted->st_mtim;
-        CODECFS_ASSIGN(const struct stat status, tree_of(request).change(ino, change, given_up(request),
-                                                                         info != nullptr ? file_of(info) : nullptr));
+        CODECFS_ASSIGN(const struct stat status,
+                       filesystem_of(request).inodes().change(ino, change, given_up(request),
+                                                              info != nullptr ? file_of(info) : nullptr));
         // The file was truncated and extended at once: the kernel sees the same size and would keep its pages.
         if (change.size && static_cast<uint64_t>(status.st_size) != *change.size)
           mount_of(request).notices.content_changed(status.st_ino, true);
-        if (change.size) tree_of(request).errors().succeeded(ino, RequestKind::writing);
+        if (change.size) filesystem_of(request).context().errors.succeeded(ino, RequestKind::writing);
         fuse_reply_attr(request, &status, timeout_of(request, ino));
         return {};
       },
@@ -128,9 +127,9 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
 
 void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
-    Tree& tree = tree_of(request);
-    const Result<struct stat> gone = tree.lookup(parent, name);
-    CODECFS_TRY(tree.unlink(parent, name));
+    Filesystem& filesystem = filesystem_of(request);
+    const Result<struct stat> gone = filesystem.names().lookup(parent, name);
+    CODECFS_TRY(filesystem.tree().unlink(parent, name));
     // A chunk keeps its inode number: the kernel must not show old pages for a new chunk.
     if (gone) mount_of(request).notices.content_changed(gone->st_ino, false);
     fuse_reply_err(request, 0);
@@ -142,10 +141,10 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
                unsigned flags) {
   answer(request, parent, [&]() -> Result<> {
     if ((flags & ~unsigned{RENAME_NOREPLACE}) != 0) return std::unexpected(Error{EINVAL, {}});
-    const Result<> renamed =
-        tree_of(request).rename(parent, name, to_parent, to_name, (flags & RENAME_NOREPLACE) == 0, given_up(request));
+    const Result<> renamed = filesystem_of(request).tree().rename(parent, name, to_parent, to_name,
+                                                                  (flags & RENAME_NOREPLACE) == 0, given_up(request));
     if (!renamed && !renamed.error().reason.empty())
-      tree_of(request).errors().failed(to_parent, RequestKind::other, renamed.error().reason);
+      filesystem_of(request).context().errors.failed(to_parent, RequestKind::other, renamed.error().reason);
     CODECFS_TRY(renamed);
     fuse_reply_err(request, 0);
     return {};
@@ -153,24 +152,25 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
 }
 
 void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
-  tree_of(request).forgotten(ino, lookups);
+  filesystem_of(request).context().scratch.forgotten(ino, lookups);
   fuse_reply_none(request);
 }
 
 void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
-  for (size_t i = 0; i < count; ++i) tree_of(request).forgotten(forgets[i].ino, forgets[i].nlookup);
+  for (size_t i = 0; i < count; ++i)
+    filesystem_of(request).context().scratch.forgotten(forgets[i].ino, forgets[i].nlookup);
   fuse_reply_none(request);
 }
 
 void reply_made(fuse_req_t request, const struct stat& status) {
   const fuse_entry_param entry = entry_of(request, status);
-  tree_of(request).looked_up(entry.ino);
+  filesystem_of(request).context().scratch.looked_up(entry.ino);
   fuse_reply_entry(request, &entry);
 }
 
 void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_directory(parent, name));
+    CODECFS_ASSIGN(const struct stat status, filesystem_of(request).tree().make_directory(parent, name));
     reply_made(request, status);
     return {};
   });
@@ -178,7 +178,7 @@ void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
 
 void op_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_ASSIGN(const struct stat status, tree_of(request).make_link(parent, name, target));
+    CODECFS_ASSIGN(const struct stat status, filesystem_of(request).tree().make_link(parent, name, target));
     reply_made(request, status);
     return {};
   });
@@ -186,7 +186,7 @@ void op_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const
 
 void op_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
-    CODECFS_TRY(tree_of(request).remove_directory(parent, name));
+    CODECFS_TRY(filesystem_of(request).tree().remove_directory(parent, name));
     fuse_reply_err(request, 0);
     return {};
   });
@@ -197,18 +197,18 @@ void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t)
 }
 
 void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char* name) {
-  answer(request, parent, [&] { return tree_of(request).make_hard_link(parent, name); });
+  answer(request, parent, [&] { return filesystem_of(request).tree().make_hard_link(parent, name); });
 }
 
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        const Tree::XattrMode mode = (flags & XATTR_CREATE) != 0    ? Tree::XattrMode::create
-                                     : (flags & XATTR_REPLACE) != 0 ? Tree::XattrMode::replace
-                                                                    : Tree::XattrMode::any;
-        CODECFS_TRY(tree_of(request).set_xattr(ino, name, {value, size}, mode, given_up(request)));
-        tree_of(request).errors().succeeded(ino, RequestKind::attributes);
+        const XattrMode mode = (flags & XATTR_CREATE) != 0    ? XattrMode::create
+                               : (flags & XATTR_REPLACE) != 0 ? XattrMode::replace
+                                                              : XattrMode::any;
+        CODECFS_TRY(filesystem_of(request).xattrs().set(ino, name, {value, size}, mode, given_up(request)));
+        filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
         fuse_reply_err(request, 0);
         return {};
       },
@@ -219,8 +219,8 @@ void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_TRY(tree_of(request).remove_xattr(ino, name, given_up(request)));
-        tree_of(request).errors().succeeded(ino, RequestKind::attributes);
+        CODECFS_TRY(filesystem_of(request).xattrs().remove(ino, name, given_up(request)));
+        filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
         fuse_reply_err(request, 0);
         return {};
       },

@@ -19,11 +19,11 @@ inline constexpr double kAbsenceTimeout = 1;
 inline constexpr double kLinkTimeout = 1;
 
 inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
-inline Tree& tree_of(fuse_req_t request) { return mount_of(request).tree; }
-inline OpenFile* file_of(fuse_file_info* info) { return OpenHandles<OpenFile>::at(info->fh); }
+inline Filesystem& filesystem_of(fuse_req_t request) { return mount_of(request).filesystem; }
+inline FileHandle* file_of(fuse_file_info* info) { return OpenHandles<FileHandle>::at(info->fh); }
 
 inline void reply_error(fuse_req_t request, Ino ino, const Error& error, RequestKind kind) {
-  tree_of(request).note_error(ino, error, kind);
+  filesystem_of(request).context().note_error(ino, error, kind);
   fuse_reply_err(request, error.code);
 }
 
@@ -45,7 +45,7 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
 }
 
 inline double timeout_of(fuse_req_t request, Ino ino) {
-  return tree_of(request).may_change_outside(ino) ? kOutsideTimeout : kTimeout;
+  return filesystem_of(request).coherence().may_change_outside(ino) ? kOutsideTimeout : kTimeout;
 }
 
 inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
@@ -60,24 +60,23 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
 
 /// Closes a file whose open reply failed: the kernel does not know it and will not release it.
 inline void close_unknown(Mount& mount, uint64_t handle) {
-  (void)mount.tree.close(*OpenHandles<OpenFile>::at(handle));
+  (void)OpenHandles<FileHandle>::at(handle)->close();
   mount.files.close(handle);
 }
 
 /// Whether writes bypass the page cache: for a file that is only written, filling pages would take as long as the rest
 /// of a write without encoding. It cannot be mapped through this descriptor, so mappings are not affected.
-inline bool writes_past_pages(const OpenFile& file, const fuse_file_info& info) {
-  return (info.flags & O_ACCMODE) == O_WRONLY && file.staged == nullptr;
+inline bool writes_past_pages(const Caching& caching, const fuse_file_info& info) {
+  return (info.flags & O_ACCMODE) == O_WRONLY && !caching.whole;
 }
 
 /// Whether a READ or WRITE bypasses the page cache (O_DIRECT): only these have a lock owner.
 inline bool is_past_pages(const fuse_file_info& info) { return info.lock_owner != 0; }
 
 /// Keeps copies of the pages of a file that may be mapped for writing. Must be called before the open is answered.
-inline void keep_copies(fuse_req_t request, Ino ino, OpenFile& file, const fuse_file_info& info) {
+inline void keep_copies(fuse_req_t request, Ino ino, FileHandle& file, const fuse_file_info& info) {
   if ((info.flags & O_ACCMODE) != O_RDWR || info.direct_io != 0) return;
-  if (file.array || file.chunk.variable != nullptr)
-    file.copies = PageCopies::Writer(tree_of(request).page_copies(), ino);
+  if (file.caching.mappable) file.copies = PageCopies::Writer(filesystem_of(request).context().page_copies, ino);
 }
 
 /// operations_write.cc

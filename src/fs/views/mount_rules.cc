@@ -1,4 +1,4 @@
-// The rules of the mount (-F, -o filter=) for the variables that they name.
+#include "fs/views/mount_rules.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "backends/api/names.h"
 #include "base/log.h"
 #include "filters/core/codec_json.h"
-#include "fs/namespace/tree.h"
+#include "filters/core/filter_spec.h"
 
 namespace codecfs::fs {
 namespace {
@@ -43,10 +43,18 @@ std::string why_no_variable(Source& source, std::string_view name) {
 
 }  // namespace
 
-std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Variable& variable,
-                                        std::string_view path) {
+std::optional<std::vector<FilterStage>> MountRules::pipeline_for(const std::string& path, const Variable& variable) {
+  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
+  if (mount_.rules.empty() || variable.grid.rank() == 0) return std::nullopt;
+  std::optional<std::vector<FilterStage>> chain = mount_.rules.resolve(full_name(path));
+  if (!chain) return std::nullopt;
+  return arranged(*std::move(chain), variable, path);
+}
+
+std::vector<FilterStage> MountRules::arranged(std::vector<FilterStage> chain, const Variable& variable,
+                                              std::string_view path) {
   chain = filters::arrange_chain(std::move(chain));
-  if (chains_for_numcodecs(path) && filters::shuffle_goes_first(chain, variable.type.size)) {
+  if (are_for_numcodecs(path) && filters::shuffle_goes_first(chain, variable.type.size)) {
     std::swap(chain[0], chain[1]);
     std::call_once(told_placement_, [&] {
       log::info(
@@ -58,26 +66,27 @@ std::vector<FilterStage> Tree::arranged(std::vector<FilterStage> chain, const Va
   return chain;
 }
 
-std::optional<std::vector<FilterStage>> Tree::chain_of_rules(const std::string& path, const Variable& variable) {
-  // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
-  if (rules_.empty() || variable.grid.rank() == 0) return std::nullopt;
-  std::optional<std::vector<FilterStage>> chain = rules_.resolve(full_name(path));
-  if (!chain) return std::nullopt;
-  return arranged(*std::move(chain), variable, path);
-}
-
-std::optional<std::string> Tree::filter_out(const Node& node, const Variable& variable) {
-  const std::optional<std::vector<FilterStage>> chain = chain_of_rules(node.path, variable);
+std::optional<std::string> MountRules::spec_for(const Node& node, const Variable& variable) {
+  const std::optional<std::vector<FilterStage>> chain = pipeline_for(node.path, variable);
   if (!chain) return std::nullopt;
   const Result<std::string> spec = filters::print_filter_spec(*chain);
   if (!spec) return std::nullopt;
   return spec->empty() ? "none" : *spec;
 }
 
-void Tree::check_rules() {
-  for (const std::string& name : rules_.names()) {
-    const std::string problem = why_no_variable(dataset_.source(), name);
+void MountRules::check() {
+  for (const std::string& name : mount_.rules.names()) {
+    const std::string problem = why_no_variable(mount_.dataset.source(), name);
     if (!problem.empty()) log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+  }
+}
+
+bool MountRules::are_for_numcodecs(std::string_view path) {
+  while (true) {
+    if (const Node* node = mount_.nodes.find(std::string(path)))
+      return mount_.dataset.source().chains_for_numcodecs_in(node->object);
+    if (path.empty()) return false;
+    path = path.substr(0, path.rfind('/'));
   }
 }
 

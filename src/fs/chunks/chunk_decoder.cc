@@ -1,0 +1,34 @@
+#include "fs/chunks/chunk_decoder.h"
+
+namespace codecfs::fs {
+Result<ChunkPtr> ChunkDecoder::decoded(const ChunkPlace& chunk) {
+  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
+  if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
+  return base_of(chunk);
+}
+
+Result<Buffer> ChunkDecoder::decode(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  stats_.bytes_stored += info.stored_size;
+  return dataset_.source().read_chunk(chunk.object, chunk.number);
+}
+
+Result<ChunkPtr> ChunkDecoder::base_of(const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
+  const uint64_t estimate = decoding_bytes(*chunk.variable->facts);
+  if (info.stored) {
+    Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&] { return decode(chunk); });
+    if (bytes || bytes.error().code != ENOENT) return bytes;
+    // Removed since the lookup.
+  }
+  // All absent chunks of a variable share one fill chunk, cached under the inode number of its directory.
+  CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
+  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
+}
+
+uint64_t ChunkDecoder::decoding_bytes(const Variable& variable) {
+  // A chunk takes its decoded bytes, and as many again while a filter runs.
+  return 2 * variable.chunk_bytes.value_or(uint64_t{1} << 20);
+}
+
+}  // namespace codecfs::fs

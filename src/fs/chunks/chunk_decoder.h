@@ -1,0 +1,33 @@
+#pragma once
+// Decodes chunks of the source, by way of the cache of decoded chunks. Thread-safe.
+
+#include "fs/chunks/chunk_cache.h"
+#include "fs/chunks/stats.h"
+#include "fs/chunks/write_back.h"
+#include "fs/namespace/nodes.h"
+#include "fs/views/dataset.h"
+
+namespace codecfs::fs {
+
+class ChunkDecoder {
+ public:
+  ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats)
+      : dataset_(dataset), nodes_(nodes), cache_(cache), stats_(stats) {}
+
+  /// The decoded chunk of the source, or a fill chunk if readers see one for it. ENOENT if it is not stored.
+  Result<ChunkPtr> decoded(const ChunkPlace& chunk);
+  /// The chunk as a writer needs it: fill if it is not stored.
+  Result<ChunkPtr> base_of(const ChunkPlace& chunk);
+  /// The decoded chunk of the source, bypassing the cache.
+  Result<Buffer> decode(const ChunkPlace& chunk);
+  /// An estimate of the memory that decoding a chunk takes, bytes.
+  static uint64_t decoding_bytes(const Variable& variable);
+
+ private:
+  Dataset& dataset_;
+  const Nodes& nodes_;
+  ChunkCache& cache_;
+  Stats& stats_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,75 @@
+#include "fs/chunks/prefetcher.h"
+
+namespace codecfs::fs {
+namespace {
+
+// Bytes of a chunk that is only read, not decoded: reading fewer takes no longer than waking another thread.
+constexpr uint64_t kWorthAThread = 32 << 10;
+constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes what fills them
+
+}  // namespace
+
+void Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
+  if (node.view == View::encoded && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
+  const Variable& facts = *chunk.variable->facts;
+  mount_.read_ahead.note(node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
+                         [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); });
+}
+
+void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
+  const Variable& facts = *chunk.variable->facts;
+  mount_.read_ahead.note(chunk.object, facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
+                         [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); });
+}
+
+void Prefetcher::give_chunk(Ino ino, const ArrayFile& file, uint64_t number, const ChunkPtr& chunk, uint64_t changes) {
+  if (mount_.coherent) return;
+  const std::optional<ArrayFile::Range> stretch = file.stretch_of_chunk(number);
+  if (!stretch) return;
+  // A page of which only a part is given is asked for all the same, but for the last of the file.
+  const uint64_t begin = (stretch->offset + kPage - 1) / kPage * kPage;
+  uint64_t end = stretch->offset + stretch->size;
+  if (end != file.size()) end = end / kPage * kPage;
+  if (begin >= end) return;
+  mount_.read_ahead.soon([this, ino, chunk, changes, begin,
+                          content = Bytes(chunk->bytes().subspan(begin - stretch->offset, end - begin))] {
+    push_pages(ino, begin, content, changes);
+  });
+}
+
+bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t changes) {
+  return mount_.kernel_pages.push_pages(ino, [&] {
+    if (mount_.changes() != changes || !mount_.kernel->store_pages(ino, offset, content)) return false;
+    ++mount_.stats.stores;
+    mount_.stats.bytes_pushed += content.size();
+    if (mount_.changes() == changes) return true;
+    // The writer's invalidation may have come before these pages.
+    mount_.kernel->content_changed(ino, true);
+    return false;
+  });
+}
+
+void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
+  const uint64_t changes = mount_.changes();
+  const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  const ChunkPtr bytes = node.view == View::encoded ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
+  if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
+  // The kernel has all of it, so it need not be cached.
+  (node.view == View::encoded ? mount_.conversions : mount_.cache).done(chunk.key);
+}
+
+ChunkPtr Prefetcher::fetch_decoded(const ChunkPlace& chunk) {
+  if (mount_.write_back.size(chunk.key)) return nullptr;
+  const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
+  if (!info || !info->stored) return nullptr;
+  return mount_.cache.fetch(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
+                            [&] { return mount_.decoder.decode(chunk); });
+}
+
+ChunkPlace Prefetcher::place_beside(ChunkPlace chunk, uint64_t number) {
+  chunk.key += number - chunk.number;
+  chunk.number = number;
+  return chunk;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,90 @@
+#include "fs/filesystem.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace codecfs::fs {
+
+Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& options)
+    : mount_(std::move(source), options),
+      rules_(mount_),
+      forms_(mount_, rules_),
+      notifier_(mount_, forms_),
+      coherence_(mount_, forms_, notifier_),
+      filters_(mount_, rules_, forms_, notifier_),
+      inode_attributes_(mount_),
+      encoded_(mount_, forms_, coherence_, inode_attributes_, filters_),
+      prefetcher_(mount_, encoded_),
+      blocks_(mount_, std::max<uint64_t>(options.cache_bytes / 4, 1)),
+      arrays_(mount_, inode_attributes_, filters_, notifier_, prefetcher_, blocks_),
+      array_names_(mount_),
+      chunk_files_(mount_, coherence_, inode_attributes_, encoded_, filters_, notifier_),
+      metadata_(mount_, forms_, coherence_, inode_attributes_, arrays_),
+      editor_(mount_, coherence_, filters_, notifier_, chunk_files_),
+      xattrs_(mount_, rules_, notifier_, filters_),
+      names_(mount_, coherence_, inode_attributes_, chunk_files_, arrays_, array_names_, metadata_),
+      listing_(mount_, coherence_, encoded_, chunk_files_, array_names_, metadata_, names_),
+      policy_(mount_),
+      tree_changes_(mount_, coherence_, notifier_, chunk_files_, editor_, names_, policy_),
+      inode_changes_(mount_, filters_, notifier_, arrays_, names_, policy_),
+      opener_({mount_, coherence_, notifier_, inode_attributes_, filters_, encoded_, chunk_files_, arrays_, metadata_,
+               editor_, prefetcher_, names_, policy_}) {}
+
+// Threads of the context call the components, which end before it.
+Filesystem::~Filesystem() { mount_.read_ahead.stop(); }
+
+void Filesystem::set_invalidator(Invalidator& kernel) {
+  mount_.kernel = &kernel;
+  mount_.page_copies.set_invalidator(kernel);
+}
+
+void Filesystem::stop_reading_ahead() {
+  mount_.kernel_pages.stop();
+  mount_.read_ahead.stop();
+  mount_.page_copies.stop();
+}
+
+std::vector<std::string> Filesystem::paths_open_for_writing() {
+  std::vector<std::string> paths;
+  for (const ChunkKey key : mount_.write_back.open_writers()) {
+    const Result<Place> place = mount_.place_of(key);
+    if (!place) continue;
+    if (place->file == FileKind::array)
+      paths.push_back(mount_.path_of(place->node->view) + array_path(*place->node));
+    else if (const auto view = mount_.dataset.variable(place->node->object))
+      paths.push_back(mount_.path_of(place->node->view) + place->node->path + "/" +
+                      (*view)->facts->grid.name_of(place->chunk));
+  }
+  return paths;
+}
+
+Result<> Filesystem::finish() {
+  const std::vector<std::string> lost = mount_.files_not_stored();
+  for (const std::string& name : lost)
+    log::error("{}: this file is neither a chunk nor metadata, so it is not stored: it is lost with the mount", name);
+  CODECFS_TRY(mount_.write_back.finish());
+  if (!lost.empty())
+    return fail(EIO, "{} file{} neither chunk nor metadata and not stored ({})", lost.size(),
+                lost.size() == 1 ? " was" : "s were", lost.front());
+  return {};
+}
+
+struct statvfs Filesystem::statistics() const {
+  struct statvfs numbers{};
+  numbers.f_namemax = 255;
+  if (mount_.read_only) {
+    // Like any read-only image: as large as its source, and full.
+    numbers.f_bsize = numbers.f_frsize = 4096;
+    numbers.f_blocks = (static_cast<uint64_t>(mount_.dataset.source().status().st_size) + 4095) / 4096;
+    numbers.f_flag = ST_RDONLY;
+  } else {
+    // What is free where the source lies, in stored bytes.
+    numbers = mount_.dataset.source().filesystem();
+    numbers.f_namemax = 255;
+  }
+  return numbers;
+}
+
+}  // namespace codecfs::fs

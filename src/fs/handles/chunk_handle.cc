@@ -1,0 +1,44 @@
+#include "fs/handles/chunk_handle.h"
+
+namespace codecfs::fs {
+
+ChunkHandle::ChunkHandle(ChunkIo& io, ChunkPlace chunk, bool is_writer)
+    : FileHandle(is_writer), io_(io), chunk_(std::move(chunk)) {
+  caching.mappable = true;
+}
+
+Result<> ChunkHandle::check() const {
+  CODECFS_TRY(io_.mount().nodes.at(chunk_.key));
+  return {};
+}
+
+Result<Slice> ChunkHandle::read(uint64_t offset, size_t size) {
+  CODECFS_TRY(check());
+  return io_.read(chunk_, offset, size);
+}
+
+Result<size_t> ChunkHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
+                                  const Cancelled& cancelled) {
+  return io_.write(chunk_, offset, bytes, written_back, cancelled);
+}
+
+Result<> ChunkHandle::flush(const Cancelled&) {
+  // If it is stale now, what was written before is stored, or was removed with its variable.
+  if (!is_writer() || !check()) return {};
+  return io_.mount().write_back.flush(chunk_);
+}
+
+Result<> ChunkHandle::sync(const Cancelled&) {
+  CODECFS_TRY(check());
+  return io_.mount().write_back.sync(chunk_);
+}
+
+bool ChunkHandle::close() {
+  if (!is_writer()) return false;
+  const bool longer = io_.mount().write_back.close_writer(chunk_);
+  if (!check()) return false;
+  log_unreported(io_.mount().write_back.flush(chunk_));
+  return longer;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,46 @@
+#include "fs/handles/chunk_io.h"
+
+#include <utility>
+
+#include "fs/handles/file_handle.h"
+#include "fs/namespace/clock.h"
+
+namespace codecfs::fs {
+
+Result<Slice> ChunkIo::read(const ChunkPlace& chunk, uint64_t offset, size_t size) {
+  if (const std::optional<WriteBack::Content> edited = mount_.write_back.content(chunk.key))
+    return part_of(mount_.stats, {edited->bytes->bytes().first(edited->size), edited->bytes}, offset, size);
+  Result<ChunkPtr> stored = mount_.decoder.decoded(chunk);
+  // Removed since the open: it reads as fill.
+  if (!stored && stored.error().code == ENOENT) stored = mount_.decoder.base_of(chunk);
+  CODECFS_ASSIGN(const ChunkPtr bytes, std::move(stored));
+  Slice slice = part_of(mount_.stats, {bytes->bytes(), bytes}, offset, size);
+  mount_.cache.served(chunk.key, slice.bytes.size());
+  return slice;
+}
+
+Result<size_t> ChunkIo::write(const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
+                              const PageCopies::WrittenBack* written_back, const Cancelled& cancelled,
+                              Ino written_through) {
+  if (written_back != nullptr && !written_back->any && !arrays_.is_made_by_unchanged(chunk).value_or(false))
+    return bytes.size();
+  // The variable may have been removed or reshaped since the open.
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(chunk.key));
+  const Bytes mask = written_back != nullptr ? Bytes(written_back->changed) : Bytes();
+  CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
+  CODECFS_ASSIGN(const size_t written, mount_.write_back.write(chunk, offset, bytes, mask));
+  mount_.times.set(chunk.key, {}, now());
+  notifier_.chunk_changed(*place.node, chunk.number, written_through);
+  return written;
+}
+
+Result<struct stat> ChunkIo::attributes_of_removed(Ino ino, const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  if (place.file != FileKind::chunk) return not_there();
+  const Variable& variable = *chunk.variable->facts;
+  struct stat status = inodes_.make(*place.node, ino, S_IFREG, variable.chunk_bytes.value_or(0));
+  status.st_nlink = 0;
+  return status;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,37 @@
+#pragma once
+// Reading and writing chunks of the decoded view through open files. Thread-safe.
+
+#include "fs/handles/slice.h"
+#include "fs/namespace/inode_attributes.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/array_view.h"
+#include "fs/views/change_notifier.h"
+#include "fs/views/filter_control.h"
+
+namespace codecfs::fs {
+
+class ChunkIo {
+ public:
+  ChunkIo(MountContext& mount, FilterControl& filters, ChangeNotifier& notifier, InodeAttributes& inodes,
+          ArrayView& arrays)
+      : mount_(mount), filters_(filters), notifier_(notifier), inodes_(inodes), arrays_(arrays) {}
+
+  Result<Slice> read(const ChunkPlace& chunk, uint64_t offset, size_t size);
+  /// `written_through`: the inode number of the scratch file that the chunk was, if it is written through that.
+  Result<size_t> write(const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
+                       const PageCopies::WrittenBack* written_back, const Cancelled& cancelled,
+                       Ino written_through = 0);
+  /// Of a chunk that was removed. ENOENT for other files.
+  Result<struct stat> attributes_of_removed(Ino ino, const ChunkPlace& chunk);
+
+  MountContext& mount() { return mount_; }
+
+ private:
+  MountContext& mount_;
+  FilterControl& filters_;
+  ChangeNotifier& notifier_;
+  InodeAttributes& inodes_;
+  ArrayView& arrays_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,236 @@
+#include "fs/handles/file_opener.h"
+
+#include <fcntl.h>
+
+#include <optional>
+#include <utility>
+
+#include "fs/handles/array_handle.h"
+#include "fs/handles/chunk_handle.h"
+#include "fs/handles/plain_handle.h"
+#include "fs/handles/scratch_handle.h"
+#include "fs/handles/snapshot_handle.h"
+#include "fs/handles/staged_handle.h"
+#include "fs/namespace/clock.h"
+#include "model/limits.h"
+
+namespace codecfs::fs {
+namespace {
+
+/// More bytes than any encoder produces for a chunk: a longer file is refused.
+uint64_t max_encoded(const Variable& variable) {
+  const uint64_t bytes = variable.chunk_bytes.value_or(max_chunk_bytes());
+  return bytes + bytes / 2 + (uint64_t{1} << 20);
+}
+
+std::string string_of(const Buffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }
+
+}  // namespace
+
+FileOpener::FileOpener(const Uses& uses)
+    : uses_(uses),
+      mount_(uses.mount),
+      whole_(uses.mount, uses.encoded, uses.metadata),
+      chunk_io_(uses.mount, uses.filters, uses.notifier, uses.inodes, uses.arrays) {}
+
+// --- open
+
+FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate) {
+  ++mount_.stats.opens;
+  KernelPages::Writer writer;
+  if (for_writing) writer = KernelPages::Writer(mount_.kernel_pages, ino);
+  CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate));
+  file->pages = std::move(writer);
+  return file;
+}
+
+FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate) {
+  // A file that was renamed to a chunk has the chunk's inode number now. After ESTALE, the kernel looks the name up
+  // again; pages that it read under the old number would never be invalidated.
+  if (mount_.scratch.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
+  CODECFS_ASSIGN(const Place place, uses_.coherence.current_place_of(ino));
+  const Node& node = *place.node;
+  if (node.kind == NodeKind::file) return open_plain(node, for_writing);
+  if (place.file == FileKind::itself) return fail(EISDIR, "{}: is a directory", node.path);
+  if (for_writing && mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  if (node.kind == NodeKind::scratch) return open_scratch(ino, for_writing, truncate);
+  if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
+  if (place.file != FileKind::chunk) return open_metadata(place, ino, for_writing, truncate);
+  // The kernel's inode number may be that of a scratch file, or of another view.
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+  if (mount_.coherent) uses_.coherence.chunk_opened(chunk);
+  Opened file = node.view == View::encoded ? open_encoded(node, chunk, for_writing, truncate)
+                                           : open_chunk(node, chunk, ino, for_writing, truncate);
+  if (file) (*file)->caching.outside = mount_.coherent;
+  return file;
+}
+
+FileOpener::Opened FileOpener::open_plain(const Node& node, bool for_writing) {
+  if (for_writing) CODECFS_TRY(uses_.policy.changeable_directory(node.ino()));
+  CODECFS_ASSIGN(UniqueFd file, mount_.dataset.source().open_file(node.object));
+  return std::make_unique<PlainHandle>(mount_.stats, std::move(file));
+}
+
+FileOpener::Opened FileOpener::open_scratch(Ino ino, bool for_writing, bool truncate) {
+  if (truncate) CODECFS_TRY(mount_.scratch.resize(ino, 0));
+  return std::make_unique<ScratchHandle>(chunk_io_, ino, for_writing);
+}
+
+FileOpener::Opened FileOpener::open_array(const Node& node, bool for_writing, bool truncate) {
+  CODECFS_ASSIGN(std::unique_ptr<OpenArray> array, uses_.arrays.open(node));
+  if (mount_.coherent) CODECFS_TRY(uses_.coherence.array_opened(node, *array->variable));
+  if (for_writing) {
+    CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+    array->truncated = truncate;
+    mount_.write_back.open_writer(array->ino);
+  }
+  auto file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), for_writing);
+  file->caching.outside = mount_.coherent;
+  return file;
+}
+
+FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool for_writing, bool truncate) {
+  const Node& node = *place.node;
+  if (for_writing) {
+    if (node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
+    const Result<Text> text = truncate ? Result<Text>(nullptr) : uses_.metadata.text_of(node, place.file);
+    auto staged = mount_.staged_files.open(node.ino(place.file), text && *text ? **text : "", false);
+    if (truncate) CODECFS_TRY(staged->resize(0));
+    return staged_handle(std::move(staged), false);
+  }
+  CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
+  // Each change of the dataset changes .zmetadata, also between the kernel's requests for its length and its text.
+  const bool tells_of_all = place.file == FileKind::zmetadata && !mount_.read_only;
+  const bool live = node.kind == NodeKind::control || mount_.coherent || tells_of_all ||
+                    uses_.notifier.is_in_motion(node.ino(place.file));
+  return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
+}
+
+FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino, bool for_writing,
+                                          bool truncate) {
+  const Variable& variable = *chunk.variable->facts;
+  if (variable.unreadable) return std::unexpected(*variable.unreadable);
+  if (for_writing) {
+    CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+    if (truncate) {
+      CODECFS_TRY(mount_.write_back.resize(chunk, 0));
+      uses_.notifier.chunk_changed(node, chunk.number);
+    }
+    mount_.write_back.open_writer(chunk.key);
+    return std::make_unique<ChunkHandle>(chunk_io_, chunk, true);
+  }
+  std::unique_ptr<FileHandle> file;
+  if (!variable.chunk_bytes && !mount_.write_back.size(chunk.key)) {
+    CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
+    file = std::make_unique<ChunkSnapshotHandle>(chunk_io_, chunk, whole_, std::move(snapshot));
+  } else {
+    file = std::make_unique<ChunkHandle>(chunk_io_, chunk, false);
+  }
+  uses_.prefetcher.opened_to_read(node, chunk);
+  return file;
+}
+
+FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
+                                            bool truncate) {
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  if (!for_writing) {
+    uses_.prefetcher.opened_to_read(node, chunk);
+    // If the size is known without reading it, the kernel may have all of it by now.
+    if (!mount_.coherent && uses_.encoded.passed_bytes(node, chunk))
+      return std::make_unique<SnapshotHandle>(whole_, WholeFiles::empty_snapshot(ino), false);
+    CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
+    mount_.conversions.done(chunk.key);  // the kernel caches what it reads from the snapshot
+    return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), mount_.coherent);
+  }
+  CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+  std::string before;
+  if (!truncate) {
+    CODECFS_ASSIGN(const ChunkPtr bytes, uses_.encoded.content(node, chunk));
+    before = string_of(*bytes);
+  }
+  auto staged = mount_.staged_files.open(ino, before, false, max_encoded(*chunk.variable->facts));
+  if (truncate) CODECFS_TRY(staged->resize(0));
+  return staged_handle(std::move(staged), true);
+}
+
+std::unique_ptr<FileHandle> FileOpener::staged_handle(std::shared_ptr<StagedFile> staged, bool is_writer) {
+  const StagedHandle::Uses uses{mount_, uses_.editor, uses_.notifier, uses_.names};
+  return std::make_unique<StagedHandle>(uses, std::move(staged), is_writer);
+}
+
+// --- create
+
+Result<FileOpener::Created> FileOpener::create(Ino parent, std::string_view name, mode_t permissions, int flags,
+                                               const Cancelled& cancelled) {
+  ++mount_.stats.opens;
+  CODECFS_ASSIGN(Created created, create_file(parent, name, permissions, flags, cancelled));
+  created.file->pages = KernelPages::Writer(mount_.kernel_pages, created.status.st_ino);
+  return created;
+}
+
+Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
+                                                    const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Node* node, uses_.policy.changeable_directory(parent, name));
+  if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(*node, name));
+  if (!chunk) CODECFS_TRY(uses_.policy.may_stage(*node, name));
+  mount_.overlay.note_made(*node);
+  if (!chunk) return create_scratch(*node, parent, name, permissions);
+  if (node->view == View::encoded) return create_encoded(*node, *chunk);
+  return create_chunk(*node, *chunk, parent, flags, cancelled);
+}
+
+Result<FileOpener::Created> FileOpener::create_scratch(const Node& node, Ino parent, std::string_view name,
+                                                       mode_t permissions) {
+  if (node.kind == NodeKind::variable) CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+  CODECFS_ASSIGN(const Ino ino, mount_.scratch.create(node.ino(), name, permissions));
+  mount_.times.set(parent, {}, now());
+  CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
+  return Created{status, std::make_unique<ScratchHandle>(chunk_io_, ino, true)};
+}
+
+Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const ChunkPlace& chunk, Ino parent, int flags,
+                                                     const Cancelled& cancelled) {
+  CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
+  // Without O_EXCL and O_TRUNC (dd conv=notrunc) the writer changes a part of a chunk that held fill.
+  const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
+  // The kernel looked it up as absent, but it may have been written through another view since.
+  CODECFS_ASSIGN(const bool is_new, mount_.write_back.create(chunk, is_part));
+  const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
+  if (is_there && (flags & O_EXCL) != 0)
+    return fail(EEXIST, "{}/{}: exists", node.path, chunk.variable->facts->grid.name_of(chunk.number));
+  if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
+  mount_.overlay.forget_unlinked(node, chunk.number);
+  uses_.notifier.chunk_changed(node, chunk.number);
+  mount_.write_back.open_writer(chunk.key);
+  mount_.times.set(chunk.key, {}, now());
+  mount_.times.set(parent, {}, now());
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, chunk, true);
+  Result<struct stat> status = uses_.names.attributes(chunk.key);
+  if (!status) {
+    (void)file->close();
+    return pass_on(status);
+  }
+  return Created{*status, std::move(file)};
+}
+
+Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKind file) {
+  if (!mount_.overlay.state_of(node).hidden.contains(file) &&
+      (node.kind == NodeKind::variable || file != FileKind::zarray))
+    return fail(EEXIST, "{}: exists", node.path);
+  mount_.overlay.note_made(node);
+  auto staged = mount_.staged_files.open(node.ino(file), "", true);
+  const struct stat status = uses_.inodes.make(node, node.ino(file), S_IFREG, staged->shown_size().value_or(0));
+  return Created{status, staged_handle(std::move(staged), true)};
+}
+
+Result<FileOpener::Created> FileOpener::create_encoded(const Node& node, const ChunkPlace& chunk) {
+  const Variable& variable = *chunk.variable->facts;
+  CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, variable.grid.count()));
+  auto staged = mount_.staged_files.open(ino, "", true, max_encoded(variable));
+  const struct stat status = uses_.inodes.make(node, ino, S_IFREG, staged->shown_size().value_or(0));
+  return Created{status, staged_handle(std::move(staged), true)};
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,36 @@
+#pragma once
+// An open directory: what the kernel's handle of one stands for.
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/api/source.h"
+#include "fs/namespace/nodes.h"
+#include "fs/views/dataset.h"
+
+namespace codecfs::fs {
+
+/// The entries of a group are read at open; chunks are looked up as the reader proceeds.
+struct OpenDirectory {
+  Place place;
+  std::vector<Entry> entries;      // of a group or folder
+  std::vector<std::string> names;  // the names in this view, if they differ from those of the entries
+  uint64_t changes = 0;            // Dataset::changes() when the entries were read
+  VariableViewPtr variable;        // of a variable
+};
+
+/// One name that a directory shows.
+struct DirectoryItem {
+  std::string name;
+  off_t next = 0;   // position of the next item
+  mode_t type = 0;  // S_IFREG, S_IFDIR or S_IFLNK
+  Ino ino = 0;      // 0 if it has no inode number yet
+  /// Its attributes; empty if they are expensive.
+  std::function<Result<struct stat>()> attributes;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,52 @@
+#include "fs/handles/staged_handle.h"
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace codecfs::fs {
+
+Result<Slice> StagedHandle::read(uint64_t offset, size_t size) {
+  const auto text = std::make_shared<const std::string>(staged_->text());
+  return part_of(uses_.mount.stats, {std::as_bytes(std::span(*text)), text}, offset, size);
+}
+
+Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
+                                   const Cancelled&) {
+  if (written_back != nullptr && !written_back->any) return bytes.size();
+  CODECFS_TRY(staged_->write(offset, bytes));
+  return bytes.size();
+}
+
+Result<> StagedHandle::flush(const Cancelled& cancelled) {
+  const bool shown = staged_->shown_size().has_value();
+  const std::optional<StagedFile::Change> change = staged_->take_change();
+  if (!shown) return {};
+  const Ino ino = staged_->ino();
+  Result<> applied;
+  if (change) applied = uses_.editor.apply(ino, change->text, cancelled);
+  if (!applied && applied.error().code == EINVAL && change->without_rest)
+    applied = uses_.editor.apply(ino, *change->without_rest, cancelled);
+  // From now on the file shows the state of the source, or does not exist.
+  uses_.mount.kernel->content_changed(ino, true);
+  if (!uses_.names.attributes(ino)) uses_.notifier.file_gone(ino, true);
+  return applied;
+}
+
+Result<> StagedHandle::sync(const Cancelled& cancelled) {
+  CODECFS_TRY(flush(cancelled));
+  MountContext& mount = uses_.mount;
+  CODECFS_ASSIGN(const Place place, mount.nodes.at(staged_->ino()));
+  if (place.file != FileKind::chunk) return mount.write_back.commit();
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount.chunk_place(*place.node, place.chunk));
+  return mount.write_back.sync(chunk);
+}
+
+bool StagedHandle::close() {
+  log_unreported(flush({}));
+  staged_->end();
+  if (!uses_.names.attributes(staged_->ino())) uses_.notifier.file_gone(staged_->ino(), false);
+  return true;
+}
+
+}  // namespace codecfs::fs

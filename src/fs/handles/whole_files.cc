@@ -1,0 +1,51 @@
+#include "fs/handles/whole_files.h"
+
+#include <span>
+#include <utility>
+
+namespace codecfs::fs {
+std::unique_ptr<Snapshot> WholeFiles::empty_snapshot(Ino ino) {
+  auto snapshot = std::make_unique<Snapshot>();
+  snapshot->ino = ino;
+  return snapshot;
+}
+
+Result<std::unique_ptr<Snapshot>> WholeFiles::take_snapshot(Ino ino) {
+  auto snapshot = empty_snapshot(ino);
+  snapshot->changes = mount_.changes();
+  CODECFS_ASSIGN(snapshot->held, make_whole(ino));
+  return snapshot;
+}
+
+Result<Slice> WholeFiles::look_at(Snapshot& snapshot) {
+  const std::lock_guard lock(snapshot.mutex);
+  const uint64_t changes = mount_.changes();
+  if (changes == snapshot.changes) return snapshot.held;
+  Result<Slice> now = make_whole(snapshot.ino);
+  // A file that was removed since the open keeps its last content.
+  if (!now && now.error().code != ENOENT && now.error().code != ESTALE) return now;
+  if (now) snapshot.held = *std::move(now);
+  snapshot.changes = changes;
+  return snapshot.held;
+}
+
+Result<Slice> WholeFiles::make_whole(Ino ino) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  const Node& node = *place.node;
+  if (place.file != FileKind::chunk) {
+    CODECFS_ASSIGN(const Text text, metadata_.text_of(node, place.file));
+    return Slice{std::as_bytes(std::span(*text)), text};
+  }
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+  ChunkPtr bytes;
+  if (node.view == View::encoded) {
+    CODECFS_ASSIGN(bytes, encoded_.content(node, chunk));
+  } else if (const auto edited = mount_.write_back.content(chunk.key)) {
+    return Slice{edited->bytes->bytes().first(edited->size), edited->bytes};
+  } else {
+    CODECFS_ASSIGN(bytes, mount_.decoder.decoded(chunk));
+  }
+  return Slice{bytes->bytes(), bytes};
+}
+
+}  // namespace codecfs::fs

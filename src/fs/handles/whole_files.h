@@ -1,0 +1,46 @@
+#pragma once
+// The content of files that is produced as a whole: metadata files, and chunks whose size only decoding or encoding
+// determines. Thread-safe.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "fs/handles/slice.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/encoded_view.h"
+#include "fs/views/metadata_view.h"
+
+namespace codecfs::fs {
+
+/// All parts that a reader gets belong to one state, unless the file changes between its requests; the kernel serves
+/// other readers from the same pages.
+struct Snapshot {
+  Ino ino = 0;
+  std::mutex mutex;                 // guards the following members
+  std::optional<uint64_t> changes;  // MountContext::changes() when `held` was produced; none: not produced yet
+  Slice held;
+};
+
+class WholeFiles {
+ public:
+  WholeFiles(MountContext& mount, EncodedView& encoded, MetadataView& metadata)
+      : mount_(mount), encoded_(encoded), metadata_(metadata) {}
+
+  Result<std::unique_ptr<Snapshot>> take_snapshot(Ino ino);
+  /// A snapshot that is produced when it is first read.
+  static std::unique_ptr<Snapshot> empty_snapshot(Ino ino);
+  /// The current content: after an invalidation the kernel must not get the old one again.
+  Result<Slice> look_at(Snapshot& snapshot);
+
+  MountContext& mount() { return mount_; }
+
+ private:
+  Result<Slice> make_whole(Ino ino);
+
+  MountContext& mount_;
+  EncodedView& encoded_;
+  MetadataView& metadata_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,256 @@
+#include "fs/namespace/metadata_editor.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/log.h"
+#include "fs/views/metadata_files.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+namespace {
+
+std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+/// Does what the text of a metadata file says.
+Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& cancelled) {
+  if (mount_.read_only) return fail(EROFS, "this mount is read-only");
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+  const Node& node = *place.node;
+  Result<> applied;
+  switch (place.file) {
+    case FileKind::zgroup: applied = check_zgroup(text); break;
+    case FileKind::zmetadata: applied = Result<>(); break;  // it is made of what is there
+    case FileKind::zattrs: applied = apply_zattrs(node.ino(), text); break;
+    case FileKind::zarray: applied = apply_zarray(node.ino(), text, cancelled); break;
+    case FileKind::chunk: {
+      CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+      return chunk_files_.put(node, chunk, std::as_bytes(std::span(text)), cancelled);
+    }
+    case FileKind::filter:
+    case FileKind::codecs:
+      if (filters_.is_overruled(node))
+        log::info("{}/{}: a rule of the mount decides instead", node.path, name_of(place.file));
+      else if (place.file == FileKind::filter)
+        applied = filters_.set_spec(node, text, cancelled);
+      else
+        applied = filters_.set_codecs(node, text, cancelled);
+      break;
+    default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
+  }
+  if (applied) {
+    mount_.overlay.change(node, [&](DirectoryState& state) {
+      state.hidden.erase(place.file);
+      state.refused_v3 = false;
+    });
+    mount_.errors.succeeded(node.ino(), RequestKind::attributes);
+  } else {
+    // Also of the directory: the file may not exist afterwards.
+    mount_.errors.failed(node.ino(), RequestKind::attributes, applied.error().reason);
+  }
+  return applied;
+}
+
+Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
+  const std::shared_lock layout(mount_.layout);
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  Result<WrittenAttributes> written = parse_zattrs(text);
+  if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
+  Source& source = mount_.dataset.source();
+  std::vector<Attribute> now;
+  bool keeps_fill = false;
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+    now = variable->attributes;
+    // Zarr writers tell it as the fill_value of .zarray, and only there.
+    keeps_fill = !variable->fill_value.is_null();
+    if (written->dimensions == std::vector<std::string>{"_scalar_"} && variable->grid.rank() == 0)
+      written->dimensions.reset();
+  } else {
+    CODECFS_ASSIGN(now, source.group_attributes(node.object));
+  }
+  const auto named = [](const std::string& name) {
+    return [&name](const Attribute& attribute) { return attribute.name == name; };
+  };
+  std::vector<std::string> removed;
+  for (const Attribute& attribute : now) {
+    if (std::ranges::any_of(written->attributes, named(attribute.name))) continue;
+    if (keeps_fill && attribute.name == "_FillValue") continue;
+    removed.push_back(attribute.name);
+  }
+  std::erase_if(written->attributes, [&](const Attribute& attribute) {
+    const auto same = std::ranges::find_if(now, named(attribute.name));
+    return same != now.end() && print_json(same->value) == print_json(attribute.value);
+  });
+  if (node.kind == NodeKind::group) {
+    // They are for the variable that this directory may be about to become.
+    if (written->dimensions)
+      mount_.overlay.change(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
+  } else if (written->dimensions) {
+    // Also where they are shown already: an HDF5 file may show a name that it does not tell.
+    CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
+    notifier_.layout_changed(node, false);
+  }
+  Result<> set;
+  if (!written->attributes.empty() || !removed.empty())
+    set = source.set_attributes(node.object, written->attributes, removed);
+  mount_.write_back.note_change();
+  notifier_.metadata_changed(node);
+  return set;
+}
+
+Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place before, mount_.nodes.at(directory));
+  const bool with_codecs = before.node->view == View::encoded;
+  Result<Variable> wanted = parse_zarray(text, with_codecs);
+  if (!wanted) return fail(wanted.error().code, "{}: {}", before.node->path, wanted.error().reason);
+  if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
+
+  if (with_codecs) CODECFS_TRY(filters_.apply_codecs(directory, *wanted, cancelled));
+  const std::shared_lock layout(mount_.layout);
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const Variable& now = *view->facts;
+  const auto unchangeable = [&](const char* key, const Json& stands, const Json& asked) {
+    return fail(EINVAL, "{}: \"{}\" of a variable cannot be changed from {} to {}; make another variable", node.path,
+                key, print_json(stands), print_json(asked));
+  };
+  const Json stands = zarray_json(now);
+  const Json asked = zarray_json(*wanted);
+  for (const char* key : {"dtype", "chunks", "filters"})
+    if (print_json(stands[key]) != print_json(asked[key])) return unchangeable(key, stands[key], asked[key]);
+  const bool same_fill = now.fill_value.is_null() == wanted->fill_value.is_null() &&
+                         (now.fill_value.is_null() || now.fill == wanted->fill);
+  if (!same_fill) return unchangeable("fill_value", stands["fill_value"], asked["fill_value"]);
+  if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
+    return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);
+  CODECFS_TRY(resize(node, wanted->grid.shape()));
+  // Its .zarray had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
+  // is, so that its old content does not come back meanwhile.
+  CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
+  for (const uint64_t number : mount_.overlay.unlinked(node)) {
+    if (number < after->facts->grid.count()) {
+      CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, number, after->facts->grid.count()));
+      CODECFS_TRY(mount_.write_back.remove({key, node.object, number, after}));
+    }
+    mount_.overlay.forget_unlinked(node, number);
+  }
+  return {};
+}
+
+/// The group becomes a variable of this type and shape.
+Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
+  Source& source = mount_.dataset.source();
+  {
+    const std::shared_lock layout(
+        mount_.layout);  // not alone: another variable may be on its way to another chain for hours
+    CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+    const Node& group = *place.node;
+    if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
+    if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
+    CODECFS_ASSIGN(const Place parent, mount_.nodes.at(group.parent));
+    if (group.view == View::encoded) {
+      CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable));
+    } else {
+      CODECFS_ASSIGN(variable.filters, filters_.chain_for_new(group, variable));
+    }
+    CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
+    if (!variable.fill_value.is_null())
+      std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
+    const DirectoryState before = mount_.overlay.state_of(group);
+    if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
+    CODECFS_TRY(source.begin_writing_to(group.object));
+    {
+      const std::lock_guard naming(mount_.names);
+      CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
+      mount_.dataset.forget(group.object);
+      mount_.nodes.become_variable(group, made.object);
+    }
+    mount_.overlay.change(group, [&](DirectoryState& state) {
+      std::set<FileKind> hidden;
+      if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
+      if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
+      state.hidden = std::move(hidden);
+      state.dimensions.reset();
+      state.rule_applied = true;
+    });
+    mount_.write_back.note_change();
+  }
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+  notifier_.metadata_changed(*place.node);
+  if (const Result<Place> parent = mount_.nodes.at(place.node->parent))
+    for (const Node* shown : mount_.nodes.in_all_views(*parent->node))
+      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, last_part(place.node->path), true);
+  for (const Node* shown : mount_.nodes.in_all_views(*place.node))
+    for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
+      for (const NamedFile& file : files_of(kind))
+        mount_.kernel->name_changed(shown->ino(), std::string(file.name), false);
+  adopt_spooled(*place.node);
+  return {};
+}
+
+/// Chunks that came before the .zarray, as cp -r may bring them.
+void MetadataEditor::adopt_spooled(const Node& variable) {
+  for (const auto& [name, ino] : mount_.scratch.list(variable.ino())) {
+    if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
+      const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
+      mount_.overlay.change(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
+      mount_.scratch.promote(variable.ino(), name, variable.ino(file));
+      mount_.kernel->name_changed(variable.ino(), name, false);
+      continue;
+    }
+    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(variable, name);
+    if (!chunk) log::error("{}", chunk.error().reason);
+    if (!chunk || !*chunk) continue;
+    const Result<std::string> content = mount_.scratch.seal(variable.ino(), name);
+    if (!content) continue;  // on its way to another name
+    const Result<Ino> shown =
+        mount_.nodes.chunk_ino(variable, (*chunk)->number, (*chunk)->variable->facts->grid.count());
+    const Result<> stored = shown ? chunk_files_.put(variable, **chunk, std::as_bytes(std::span(*content)), {})
+                                  : Result<>(std::unexpected(shown.error()));
+    if (stored) {
+      mount_.scratch.promote(variable.ino(), name, *shown);
+      mount_.kernel->name_changed(variable.ino(), name, false);
+    } else {  // it stays, and is told of at the end
+      mount_.scratch.unseal(variable.ino(), name);
+      mount_.note_error((*chunk)->key, stored.error());
+    }
+  }
+}
+
+Result<> MetadataEditor::resize(const Node& node, const std::vector<uint64_t>& shape) {
+  {
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    const std::vector<uint64_t>& now = view->facts->grid.shape();
+    if (shape == now) return {};
+    if (shape.size() != now.size())
+      return fail(EINVAL, "{}: has {} dimensions, and this shape {}", node.path, now.size(), shape.size());
+  }
+  CODECFS_TRY(mount_.dataset.source().begin_writing_to(node.object));
+  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  // Only with the pause no other request reshapes it.
+  CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
+  const Variable& now = *before->facts;
+  const std::vector<uint64_t>& old_shape = now.grid.shape();
+  if (shape == old_shape) return {};
+  CODECFS_TRY(mount_.dataset.source().resize(node.object, shape));
+  mount_.write_back.note_change();
+  mount_.dataset.forget_all();
+  CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
+  // Where only the first dimension has grown, each chunk keeps its number, and so its inode.
+  const bool grown =
+      shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
+  if (!grown || after->facts->grid.count() > kLocalMask / 2) {
+    CODECFS_TRY(notifier_.renumber_chunks(node, now.grid.count(), after->facts->grid.count(), true));
+  }
+  coherence_.note_numbering(node.object, after->facts);
+  notifier_.array_files_changed(node);
+  notifier_.layout_changed(node);
+  return {};
+}
+
+}  // namespace codecfs::fs

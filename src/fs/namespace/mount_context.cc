@@ -1,0 +1,69 @@
+#include "fs/namespace/mount_context.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "fs/namespace/staged_names.h"
+
+namespace codecfs::fs {
+
+MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptions& options)
+    : rules(options.rules),
+      read_only(options.read_only || !source->writable()),
+      coherent(options.coherent),
+      mountpoint(options.mountpoint),
+      dataset(std::move(source)),
+      nodes(dataset.source().root(), options.view),
+      cache(options.cache_bytes, stats),
+      conversions(options.cache_bytes / 4, conversion_stats),
+      decoder(dataset, nodes, cache, stats),
+      kernel(&no_kernel_),
+      write_back(
+          dataset, cache, conversions, stats, options.write_back,
+          [this](const ChunkPlace& chunk) { return decoder.base_of(chunk); },
+          [this](const ChunkPlace& chunk) -> Result<> {
+            CODECFS_TRY(nodes.at(chunk.key));
+            return {};
+          }),
+      read_ahead(options.cache_bytes / 2) {}
+Result<Place> MountContext::place_of(Ino ino) {
+  CODECFS_ASSIGN(const Place place, nodes.at(ino));
+  if (place.node->kind != NodeKind::scratch) return place;
+  const std::optional<Ino> chunk = scratch.promoted_to(ino);
+  return chunk ? nodes.at(*chunk) : place;
+}
+
+Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(node.object));
+  CODECFS_ASSIGN(const Ino key, nodes.chunk_key(node, number, view->facts->grid.count()));
+  return ChunkPlace{key, node.object, number, view};
+}
+
+void MountContext::note_error(Ino ino, const Error& error, RequestKind kind) {
+  if (error.reason.empty()) return;
+  ++stats.errors;
+  log::error("{}", error.reason);
+  errors.failed(ino, kind, error.reason);
+}
+
+std::string MountContext::path_of(View view) const {
+  return view == nodes.shown() ? "" : fmt::format("{}/{}", nodes.views().path, name_of(view));
+}
+
+bool MountContext::shows_absent(const Node& node, const VariableView& view) const {
+  if (!view.shows_absent_chunks()) return false;
+  const DirectoryState state = overlay.state_of(node);
+  return !state.fresh && !is_condemned(node, state);
+}
+
+std::vector<std::string> MountContext::files_not_stored() {
+  std::vector<std::string> paths;
+  for (const auto& [directory, name] : scratch.names()) {
+    if (is_nczarr_file(name)) continue;
+    const Result<Place> place = nodes.at(directory);
+    paths.push_back(fmt::format("{}/{}", place ? path_of(place->node->view) + place->node->path : "", name));
+  }
+  return paths;
+}
+
+}  // namespace codecfs::fs

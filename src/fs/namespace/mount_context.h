@@ -1,0 +1,104 @@
+#pragma once
+// What all components of a mounted filesystem share: the dataset, its inodes, the caches, the edits, and the state that
+// this mount keeps beside its source. Each member has its own lock and can be used from all threads; docs/locking.md
+// gives their order.
+
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "base/fair_shared_mutex.h"
+#include "base/lru_map.h"
+#include "filters/core/filter_rules.h"
+#include "fs/chunks/chunk_cache.h"
+#include "fs/chunks/chunk_decoder.h"
+#include "fs/chunks/page_copies.h"
+#include "fs/chunks/read_ahead.h"
+#include "fs/chunks/stats.h"
+#include "fs/chunks/write_back.h"
+#include "fs/kernel/invalidator.h"
+#include "fs/kernel/kernel_pages.h"
+#include "fs/namespace/directory_overlay.h"
+#include "fs/namespace/error_book.h"
+#include "fs/namespace/inode_times.h"
+#include "fs/namespace/nodes.h"
+#include "fs/namespace/scratch_files.h"
+#include "fs/namespace/staged_files.h"
+#include "fs/views/dataset.h"
+#include "fs/views/recodings.h"
+#include "fs/views/xattrs.h"
+
+namespace codecfs::fs {
+
+/// Called from time to time by long operations; true: the user has cancelled the request.
+using Cancelled = std::function<bool()>;
+
+struct FilesystemOptions {
+  uint64_t cache_bytes = uint64_t{64} << 20;
+  filters::FilterRules rules = {};
+  WriteBack::Options write_back = {};
+  bool read_only = true;        // -o ro; a source that cannot be written is read-only too
+  View view = View::decoded;    // the view that the root of the mount shows
+  bool coherent = false;        // -o coherent: changes of the source by other programs become visible
+  std::string mountpoint = {};  // absolute; link targets below it are inside the mount
+};
+
+struct MountContext {
+  MountContext(std::unique_ptr<Source> source, const FilesystemOptions& options);
+  MountContext(const MountContext&) = delete;
+  MountContext& operator=(const MountContext&) = delete;
+
+  /// Resolves an inode number; that of a scratch file that has become a chunk is the chunk's. ESTALE.
+  [[nodiscard]] Result<Place> place_of(Ino ino);
+  Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
+  /// A counter that changes with each change of content or metadata.
+  [[nodiscard]] uint64_t changes() const { return write_back.changes_made() + dataset.changes(); }
+  /// The path of a view's root in the mount, "" or "/.codecfs/view/NAME".
+  [[nodiscard]] std::string path_of(View view) const;
+  /// Whether the directory shows files of chunks that are neither stored nor written.
+  [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
+  /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
+  [[nodiscard]] std::vector<std::string> files_not_stored();
+  /// Records why a request failed, for user._Error of that inode, the log and the statistics. Ignores errors without a
+  /// reason: these are answers, not failures.
+  void note_error(Ino ino, const Error& error, RequestKind kind = RequestKind::other);
+
+  const filters::FilterRules rules;
+  const bool read_only;
+  const bool coherent;
+  const std::string mountpoint;
+
+  Stats stats;
+  Dataset dataset;
+  Nodes nodes;
+  ChunkCache cache;
+  Stats conversion_stats;  // of the next
+  ChunkCache conversions;  // chunks of the encoded view that are not as in the source, by their keys
+  ChunkDecoder decoder;
+
+  ScratchFiles scratch;
+  StagedFiles staged_files;
+  DirectoryOverlay overlay;
+  Recodings recodings;
+  InodeTimes times;
+  ErrorBook errors;
+  // By inode number, not for chunks: getfattr requests each value of the list separately.
+  LruMap<Ino, std::vector<Xattr>> xattrs{16, kMaxHeld};
+
+  // Exclusive for removals and moves, shared for other changes of the tree. Taken before all other locks.
+  std::shared_mutex layout;
+  // Shared between finding a name in the source and getting its node; exclusive while both change. After `layout`.
+  FairSharedMutex names;
+
+  Invalidator* kernel;
+  KernelPages kernel_pages;
+  PageCopies page_copies;
+  WriteBack write_back;  // its threads use the members above, and end before them
+  ReadAhead read_ahead;  // last, as its threads use all members above
+
+ private:
+  Invalidator no_kernel_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,66 @@
+#include "fs/namespace/name_policy.h"
+
+#include "fs/namespace/staged_names.h"
+
+namespace codecfs::fs {
+Result<const Node*> NamePolicy::changeable_directory(Ino ino, std::string_view new_name) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", place.node->path);
+  if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
+  if (const Result<> named = check_name(mount_.path_of(place.node->view) + place.node->path, new_name); !named) {
+    if (place.node->kind == NodeKind::group)
+      mount_.overlay.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
+    return std::unexpected(named.error());
+  }
+  if (place.node->kind == NodeKind::folder || place.node->kind == NodeKind::file)
+    return fail(EPERM, "{}: a folder is only read, but for what is in its datasets; change it where it lies",
+                place.node->is_root() ? "/" : place.node->path);
+  if (place.node->kind == NodeKind::control || place.node->kind == NodeKind::views)
+    return fail(EPERM, "{}: is only read", place.node->path);
+  if (shows_arrays(place.node->view))
+    return fail(EPERM, "{}: in the {} view there is what the dataset has; make, move and remove it in another view",
+                mount_.path_of(place.node->view) + place.node->path, name_of(place.node->view));
+  return place.node;
+}
+
+Result<> NamePolicy::may_stage(const Node& node, std::string_view name) {
+  if (is_nczarr_file(name)) return {};
+  const bool before_array =
+      looks_like_chunk(name) || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
+  if (node.kind == NodeKind::group && before_array) {
+    // It stays a scratch file until a .zarray makes this group a variable.
+    const auto never = [&](std::string_view why) {
+      return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
+    };
+    if (is_dataset_root(node)) return never("the root of the dataset is a group");
+    if (is_below_v3_array(node))
+      return never("this is a chunk directory of Zarr format 3, which this mount does not store");
+    CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(node.object));
+    if (!members.empty()) return never("this group has members and cannot become one");
+    return {};
+  }
+  if (is_temporary_name(name) || is_temporary_path(node.path)) return {};
+  return fail(
+      EINVAL,
+      "{}/{}: is neither a chunk nor metadata, so it cannot be stored; only names of temporary files (\".NAME\", "
+      "\"NAME~\", \"NAME.tmp\", \"NAME.partial\") are accepted, until they are renamed",
+      node.path, name);
+}
+
+bool NamePolicy::is_dataset_root(const Node& node) const {
+  if (node.is_root()) return true;
+  const Result<Place> parent = mount_.nodes.at(node.parent);
+  return parent && parent->node->kind == NodeKind::folder;
+}
+
+bool NamePolicy::is_below_v3_array(const Node& node) const {
+  for (const Node* at = &node; !at->is_root();) {
+    const Result<Place> parent = mount_.nodes.at(at->parent);
+    if (!parent) return false;
+    if (at->path.ends_with("/c") && mount_.overlay.state_of(*parent->node).refused_v3) return true;
+    at = parent->node;
+  }
+  return false;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,85 @@
+#include "fs/namespace/namespace.h"
+
+#include <algorithm>
+#include <shared_mutex>
+#include <span>
+
+namespace codecfs::fs {
+Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
+  ++mount_.stats.lookups;
+  CODECFS_ASSIGN(const Place place, coherence_.current_place_of(parent));
+  const Node& node = *place.node;
+  if (place.file != FileKind::itself || node.kind == NodeKind::file)
+    return fail(ENOTDIR, "{}: not a directory", node.path);
+  if (const std::optional<FileKind> file = metadata_named(node, name)) return metadata_.attributes(node, *file);
+  if (node.kind == NodeKind::control) return name == "view" ? attributes(mount_.nodes.views().ino()) : not_there();
+  if (node.kind == NodeKind::views) {
+    const std::optional<View> view = view_named(name);
+    return view ? attributes(mount_.nodes.view_entry(*view).ino()) : not_there();
+  }
+  if (parent == kRootIno && name == ".codecfs") return attributes(mount_.nodes.control().ino());
+
+  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) {
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    const std::optional<uint64_t> number = view->facts->grid.number_of(name);
+    if (number) return chunk_files_.attributes(node, view, *number);
+  }
+  if (const std::optional<Ino> scratch = mount_.scratch.find(node.ino(), name)) return attributes(*scratch);
+  if (node.kind == NodeKind::variable) return not_there();
+  const Node* child = nullptr;
+  {
+    const std::shared_lock names(mount_.names);
+    CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
+                                                              : mount_.dataset.source().find(node.object, name));
+    CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
+  }
+  return child_attributes(*child);
+}
+
+Result<struct stat> Namespace::attributes(Ino ino) {
+  CODECFS_ASSIGN(const Place place, coherence_.current_place_of(ino));
+  const Node& node = *place.node;
+  if (node.kind == NodeKind::scratch) return inodes_.of_scratch(ino);
+  if (place.file == FileKind::chunk) {
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    return chunk_files_.attributes(node, view, place.chunk);
+  }
+  if (place.file != FileKind::itself) return metadata_.attributes(node, place.file);
+  if (node.kind == NodeKind::folder || node.kind == NodeKind::file) return inodes_.of_plain(node);
+  if (node.kind == NodeKind::symlink) {
+    CODECFS_ASSIGN(const std::string target, link_target(ino));
+    return inodes_.make(node, ino, S_IFLNK, target.size());
+  }
+  return inodes_.make(node, ino, S_IFDIR, 0);
+}
+
+Result<struct stat> Namespace::child_attributes(const Node& child) {
+  if (child.kind == NodeKind::variable && shows_arrays(child.view)) return arrays_.attributes(child);
+  return attributes(child.ino());
+}
+
+Result<std::string> Namespace::link_target(Ino ino) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
+  return shows_arrays(place.node->view) ? array_names_.link_target(*place.node) : place.node->target;
+}
+
+bool Namespace::remembers_absence(Ino parent, std::string_view name) {
+  const Result<Place> place = mount_.nodes.at(parent);
+  if (mount_.coherent || (place && place->node->kind == NodeKind::folder)) return false;
+  if (mount_.read_only) return true;
+  if (!place || metadata_named(*place->node, name)) return false;
+  // A name that is created in one view is invalidated in the others, but not where the kernel knows it as absent.
+  if (place->node->view != mount_.nodes.shown()) return false;
+  // A group may become a variable, which has files of its own.
+  const std::span<const NamedFile> files = files_of(NodeKind::variable);
+  if (std::ranges::find(files, name, &NamedFile::name) != files.end()) return false;
+  // A chunk may come into being with a .zarray or another shape, and be shown without being written.
+  const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
+  if (!like_chunk) return true;
+  if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
+  const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
+  return view && !(*view)->shows_absent_chunks();
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,50 @@
+#pragma once
+// Names and attributes: what a name in a directory is, in every view. Thread-safe.
+
+#include <sys/stat.h>
+
+#include <string>
+#include <string_view>
+
+#include "fs/namespace/coherence_monitor.h"
+#include "fs/namespace/inode_attributes.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/array_names.h"
+#include "fs/views/array_view.h"
+#include "fs/views/chunk_files.h"
+#include "fs/views/metadata_view.h"
+
+namespace codecfs::fs {
+
+class Namespace {
+ public:
+  Namespace(MountContext& mount, CoherenceMonitor& coherence, InodeAttributes& inodes, ChunkFiles& chunk_files,
+            ArrayView& arrays, ArrayNames& array_names, MetadataView& metadata)
+      : mount_(mount),
+        coherence_(coherence),
+        inodes_(inodes),
+        chunk_files_(chunk_files),
+        arrays_(arrays),
+        array_names_(array_names),
+        metadata_(metadata) {}
+
+  /// ENOENT without a reason for an absent name, which is no failure; and the errors of the source.
+  Result<struct stat> lookup(Ino parent, std::string_view name);
+  /// Whether the kernel may cache that a name is absent: it can appear only through requests of this mount.
+  [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name);
+  Result<struct stat> attributes(Ino ino);
+  /// Of the file that the child is in its view.
+  Result<struct stat> child_attributes(const Node& child);
+  Result<std::string> link_target(Ino ino);
+
+ private:
+  MountContext& mount_;
+  CoherenceMonitor& coherence_;
+  InodeAttributes& inodes_;
+  ChunkFiles& chunk_files_;
+  ArrayView& arrays_;
+  ArrayNames& array_names_;
+  MetadataView& metadata_;
+};
+
+}  // namespace codecfs::fs

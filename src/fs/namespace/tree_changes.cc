@@ -1,0 +1,266 @@
+#include "fs/namespace/tree_changes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+
+#include "base/log.h"
+#include "fs/namespace/clock.h"
+#include "fs/views/metadata_files.h"
+
+namespace codecfs::fs {
+Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view name) {
+  ChangedNames names(mount_, notifier_);
+  const std::shared_lock layout(mount_.layout);
+  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
+  if (node->kind == NodeKind::variable)
+    return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", node->path, name);
+  if (name == "c" && mount_.overlay.state_of(*node).refused_v3)
+    return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, which this mount does not store", node->path,
+                name);
+  if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
+  if ((parent == kRootIno && name == ".codecfs") || mount_.scratch.find(parent, name))
+    return fail(EEXIST, "{}/{}: exists", node->path, name);
+  const Node* group = nullptr;
+  {
+    const std::shared_lock naming(mount_.names);
+    CODECFS_ASSIGN(const Entry entry, mount_.dataset.source().make_group(node->object, name));
+    CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
+  }
+  // cp creates files in a directory that it has created, and fails if they exist already.
+  mount_.overlay.add_fresh(*group, files_of(NodeKind::group));
+  mount_.write_back.note_change();
+  names.add(*node, name);
+  mount_.times.set(group->ino(), now(), now());
+  notifier_.metadata_changed(*node, false);
+  return names_.attributes(group->ino());
+}
+
+Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
+  ChangedNames names(mount_, notifier_);
+  const std::lock_guard alone(mount_.layout);
+  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
+  const Node& child = *place.node;
+  if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", node->path, name);
+  if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
+  for (const Node* shown : mount_.nodes.in_all_views(child))
+    if (!mount_.scratch.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
+  if (child.kind == NodeKind::variable) {
+    CODECFS_TRY(may_remove_variable(child));
+    // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
+    (void)mount_.write_back.pause(child.object);
+    const WriteBack::Pause pause = mount_.write_back.pause_without_storing(child.object);
+    CODECFS_TRY(remove_entry(*node, name, child));
+    mount_.write_back.forget(child.object);
+  } else {
+    CODECFS_TRY(remove_entry(*node, name, child));
+  }
+  mount_.overlay.forget(child);
+  mount_.write_back.note_change();
+  names.add(*node, name);
+  if (child.kind == NodeKind::variable)
+    notifier_.layout_changed(*node, false);
+  else
+    notifier_.metadata_changed(*node, false);
+  return {};
+}
+
+Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, std::string_view target) {
+  ChangedNames names(mount_, notifier_);
+  const std::shared_lock layout(mount_.layout);
+  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
+  if (node->kind == NodeKind::variable)
+    return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", node->path, name);
+  if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
+  if (mount_.scratch.find(parent, name)) return fail(EEXIST, "{}/{}: exists", node->path, name);
+  const Node* link = nullptr;
+  {
+    const std::shared_lock naming(mount_.names);
+    CODECFS_ASSIGN(const Entry entry,
+                   mount_.dataset.source().make_link(node->object, name, target_from(*node, target)));
+    CODECFS_ASSIGN(link, mount_.nodes.child(*node, entry));
+  }
+  mount_.write_back.note_change();
+  names.add(*node, name);
+  notifier_.metadata_changed(*node, false);
+  return names_.child_attributes(*link);
+}
+
+Result<> TreeChanges::make_hard_link(Ino parent, std::string_view name) {
+  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
+  return fail(EPERM, "{}/{}: hard links are not possible here", node->path, name);
+}
+
+Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
+  ChangedNames names(mount_, notifier_);
+  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+  if (const std::optional<FileKind> file = metadata_named(*node, name)) {
+    mount_.overlay.change(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
+    names.add(*node, name);
+    return {};
+  }
+  if (mount_.scratch.find(node->ino(), name)) {
+    CODECFS_TRY(mount_.scratch.unlink(node->ino(), name));
+    mount_.times.set(parent, {}, now());
+    return {};
+  }
+  if (node->kind == NodeKind::group) {
+    if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
+    const std::lock_guard alone(mount_.layout);
+    CODECFS_ASSIGN(const Place link, mount_.nodes.at(there.st_ino));
+    CODECFS_TRY(remove_entry(*node, name, *link.node));
+    mount_.write_back.note_change();
+    names.add(*node, name);
+    notifier_.metadata_changed(*node, false);
+    return {};
+  }
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(*node, name));
+  if (!chunk) return std::unexpected(Error{ENOENT, {}});
+  // A variable without its .zarray is about to be removed with all its chunks; until then nothing is removed.
+  if (is_condemned(*node, mount_.overlay.state_of(*node))) {
+    mount_.overlay.add_unlinked(*node, chunk->number);
+  } else {
+    CODECFS_TRY(mount_.write_back.remove(*chunk));
+    coherence_.note_removed(*chunk);
+  }
+  notifier_.chunk_changed(*node, chunk->number);
+  names.add(*node, name);
+  return {};
+}
+
+Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
+                             const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Node* from, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const Node* to, policy_.changeable_directory(to_parent, to_name));
+  const std::optional<Ino> scratch = mount_.scratch.find(from->ino(), name);
+  if (!scratch) {
+    CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+    // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
+    if (S_ISREG(there.st_mode))
+      return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", from->path, name);
+    return move_entry(parent, name, to_parent, to_name);
+  }
+  const std::optional<FileKind> metadata = metadata_named(*to, to_name);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_files_.named(*to, to_name));
+  if (const Result<struct stat> there = names_.lookup(to->ino(), to_name)) {
+    if (!replace) return fail(EEXIST, "{}/{}: exists", to->path, to_name);
+    if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", to->path, to_name);
+  }
+  if (!metadata && !target) {
+    CODECFS_TRY(policy_.may_stage(*to, to_name));
+    CODECFS_TRY(mount_.scratch.rename(from->ino(), name, to->ino(), to_name));
+    mount_.times.set(parent, {}, now());
+    mount_.times.set(to_parent, {}, now());
+    mount_.kernel->name_changed(to_parent, std::string(to_name), false);
+    return {};
+  }
+  // Until the rename is done, writes to the file wait.
+  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(from->ino(), name));
+  const Result<> replaced = metadata ? editor_.apply(to->ino(*metadata), content, cancelled)
+                                     : chunk_files_.put(*to, *target, std::as_bytes(std::span(content)), cancelled);
+  if (!replaced) {
+    mount_.scratch.unseal(from->ino(), name);
+    return replaced;
+  }
+  Ino changed = to->ino(metadata.value_or(FileKind::itself));
+  if (target) {
+    CODECFS_ASSIGN(changed, mount_.nodes.chunk_ino(*to, target->number, target->variable->facts->grid.count()));
+  }
+  const InodeTimes::Times times = mount_.times.take(*scratch).value_or(InodeTimes::Times{{}, now()});
+  mount_.times.set(changed, times.accessed, times.modified ? times.modified : now());
+  mount_.scratch.promote(from->ino(), name, changed);
+  mount_.kernel_pages.await_quiet(changed);
+  mount_.kernel->content_changed(changed, true);
+  // The kernel moves the inode to the new name, but the chunk keeps its own inode.
+  mount_.kernel->name_changed(to_parent, std::string(to_name), false);
+  return {};
+}
+
+Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name) {
+  ChangedNames names(mount_, notifier_);
+  const std::lock_guard alone(mount_.layout);
+  CODECFS_ASSIGN(const Place from_place, mount_.nodes.at(parent));
+  CODECFS_ASSIGN(const Place to_place, mount_.nodes.at(to_parent));
+  const Node& from = *from_place.node;
+  const Node& to = *to_place.node;
+  if (from.kind != NodeKind::group) return fail(EPERM, "{}/{}: cannot be renamed", from.path, name);
+  if (from.view != to.view) return fail(EXDEV, "{}/{}: is moved within one view; it moves in all", from.path, name);
+  if (to.kind != NodeKind::group)
+    return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
+  if (metadata_named(to, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
+  CODECFS_ASSIGN(const struct stat there, names_.lookup(from.ino(), name));
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
+  if (const Result<struct stat> other = names_.lookup(to.ino(), to_name)) {
+    // A link takes the place of a link (ln -sf).
+    if (!S_ISLNK(other->st_mode) || !S_ISLNK(there.st_mode))
+      return fail(EEXIST, "{}/{}: exists; remove it first", to.path, to_name);
+    if (other->st_ino == there.st_ino) return {};
+    CODECFS_ASSIGN(const Place link, mount_.nodes.at(other->st_ino));
+    CODECFS_TRY(remove_entry(to, to_name, *link.node));
+  }
+  if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
+  {
+    const std::lock_guard naming(mount_.names);
+    CODECFS_TRY(mount_.dataset.source().rename(from.object, name, to.object, to_name));
+    mount_.nodes.move(*place.node, to, to_name);
+    mount_.dataset.forget(from.object);
+  }
+  names.add(from, name);
+  names.add(to, to_name);
+  mount_.write_back.note_change();
+  // Dimension names may have changed with the place.
+  if (const Result<Place> moved = mount_.nodes.at(there.st_ino)) notifier_.metadata_changed(*moved->node, false);
+  notifier_.metadata_changed(from, false);
+  notifier_.layout_changed(to, false);
+  return {};
+}
+
+/// Removes it from the source and from the caches.
+Result<> TreeChanges::remove_entry(const Node& directory, std::string_view name, const Node& entry) {
+  const std::lock_guard naming(mount_.names);
+  CODECFS_TRY(mount_.dataset.source().remove(directory.object, name));
+  mount_.nodes.remove(entry);
+  mount_.dataset.forget(entry.object);
+  return {};
+}
+
+/// ENOTEMPTY while its directory shows chunks.
+Result<> TreeChanges::may_remove_variable(const Node& node) {
+  const auto not_empty = [&] {
+    return fail(ENOTEMPTY, "{}: has chunks; remove it with all of them (rm -r)", node.path);
+  };
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const DirectoryState state = mount_.overlay.state_of(node);
+  const bool condemned = is_condemned(node, state);
+  if (view->shows_absent_chunks() && !condemned && !state.fresh && view->facts->grid.count() > 0) return not_empty();
+  const WriteBack::Changes changes = coherence_.changes_of(node);
+  const auto is_shown = [&](uint64_t number) {
+    return !changes.removed.contains(number) && !(condemned && mount_.overlay.is_unlinked(node, number));
+  };
+  if (std::ranges::any_of(changes.written, is_shown)) return not_empty();
+  constexpr size_t kBatch = 1024;
+  for (uint64_t from = 0;;) {
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers,
+                   mount_.dataset.source().stored_chunks(node.object, from, kBatch));
+    if (std::ranges::any_of(numbers, is_shown)) return not_empty();
+    if (numbers.size() < kBatch) return {};
+    from = numbers.back() + 1;
+  }
+}
+
+/// The target of a link as the source stores it: an absolute path below the mount point becomes relative, because it
+/// would lead nowhere when the source is opened otherwise.
+std::string TreeChanges::target_from(const Node& directory, std::string_view target) const {
+  const std::string top = mount_.mountpoint + mount_.path_of(directory.view);
+  const bool is_below = target.starts_with(top) && (target.size() == top.size() || target[top.size()] == '/');
+  if (!is_below || mount_.mountpoint.empty()) return std::string(target);
+  const std::filesystem::path path = "/" + std::string(target.substr(top.size()));
+  return path.lexically_normal().lexically_relative(directory.path.empty() ? "/" : directory.path);
+}
+
+}  // namespace codecfs::fs

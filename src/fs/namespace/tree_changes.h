@@ -1,0 +1,63 @@
+#pragma once
+// Changes of names: groups, variables, links and files are created, moved and removed. Thread-safe.
+//
+// Locks, in this order: MountContext::layout, shared by all changes here and in FilterControl, exclusive for removals
+// and moves; then a variable's pause in WriteBack.
+
+#include <sys/stat.h>
+
+#include <string>
+#include <string_view>
+
+#include "fs/namespace/coherence_monitor.h"
+#include "fs/namespace/metadata_editor.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/namespace/name_policy.h"
+#include "fs/namespace/namespace.h"
+#include "fs/views/change_notifier.h"
+#include "fs/views/chunk_files.h"
+
+namespace codecfs::fs {
+
+class TreeChanges {
+ public:
+  TreeChanges(MountContext& mount, CoherenceMonitor& coherence, ChangeNotifier& notifier, ChunkFiles& chunk_files,
+              MetadataEditor& editor, Namespace& names, NamePolicy& policy)
+      : mount_(mount),
+        coherence_(coherence),
+        notifier_(notifier),
+        chunk_files_(chunk_files),
+        editor_(editor),
+        names_(names),
+        policy_(policy) {}
+
+  // EROFS, EPERM, EEXIST, ENOENT, ENOTEMPTY as in the system calls, and EINVAL for names that are never stored.
+  Result<struct stat> make_directory(Ino parent, std::string_view name);
+  Result<> remove_directory(Ino parent, std::string_view name);
+  Result<struct stat> make_link(Ino parent, std::string_view name, std::string_view target);
+  /// link(2): EPERM.
+  Result<> make_hard_link(Ino parent, std::string_view name);
+  Result<> unlink(Ino parent, std::string_view name);
+  /// EXDEV for chunks and metadata files: mv then copies them. EINTR: cancelled, and nothing has changed.
+  Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
+                  const Cancelled& cancelled = {});
+
+ private:
+  Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
+  /// Removes it from the source and from the caches.
+  Result<> remove_entry(const Node& directory, std::string_view name, const Node& entry);
+  /// ENOTEMPTY while its directory shows chunks.
+  Result<> may_remove_variable(const Node& node);
+  /// The target of a link as the source stores it.
+  [[nodiscard]] std::string target_from(const Node& directory, std::string_view target) const;
+
+  MountContext& mount_;
+  CoherenceMonitor& coherence_;
+  ChangeNotifier& notifier_;
+  ChunkFiles& chunk_files_;
+  MetadataEditor& editor_;
+  Namespace& names_;
+  NamePolicy& policy_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,44 @@
+#pragma once
+// Sequential reading of an array whose rows cross so many chunks that the chunks of a few rows exceed the cache: it is
+// assembled in blocks, each of which decodes a chunk once. Thread-safe.
+
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "fs/namespace/mount_context.h"
+#include "fs/views/array_file.h"
+
+namespace codecfs::fs {
+
+class ArrayBlocks {
+ public:
+  /// `block_size`: bytes.
+  ArrayBlocks(MountContext& mount, uint64_t block_size) : mount_(mount), block_size_(block_size) {}
+
+  /// Whether a request is better served by this class.
+  [[nodiscard]] bool are_for(const ArrayFile& file, uint64_t offset, uint64_t size) const {
+    return file.bytes_of_chunks(offset, size) > block_size_ * 2;
+  }
+  /// A part of the file of an inode.
+  Result<ArrayFile::Part> read(Ino ino, const ArrayFile& file, uint64_t offset, uint64_t size,
+                               const ArrayFile::ReadChunk& read_chunk);
+
+ private:
+  struct Block {
+    Ino ino = 0;
+    uint64_t index = 0;
+    uint64_t state = 0;      // MountContext::changes() when its assembly began
+    std::mutex mutex;        // held during the assembly
+    ArrayFile::Part part{};  // guarded by mutex; empty before the assembly
+  };
+  Result<ArrayFile::Part> block_of(Ino ino, const ArrayFile& file, uint64_t index,
+                                   const ArrayFile::ReadChunk& read_chunk);
+
+  MountContext& mount_;
+  const uint64_t block_size_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Block>> blocks_;  // guarded by mutex_; few, most recently used first
+};
+
+}  // namespace codecfs::fs

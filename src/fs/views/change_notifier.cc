@@ -1,0 +1,221 @@
+#include "fs/views/change_notifier.h"
+
+#include <chrono>
+
+#include "backends/api/names.h"
+#include "fs/namespace/clock.h"
+#include "fs/views/array_file.h"
+#include "fs/views/array_names.h"
+
+namespace codecfs::fs {
+namespace {
+
+std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino written_through) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  if (!view) return;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    if (shows_arrays(shown->view)) {
+      if (shown->view != node.view) array_file_changed(*shown, **view, number);
+      continue;
+    }
+    const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, number, grid.count());
+    if (!ino) continue;
+    former_files_changed(*ino, written_through);
+    if (shown->view == node.view) continue;
+    mount_.kernel_pages.await_quiet(*ino);
+    mount_.kernel->content_changed(*ino, true);
+    // The kernel may remember that it does not exist.
+    if (shown->view == mount_.nodes.shown()) mount_.kernel->names_changed(shown->ino(), {grid.name_of(number)});
+  }
+}
+
+void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  if (!view) return;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    if (shown->view == node.view) continue;
+    if (shows_arrays(shown->view)) {
+      const Ino ino = shown->ino(FileKind::array);
+      mount_.times.set(ino, {}, now());
+      mount_.kernel_pages.await_quiet(ino);
+      const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
+      if (file) mount_.kernel->part_changed(ino, file->header_size() + data.offset, data.size, true);
+      continue;
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, chunks[i], grid.count());
+      if (!ino) return;
+      mount_.times.set(*ino, {}, now());
+      mount_.kernel_pages.await_quiet(*ino);
+      former_files_changed(*ino);
+      // Invalidations keep their order, so waiting for the last one waits for all.
+      mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
+      names.push_back(grid.name_of(chunks[i]));
+    }
+    // The kernel may remember that some did not exist.
+    if (shown->view == mount_.nodes.shown()) mount_.kernel->names_changed(shown->ino(), std::move(names));
+  }
+}
+
+void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
+  metadata_changed_at_ = std::chrono::steady_clock::now();
+  mount_.dataset.forget(node.object);
+  forget_xattrs(node);
+  forms_.forget(node);
+  forms_.forget_zmetadata();
+  std::vector<Ino> changed;
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    for (const NamedFile& file : files_of(shown->kind))
+      if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
+    for (const Node* at = shown; !at->is_root();) {
+      const Result<Place> parent = mount_.nodes.at(at->parent);
+      if (!parent) break;
+      at = parent->node;
+      changed.push_back(at->ino(FileKind::zmetadata));
+    }
+  }
+  // Invalidations keep their order, so waiting for the last one waits for all.
+  for (size_t i = 0; i < changed.size(); ++i)
+    mount_.kernel->content_changed(changed[i], wait && i + 1 == changed.size());
+}
+
+void ChangeNotifier::layout_changed(const Node& node, bool wait) {
+  if (!mount_.dataset.source().shares_metadata()) return metadata_changed(node, wait);
+  metadata_changed_at_ = std::chrono::steady_clock::now();
+  mount_.dataset.forget_all();
+  mount_.xattrs.clear();
+  forms_.forget_all();
+  const std::string top = path_of_dataset(node);
+  for (const Ino directory : mount_.nodes.variables()) {
+    const Result<Place> place = mount_.nodes.at(directory);
+    if (!place || !place->node->path.starts_with(top)) continue;
+    const Ino first = directory - static_cast<Ino>(FileKind::itself);
+    for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
+      mount_.kernel->content_changed(first + static_cast<Ino>(file), false);
+  }
+  metadata_changed(node, wait);
+}
+
+void ChangeNotifier::array_files_changed(const Node& node) {
+  for (const Node* shown : mount_.nodes.in_all_views(node))
+    if (shows_arrays(shown->view)) mount_.kernel->content_changed(shown->ino(FileKind::array), false);
+}
+
+/// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
+Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
+  CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
+  const uint64_t count = now->facts->grid.count();
+  CODECFS_ASSIGN(const Ino first_key, mount_.nodes.chunk_key(node, 0, count));
+  mount_.conversions.drop(first_key, count);
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    if (shows_arrays(shown->view)) continue;
+    CODECFS_ASSIGN(const Ino first, mount_.nodes.chunk_ino(*shown, 0, count));
+    if (shown->view == View::decoded)
+      mount_.kernel->attributes_changed(first, count, true);
+    else
+      contents_changed(*shown, first, count);
+  }
+  return {};
+}
+
+Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait) {
+  mount_.write_back.forget(node.object);
+  const std::vector<const Node*> views = mount_.nodes.in_all_views(node);
+  std::vector<Ino> first;
+  for (const Node* shown : views) {
+    CODECFS_ASSIGN(first.emplace_back(), mount_.nodes.chunk_ino(*shown, 0, before));
+  }
+  CODECFS_TRY(mount_.nodes.renumber_chunks(node, now));
+  // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
+  for (size_t i = 0; i < views.size(); ++i) {
+    mount_.kernel->attributes_changed(first[i], before, false);
+    if (!views[i]->is_root())
+      mount_.kernel->name_changed(views[i]->parent, std::string(last_part(node.path)),
+                                  wait && views[i]->view == node.view);
+  }
+  return {};
+}
+
+void ChangeNotifier::member_changed(const Node& directory, std::string_view name, bool wait) {
+  if (directory.view == View::npy) mount_.kernel->name_changed(directory.ino(), with_suffix(name, kNpySuffix), wait);
+  mount_.kernel->name_changed(directory.ino(), std::string(name), wait);
+}
+
+/// Tells the kernel that the file of an inode number is gone.
+void ChangeNotifier::file_gone(Ino ino, bool wait) {
+  const Result<Place> place = mount_.nodes.at(ino);
+  if (!place) return;
+  std::string name(name_of(place->file));
+  if (place->file == FileKind::chunk) {
+    const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
+    if (!view) return;
+    name = (*view)->facts->grid.name_of(place->chunk);
+  }
+  mount_.kernel->name_changed(place->node->ino(), std::move(name), wait);
+}
+
+void ChangeNotifier::forget_xattrs(const Node& node) {
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    mount_.xattrs.erase(shown->ino());
+    mount_.xattrs.erase(shown->ino(FileKind::array));
+  }
+}
+
+/// Whether a metadata file is open for writing, or its content has just changed.
+bool ChangeNotifier::is_in_motion(Ino ino) {
+  constexpr std::chrono::seconds kMotion{2};
+  return mount_.staged_files.find(ino) != nullptr ||
+         std::chrono::steady_clock::now() - metadata_changed_at_.load() < kMotion;
+}
+
+/// The same of all chunks of a view of a variable.
+void ChangeNotifier::contents_changed(const Node& shown, Ino first, uint64_t count) {
+  mount_.conversions.drop(shown.ino());  // all that are absent
+  mount_.kernel_pages.await_quiet(first, count);
+  mount_.kernel->contents_changed(first, count, true);
+}
+
+/// Files that were opened before they were renamed to this chunk have pages of their own in the kernel.
+void ChangeNotifier::former_files_changed(Ino chunk, Ino written_through) {
+  for (const Ino former : mount_.scratch.former_inos(chunk))
+    if (former != written_through) mount_.kernel->content_changed(former, true);
+}
+
+void ChangeNotifier::array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk) {
+  const Result<ArrayFile> file = ArrayFile::make(view.facts, shown.view == View::npy);
+  if (!file) return;
+  const ArrayFile::Range range = file->range_of_chunk(chunk);
+  mount_.times.set(shown.ino(FileKind::array), {}, now());
+  mount_.kernel_pages.await_quiet(shown.ino(FileKind::array));
+  if (range.size > 0) mount_.kernel->part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
+}
+
+std::string ChangeNotifier::path_of_dataset(const Node& node) const {
+  for (const Node* at = &node; !at->is_root();) {
+    const Result<Place> parent = mount_.nodes.at(at->parent);
+    if (!parent) break;
+    if (parent->node->kind == NodeKind::folder) return at->path + "/";
+    at = parent->node;
+  }
+  return {};
+}
+
+ChangedNames::~ChangedNames() {
+  for (const auto& [directory, name] : names_)
+    for (const Node* shown : mount_.nodes.in_all_views(*directory))
+      if (shown->view != directory->view) notifier_.member_changed(*shown, name, true);
+}
+
+void ChangedNames::add(const Node& directory, std::string_view name) {
+  mount_.times.set(directory.ino(), {}, now());
+  names_.emplace_back(&directory, name);
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,73 @@
+#include "fs/views/chunk_files.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fs/namespace/clock.h"
+#include "fs/namespace/staged_names.h"
+
+namespace codecfs::fs {
+Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
+  const Variable& variable = *view->facts;
+  if (mount_.overlay.is_unlinked(node, number)) return not_there();
+  if (node.view == View::encoded) return encoded_.attributes(node, view, number);
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, variable.grid.count()));
+  if (const std::optional<uint64_t> size = mount_.write_back.size(ino)) {
+    struct stat status = inodes_.make(node, ino, S_IFREG, *size);
+    status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
+    return status;
+  }
+  // Whatever the source has in its place: a name that was removed is gone.
+  if (coherence_.is_removed(node, number, ino)) return not_there();
+  CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, number));
+  if (!info.stored && !mount_.shows_absent(node, *view)) return not_there();
+
+  uint64_t size = 0;
+  if (variable.chunk_bytes) {
+    size = *variable.chunk_bytes;
+  } else if (!variable.unreadable) {
+    // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
+    const Result<ChunkPtr> chunk = mount_.decoder.decoded({ino, node.object, number, view});
+    if (chunk) size = (*chunk)->size();
+  }
+  struct stat status = inodes_.make(node, ino, S_IFREG, size);
+  if (info.stored) {
+    status.st_blocks = static_cast<blkcnt_t>(std::max<uint64_t>(1, blocks_of(info.stored_size)));
+  } else {
+    const bool zeros = std::ranges::all_of(variable.fill, [](std::byte byte) { return byte == std::byte{0}; });
+    status.st_blocks = zeros ? 0 : 1;  // 0 would tell tar that there is nothing but zeros
+  }
+  return status;
+}
+
+Result<std::optional<ChunkPlace>> ChunkFiles::named(const Node& node, std::string_view name) {
+  if (node.kind != NodeKind::variable) return std::optional<ChunkPlace>();
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const ChunkGrid& grid = view->facts->grid;
+  const std::optional<uint64_t> number = grid.number_of(name);
+  if (number) {
+    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, *number, grid.count()));
+    return ChunkPlace{key, node.object, *number, view};
+  }
+  if (looks_like_chunk(name))
+    return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks", node.path, name,
+                fmt::join(grid.cells(), " x "));
+  return std::optional<ChunkPlace>();
+}
+
+Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
+  if (node.view == View::encoded) {
+    CODECFS_TRY(encoded_.put(node, chunk, bytes, cancelled));
+  } else {
+    CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
+    CODECFS_TRY(mount_.write_back.replace(chunk, bytes));
+  }
+  mount_.overlay.forget_unlinked(node, chunk.number);
+  mount_.times.set(chunk.key, {}, now());
+  notifier_.chunk_changed(node, chunk.number);
+  return {};
+}
+
+}  // namespace codecfs::fs

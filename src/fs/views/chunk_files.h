@@ -1,0 +1,46 @@
+#pragma once
+// The files of chunks in the views that have a directory for each variable: which exist, their attributes, and the
+// replacement of one as a whole. Thread-safe.
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string_view>
+
+#include "fs/namespace/coherence_monitor.h"
+#include "fs/namespace/inode_attributes.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/change_notifier.h"
+#include "fs/views/encoded_view.h"
+#include "fs/views/filter_control.h"
+
+namespace codecfs::fs {
+
+class ChunkFiles {
+ public:
+  ChunkFiles(MountContext& mount, CoherenceMonitor& coherence, InodeAttributes& inodes, EncodedView& encoded,
+             FilterControl& filters, ChangeNotifier& notifier)
+      : mount_(mount),
+        coherence_(coherence),
+        inodes_(inodes),
+        encoded_(encoded),
+        filters_(filters),
+        notifier_(notifier) {}
+
+  /// ENOENT if the view shows no such chunk.
+  Result<struct stat> attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  /// The chunk that a name in a variable's directory denotes; none for other names. EINVAL for one outside the grid.
+  Result<std::optional<ChunkPlace>> named(const Node& node, std::string_view name);
+  /// Stores the content of a whole chunk file of the node's view.
+  Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
+
+ private:
+  MountContext& mount_;
+  CoherenceMonitor& coherence_;
+  InodeAttributes& inodes_;
+  EncodedView& encoded_;
+  FilterControl& filters_;
+  ChangeNotifier& notifier_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,61 @@
+#include "fs/views/encoded_forms.h"
+
+#include <utility>
+
+#include "filters/core/codec_json.h"
+#include "filters/core/zarr_chain.h"
+#include "fs/views/metadata_files.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+
+bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other) {
+  return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
+}
+Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
+  if (EncodedFormPtr known = forms_.get(node.key())) return known;
+  const uint64_t changes = mount_.dataset.changes();
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const auto form = std::make_shared<const EncodedForm>(make(node.path, *view->facts));
+  forms_.put_if(node.key(), form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
+  return form;
+}
+
+Result<Text> EncodedForms::zmetadata_of(const Node& node) {
+  if (node.view == View::decoded) return mount_.dataset.zmetadata(node.object);
+  if (Text known = zmetadata_.get(node.key())) return known;
+  const uint64_t changes = mount_.dataset.changes();
+  CODECFS_ASSIGN(const Json json,
+                 mount_.dataset.consolidate(node.object, [&](const std::string& path, const Variable& facts) {
+                   return zarray_json(facts, make(node.path + "/" + path, facts).chain);
+                 }));
+  const Text text = std::make_shared<const std::string>(file_text(json));
+  zmetadata_.put_if(node.key(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
+  return text;
+}
+
+EncodedForm EncodedForms::make(const std::string& path, const Variable& facts) {
+  EncodedForm form;
+  filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
+  form.as_stored = shown.same_bytes;
+  const Node* node = mount_.nodes.find(path);
+  if (node == nullptr || !mount_.overlay.state_of(*node).rule_applied) {
+    if (const auto wanted = rules_.pipeline_for(path, facts)) {
+      filters::ZarrChain ruled = filters::zarr_chain(*wanted, filters::shape_of_chunk(facts));
+      if (!are_equal(ruled.stages, shown.stages)) {
+        form.as_stored = false;
+        shown = std::move(ruled);
+      }
+    }
+  }
+  form.chain = std::move(shown.stages);
+  auto pipeline = filters::Pipeline::make(form.chain, filters::shape_of_chunk(facts));
+  if (pipeline)
+    form.pipeline = std::move(*pipeline);
+  else
+    form.unusable = std::move(pipeline.error());
+  form.zarray = std::make_shared<const std::string>(file_text(zarray_json(facts, form.chain)));
+  return form;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,51 @@
+#pragma once
+// How the encoded view shows each variable: its pipeline of Zarr codecs, which a rule of the mount may replace, and the
+// .zarray and .zmetadata texts that name it. Thread-safe.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "filters/core/pipeline.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/mount_rules.h"
+
+namespace codecfs::fs {
+
+struct EncodedForm {
+  std::vector<FilterStage> chain;             // the pipeline in .zarray, in the order of encoding
+  bool as_stored = false;                     // chunk files hold the stored bytes, unless a chunk has a filter mask
+  std::optional<filters::Pipeline> pipeline;  // none: see `unusable`
+  std::optional<Error> unusable;
+  Text zarray;
+};
+using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
+
+/// Whether two pipelines are the same to a Zarr reader.
+bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other);
+
+class EncodedForms {
+ public:
+  EncodedForms(MountContext& mount, MountRules& rules) : mount_(mount), rules_(rules) {}
+
+  Result<EncodedFormPtr> of(const Node& node);
+  /// .zmetadata of a group, in the view of the node.
+  Result<Text> zmetadata_of(const Node& node);
+
+  /// Must be called after the metadata of a variable, or of everything, has changed.
+  void forget(const Node& variable) { forms_.erase(variable.key()); }
+  void forget_all() { forms_.clear(); }
+  void forget_zmetadata() { zmetadata_.clear(); }
+
+ private:
+  [[nodiscard]] EncodedForm make(const std::string& path, const Variable& facts);
+
+  MountContext& mount_;
+  MountRules& rules_;
+  LruMap<Ino, EncodedForm> forms_{256, kMaxHeld};    // by key
+  LruMap<Ino, std::string> zmetadata_{4, kMaxHeld};  // by key
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,49 @@
+#pragma once
+// The encoded view: chunks as they are stored, with their codecs in .zarray. Where the codecs of the source are Zarr's,
+// stored bytes go through untouched, both ways; else a chunk is decoded and encoded on its way. Thread-safe.
+//
+// A chunk that is written here is a staged file until it is closed. It is decoded then, and becomes an edit like any
+// other, which all views show; its encoded bytes go with it and are stored as they are.
+
+#include <sys/stat.h>
+
+#include <optional>
+
+#include "fs/namespace/coherence_monitor.h"
+#include "fs/namespace/inode_attributes.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/encoded_forms.h"
+#include "fs/views/filter_control.h"
+
+namespace codecfs::fs {
+
+class EncodedView {
+ public:
+  EncodedView(MountContext& mount, EncodedForms& forms, CoherenceMonitor& coherence, InodeAttributes& inodes,
+              FilterControl& filters)
+      : mount_(mount), forms_(forms), coherence_(coherence), inodes_(inodes), filters_(filters) {}
+
+  /// Of a chunk's file. ENOENT if the view does not show it.
+  Result<struct stat> attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+  /// The content of a chunk's file.
+  Result<ChunkPtr> content(const Node& node, const ChunkPlace& chunk);
+  /// The size of a chunk's file in bytes, if its bytes are those that are stored.
+  std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
+  /// The content for a reader who has not asked for it yet; null if none is needed.
+  ChunkPtr fetch(const Node& node, const ChunkPlace& chunk);
+  /// Stores the content of a whole chunk file. EINVAL if the pipeline cannot decode it.
+  Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
+
+ private:
+  Result<ChunkPtr> passed_on(const ChunkPlace& chunk);
+  Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
+  Result<Buffer> convert(const ChunkPlace& chunk, const EncodedForm& form);
+
+  MountContext& mount_;
+  EncodedForms& forms_;
+  CoherenceMonitor& coherence_;
+  InodeAttributes& inodes_;
+  FilterControl& filters_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,298 @@
+#include "fs/views/filter_control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/progress_reporter.h"
+#include "filters/core/codec_json.h"
+#include "filters/core/filter.h"
+#include "filters/core/filter_spec.h"
+#include "filters/core/parameter_limits.h"
+#include "filters/core/zarr_chain.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr std::string_view kFilter = "_Filter";
+constexpr std::string_view kCodecs = "_Codecs";
+// HDF5's ids of the filters that have special attributes.
+constexpr uint32_t kDeflate = 1;
+constexpr uint32_t kShuffle = 2;
+constexpr uint32_t kFletcher32 = 3;
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
+
+std::unexpected<Error> fail_empty(std::string_view path) {
+  return fail(EINVAL, "{}: an empty chain could be an accident; the word for no filters is none", path);
+}
+
+Result<std::vector<FilterStage>> parse_spec(std::string_view path, std::string_view spec) {
+  spec = trimmed(spec);
+  if (spec.empty()) return fail_empty(path);
+  Result<std::vector<FilterStage>> chain = filters::parse_filter_spec(spec);
+  if (!chain) return fail(chain.error().code, "{}: {}", path, chain.error().reason);
+  return chain;
+}
+
+Result<std::vector<FilterStage>> parse_codecs(std::string_view path, std::string_view text, uint64_t item_size) {
+  text = trimmed(text);
+  if (text.empty()) return fail_empty(path);
+  if (filters::is_none(text)) return std::vector<FilterStage>();
+  const auto in_codecs = [&](const Error& error) { return fail(EINVAL, "{}: _Codecs: {}", path, error.reason); };
+  const Result<Json> json = parse_json(text);
+  if (!json) return in_codecs(json.error());
+  if (!json->is_array()) return fail(EINVAL, "{}: _Codecs: not a list of codecs: [{{\"id\": ...}}, ...]", path);
+  auto chain = filters::parse_zarr_codecs(Json(), json->empty() ? Json() : *json, item_size);
+  if (!chain) return in_codecs(chain.error());
+  return chain;
+}
+
+/// ENOENT and EINVAL, see check_new_chain().
+Result<> check_new(std::string_view path, std::span<const FilterStage> chain, uint64_t item_size,
+                   std::span<const FilterStage> stored = {}) {
+  const Result<> checked = filters::check_new_chain(chain, item_size, stored);
+  if (!checked) return fail(checked.error().code, "{}: {}", path, checked.error().reason);
+  return {};
+}
+
+Result<bool> parse_switch(std::string_view value) {
+  value = trimmed(value);
+  if (value == "true" || value == "1") return true;
+  if (value == "false" || value == "0") return false;
+  return fail(EINVAL, "\"{}\" is neither true nor false", value);
+}
+
+/// The chain with a filter put in, with new parameters, or taken out.
+std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id, bool wanted,
+                                     std::vector<uint32_t> parameters = {}) {
+  const auto found = std::ranges::find(chain, id, &FilterStage::id);
+  if (!wanted) {
+    if (found != chain.end()) chain.erase(found);
+    return chain;
+  }
+  if (found != chain.end()) {
+    if (!parameters.empty()) *found = {.id = id, .parameters = std::move(parameters), .codec = {}, .name = {}};
+    return chain;
+  }
+  chain.push_back({.id = id, .parameters = std::move(parameters), .codec = {}, .name = {}});
+  return chain;
+}
+
+}  // namespace
+
+Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
+  if (mount_.rules.empty()) return {};
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(chunk.key));
+  if (mount_.overlay.state_of(*place.node).rule_applied) return {};
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(place.node->object));
+  const auto chain = rules_.pipeline_for(place.node->path, *view->facts);
+  if (chain) CODECFS_TRY(set_chain(*place.node, *chain, cancelled));
+  mount_.overlay.note_rule_applied(*place.node);
+  return {};
+}
+
+Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  // The same pipeline is left as it is, whatever its order.
+  const Result<std::string> written = filters::print_filter_spec(chain);
+  const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
+  if (written && stands && *written == *stands) {
+    if (mount_.rules.empty() || mount_.overlay.state_of(node).rule_applied) return {};
+    mount_.overlay.note_rule_applied(node);
+    notifier_.metadata_changed(node);
+    return notifier_.chunks_stored_anew(node);
+  }
+  return set_chain(node, rules_.arranged(std::move(chain), *view->facts, node.path), cancelled);
+}
+
+Result<> FilterControl::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node.path, json, view->facts->type.size));
+  return set_chain(node, chain, cancelled);
+}
+
+/// Sets one of netCDF's special attributes.
+Result<> FilterControl::set_special(const Node& node, std::string_view name, std::string_view value,
+                                    const Cancelled& cancelled) {
+  if (name == kFilter) return set_spec(node, value, cancelled);
+  if (name == kCodecs) return set_codecs(node, value, cancelled);
+  for (;;) {
+    Result<> edited = edit_chain(node, name, value, cancelled);
+    if (edited || edited.error().code != EAGAIN) return edited;
+  }
+}
+
+Result<> FilterControl::remove_special(const Node& node, std::string_view name, const Cancelled& cancelled) {
+  if (name == "_Shuffle" || name == "_Fletcher32") return set_special(node, name, "false", cancelled);
+  if (name != "_DeflateLevel")
+    return fail(EPERM, "{}: {} cannot be removed; no filters are set with: setfattr -n user._Filter -v none", node.path,
+                name);
+  for (;;) {
+    CODECFS_ASSIGN(const VariableViewPtr variable, mount_.dataset.variable(node.object));
+    Result<> edited =
+        set_chain(node, with_filter(variable->facts->filters, kDeflate, false), cancelled, variable.get());
+    if (edited || edited.error().code != EAGAIN) return edited;
+  }
+}
+
+void FilterControl::remove_default_chain(const Node& group) {
+  mount_.overlay.change(group, [](DirectoryState& state) {
+    state.filter.reset();
+    state.chain.clear();
+  });
+  mount_.dataset.forget(group.object);  // as in set_default_chain()
+  notifier_.forget_xattrs(group);
+}
+
+Result<> FilterControl::set_default_chain(const Node& group, std::string_view name, std::string_view value) {
+  std::vector<FilterStage> chain;
+  if (name == kFilter) {
+    CODECFS_ASSIGN(chain, parse_spec(group.path, value));
+  } else {
+    CODECFS_ASSIGN(chain, parse_codecs(group.path, value, 0));
+  }
+  CODECFS_TRY(check_new(group.path, chain, 0));
+  CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
+  mount_.overlay.change(group, [&](DirectoryState& state) {
+    state.filter = spec.empty() ? "none" : std::move(spec);
+    state.chain = std::move(chain);
+  });
+  mount_.dataset.forget(group.object);  // attributes that are being made of the state before are not kept
+  notifier_.forget_xattrs(group);
+  return {};
+}
+
+bool FilterControl::is_overruled(const Node& node) {
+  if (mount_.rules.empty() || !mount_.overlay.state_of(node).fresh) return false;
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  return view && rules_.pipeline_for(node.path, *(*view)->facts).has_value();
+}
+
+/// The filter pipeline of a new variable.
+Result<std::vector<FilterStage>> FilterControl::chain_for_new(const Node& node, const Variable& variable) {
+  CODECFS_ASSIGN(std::vector<FilterStage> chain, find_chain_for_new(node, variable));
+  CODECFS_TRY(check_new(node.path, chain, variable.type.size));
+  return chain;
+}
+
+Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& node, const Variable& wanted) {
+  // An existing variable may have unusual parameters, which stay as they are.
+  std::vector<FilterStage> stored;
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
+    stored = form->chain;
+  }
+  if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
+    return fail(checked.error().code, "{}: .zarray: {}", node.path, checked.error().reason);
+  if (rules_.are_for_numcodecs(node.path)) return wanted.filters;
+  auto chain = filters::hdf5_chain(wanted.filters, filters::shape_of_chunk(wanted));
+  if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);
+  return chain;
+}
+
+Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
+  if (are_equal(form->chain, wanted.filters)) return {};
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted));
+  return set_chain(node, chain, cancelled);
+}
+
+Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
+                                  const VariableView* made_of) {
+  {
+    CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
+    CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
+  }
+  const std::shared_lock layout(mount_.layout);
+  Source& source = mount_.dataset.source();
+  CODECFS_TRY(source.begin_writing_to(node.object));
+  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
+  if (made_of != nullptr && *before->codecs != *made_of->codecs)
+    return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
+  Progress progress;
+  ProgressReporter work(fmt::format("re-encoding {}", node.path));
+  progress.cancelled = [&] {
+    work.at(progress.done, progress.total);
+    return cancelled && cancelled();
+  };
+  const Result<> set = [&] {
+    const Recodings::Entry listed(mount_.recodings, node.object, progress);
+    return source.set_filters(node.object, chain, progress);
+  }();
+  const bool decides = set.has_value() && !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
+  if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
+  CODECFS_TRY(set);
+  mount_.write_back.note_change();
+  notifier_.metadata_changed(node);
+  CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
+  if (*after->codecs != *before->codecs) {
+    ++mount_.stats.variables_recoded;
+    log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
+  }
+  // Also if only a rule ends: until now the encoded view showed the pipeline of the rule.
+  if (*after->codecs != *before->codecs || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  return mount_.write_back.commit();
+}
+
+/// Changes one stage of the pipeline. EAGAIN if another request has changed the pipeline meanwhile.
+Result<> FilterControl::edit_chain(const Node& node, std::string_view name, std::string_view value,
+                                   const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  std::vector<FilterStage> chain = view->facts->filters;
+  if (name == "_DeflateLevel") {
+    const std::string_view digits = trimmed(value);
+    if (digits.size() != 1 || digits[0] < '0' || digits[0] > '9')
+      return fail(EINVAL, "{}: _DeflateLevel is a number from 0 to 9, not \"{}\"", node.path, digits);
+    chain = with_filter(std::move(chain), kDeflate, true, {static_cast<uint32_t>(digits[0] - '0')});
+  } else if (name == "_Shuffle" || name == "_Fletcher32") {
+    const Result<bool> wanted = parse_switch(value);
+    if (!wanted) return fail(EINVAL, "{}: {}: {}", node.path, name, wanted.error().reason);
+    const uint32_t id = name == "_Shuffle" ? kShuffle : kFletcher32;
+    if (*wanted == (std::ranges::find(chain, id, &FilterStage::id) != chain.end())) return {};
+    chain = with_filter(std::move(chain), id, *wanted);
+  } else {
+    return fail(EPERM, "{}: {} cannot be changed", node.path, name);
+  }
+  return set_chain(node, rules_.arranged(std::move(chain), *view->facts, node.path), cancelled, view.get());
+}
+
+Result<std::vector<FilterStage>> FilterControl::find_chain_for_new(const Node& node, const Variable& variable) {
+  if (auto chain = rules_.pipeline_for(node.path, variable)) return *std::move(chain);
+  CODECFS_ASSIGN(auto spooled, spooled_chain(node, variable));
+  if (spooled) return *std::move(spooled);
+  if (variable.grid.rank() == 0) return std::vector<FilterStage>();
+  for (const Node* at = &node; !at->is_root();) {
+    CODECFS_ASSIGN(const Place parent, mount_.nodes.at(at->parent));
+    at = parent.node;
+    const DirectoryState state = mount_.overlay.state_of(*at);
+    if (state.filter) return rules_.arranged(state.chain, variable, node.path);
+  }
+  return std::vector<FilterStage>();
+}
+
+/// The filter pipeline in a file that was written before the .zarray, as cp -r may do.
+Result<std::optional<std::vector<FilterStage>>> FilterControl::spooled_chain(const Node& group,
+                                                                             const Variable& variable) {
+  for (const std::string_view name : {kCodecs, kFilter}) {
+    if (!mount_.scratch.find(group.ino(), name)) continue;
+    CODECFS_ASSIGN(const std::string text, mount_.scratch.seal(group.ino(), name));
+    mount_.scratch.unseal(group.ino(), name);
+    if (trimmed(text).empty()) continue;
+    CODECFS_ASSIGN(std::vector<FilterStage> chain,
+                   name == kFilter ? parse_spec(group.path, text) : parse_codecs(group.path, text, variable.type.size));
+    return chain;
+  }
+  return std::nullopt;
+}
+
+}  // namespace codecfs::fs

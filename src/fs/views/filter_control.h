@@ -1,0 +1,58 @@
+#pragma once
+// The filter pipelines of variables, and what changes them: the rules of the mount, specs and codecs that users write
+// (user._Filter, _Codecs, .zarray of the encoded view), and the pipelines of new variables. Thread-safe.
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "fs/namespace/mount_context.h"
+#include "fs/views/change_notifier.h"
+#include "fs/views/encoded_forms.h"
+#include "fs/views/mount_rules.h"
+
+namespace codecfs::fs {
+
+class FilterControl {
+ public:
+  FilterControl(MountContext& mount, MountRules& rules, EncodedForms& forms, ChangeNotifier& notifier)
+      : mount_(mount), rules_(rules), forms_(forms), notifier_(notifier) {}
+
+  /// Applies the rules of the mount before the first change of a chunk. Re-encodes the variable if they differ from its
+  /// pipeline. EINTR: cancelled, and nothing has changed.
+  Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
+
+  // Re-encode a variable. EINVAL and ENOENT for invalid pipelines, EINTR as above, and the errors of the source.
+  Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
+  Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
+  /// Gives an existing variable the codecs of a .zarray, if they differ.
+  Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
+  /// Sets or removes one of netCDF's special attributes: `name` without "user.". EPERM for those that cannot change.
+  Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
+  Result<> remove_special(const Node& node, std::string_view name, const Cancelled& cancelled);
+
+  /// The pipeline of new variables below a group, as a spec (`name` "_Filter") or codecs ("_Codecs").
+  Result<> set_default_chain(const Node& group, std::string_view name, std::string_view value);
+  void remove_default_chain(const Node& group);
+  /// The pipeline of a new variable.
+  Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
+  /// The pipeline for the source that corresponds to the codecs of a .zarray.
+  Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
+  /// Whether a rule of the mount takes precedence over a file _Filter or _Codecs that is copied into a new variable.
+  [[nodiscard]] bool is_overruled(const Node& node);
+
+ private:
+  /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
+  Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
+                     const VariableView* made_of = nullptr);
+  Result<> edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
+  Result<std::vector<FilterStage>> find_chain_for_new(const Node& node, const Variable& variable);
+  Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);
+
+  MountContext& mount_;
+  MountRules& rules_;
+  EncodedForms& forms_;
+  ChangeNotifier& notifier_;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,72 @@
+#include "fs/views/metadata_view.h"
+
+#include "base/log.h"
+#include "filters/core/filter_table.h"
+#include "fs/views/metadata_files.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+std::optional<FileKind> metadata_named(const Node& node, std::string_view name) {
+  for (const NamedFile& file : files_of(node))
+    if (file.name == name) return file.kind;
+  if (node.kind == NodeKind::group && !shows_arrays(node.view) && name == ".zarray") return FileKind::zarray;
+  return std::nullopt;
+}
+
+Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
+  switch (file) {
+    case FileKind::filters: return std::make_shared<const std::string>(filters::filter_table());
+    case FileKind::log: return std::make_shared<const std::string>(log::recent());
+    case FileKind::stats: return std::make_shared<const std::string>(stats_text());
+    case FileKind::zgroup: return Dataset::zgroup();
+    case FileKind::zmetadata:
+      if (mount_.coherent && coherence_.is_due(~node.object)) {  // it tells of all that is below
+        mount_.dataset.forget(node.object);
+        forms_.forget_zmetadata();
+      }
+      return forms_.zmetadata_of(node);
+    default: break;
+  }
+  if (node.kind == NodeKind::group && file == FileKind::zattrs) return mount_.dataset.zattrs(node.object);
+  if (node.kind != NodeKind::variable) return not_there();
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  switch (file) {
+    case FileKind::zarray: {
+      if (node.view == View::decoded) return view->zarray;
+      CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
+      return form->zarray;
+    }
+    case FileKind::zattrs: {
+      CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+      return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
+    }
+    case FileKind::codecs: return view->codecs;
+    case FileKind::filter:
+      if (view->filter) return view->filter;
+      return not_there();  // _Codecs tells the chain; no spec can
+    default: return not_there();
+  }
+}
+
+Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
+  if (node.kind == NodeKind::control) return inodes_.make(node, node.ino(file), S_IFREG, 0);
+  if (file == FileKind::array) return arrays_.attributes(node);
+  if (const std::shared_ptr<StagedFile> staged = mount_.staged_files.find(node.ino(file)))
+    if (const std::optional<uint64_t> size = staged->shown_size())
+      return inodes_.make(node, node.ino(file), S_IFREG, *size);
+  if (mount_.overlay.state_of(node).hidden.contains(file)) return not_there();
+  CODECFS_ASSIGN(const Text text, text_of(node, file));
+  return inodes_.make(node, node.ino(file), S_IFREG, text->size());
+}
+
+std::string MetadataView::stats_text() {
+  std::string text = mount_.stats.print() + fmt::format("chunks_converted {}\nconversions_ahead {}\n",
+                                                        mount_.conversion_stats.chunks_decoded.load(),
+                                                        mount_.conversion_stats.decodes_ahead.load());
+  const Recodings::Chunks recoding = mount_.recodings.of_all();
+  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", recoding.done,
+                      recoding.total, mount_.dataset.source().reclaimable_bytes());
+  return text;
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,42 @@
+#pragma once
+// The metadata files beside the chunks, and the control files: their texts and attributes. Thread-safe.
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fs/namespace/coherence_monitor.h"
+#include "fs/namespace/inode_attributes.h"
+#include "fs/namespace/mount_context.h"
+#include "fs/views/array_view.h"
+#include "fs/views/encoded_forms.h"
+
+namespace codecfs::fs {
+
+/// The metadata file of this name, shown or hidden; also one that would make the directory a variable.
+std::optional<FileKind> metadata_named(const Node& node, std::string_view name);
+
+class MetadataView {
+ public:
+  MetadataView(MountContext& mount, EncodedForms& forms, CoherenceMonitor& coherence, InodeAttributes& inodes,
+               ArrayView& arrays)
+      : mount_(mount), forms_(forms), coherence_(coherence), inodes_(inodes), arrays_(arrays) {}
+
+  /// The text of a metadata or control file. ENOENT if the directory has no such file.
+  Result<Text> text_of(const Node& node, FileKind file);
+  /// ENOENT if the directory has no such file, or hides it.
+  Result<struct stat> attributes(const Node& node, FileKind file);
+
+ private:
+  [[nodiscard]] std::string stats_text();
+
+  MountContext& mount_;
+  EncodedForms& forms_;
+  CoherenceMonitor& coherence_;
+  InodeAttributes& inodes_;
+  ArrayView& arrays_;
+};
+
+}  // namespace codecfs::fs

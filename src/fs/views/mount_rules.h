@@ -1,0 +1,34 @@
+#pragma once
+// The rules of the mount (-F, -o filter=) for the variables that they name. Thread-safe.
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fs/namespace/mount_context.h"
+
+namespace codecfs::fs {
+
+class MountRules {
+ public:
+  explicit MountRules(MountContext& mount) : mount_(mount) {}
+  /// The pipeline that the filter rules give a variable; none if no rule applies.
+  [[nodiscard]] std::optional<std::vector<FilterStage>> pipeline_for(const std::string& path, const Variable& variable);
+  /// The pipeline of a user in netCDF's order, or in that of numcodecs if the source needs it.
+  [[nodiscard]] std::vector<FilterStage> arranged(std::vector<FilterStage> chain, const Variable& variable,
+                                                  std::string_view path);
+  /// user._FilterOut: the same as a spec, "none" for no filters.
+  [[nodiscard]] std::optional<std::string> spec_for(const Node& node, const Variable& variable);
+  /// Logs a warning for each filter rule whose variable does not exist.
+  void check();
+  /// Whether the source of a path stores pipelines of numcodecs.
+  bool are_for_numcodecs(std::string_view path);
+
+ private:
+  MountContext& mount_;
+  std::once_flag told_placement_;
+};
+
+}  // namespace codecfs::fs

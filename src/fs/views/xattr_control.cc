@@ -1,0 +1,157 @@
+#include "fs/views/xattr_control.h"
+
+#include <algorithm>
+
+#include "base/progress_reporter.h"
+#include "fs/views/metadata_files.h"
+#include "model/json.h"
+
+namespace codecfs::fs {
+namespace {
+constexpr std::string_view kUser = "user.";
+constexpr std::string_view kFilter = "_Filter";
+constexpr std::string_view kCodecs = "_Codecs";
+
+/// Whether the file stands for a variable as a whole.
+bool is_variable(const Place& place) {
+  if (place.node->kind != NodeKind::variable) return false;
+  return place.file == FileKind::itself || place.file == FileKind::array;
+}
+
+/// One path a line; the last line says how many more there are.
+std::string not_stored_text(const std::vector<std::string>& paths) {
+  std::string text;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (text.size() + paths[i].size() > kMaxXattrValue / 2) return text + fmt::format("and {} more", paths.size() - i);
+    text += paths[i] + "\n";
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Result<XattrView> XattrControl::all(Ino ino) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  const uint64_t changes = mount_.dataset.changes();
+  XattrView view{mount_.xattrs.get(ino), {}};
+  if (!view.stored) {
+    Result<std::vector<Xattr>> made = make_xattrs(place);
+    if (!made) mount_.note_error(ino, made.error());
+    view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
+    uint64_t bytes = 0;
+    for (const Xattr& xattr : *view.stored) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
+    if (made && place.file != FileKind::chunk)
+      mount_.xattrs.put_if(ino, view.stored, bytes, [&] { return mount_.dataset.changes() == changes; });
+  }
+  if (is_variable(place))
+    if (const std::optional<Recodings::Chunks> chunks = mount_.recodings.of(place.node->object))
+      view.live.push_back({"user._Progress", fmt::format("{}/{} chunks", chunks->done, chunks->total)});
+  if (ino == kRootIno && view.live.empty()) {
+    // All that goes on, as it is no variable's alone: an archive that is written anew, a log that is brought into a
+    // file.
+    if (std::string lines = ProgressReporter::under_way(); !lines.empty())
+      view.live.push_back({"user._Progress", std::move(lines)});
+  }
+  if (ino == kRootIno)
+    if (std::string paths = not_stored_text(mount_.files_not_stored()); !paths.empty())
+      view.live.push_back({"user._NotStored", std::move(paths)});
+  if (const auto error = mount_.errors.find(ino)) {
+    view.live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
+    view.live.push_back({"user._ErrorTime", text_of_time(error->time)});
+  }
+  return view;
+}
+
+Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view value, XattrMode mode,
+                           const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  const Node& node = *place.node;
+  if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
+  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  const bool whole = place.file == FileKind::itself || place.file == FileKind::array;
+  if (!whole || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
+    return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
+  const std::string_view plain = name.substr(kUser.size());
+  CODECFS_ASSIGN(const XattrView view, all(ino));
+  const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
+  if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
+  if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
+  // cp -a writes the special attributes of its source.
+  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
+      now->value == value)
+    return {};
+  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
+    return filters_.set_default_chain(node, plain, value);
+  if (is_special_xattr(name)) {
+    if (node.kind == NodeKind::variable) {
+      CODECFS_TRY(filters_.set_special(node, plain, value, cancelled));
+      mount_.overlay.show(node, {FileKind::filter, FileKind::codecs});
+      return {};
+    }
+    return fail(EPERM, "{}: {} is not for groups", node.path, plain);
+  }
+
+  const std::shared_lock layout(mount_.layout);
+  std::vector<Attribute> attributes;
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+    attributes = variable->attributes;
+  } else {
+    CODECFS_ASSIGN(attributes, mount_.dataset.source().group_attributes(node.object));
+  }
+  const auto stands = std::ranges::find(attributes, plain, &Attribute::name);
+  const Attribute wanted{std::string(plain),
+                         attribute_value(value, stands == attributes.end() ? nullptr : &*stands->value)};
+  CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, std::span(&wanted, 1), {}));
+  mount_.write_back.note_change();
+  mount_.overlay.show(node, {FileKind::zattrs});
+  notifier_.metadata_changed(node);
+  return {};
+}
+
+Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  const Node& node = *place.node;
+  if (name == "user._Error") {
+    if (!mount_.errors.remove(ino)) return std::unexpected(Error{ENODATA, {}});
+    return {};
+  }
+  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  CODECFS_ASSIGN(const XattrView view, all(ino));
+  if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
+    return std::unexpected(Error{ENODATA, {}});
+  if (place.file != FileKind::itself && place.file != FileKind::array)
+    return fail(EPERM, "{}: cannot be changed", node.path);
+  const std::string plain(name.substr(kUser.size()));
+  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
+    filters_.remove_default_chain(node);
+    return {};
+  }
+  if (is_special_xattr(name)) return filters_.remove_special(node, plain, cancelled);
+  const std::shared_lock layout(mount_.layout);
+  CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, {}, std::span(&plain, 1)));
+  mount_.write_back.note_change();
+  notifier_.metadata_changed(node);
+  return {};
+}
+
+Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place) {
+  const Node& node = *place.node;
+  if (place.file == FileKind::chunk) {
+    CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, place.chunk));
+    return chunk_xattrs(info);
+  }
+  if (is_variable(place)) {
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    CODECFS_ASSIGN(const VariablePtr described, mount_.dataset.described(node.object));
+    return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts));
+  }
+  if (place.file == FileKind::itself && node.kind == NodeKind::group) {
+    CODECFS_ASSIGN(const std::vector<Attribute> attributes, mount_.dataset.source().group_attributes(node.object));
+    return group_xattrs(attributes, mount_.overlay.state_of(node).filter);
+  }
+  return std::vector<Xattr>();
+}
+
+}  // namespace codecfs::fs
