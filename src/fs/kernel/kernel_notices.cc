@@ -70,10 +70,12 @@ void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::du
   }
 }
 
-void KernelNotices::content_changed(Ino ino, bool wait) { add(inodes_, {.ino = ino, .name = {}}, wait); }
+void KernelNotices::content_changed(Ino ino, bool wait) {
+  if (known_.contains(ino)) add(inodes_, {.ino = ino, .name = {}}, wait);
+}
 
 void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) {
-  add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
+  if (known_.contains(ino)) add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
 }
 
 void KernelNotices::await_all() {

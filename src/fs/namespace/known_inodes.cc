@@ -21,6 +21,11 @@ void KnownInodes::add(Ino ino) {
   blocks_.clear();
 }
 
+bool KnownInodes::contains(Ino ino) const {
+  const std::lock_guard lock(mutex_);
+  return all_ || blocks_.contains(ino >> kBlockBits);
+}
+
 std::vector<KnownInodes::Range> KnownInodes::within(Range range) const {
   if (range.count == 0) return {};
   const std::lock_guard lock(mutex_);

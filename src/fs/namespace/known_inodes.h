@@ -20,6 +20,8 @@ class KnownInodes {
   };
 
   void add(Ino ino);
+  /// Whether the kernel may know it.
+  [[nodiscard]] bool contains(Ino ino) const;
   /// The parts of a range that may contain known inodes.
   [[nodiscard]] std::vector<Range> within(Range range) const;
 

@@ -17,6 +17,7 @@
 #include "fs/chunks/read_ahead.h"
 #include "fs/chunks/stats.h"
 #include "fs/chunks/write_back.h"
+#include "fs/kernel/absent_chunks.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/kernel/kernel_pages.h"
 #include "fs/namespace/directory_overlay.h"
@@ -92,6 +93,7 @@ struct MountContext {
   FairSharedMutex names;
 
   Invalidator* kernel;
+  AbsentChunks absent_chunks;
   KernelPages kernel_pages;
   PageCopies page_copies;
   WriteBack write_back;  // its threads use the members above, and end before them

@@ -79,7 +79,15 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   if (!like_chunk) return true;
   if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
-  return view && !(*view)->shows_absent_chunks();
+  if (!view || (*view)->shows_absent_chunks()) return false;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  const std::optional<uint64_t> number = grid.number_of(name);
+  if (!number) return true;  // not before the shape changes
+  const Result<Ino> ino = mount_.nodes.chunk_ino(*place->node, *number, grid.count());
+  const Result<Ino> key = mount_.nodes.chunk_key(*place->node, *number, grid.count());
+  if (!ino || !key) return false;
+  mount_.absent_chunks.add(*ino);
+  return !mount_.write_back.size(*key);  // it may have been written since it was looked up
 }
 
 }  // namespace codecfs::fs

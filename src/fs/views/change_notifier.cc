@@ -29,8 +29,7 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
     if (shown->view == node.view) continue;
     mount_.kernel_pages.await_quiet(*ino);
     mount_.kernel->content_changed(*ino, true);
-    // The kernel may remember that it does not exist.
-    if (shown->view == mount_.nodes.shown()) mount_.kernel->names_changed(shown->ino(), {grid.name_of(number)});
+    if (mount_.absent_chunks.take(*ino)) mount_.kernel->names_changed(shown->ino(), {grid.name_of(number)});
   }
 }
 
@@ -57,10 +56,9 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
       former_files_changed(*ino);
       // Invalidations keep their order, so waiting for the last one waits for all.
       mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
-      names.push_back(grid.name_of(chunks[i]));
+      if (mount_.absent_chunks.take(*ino)) names.push_back(grid.name_of(chunks[i]));
     }
-    // The kernel may remember that some did not exist.
-    if (shown->view == mount_.nodes.shown()) mount_.kernel->names_changed(shown->ino(), std::move(names));
+    if (!names.empty()) mount_.kernel->names_changed(shown->ino(), std::move(names));
   }
 }
 
