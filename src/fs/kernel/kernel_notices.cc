@@ -22,6 +22,7 @@ thread_local Ino KernelNotices::served_ = 0;
 void KernelNotices::start(fuse_session* session, unsigned workers) {
   session_ = session;
   workers_ = workers;
+  known_.add(kRootIno);
   for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_})
     lane->thread = std::jthread([this, lane](const std::stop_token& stop) { run(*lane, stop); });
 }
@@ -47,12 +48,16 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
   std::unique_lock lock(mutex_);
   if (stopped_) return;
   const Ino ino = notice.ino;
-  lane.notices.push_back(std::move(notice));
-  const uint64_t number = ++lane.last;
-  changed_.notify_all();
-  if (!wait) return;
+  // The kernel knows the directory of a name, but not each inode.
+  if (!notice.name.empty() || notice.count != 1 || known_.contains(ino)) {
+    lane.notices.push_back(std::move(notice));
+    ++lane.last;
+    changed_.notify_all();
+  }
+  // A lane is processed in order: the wait is for all that was queued before, too.
+  if (!wait || lane.done == lane.last) return;
   ++waiting_;
-  await(lane, number, ino != served_ ? served_ : 0, kWaitTimeout, lock);
+  await(lane, lane.last, ino != served_ ? served_ : 0, kWaitTimeout, lock);
   --waiting_;
 }
 
@@ -70,12 +75,10 @@ void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::du
   }
 }
 
-void KernelNotices::content_changed(Ino ino, bool wait) {
-  if (known_.contains(ino)) add(inodes_, {.ino = ino, .name = {}}, wait);
-}
+void KernelNotices::content_changed(Ino ino, bool wait) { add(inodes_, {.ino = ino, .name = {}}, wait); }
 
 void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) {
-  if (known_.contains(ino)) add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
+  add(inodes_, {.ino = ino, .name = {}, .offset = offset, .size = size}, wait);
 }
 
 void KernelNotices::await_all() {
