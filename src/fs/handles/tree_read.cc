@@ -137,7 +137,7 @@ Result<Slice> Tree::read(const OpenFile& file, off_t offset, size_t size) {
     return part(whole.bytes, whole.owner);
   }
   if (file.staged) {
-    const auto text = std::make_shared<const std::string>(file.staged->text());
+    const Text text = file.staged->text();
     return part(std::as_bytes(std::span(*text)), text);
   }
   CODECFS_ASSIGN(const ChunkPlace chunk, chunk_of(file));
