@@ -35,13 +35,12 @@ std::optional<uint64_t> WriteBack::size(ChunkKey key) {
 
 bool WriteBack::removed(ChunkKey key) {
   const std::lock_guard lock(mutex_);
-  return removed_keys_.contains(key);
+  return removed_.contains(key);
 }
 
 void WriteBack::forget_removed(const ChunkPlace& place) {
   const std::lock_guard lock(mutex_);
-  removed_keys_.erase(place.key);
-  if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
+  removed_.erase(place.object, place.key, place.number);
 }
 
 WriteBack::Changes WriteBack::changes(ObjectId variable) {
@@ -49,7 +48,7 @@ WriteBack::Changes WriteBack::changes(ObjectId variable) {
   Changes changes;
   for (const EditPtr& edit : edits_.of(variable, [](const Edit& edit) { return edit.version() > 0; }))
     changes.written.insert(edit->place.number);
-  if (const auto found = removed_.find(variable); found != removed_.end()) changes.removed = found->second;
+  changes.removed = removed_.of(variable);
   return changes;
 }
 
@@ -89,8 +88,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   ++changes_made_;
   edits_.note_changed(*edit, edit->content.memory(), edit->content.is_short());
   note_dirty_bytes();
-  removed_keys_.erase(place.key);
-  if (const auto found = removed_.find(place.object); found != removed_.end()) found->second.erase(place.number);
+  removed_.erase(place.object, place.key, place.number);
   if (after == After::close_chunk) {
     edits_.close(*edit);
     if (is_pressed()) wake(edits_.enqueue(*edit));
@@ -196,8 +194,7 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     drop_cached(place.key);
     ++changes_made_;
     uncommitted_ = true;
-    removed_[place.object].insert(place.number);
-    removed_keys_.emplace(place.key, place.object);
+    removed_.insert(place.object, place.key, place.number);
   }
   progress_.notify_all();
   return removed;
@@ -259,10 +256,7 @@ void WriteBack::forget(ObjectId variable) {
     drop_cached(edit->place.key);
   }
   note_dirty_bytes();
-  if (const auto found = removed_.find(variable); found != removed_.end()) {
-    removed_.erase(found);
-    std::erase_if(removed_keys_, [&](const auto& item) { return item.second == variable; });
-  }
+  removed_.erase(variable);
   errors_.erase(variable);
   progress_.notify_all();
 }

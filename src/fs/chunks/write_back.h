@@ -30,6 +30,7 @@
 #include "fs/chunks/chunk_cache.h"
 #include "fs/chunks/chunk_place.h"
 #include "fs/chunks/edit_table.h"
+#include "fs/chunks/removed_chunks.h"
 #include "fs/chunks/stats.h"
 #include "fs/views/dataset.h"
 
@@ -185,8 +186,7 @@ class WriteBack {
   std::condition_variable_any progress_;
   EditTable edits_;  // with the states of the edits
   std::unordered_map<ChunkKey, unsigned> writers_;
-  std::map<ObjectId, std::set<uint64_t>> removed_;
-  std::unordered_map<ChunkKey, ObjectId> removed_keys_;
+  RemovedChunks removed_;
   std::unordered_map<ChunkKey, ObjectId> removing_;  // being removed by the source: must not be changed or stored
   std::set<ObjectId> paused_;                        // variables
   std::map<ObjectId, Error> errors_;                 // not yet reported
