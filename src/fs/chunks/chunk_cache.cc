@@ -5,6 +5,12 @@
 #include <vector>
 
 namespace codecfs::fs {
+namespace {
+
+constexpr size_t kMaxPushed = 2;        // pushed chunks that are kept
+constexpr uint64_t kShareOfPushed = 4;  // they take at most this fraction of the limit
+
+}  // namespace
 
 Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
   std::unique_lock lock(mutex_);
@@ -12,7 +18,7 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
     const std::shared_ptr<Slot> slot = found->second;
     slot->wanted = true;
     if (slot->ready) {
-      ages_.splice(ages_.begin(), ages_, slot->age);
+      if (!slot->pushed) ages_.splice(ages_.begin(), ages_, slot->age);
       ++stats_.cache_hits;
     } else {
       ++stats_.decodes_shared;
@@ -119,9 +125,17 @@ void ChunkCache::served(ChunkKey key, uint64_t bytes) {
 }
 
 void ChunkCache::done(ChunkKey key) {
-  drop(key);
   const std::lock_guard lock(mutex_);
   note_done(key);
+  const auto found = slots_.find(key);
+  // A running decode began after the push, for a reader that needs its result.
+  if (found == slots_.end() || !found->second->ready || found->second->pushed) return;
+  Slot& slot = *found->second;
+  slot.pushed = true;
+  pushed_.splice(pushed_.begin(), ages_, slot.age);
+  kept_pushed_ += (*slot.result)->capacity();
+  while (pushed_.size() > kMaxPushed || kept_pushed_ > limit_ / kShareOfPushed) forget(pushed_.back());
+  stats_.cache_bytes = kept_;
 }
 
 void ChunkCache::note_done(ChunkKey key) {
@@ -131,14 +145,18 @@ void ChunkCache::note_done(ChunkKey key) {
 }
 
 void ChunkCache::make_room() {
+  while (kept_ > limit_ && !pushed_.empty()) forget(pushed_.back());
   // The newest chunk stays even if it alone exceeds the limit: its readers need it now.
   while (kept_ > limit_ && ages_.size() > 1) forget(ages_.back());
 }
 
 void ChunkCache::forget(ChunkKey key) {
   const auto found = slots_.find(key);
-  kept_ -= (*found->second->result)->capacity();
-  ages_.erase(found->second->age);
+  const Slot& slot = *found->second;
+  const uint64_t bytes = (*slot.result)->capacity();
+  kept_ -= bytes;
+  if (slot.pushed) kept_pushed_ -= bytes;
+  (slot.pushed ? pushed_ : ages_).erase(slot.age);
   slots_.erase(found);
 }
 

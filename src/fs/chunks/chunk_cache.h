@@ -5,8 +5,12 @@
 // stays until the kernel has received all of its bytes (it is then in the page cache, and a second copy would waste
 // memory) or until it is evicted, least recently used first. Errors are not cached: the next reader tries again.
 //
-// Memory: cached chunks take at most `limit` bytes. The estimated sizes of running decodes together also stay within
-// `limit`; one decode is always admitted, so that a chunk of any size can be read.
+// A chunk that was pushed to the kernel may still be requested, by READs that the kernel sent before it had the pages.
+// So the last two such chunks stay, but are evicted first.
+//
+// Memory: cached chunks take at most `limit` bytes, pushed ones among them at most a quarter of it. The estimated sizes
+// of running decodes together also stay within `limit`; one decode is always admitted, so that a chunk of any size can
+// be read.
 
 #include <condition_variable>
 #include <cstdint>
@@ -48,7 +52,8 @@ class ChunkCache {
 
   /// Counts `bytes` of the chunk that were passed to the kernel; drops the chunk when the kernel has all of them.
   void served(ChunkKey key, uint64_t bytes);
-  /// Drops a chunk that will not be requested again soon.
+  /// The kernel has all of the chunk without having requested it. Only READs that are on their way may still request
+  /// it.
   void done(ChunkKey key);
 
  private:
@@ -56,9 +61,10 @@ class ChunkCache {
     bool ready = false;
     bool wanted = false;                // requested by get()
     bool dropped = false;               // must not be cached
+    bool pushed = false;                // in pushed_ instead of ages_
     Result<ChunkPtr> result;            // valid when ready
     uint64_t served = 0;                // bytes passed to the kernel
-    std::list<ChunkKey>::iterator age;  // valid when ready and kept
+    std::list<ChunkKey>::iterator age;  // in ages_ or pushed_; valid when ready and kept
   };
   void decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
                    const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock);
@@ -71,10 +77,12 @@ class ChunkCache {
   std::mutex mutex_;  // guards the following members; never held while decoding
   std::condition_variable changed_;
   std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_;
-  std::deque<ChunkKey> done_;  // most recently finished chunks
-  std::list<ChunkKey> ages_;   // of cached chunks, most recently used first
-  uint64_t kept_ = 0;          // bytes of cached chunks
-  uint64_t in_flight_ = 0;     // estimated bytes of running decodes
+  std::deque<ChunkKey> done_;   // most recently finished chunks
+  std::list<ChunkKey> ages_;    // of cached chunks, most recently used first
+  std::list<ChunkKey> pushed_;  // of cached chunks that the kernel has, latest first
+  uint64_t kept_ = 0;           // bytes of cached chunks
+  uint64_t kept_pushed_ = 0;    // bytes of those in pushed_
+  uint64_t in_flight_ = 0;      // estimated bytes of running decodes
 };
 
 }  // namespace codecfs::fs

@@ -9,15 +9,14 @@
 // A chunk that cannot be stored stays an edit and is tried again. The error is reported by the next close on its
 // variable, by fsync, and at the end of the mount; and by every write while the limit is exceeded.
 //
-// Lock order: Edit::content_mutex before mutex_. Of these, only content_mutex is held during calls of the source: while
-// an edit is loaded.
+// Lock order: Edit::loading_mutex, Edit::content_mutex, mutex_. Of these, only loading_mutex is held during calls of
+// the source: only further writers of that chunk wait for them.
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,23 +24,17 @@
 #include <set>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "fs/chunks/chunk_cache.h"
+#include "fs/chunks/chunk_place.h"
+#include "fs/chunks/edit_table.h"
+#include "fs/chunks/removed_chunks.h"
 #include "fs/chunks/stats.h"
 #include "fs/views/dataset.h"
 
 namespace codecfs::fs {
-
-/// A chunk, with everything that is needed to process it.
-struct ChunkPlace {
-  ChunkKey key = 0;  // its inode number
-  ObjectId object = 0;
-  uint64_t number = 0;
-  VariableViewPtr variable;
-};
 
 class WriteBack {
  public:
@@ -51,7 +44,7 @@ class WriteBack {
     unsigned encoders = 0;                       // 0: as many as cores
   };
   /// Reads a chunk from the source, or its fill if it is not stored.
-  using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
+  using ReadBase = Edit::ReadBase;
   /// ESTALE if the chunk was removed or its number now means another chunk: the caller must look it up again.
   using CheckPlace = std::function<Result<>(const ChunkPlace&)>;
 
@@ -61,13 +54,8 @@ class WriteBack {
   /// Ends the threads. Edits are lost unless finish() was called.
   ~WriteBack();
 
-  /// The content of a changed chunk's file. The bytes are immutable; those beyond `size` are not part of the file.
-  struct Content {
-    std::shared_ptr<const Buffer> bytes;
-    uint64_t size = 0;
-    // with the stored pipeline, if the chunk was written in encoded form
-    std::shared_ptr<const Buffer> encoded = nullptr;
-  };
+  /// The content of a changed chunk's file. Never waits for the source.
+  using Content = EditContent::State;
   std::optional<Content> content(ChunkKey key);
   /// The length of the file if the chunk has an edit.
   std::optional<uint64_t> size(ChunkKey key);
@@ -131,8 +119,6 @@ class WriteBack {
   void note_change();
   /// Commits everything that is stored.
   Result<> commit();
-  /// The periodic commit: a source for which it is too expensive leaves it to the next commit().
-  Result<> commit_at_interval();
 
   /// A file was opened for writing.
   void open_writer(ChunkKey key);
@@ -155,52 +141,26 @@ class WriteBack {
   Result<> finish();
 
  private:
-  struct Edit {
-    ChunkPlace place;
-    std::mutex content_mutex;               // guards the members up to `gaps_are_fill`
-    std::shared_ptr<Buffer> bytes;          // the whole chunk, fill beyond `size`; null until loaded
-    std::shared_ptr<const Buffer> encoded;  // the encoded form to be stored unchanged; or null
-    uint64_t size = 0;                      // of the file
-    bool gaps_are_fill = false;             // see resize()
-    uint64_t version = 0;                   // counts changes; guarded by mutex_, like the following members
-    uint64_t stored_version = 0;
-    uint64_t tried_version = 0;    // the latest version that an encoder has tried to store
-    std::optional<Error> failure;  // of the latest try
-    uint64_t charged = 0;          // its share of dirty_bytes_
-    unsigned pins = 0;             // calls that are using it
-    bool dirty = false;
-    bool queued = false;  // closed since it became dirty
-    bool wanted = false;  // in queue_
-    bool storing = false;
-  };
-  using EditPtr = std::shared_ptr<Edit>;
-
   enum class After {
     store_if_full,  // if much must be stored, let encoders take closed chunks
     close_chunk,    // the same, and treat this chunk as closed
     nothing         // nothing: more changes will follow
   };
-  /// Runs `change` on the edit of a chunk under its content_mutex, and counts it as changed on success.
-  template <class Change>
-  Result<> edit(const ChunkPlace& place, Change change, After after = After::store_if_full);
+  /// Changes a chunk: `prepare` gets the Edit and may use the source, `change` gets its content under content_mutex.
+  /// Counts it as changed on success.
+  template <class Prepare, class Change>
+  Result<> edit(const ChunkPlace& place, Prepare prepare, Change change, After after = After::store_if_full);
   EditPtr pin(const ChunkPlace& place);
-  Result<> load(Edit& edit, bool whole);
-  Result<> make_private(Edit& edit, uint64_t bytes);
-  static void put_zeros(Edit& edit, uint64_t end);
   Result<> wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit);
   void start_threads();
   void encode_until_stopped(const std::stop_token& stop);
   Result<> commit_with(Result<bool> (*commit_source)(Source&));
   void commit_at_intervals(const std::stop_token& stop);
   // The caller must hold mutex_:
-  void charge(Edit& edit, uint64_t bytes);
-  void enqueue(const EditPtr& edit);
-  enum class Want {
-    closed,     // closed chunks, except for failed ones
-    dirty,      // also open chunks
-    everything  // also failed ones
-  };
-  std::vector<EditPtr> want_all(Want which);
+  [[nodiscard]] bool is_pressed() const;
+  [[nodiscard]] bool can_be_stored(const Edit& edit) const;
+  void wake(size_t enqueued);
+  void note_dirty_bytes() { stats_.dirty_bytes = edits_.dirty_bytes(); }
   void forget_if_clean(const EditPtr& edit);
   Result<> take_error(ObjectId variable);
   // The caller must not hold mutex_:
@@ -224,15 +184,12 @@ class WriteBack {
   std::condition_variable_any work_;      // wakes the encoders
   std::condition_variable_any interval_;  // of the committer; only a stop request wakes it
   std::condition_variable_any progress_;
-  std::unordered_map<ChunkKey, EditPtr> edits_;
+  EditTable edits_;  // with the states of the edits
   std::unordered_map<ChunkKey, unsigned> writers_;
-  std::list<EditPtr> queue_;  // wanted edits
-  std::map<ObjectId, std::set<uint64_t>> removed_;
-  std::unordered_map<ChunkKey, ObjectId> removed_keys_;
+  RemovedChunks removed_;
   std::unordered_map<ChunkKey, ObjectId> removing_;  // being removed by the source: must not be changed or stored
   std::set<ObjectId> paused_;                        // variables
   std::map<ObjectId, Error> errors_;                 // not yet reported
-  uint64_t dirty_bytes_ = 0;
   bool is_committed_once_ = false;
   bool uncommitted_ = false;
   std::mutex committing_;              // serializes commits; locked before mutex_

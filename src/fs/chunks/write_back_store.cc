@@ -14,57 +14,38 @@ void WriteBack::drop_cached(ChunkKey key) {
 
 // --- the caller holds mutex_
 
-void WriteBack::charge(Edit& edit, uint64_t bytes) {
-  dirty_bytes_ += bytes - edit.charged;
-  edit.charged = bytes;
-  stats_.dirty_bytes = dirty_bytes_;
+/// Whether closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes wait for the interval, as
+/// they may be written again.
+bool WriteBack::is_pressed() const {
+  constexpr uint64_t kPressure = 8;
+  return edits_.dirty_bytes() > options_.dirty_bytes / kPressure;
 }
 
-void WriteBack::enqueue(const EditPtr& edit) {
-  if (edit->wanted || removing_.contains(edit->place.key)) return;
-  edit->wanted = true;
-  queue_.push_back(edit);
-  work_.notify_one();
+/// A chunk of variable-length objects can only be encoded completely.
+bool WriteBack::can_be_stored(const Edit& edit) const {
+  return edit.place.variable->facts->chunk_bytes || edit.is_closed() || !writers_.contains(edit.place.key);
 }
 
-std::vector<WriteBack::EditPtr> WriteBack::want_all(Want which) {
-  std::vector<EditPtr> edits;
-  for (const auto& [key, edit] : edits_) {
-    if (!edit->dirty || (which == Want::closed && !edit->queued)) continue;
-    // Failed edits are tried again by explicit calls or at the interval, not at every write.
-    if (which != Want::everything && edit->failure) continue;
-    // A chunk of variable-length objects can only be encoded completely.
-    if (!edit->place.variable->facts->chunk_bytes && !edit->queued && writers_.contains(key)) continue;
-    enqueue(edit);
-    edits.push_back(edit);
-  }
-  return edits;
+void WriteBack::wake(size_t enqueued) {
+  if (enqueued == 1) work_.notify_one();
+  if (enqueued > 1) work_.notify_all();
 }
 
 Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
-  while (!edit.dirty && dirty_bytes_ > options_.dirty_bytes) {
-    want_all(Want::dirty);
+  while (!edit.is_dirty() && edits_.dirty_bytes() > options_.dirty_bytes) {
+    wake(edits_.enqueue_dirty([this](const Edit& other) { return can_be_stored(other); }));
     // Wait only while an encoder has or will take an edit. If all remaining edits have failed, return that error.
-    const Error* failure = nullptr;
-    bool hope = false;
-    for (const auto& [key, other] : edits_) {
-      hope = hope || other->wanted || other->storing;
-      if (other->dirty && other->failure) failure = &*other->failure;
+    if (!edits_.any_underway()) {
+      const Error* const failure = edits_.failure();
+      return failure != nullptr ? Result<>(std::unexpected(*failure)) : Result<>();
     }
-    if (!hope) return failure != nullptr ? Result<>(std::unexpected(*failure)) : Result<>();
     progress_.wait(lock);
   }
   return {};
 }
 
 void WriteBack::forget_if_clean(const EditPtr& edit) {
-  if (edit->dirty || edit->pins > 0 || edit->storing) return;
-  // A file that is shown shorter than its chunk keeps its edit until the last writer closes it.
-  if (writers_.contains(edit->place.key) && edit->bytes != nullptr && edit->size != edit->bytes->size()) return;
-  const auto found = edits_.find(edit->place.key);
-  if (found == edits_.end() || found->second != edit) return;
-  drop_cached(edit->place.key);  // before the edit is erased, which readers use until then
-  edits_.erase(found);
+  if (edits_.drop_if_clean(*edit, writers_.contains(edit->place.key))) drop_cached(edit->place.key);
 }
 
 Result<> WriteBack::take_error(ObjectId variable) {
@@ -88,38 +69,21 @@ void WriteBack::start_threads() {
 
 void WriteBack::encode_until_stopped(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    // One thread at a time stores a chunk; otherwise an older version could be stored last.
-    auto next = queue_.end();
-    const bool found = work_.wait(lock, stop, [&] {
-      next = std::ranges::find_if(queue_, [](const EditPtr& edit) { return !edit->storing; });
-      return next != queue_.end();
-    });
-    if (!found || stop.stop_requested()) return;
-    const EditPtr edit = *next;
-    queue_.erase(next);
-    edit->wanted = false;
-    if (!edit->dirty) continue;
-    edit->storing = true;
+  EditPtr edit;
+  const auto take = [&] {
+    if (!stop.stop_requested()) edit = edits_.take();
+    return edit != nullptr;
+  };
+  while (work_.wait(lock, stop, take)) {
     lock.unlock();
     store(edit);
+    edit.reset();
     lock.lock();
   }
 }
 
 void WriteBack::store(const EditPtr& edit) {
-  uint64_t version = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    version = edit->version;
-  }
-  std::shared_ptr<const Buffer> bytes;
-  std::shared_ptr<const Buffer> encoded;
-  {
-    const std::lock_guard content(edit->content_mutex);
-    bytes = edit->bytes;
-    encoded = edit->encoded;
-  }
+  auto [bytes, size, encoded] = *edit->look();
   Result<> stored;
   bool as_given = false;
   try {
@@ -137,27 +101,20 @@ void WriteBack::store(const EditPtr& edit) {
   encoded.reset();
 
   const std::lock_guard lock(mutex_);
-  edit->storing = false;
-  edit->tried_version = version;
   if (stored) {
     ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
     if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
-    edit->stored_version = version;
-    if (edit->failure) errors_.erase(edit->place.object);  // it was this chunk's error
-    edit->failure.reset();
+    if (edit->failure()) errors_.erase(edit->place.object);  // it was this chunk's error
+    edits_.note_stored(*edit);
+    note_dirty_bytes();
     uncommitted_ = true;
-    if (edit->version == version) {
-      edit->dirty = edit->queued = false;
-      charge(*edit, 0);
-      forget_if_clean(edit);
-    }
+    forget_if_clean(edit);
   } else {
     ++stats_.errors;
     log::error("{}", stored.error().reason);
-    edit->failure = stored.error();
+    edits_.note_failed(*edit, stored.error());
     errors_[edit->place.object] = stored.error();
   }
-  if (edit->wanted) work_.notify_one();  // it was queued again meanwhile
   progress_.notify_all();
 }
 
@@ -165,16 +122,16 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
   std::unique_lock lock(mutex_);
   std::vector<uint64_t> versions;
   versions.reserve(edits.size());
-  for (const EditPtr& edit : edits) versions.push_back(edit->version);
+  for (const EditPtr& edit : edits) versions.push_back(edit->version());
   Result<> result;
   for (size_t i = 0; i < edits.size(); ++i) {
     const EditPtr& edit = edits[i];
     // The encoders take edits in order. A try that began before this call may have used an older version, so wait for
     // the next.
-    progress_.wait(lock, [&] { return edit->stored_version >= versions[i] || (!edit->wanted && !edit->storing); });
-    if (edit->stored_version < versions[i] && edit->failure && result) {
+    progress_.wait(lock, [&] { return edit->stored_version() >= versions[i] || !edit->is_underway(); });
+    if (edit->stored_version() < versions[i] && edit->failure() && result) {
       errors_.erase(edit->place.object);  // reported here
-      result = std::unexpected(*edit->failure);
+      result = std::unexpected(*edit->failure());
     }
   }
   return result;
@@ -190,10 +147,6 @@ Result<> WriteBack::commit() {
     CODECFS_TRY(source.commit());
     return true;
   });
-}
-
-Result<> WriteBack::commit_at_interval() {
-  return commit_with([](Source& source) { return source.commit_at_interval(); });
 }
 
 /// `commit_source` returns whether it committed.
@@ -221,12 +174,14 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     interval_.wait_for(lock, stop, options_.commit, [] { return false; });
     if (stop.stop_requested()) return;
-    for (const auto& [key, edit] : edits_)
-      if (edit->queued) edit->failure.reset();  // try again
-    const std::vector<EditPtr> edits = want_all(Want::closed);
+    edits_.forget_failures();
+    wake(edits_.enqueue_closed());
+    const std::vector<EditPtr> edits = edits_.underway();
     lock.unlock();
     (void)wait_until_stored(edits);  // errors are kept for the next close
-    if (const Result<> committed = commit_at_interval(); !committed) log::error("{}", committed.error().reason);
+    // A source for which this is too expensive leaves it to the next commit().
+    const Result<> committed = commit_with([](Source& source) { return source.commit_at_interval(); });
+    if (!committed) log::error("{}", committed.error().reason);
     lock.lock();
   }
 }

@@ -7,7 +7,7 @@
 namespace codecfs::fs {
 
 Result<Slice> StagedHandle::read(uint64_t offset, size_t size) {
-  const auto text = std::make_shared<const std::string>(staged_->text());
+  const std::shared_ptr<const std::string> text = staged_->text();
   return part_of(uses_.mount.stats, {std::as_bytes(std::span(*text)), text}, offset, size);
 }
 

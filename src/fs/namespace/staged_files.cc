@@ -6,22 +6,34 @@
 
 namespace codecfs::fs {
 
-std::string StagedFile::text() {
+std::shared_ptr<const std::string> StagedFile::text() {
   const std::lock_guard lock(mutex_);
   return text_;
 }
 
+/// The text, which no reader holds. The caller must hold mutex_.
+std::string& StagedFile::private_text() {
+  // use_count() alone gives no memory ordering. Releasing a reference does: it happens after the accesses of threads
+  // that released theirs before.
+  std::shared_ptr<std::string> probe = text_;
+  const bool alone = probe.use_count() == 2;
+  probe.reset();
+  if (!alone) text_ = std::make_shared<std::string>(*text_);
+  return *text_;
+}
+
 std::optional<uint64_t> StagedFile::shown_size() {
   const std::lock_guard lock(mutex_);
-  return shown_ ? std::optional(text_.size()) : std::nullopt;
+  return shown_ ? std::optional(text_->size()) : std::nullopt;
 }
 
 Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
   if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
     return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const std::lock_guard lock(mutex_);
-  if (offset + bytes.size() > text_.size()) text_.resize(offset + bytes.size());
-  std::memcpy(text_.data() + offset, bytes.data(), bytes.size());
+  std::string& text = private_text();
+  if (offset + bytes.size() > text.size()) text.resize(offset + bytes.size());
+  std::memcpy(text.data() + offset, bytes.data(), bytes.size());
   if (written_ == offset)
     written_ = offset + bytes.size();
   else
@@ -33,7 +45,7 @@ Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
 Result<> StagedFile::resize(uint64_t size) {
   if (size > max_bytes_) return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const std::lock_guard lock(mutex_);
-  text_.resize(size);
+  private_text().resize(size);
   shown_ = true;
   return {};
 }
@@ -44,8 +56,8 @@ std::optional<StagedFile::Change> StagedFile::take_change() {
   if (!changed && is_new_) return std::nullopt;
   shown_ = is_new_ = false;
   if (!changed) return std::nullopt;
-  Change change{text_, {}};
-  if (written_ && *written_ < text_.size()) change.without_rest = text_.substr(0, *written_);
+  Change change{*text_, {}};
+  if (written_ && *written_ < text_->size()) change.without_rest = text_->substr(0, *written_);
   return change;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // Metadata files and encoded chunks while they are being written. They can only be interpreted completely, so the text
 // is kept from open to close and then applied. All descriptors that are open for writing share one text. Thread-safe.
+//
+// A reader gets a reference to the text, which stays as it was: a write copies the text if a reader holds it.
 
 #include <map>
 #include <memory>
@@ -20,11 +22,16 @@ class StagedFile {
 
   /// `is_new`: the source has no such file, so that this staged file is shown before anything is written.
   StagedFile(Ino ino, std::string text, bool is_new, uint64_t max_bytes)
-      : ino_(ino), max_bytes_(max_bytes), text_(std::move(text)), is_new_(is_new), shown_(is_new) {}
+      : ino_(ino),
+        max_bytes_(max_bytes),
+        text_(std::make_shared<std::string>(std::move(text))),
+        is_new_(is_new),
+        shown_(is_new) {}
 
   /// Inode of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
-  std::string text();
+  /// The current text. Later changes do not change it.
+  std::shared_ptr<const std::string> text();
   /// Size of the text in bytes, until it is applied: from then on the file is what the source has.
   std::optional<uint64_t> shown_size();
   /// EFBIG.
@@ -44,10 +51,12 @@ class StagedFile {
   void end();
 
  private:
+  std::string& private_text();
+
   const Ino ino_;
   const uint64_t max_bytes_;
   std::mutex mutex_;  // guards the following members
-  std::string text_;
+  std::shared_ptr<std::string> text_;
   bool changed_ = false;
   std::optional<uint64_t> written_ = 0;  // bytes written sequentially from the beginning; none: written in another way
   bool is_new_ = false;

@@ -83,6 +83,57 @@ TEST(ChunkCache, DropsAChunkThatTheKernelHas) {
   cache.served(1, kChunk);  // late call for a chunk that was dropped
 }
 
+TEST(ChunkCache, KeepsTheLastPushedChunksForReadsOnTheirWay) {
+  Stats stats;
+  ChunkCache cache(16 * kChunk, stats);
+  for (ChunkKey key = 1; key <= 5; ++key) {
+    ASSERT_NE(cache.fetch(key, kChunk, [&] { return chunk_of(1); }), nullptr);
+    cache.done(key);
+    EXPECT_LE(stats.cache_bytes, 2 * kChunk) << "the kernel has the others";
+  }
+  int decodes = 0;
+  const auto count = [&] {
+    ++decodes;
+    return chunk_of(1);
+  };
+  ASSERT_TRUE(cache.get(5, kChunk, count));
+  ASSERT_TRUE(cache.get(4, kChunk, count));
+  EXPECT_EQ(decodes, 0);
+  cache.served(5, kChunk);
+  cache.drop(4);
+  cache.done(4);  // late call for a chunk that was dropped
+  EXPECT_EQ(stats.cache_bytes, 0);
+  EXPECT_EQ(cache.fetch(5, kChunk, count), nullptr) << "the kernel has it";
+  EXPECT_EQ(decodes, 0);
+}
+
+TEST(ChunkCache, EvictsPushedChunksFirst) {
+  Stats stats;
+  ChunkCache cache(4 * kChunk, stats);
+  int decodes = 0;
+  const auto count = [&] {
+    ++decodes;
+    return chunk_of(1);
+  };
+  for (ChunkKey key = 1; key <= 3; ++key) ASSERT_TRUE(cache.get(key, kChunk, count));
+  ASSERT_NE(cache.fetch(4, kChunk, count), nullptr);
+  cache.done(4);
+  ASSERT_TRUE(cache.get(4, kChunk, count));
+  EXPECT_EQ(decodes, 4);
+  ASSERT_TRUE(cache.get(5, kChunk, count));
+  for (ChunkKey key = 1; key <= 3; ++key) ASSERT_TRUE(cache.get(key, kChunk, count));
+  EXPECT_EQ(decodes, 5) << "chunks that the kernel does not have stay";
+  EXPECT_LE(stats.cache_bytes, 4 * kChunk);
+}
+
+TEST(ChunkCache, DropsALargePushedChunk) {
+  Stats stats;
+  ChunkCache cache(2 * kChunk, stats);
+  ASSERT_NE(cache.fetch(1, kChunk, [&] { return chunk_of(1); }), nullptr);
+  cache.done(1);
+  EXPECT_EQ(stats.cache_bytes, 0) << "it would take more than a quarter of the limit";
+}
+
 TEST(ChunkCache, ForgetsErrors) {
   Stats stats;
   ChunkCache cache(16 * kChunk, stats);

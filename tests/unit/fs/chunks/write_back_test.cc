@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
+#include <semaphore>
+#include <thread>
 
 namespace codecfs::fs {
 namespace {
@@ -85,6 +88,7 @@ class WriteBackTest : public testing::Test {
     write_back_ = std::make_unique<WriteBack>(
         *dataset_, cache_, conversions_, stats_, options,
         [this](const ChunkPlace& chunk) -> Result<ChunkPtr> {
+          if (before_base_) CODECFS_TRY(before_base_());
           Result<Buffer> bytes = source_->read_chunk(chunk.object, chunk.number);
           if (!bytes) bytes = make_fill_chunk(*view_->facts);
           return std::make_shared<const Buffer>(*std::move(bytes));
@@ -110,6 +114,7 @@ class WriteBackTest : public testing::Test {
     return std::string(kChunk, static_cast<char>(kFill)).replace(offset, text.size(), text);
   }
 
+  std::function<Result<>()> before_base_;  // called by writers that need the stored chunk
   Stats stats_;
   ChunkCache cache_{uint64_t{8} << 20, stats_};
   ChunkCache conversions_{uint64_t{8} << 20, stats_};
@@ -128,6 +133,123 @@ TEST_F(WriteBackTest, APartIsChangedAndTheRestIsFill) {
   EXPECT_EQ(content(5), "none") << "it is stored and forgotten";
   ASSERT_TRUE(put(5, 11, "XY"));
   EXPECT_EQ(content(5), filled(10, "aXY")) << "the rest is what was stored";
+}
+
+/// A writer that waits for the stored bytes of chunk 1.
+class LoadingWriterTest : public WriteBackTest {
+ protected:
+  LoadingWriterTest() {
+    before_base_ = [this]() -> Result<> {
+      ++loads_;
+      entered_.release();
+      leave_.acquire();
+      return failure_ ? Result<>(std::unexpected(*failure_)) : Result<>();
+    };
+    writer_ = std::async(std::launch::async, [this] { return put(1, 10, "abc"); });
+    entered_.acquire();
+  }
+  ~LoadingWriterTest() override { let_go(); }
+
+  void let_go() {
+    leave_.release();
+    if (writer_.valid()) written_ = writer_.get();
+  }
+  /// The result of a call that must not wait for the writer.
+  template <class Call>
+  auto at_once(Call call) {
+    auto result = std::async(std::launch::async, call);
+    EXPECT_EQ(result.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "it waits for the writer";
+    if (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) let_go();
+    return result.get();
+  }
+
+  std::atomic<int> loads_ = 0;
+  std::optional<Error> failure_;
+  std::counting_semaphore<> entered_{0};
+  std::counting_semaphore<> leave_{0};
+  std::future<Result<>> writer_;
+  Result<> written_ = fail(EINTR, "not yet");
+};
+
+TEST_F(LoadingWriterTest, ReadersDoNotWait) {
+  EXPECT_EQ(at_once([&] { return content(1); }), "none") << "the chunk has not changed yet";
+  EXPECT_EQ(at_once([&] { return write_back_->size(1001); }), std::nullopt);
+  let_go();
+  ASSERT_TRUE(written_);
+  EXPECT_EQ(content(1), filled(10, "abc"));
+}
+
+TEST_F(LoadingWriterTest, AWholeChunkIsWrittenAtOnceAndIsNotLost) {
+  ASSERT_TRUE(at_once([&] {
+    return write_back_->change(place(1), true, false,
+                               [](MutableBytes chunk) { std::ranges::fill(chunk, std::byte{'w'}); });
+  }));
+  EXPECT_EQ(at_once([&] { return content(1); }), std::string(kChunk, 'w'));
+  let_go();
+  ASSERT_TRUE(written_);
+  EXPECT_EQ(content(1), std::string(kChunk, 'w').replace(10, 3, "abc"));
+  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  EXPECT_EQ(source_->stored(1), std::string(kChunk, 'w').replace(10, 3, "abc"));
+}
+
+TEST_F(LoadingWriterTest, AnotherWriterOfThePartDoesNotLoadAgain) {
+  auto second = std::async(std::launch::async, [&] { return put(1, 20, "xyz"); });
+  leave_.release();  // also for a second load
+  let_go();
+  ASSERT_TRUE(written_);
+  ASSERT_TRUE(second.get());
+  EXPECT_EQ(loads_, 1);
+  EXPECT_EQ(content(1), filled(10, "abc").replace(20, 3, "xyz"));
+}
+
+TEST_F(LoadingWriterTest, AFailedLoadChangesNothing) {
+  failure_ = Error{EIO, "broken"};
+  let_go();
+  ASSERT_FALSE(written_);
+  EXPECT_EQ(written_.error().code, EIO);
+  EXPECT_EQ(content(1), "none");
+  EXPECT_TRUE(write_back_->try_pause(kVariable)) << "no edit is left";
+}
+
+TEST_F(LoadingWriterTest, APauseWaitsForTheWriter) {
+  EXPECT_FALSE(at_once([&] { return write_back_->try_pause(kVariable).has_value(); }));
+  auto paused = std::async(std::launch::async, [&] { return write_back_->pause(kVariable).has_value(); });
+  EXPECT_EQ(paused.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  let_go();
+  EXPECT_TRUE(paused.get());
+  EXPECT_EQ(source_->stored(1), filled(10, "abc"));
+}
+
+TEST_F(WriteBackTest, ConcurrentWritersOfOneChunkLoseNothing) {
+  constexpr int kWriters = 4;
+  for (uint64_t number = 0; number < 20; ++number) {
+    std::vector<std::future<Result<>>> writers;
+    for (int i = 0; i < kWriters; ++i)
+      writers.push_back(std::async(std::launch::async,
+                                   [&, i] { return put(number, 10 * static_cast<uint64_t>(i), "part", i % 2 == 0); }));
+    for (auto& writer : writers) ASSERT_TRUE(writer.get());
+    std::string expected = filled(0, "");
+    for (size_t i = 0; i < kWriters; ++i) expected.replace(10 * i, 4, "part");
+    ASSERT_TRUE(write_back_->sync(place(number)));
+    ASSERT_EQ(source_->stored(number), expected);
+  }
+  EXPECT_EQ(stats_.dirty_bytes, 0);
+}
+
+TEST_F(WriteBackTest, AChunkIsCreatedOnce) {
+  auto created = write_back_->create(place(4), false);
+  ASSERT_TRUE(created);
+  EXPECT_TRUE(*created);
+  EXPECT_EQ(write_back_->size(1004), 0);
+  EXPECT_EQ(source_->reads, 0);
+  created = write_back_->create(place(4), false);
+  ASSERT_TRUE(created);
+  EXPECT_FALSE(*created);
+  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  created = write_back_->create(place(4), false);
+  ASSERT_TRUE(created);
+  EXPECT_FALSE(*created) << "it is stored";
+  EXPECT_EQ(content(4), filled(0, ""));
 }
 
 TEST_F(WriteBackTest, WhatIsHandedOutStaysAsItWas) {

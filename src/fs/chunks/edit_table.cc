@@ -1,0 +1,199 @@
+#include "fs/chunks/edit_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace codecfs::fs {
+
+Result<> Edit::load(const ReadBase& read_base) {
+  const std::lock_guard loading(loading_mutex);
+  {
+    const std::lock_guard lock(content_mutex);
+    if (content.has_base()) return {};
+  }
+  CODECFS_ASSIGN(const ChunkPtr base, read_base(place));
+  CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(base->bytes()));
+  const std::lock_guard lock(content_mutex);
+  content.set_base(std::make_shared<Buffer>(std::move(copy)));
+  return {};
+}
+
+std::optional<EditContent::State> Edit::look() {
+  const std::lock_guard lock(content_mutex);
+  return content.state();
+}
+
+EditPtr EditTable::find(ChunkKey key) const {
+  const auto found = edits_.find(key);
+  return found == edits_.end() ? nullptr : found->second;
+}
+
+std::vector<EditPtr> EditTable::of(ObjectId variable, const Filter& filter) const {
+  std::vector<EditPtr> found;
+  for (const auto& [key, edit] : edits_)
+    if (edit->place.object == variable && filter(*edit)) found.push_back(edit);
+  return found;
+}
+
+bool EditTable::any_of(ObjectId variable, const Filter& filter) const {
+  return std::ranges::any_of(
+      edits_, [&](const auto& item) { return item.second->place.object == variable && filter(*item.second); });
+}
+
+// --- changes
+
+EditPtr EditTable::pin(const ChunkPlace& place) {
+  EditPtr& edit = edits_[place.key];
+  if (edit == nullptr) {
+    edit = std::make_shared<Edit>(place);
+    std::list<EditPtr>& idle = list(Stage::idle);
+    edit->position_ = idle.insert(idle.end(), edit);
+  }
+  ++edit->pins_;
+  return edit;
+}
+
+void EditTable::note_changed(Edit& edit, uint64_t memory, bool is_short) {
+  ++edit.version_;
+  edit.dirty_ = true;
+  edit.short_ = is_short;
+  charge(edit, memory);
+  update(edit);
+}
+
+void EditTable::close(Edit& edit) {
+  edit.closed_ = edit.dirty_;
+  update(edit);
+}
+
+void EditTable::set_removing(Edit& edit, bool removing) {
+  edit.removing_ = removing;
+  edit.wanted_ = false;
+  update(edit);
+}
+
+void EditTable::drop(Edit& edit) {
+  if (std::exchange(edit.dropped_, true)) return;
+  charge(edit, 0);
+  edit.dirty_ = edit.closed_ = edit.wanted_ = false;
+  edit.stored_version_ = edit.version_;
+  list(edit.stage_).erase(edit.position_);
+  edits_.erase(edit.place.key);  // the caller holds a reference
+}
+
+bool EditTable::drop_if_clean(Edit& edit, bool has_writers) {
+  if (edit.dirty_ || edit.pins_ > 0 || edit.storing_ || edit.dropped_ || (has_writers && edit.short_)) return false;
+  drop(edit);
+  return true;
+}
+
+void EditTable::charge(Edit& edit, uint64_t bytes) {
+  dirty_bytes_ += bytes - edit.charged_;
+  edit.charged_ = bytes;
+}
+
+// --- the choice of edits to be stored
+
+EditTable::Stage EditTable::stage_of(const Edit& edit) {
+  if (edit.wanted_) return Stage::waiting;
+  if (edit.storing_ && edit.storing_version_ == edit.version_) return Stage::storing;
+  if (!edit.dirty_ || edit.removing_) return Stage::idle;
+  if (edit.failure_) return Stage::failed;
+  return edit.closed_ ? Stage::closed : Stage::open;
+}
+
+/// Moves the edit to the list where it belongs now.
+void EditTable::update(Edit& edit) {
+  const Stage stage = stage_of(edit);
+  if (edit.dropped_ || stage == edit.stage_) return;
+  list(stage).splice(list(stage).end(), list(edit.stage_), edit.position_);
+  edit.stage_ = stage;
+}
+
+size_t EditTable::enqueue(Edit& edit) {
+  if (!edit.dirty_ || edit.wanted_ || edit.removing_) return 0;
+  edit.wanted_ = true;
+  update(edit);
+  return 1;
+}
+
+size_t EditTable::enqueue_stage(Stage stage, const Filter& can_be_stored) {
+  size_t count = 0;
+  for (auto at = list(stage).begin(); at != list(stage).end();) {
+    Edit& edit = **at++;  // before it moves to another list
+    if (edit.closed_ || can_be_stored(edit)) count += enqueue(edit);
+  }
+  return count;
+}
+
+size_t EditTable::enqueue_closed() { return enqueue_stage(Stage::closed, {}); }
+
+size_t EditTable::enqueue_dirty(const Filter& can_be_stored) {
+  return enqueue_closed() + enqueue_stage(Stage::open, can_be_stored);
+}
+
+size_t EditTable::enqueue_all(const Filter& can_be_stored) {
+  // An encoder may have failed already on what it is storing, so that is tried again.
+  return enqueue_dirty(can_be_stored) + enqueue_stage(Stage::failed, can_be_stored) +
+         enqueue_stage(Stage::storing, can_be_stored);
+}
+
+void EditTable::forget_failures() {
+  for (auto at = list(Stage::failed).begin(); at != list(Stage::failed).end();) {
+    Edit& edit = **at++;
+    if (!edit.closed_) continue;
+    edit.failure_.reset();
+    update(edit);
+  }
+}
+
+std::vector<EditPtr> EditTable::underway() const {
+  std::vector<EditPtr> edits(list(Stage::waiting).begin(), list(Stage::waiting).end());
+  edits.insert(edits.end(), list(Stage::storing).begin(), list(Stage::storing).end());
+  return edits;
+}
+
+const Error* EditTable::failure() const {
+  const std::list<EditPtr>& failed = list(Stage::failed);
+  return failed.empty() ? nullptr : &*failed.front()->failure_;
+}
+
+// --- storing
+
+EditPtr EditTable::take() {
+  for (auto at = list(Stage::waiting).begin(); at != list(Stage::waiting).end();) {
+    const EditPtr edit = *at++;
+    // One encoder at a time stores a chunk; otherwise an older version could be stored last.
+    if (edit->storing_) continue;
+    edit->wanted_ = false;
+    if (edit->dirty_) {
+      edit->storing_ = true;
+      edit->storing_version_ = edit->version_;
+      ++storing_;
+    }
+    update(*edit);
+    if (edit->storing_) return edit;
+  }
+  return nullptr;
+}
+
+void EditTable::note_stored(Edit& edit) {
+  edit.storing_ = false;
+  --storing_;
+  edit.stored_version_ = edit.storing_version_;
+  edit.failure_.reset();
+  if (edit.version_ == edit.stored_version_) {
+    edit.dirty_ = edit.closed_ = false;
+    charge(edit, 0);
+  }
+  update(edit);
+}
+
+void EditTable::note_failed(Edit& edit, const Error& error) {
+  edit.storing_ = false;
+  --storing_;
+  edit.failure_ = error;
+  update(edit);
+}
+
+}  // namespace codecfs::fs

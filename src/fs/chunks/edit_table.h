@@ -1,0 +1,143 @@
+#pragma once
+// The changed chunks of a mount, and the order in which they are stored.
+//
+// Each edit is in one list, by what it waits for. So choosing edits to store takes time in proportion to the chosen
+// ones, not to all. Not thread-safe: the owner of the table guards it, and the states of its edits.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "fs/chunks/chunk_place.h"
+#include "fs/chunks/edit_content.h"
+
+namespace codecfs::fs {
+
+/// A changed chunk.
+class Edit {
+ public:
+  explicit Edit(const ChunkPlace& chunk) : place(chunk) {}
+
+  const ChunkPlace place;
+  std::mutex loading_mutex;  // one load() at a time; locked before content_mutex
+  std::mutex content_mutex;
+  EditContent content;  // guarded by content_mutex
+
+  /// Reads the base of the content unless there is one. Concurrent callers read it once, and readers of the content do
+  /// not wait. The caller holds no lock.
+  using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
+  Result<> load(const ReadBase& read_base);
+  /// The content, under its mutex.
+  std::optional<EditContent::State> look();
+
+  // The state, guarded by the owner of the table.
+  /// Number of changes.
+  [[nodiscard]] uint64_t version() const { return version_; }
+  [[nodiscard]] uint64_t stored_version() const { return stored_version_; }
+  [[nodiscard]] bool is_dirty() const { return dirty_; }
+  /// Whether it was closed since it became dirty.
+  [[nodiscard]] bool is_closed() const { return closed_; }
+  [[nodiscard]] bool is_pinned() const { return pins_ > 0; }
+  [[nodiscard]] bool is_storing() const { return storing_; }
+  [[nodiscard]] bool is_underway() const { return wanted_ || storing_; }
+  /// Of the latest try to store it.
+  [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  friend class EditTable;
+  enum class Stage { idle, open, closed, failed, waiting, storing };
+
+  uint64_t version_ = 0;
+  uint64_t stored_version_ = 0;
+  uint64_t storing_version_ = 0;  // the version that an encoder took
+  std::optional<Error> failure_;
+  uint64_t charged_ = 0;  // its share of the table's dirty_bytes()
+  unsigned pins_ = 0;
+  bool dirty_ = false;
+  bool closed_ = false;
+  bool wanted_ = false;    // an encoder must take it
+  bool storing_ = false;   // an encoder has taken it
+  bool removing_ = false;  // must not be stored
+  bool short_ = false;     // its file is shorter than the chunk
+  bool dropped_ = false;   // no longer in the table
+  Stage stage_ = Stage::idle;
+  std::list<std::shared_ptr<Edit>>::iterator position_;  // in the list of its stage
+};
+using EditPtr = std::shared_ptr<Edit>;
+
+class EditTable {
+ public:
+  using Filter = std::function<bool(const Edit&)>;
+
+  /// Null if the chunk has no edit.
+  [[nodiscard]] EditPtr find(ChunkKey key) const;
+  /// The edits of a variable that `filter` accepts.
+  [[nodiscard]] std::vector<EditPtr> of(ObjectId variable, const Filter& filter) const;
+  [[nodiscard]] bool any_of(ObjectId variable, const Filter& filter) const;
+  /// Memory of the content of dirty edits, in bytes.
+  [[nodiscard]] uint64_t dirty_bytes() const { return dirty_bytes_; }
+
+  /// The edit of the chunk, new if there is none. It stays until unpin().
+  EditPtr pin(const ChunkPlace& place);
+  static void unpin(Edit& edit) { --edit.pins_; }
+  /// The content has changed. `memory`, `is_short`: those of the content now.
+  void note_changed(Edit& edit, uint64_t memory, bool is_short);
+  /// The file has the length of its chunk again.
+  static void note_whole(Edit& edit) { edit.short_ = false; }
+  /// If it is dirty: no further change is expected soon.
+  void close(Edit& edit);
+  /// Whether the edit is being removed and so must not be stored.
+  void set_removing(Edit& edit, bool removing);
+  /// Removes the edit; its changes are not stored.
+  void drop(Edit& edit);
+  /// Removes the edit if it is stored and not in use. Returns whether it did. `has_writers`: a file that is shorter
+  /// than its chunk keeps its edit.
+  bool drop_if_clean(Edit& edit, bool has_writers);
+
+  // The choice of edits to be stored. These functions return the number of edits that they enqueued.
+  size_t enqueue(Edit& edit);
+  /// Closed edits, except for failed ones.
+  size_t enqueue_closed();
+  /// Also open ones that `can_be_stored` accepts.
+  size_t enqueue_dirty(const Filter& can_be_stored);
+  /// Also failed ones.
+  size_t enqueue_all(const Filter& can_be_stored);
+  /// Treats closed edits that have failed like others.
+  void forget_failures();
+  /// The edits that are enqueued or being stored.
+  [[nodiscard]] std::vector<EditPtr> underway() const;
+  [[nodiscard]] bool any_underway() const { return storing_ > 0 || !list(Stage::waiting).empty(); }
+  /// The failure of an edit that is not enqueued again; null if there is none.
+  [[nodiscard]] const Error* failure() const;
+
+  /// For encoders: the first enqueued edit that is not being stored; null if there is none. note_stored() or
+  /// note_failed() must follow.
+  EditPtr take();
+  void note_stored(Edit& edit);
+  void note_failed(Edit& edit, const Error& error);
+
+ private:
+  using Stage = Edit::Stage;
+  static constexpr size_t kStages = 6;
+
+  std::list<EditPtr>& list(Stage stage) { return stages_[static_cast<size_t>(stage)]; }
+  [[nodiscard]] const std::list<EditPtr>& list(Stage stage) const { return stages_[static_cast<size_t>(stage)]; }
+  static Stage stage_of(const Edit& edit);
+  void update(Edit& edit);
+  void charge(Edit& edit, uint64_t bytes);
+  size_t enqueue_stage(Stage stage, const Filter& can_be_stored);
+
+  std::unordered_map<ChunkKey, EditPtr> edits_;
+  std::array<std::list<EditPtr>, kStages> stages_;  // earliest first
+  size_t storing_ = 0;                              // edits that are being stored
+  uint64_t dirty_bytes_ = 0;
+};
+
+}  // namespace codecfs::fs

@@ -1,0 +1,144 @@
+// The content of a changed chunk, without threads and sources.
+
+#include "fs/chunks/edit_content.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace codecfs::fs {
+namespace {
+
+constexpr uint64_t kChunk = 16;  // bytes
+
+Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+Variable fixed() {
+  Variable variable;
+  variable.chunk_bytes = kChunk;
+  variable.fill = {std::byte{'f'}, std::byte{'F'}};
+  return variable;
+}
+
+std::shared_ptr<Buffer> buffer_of(std::string_view text) {
+  return std::make_shared<Buffer>(*Buffer::copy_of(bytes_of(text)));
+}
+
+std::string shown(const EditContent& content) {
+  const auto state = content.state();
+  if (!state) return "none";
+  return {reinterpret_cast<const char*>(state->bytes->data()), state->size};
+}
+
+std::string all(const EditContent& content) {
+  const auto state = content.state();
+  return {reinterpret_cast<const char*>(state->bytes->data()), state->bytes->size()};
+}
+
+TEST(EditContent, ABaseIsNoContentBeforeTheFirstChange) {
+  EditContent content;
+  EXPECT_FALSE(content.has_base());
+  content.set_base(buffer_of("0123456789abcdef"));
+  EXPECT_TRUE(content.has_base());
+  EXPECT_EQ(shown(content), "none");
+  ASSERT_TRUE(content.write(fixed(), 2, bytes_of("XY"), {}));
+  EXPECT_EQ(shown(content), "01XY456789abcdef");
+}
+
+TEST(EditContent, ABaseThatComesLateIsNotKept) {
+  EditContent content;
+  ASSERT_TRUE(content.write(fixed(), 0, bytes_of("written as whole"), {}));
+  const auto base = buffer_of("0123456789abcdef");
+  content.set_base(base);
+  EXPECT_EQ(base.use_count(), 1);
+  ASSERT_TRUE(content.write(fixed(), 0, bytes_of("W"), {}));
+  EXPECT_EQ(shown(content), "Written as whole");
+}
+
+TEST(EditContent, APartNeedsABase) {
+  EditContent content;
+  const auto written = content.write(fixed(), 2, bytes_of("XY"), {});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, EIO);
+  EXPECT_EQ(shown(content), "none");
+}
+
+TEST(EditContent, AStateThatWasHandedOutStays) {
+  EditContent content;
+  ASSERT_TRUE(content.write(fixed(), 0, bytes_of("written as whole"), {}));
+  const auto before = content.state();
+  ASSERT_TRUE(content.write(fixed(), 0, bytes_of("W"), {}));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(before->bytes->data()), 7), "written");
+  EXPECT_EQ(shown(content), "Written as whole");
+}
+
+TEST(EditContent, AMaskSelectsBytes) {
+  EditContent content;
+  content.set_base(buffer_of("0123456789abcdef"));
+  const std::string mask("\xff\0\xff", 3);
+  ASSERT_TRUE(content.write(fixed(), 4, bytes_of("XYZ"), bytes_of(mask)));
+  EXPECT_EQ(shown(content), "0123X5Z789abcdef");
+}
+
+TEST(EditContent, ATruncatedFileIsFillBeyondItsEnd) {
+  EditContent content;
+  content.set_base(buffer_of("0123456789abcdef"));
+  ASSERT_TRUE(content.resize(fixed(), 5, false));
+  EXPECT_TRUE(content.is_short());
+  EXPECT_EQ(shown(content), "01234");
+  EXPECT_EQ(all(content), "01234FfFfFfFfFfF");
+  ASSERT_TRUE(content.write(fixed(), 7, bytes_of("x"), {}));
+  EXPECT_EQ(shown(content), std::string("01234\0\0x", 8)) << "a gap is zeros";
+  content.show_whole();
+  EXPECT_FALSE(content.is_short());
+  EXPECT_EQ(shown(content), std::string("01234\0\0xfFfFfFfF", 16));
+}
+
+TEST(EditContent, AGapCanBeFill) {
+  EditContent content;
+  ASSERT_TRUE(content.resize(fixed(), 0, true));
+  ASSERT_TRUE(content.write(fixed(), 4, bytes_of("x"), {}));
+  EXPECT_EQ(shown(content), "fFfFx");
+}
+
+TEST(EditContent, AnAbsentChunkIsCreatedOnce) {
+  EditContent content;
+  EXPECT_TRUE(*content.create(fixed(), true, false));
+  EXPECT_EQ(shown(content), "");
+  EXPECT_FALSE(*content.create(fixed(), true, false));
+  EditContent there;
+  there.set_base(buffer_of("0123456789abcdef"));
+  EXPECT_FALSE(*there.create(fixed(), false, false));
+  EXPECT_EQ(shown(there), "0123456789abcdef");
+}
+
+TEST(EditContent, AChunkOfUnknownSizeGrows) {
+  const Variable variable;
+  EditContent content;
+  content.set_base(buffer_of("abc"));
+  ASSERT_TRUE(content.write(variable, 5, bytes_of("fg"), {}));
+  EXPECT_EQ(shown(content), std::string("abc\0\0fg", 7));
+  ASSERT_TRUE(content.resize(variable, 2, false));
+  EXPECT_EQ(shown(content), "ab");
+  EXPECT_FALSE(content.is_short());
+}
+
+TEST(EditContent, TheEncodedFormEndsWithTheNextChange) {
+  EditContent content;
+  content.replace(*EditContent::pad(fixed(), bytes_of("ab")), buffer_of("encoded"));
+  EXPECT_EQ(shown(content), "abfFfFfFfFfFfFfF");
+  EXPECT_NE(content.state()->encoded, nullptr);
+  ASSERT_TRUE(content.write(fixed(), 0, bytes_of("x"), {}));
+  EXPECT_EQ(content.state()->encoded, nullptr);
+}
+
+TEST(EditContent, SmallChunksCountWithTheMemoryThatTheyTake) {
+  EditContent content;
+  EXPECT_EQ(content.memory(), 0);
+  content.replace(*EditContent::pad(fixed(), {}), nullptr);
+  EXPECT_EQ(content.memory(), content.state()->bytes->capacity());
+  EXPECT_GT(content.memory(), kChunk);
+}
+
+}  // namespace
+}  // namespace codecfs::fs
