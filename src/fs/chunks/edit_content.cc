@@ -36,8 +36,14 @@ std::optional<EditContent::State> EditContent::state() const {
   return State{bytes_, size_, encoded_};
 }
 
-uint64_t EditContent::memory() const {
-  return (bytes_ != nullptr ? bytes_->capacity() : 0) + (encoded_ != nullptr ? encoded_->capacity() : 0);
+EditContent::Size EditContent::size() const {
+  Size size;
+  for (const Buffer* const buffer : {static_cast<const Buffer*>(bytes_.get()), encoded_.get()}) {
+    if (buffer == nullptr) continue;
+    size.bytes += buffer->size();
+    size.memory += buffer->capacity();
+  }
+  return size;
 }
 
 /// Begins a change: ensures that no reader holds the bytes, and that there are at least `bytes` of them. Their values

@@ -25,8 +25,11 @@ class EditContent {
   [[nodiscard]] std::optional<State> state() const;
   /// Whether the file is shown shorter than its chunk.
   [[nodiscard]] bool is_short() const { return bytes_ != nullptr && size_ != bytes_->size(); }
-  /// Memory that the content takes, in bytes.
-  [[nodiscard]] uint64_t memory() const;
+  struct Size {
+    uint64_t bytes = 0;   // of the content
+    uint64_t memory = 0;  // that it takes: more for small chunks
+  };
+  [[nodiscard]] Size size() const;
 
   /// Whether a change of a part of the chunk is possible: otherwise set_base() must be called first.
   [[nodiscard]] bool has_base() const { return bytes_ != nullptr || base_ != nullptr; }

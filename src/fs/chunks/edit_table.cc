@@ -53,11 +53,11 @@ EditPtr EditTable::pin(const ChunkPlace& place) {
   return edit;
 }
 
-void EditTable::note_changed(Edit& edit, uint64_t memory, bool is_short) {
+void EditTable::note_changed(Edit& edit, const EditContent::Size& size, bool is_short) {
   ++edit.version_;
   edit.dirty_ = true;
   edit.short_ = is_short;
-  charge(edit, memory);
+  charge(edit, size);
   update(edit);
 }
 
@@ -74,7 +74,7 @@ void EditTable::set_removing(Edit& edit, bool removing) {
 
 void EditTable::drop(Edit& edit) {
   if (std::exchange(edit.dropped_, true)) return;
-  charge(edit, 0);
+  charge(edit, {});
   edit.dirty_ = edit.closed_ = edit.wanted_ = false;
   edit.stored_version_ = edit.version_;
   list(edit.stage_).erase(edit.position_);
@@ -87,9 +87,10 @@ bool EditTable::drop_if_clean(Edit& edit, bool has_writers) {
   return true;
 }
 
-void EditTable::charge(Edit& edit, uint64_t bytes) {
-  dirty_bytes_ += bytes - edit.charged_;
-  edit.charged_ = bytes;
+void EditTable::charge(Edit& edit, const EditContent::Size& size) {
+  dirty_.bytes += size.bytes - edit.charged_.bytes;
+  dirty_.memory += size.memory - edit.charged_.memory;
+  edit.charged_ = size;
 }
 
 // --- the choice of edits to be stored
@@ -184,7 +185,7 @@ void EditTable::note_stored(Edit& edit) {
   edit.failure_.reset();
   if (edit.version_ == edit.stored_version_) {
     edit.dirty_ = edit.closed_ = false;
-    charge(edit, 0);
+    charge(edit, {});
   }
   update(edit);
 }

@@ -58,7 +58,7 @@ class Edit {
   uint64_t stored_version_ = 0;
   uint64_t storing_version_ = 0;  // the version that an encoder took
   std::optional<Error> failure_;
-  uint64_t charged_ = 0;  // its share of the table's dirty_bytes()
+  EditContent::Size charged_;  // its share of the table's dirty()
   unsigned pins_ = 0;
   bool dirty_ = false;
   bool closed_ = false;
@@ -81,14 +81,14 @@ class EditTable {
   /// The edits of a variable that `filter` accepts.
   [[nodiscard]] std::vector<EditPtr> of(ObjectId variable, const Filter& filter) const;
   [[nodiscard]] bool any_of(ObjectId variable, const Filter& filter) const;
-  /// Memory of the content of dirty edits, in bytes.
-  [[nodiscard]] uint64_t dirty_bytes() const { return dirty_bytes_; }
+  /// The size of all dirty edits.
+  [[nodiscard]] const EditContent::Size& dirty() const { return dirty_; }
 
   /// The edit of the chunk, new if there is none. It stays until unpin().
   EditPtr pin(const ChunkPlace& place);
   static void unpin(Edit& edit) { --edit.pins_; }
-  /// The content has changed. `memory`, `is_short`: those of the content now.
-  void note_changed(Edit& edit, uint64_t memory, bool is_short);
+  /// The content has changed. `size`, `is_short`: those of the content now.
+  void note_changed(Edit& edit, const EditContent::Size& size, bool is_short);
   /// The file has the length of its chunk again.
   static void note_whole(Edit& edit) { edit.short_ = false; }
   /// If it is dirty: no further change is expected soon.
@@ -131,13 +131,13 @@ class EditTable {
   [[nodiscard]] const std::list<EditPtr>& list(Stage stage) const { return stages_[static_cast<size_t>(stage)]; }
   static Stage stage_of(const Edit& edit);
   void update(Edit& edit);
-  void charge(Edit& edit, uint64_t bytes);
+  void charge(Edit& edit, const EditContent::Size& size);
   size_t enqueue_stage(Stage stage, const Filter& can_be_stored);
 
   std::unordered_map<ChunkKey, EditPtr> edits_;
   std::array<std::list<EditPtr>, kStages> stages_;  // earliest first
   size_t storing_ = 0;                              // edits that are being stored
-  uint64_t dirty_bytes_ = 0;
+  EditContent::Size dirty_;
 };
 
 }  // namespace codecfs::fs

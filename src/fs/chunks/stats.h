@@ -29,7 +29,7 @@ struct Stats {
   Counter decodes_now{0};             // running decodes
   Counter decodes_parallel{0};        // maximum of decodes_now
   Counter cache_bytes{0};             // decoded bytes in the cache
-  Counter dirty_bytes{0};             // memory of changed chunks that are not stored yet
+  Counter dirty_bytes{0};             // decoded bytes of changed chunks that are not stored yet
   Counter chunks_encoded{0};          // chunks encoded and stored
   Counter bytes_encoded{0};           // their decoded bytes
   Counter chunks_stored_as_given{0};  // chunks that were written in encoded form and stored unchanged

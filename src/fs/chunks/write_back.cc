@@ -86,7 +86,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
     return result;
   }
   ++changes_made_;
-  edits_.note_changed(*edit, edit->content.memory(), edit->content.is_short());
+  edits_.note_changed(*edit, edit->content.size(), edit->content.is_short());
   note_dirty_bytes();
   removed_.erase(place.object, place.key, place.number);
   if (after == After::close_chunk) {

@@ -4,7 +4,7 @@
 // A changed chunk is an edit: all of its decoded bytes, and the length that the file shows. Readers see the edit. Close
 // queues it. The encoders (as many threads as cores) take queued edits at the end of the commit interval, at fsync, or
 // when dirty bytes exceed an eighth of the limit; they encode and store them in parallel and drop them. A writer waits
-// while dirty bytes exceed the limit.
+// while the memory of dirty chunks exceeds the limit.
 //
 // A chunk that cannot be stored stays an edit and is tried again. The error is reported by the next close on its
 // variable, by fsync, and at the end of the mount; and by every write while the limit is exceeded.
@@ -160,7 +160,7 @@ class WriteBack {
   [[nodiscard]] bool is_pressed() const;
   [[nodiscard]] bool can_be_stored(const Edit& edit) const;
   void wake(size_t enqueued);
-  void note_dirty_bytes() { stats_.dirty_bytes = edits_.dirty_bytes(); }
+  void note_dirty_bytes() { stats_.dirty_bytes = edits_.dirty().bytes; }
   void forget_if_clean(const EditPtr& edit);
   Result<> take_error(ObjectId variable);
   // The caller must not hold mutex_:

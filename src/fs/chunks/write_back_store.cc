@@ -18,7 +18,9 @@ void WriteBack::drop_cached(ChunkKey key) {
 /// they may be written again.
 bool WriteBack::is_pressed() const {
   constexpr uint64_t kPressure = 8;
-  return edits_.dirty_bytes() > options_.dirty_bytes / kPressure;
+  constexpr uint64_t kMemoryPressure = 2;  // of chunks smaller than a page
+  return edits_.dirty().bytes > options_.dirty_bytes / kPressure ||
+         edits_.dirty().memory > options_.dirty_bytes / kMemoryPressure;
 }
 
 /// A chunk of variable-length objects can only be encoded completely.
@@ -32,7 +34,7 @@ void WriteBack::wake(size_t enqueued) {
 }
 
 Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
-  while (!edit.is_dirty() && edits_.dirty_bytes() > options_.dirty_bytes) {
+  while (!edit.is_dirty() && edits_.dirty().memory > options_.dirty_bytes) {
     wake(edits_.enqueue_dirty([this](const Edit& other) { return can_be_stored(other); }));
     // Wait only while an encoder has or will take an edit. If all remaining edits have failed, return that error.
     if (!edits_.any_underway()) {

@@ -132,12 +132,13 @@ TEST(EditContent, TheEncodedFormEndsWithTheNextChange) {
   EXPECT_EQ(content.state()->encoded, nullptr);
 }
 
-TEST(EditContent, SmallChunksCountWithTheMemoryThatTheyTake) {
+TEST(EditContent, ASmallChunkTakesMoreMemoryThanItHasBytes) {
   EditContent content;
-  EXPECT_EQ(content.memory(), 0);
-  content.replace(*EditContent::pad(fixed(), {}), nullptr);
-  EXPECT_EQ(content.memory(), content.state()->bytes->capacity());
-  EXPECT_GT(content.memory(), kChunk);
+  EXPECT_EQ(content.size().memory, 0);
+  content.replace(*EditContent::pad(fixed(), {}), buffer_of("abc"));
+  EXPECT_EQ(content.size().bytes, kChunk + 3);
+  EXPECT_EQ(content.size().memory, content.state()->bytes->capacity() + content.state()->encoded->capacity());
+  EXPECT_GT(content.size().memory, content.size().bytes);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ constexpr ObjectId kVariable = 3;
 class EditTableTest : public testing::Test {
  protected:
   /// A changed chunk, which no call is using.
-  EditPtr changed(ChunkKey key, uint64_t memory = 10) {
+  EditPtr changed(ChunkKey key) {
     const EditPtr edit = table_.pin({key, kVariable, key, nullptr});
-    table_.note_changed(*edit, memory, false);
+    table_.note_changed(*edit, {10, 4096}, false);
     EditTable::unpin(*edit);
     return edit;
   }
@@ -54,12 +54,13 @@ TEST_F(EditTableTest, AnEditThatChangesWhileItIsStoredIsStoredAgain) {
   table_.note_stored(*edit);
   EXPECT_EQ(edit->stored_version(), 1);
   EXPECT_TRUE(edit->is_dirty());
-  EXPECT_EQ(table_.dirty_bytes(), 10);
+  EXPECT_EQ(table_.dirty().bytes, 10);
+  EXPECT_EQ(table_.dirty().memory, 4096);
   ASSERT_EQ(table_.take(), edit);
   table_.note_stored(*edit);
   EXPECT_EQ(edit->stored_version(), 2);
   EXPECT_FALSE(edit->is_dirty());
-  EXPECT_EQ(table_.dirty_bytes(), 0);
+  EXPECT_EQ(table_.dirty().memory, 0);
   EXPECT_FALSE(table_.any_underway());
 }
 
@@ -100,14 +101,14 @@ TEST_F(EditTableTest, AnEditThatIsBeingRemovedIsNotStored) {
   table_.set_removing(*edit, true);
   table_.drop(*edit);
   EXPECT_EQ(table_.find(1), nullptr);
-  EXPECT_EQ(table_.dirty_bytes(), 0);
+  EXPECT_EQ(table_.dirty().memory, 0);
   EXPECT_EQ(edit->stored_version(), edit->version()) << "so that no call waits for it";
 }
 
 TEST_F(EditTableTest, OnlyCleanAndUnusedEditsAreDropped) {
   const EditPtr edit = table_.pin({1, kVariable, 1, nullptr});
   EXPECT_FALSE(table_.drop_if_clean(*edit, false)) << "it is pinned";
-  table_.note_changed(*edit, 10, true);
+  table_.note_changed(*edit, {10, 4096}, true);
   EditTable::unpin(*edit);
   EXPECT_FALSE(table_.drop_if_clean(*edit, false)) << "it is dirty";
   table_.enqueue(*edit);
