@@ -2,6 +2,7 @@
 
 #include "fs/chunks/write_back.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -45,6 +46,11 @@ class MapSource : public Source {
     if (full) return fail(ENOSPC, "full");
     ++writes;
     chunks_[number] = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return {};
+  }
+  Result<> remove_chunk(ObjectId, uint64_t number) override {
+    const std::lock_guard lock(mutex_);
+    chunks_.erase(number);
     return {};
   }
   Result<> commit() override {
@@ -234,6 +240,53 @@ TEST_F(WriteBackTest, ConcurrentWritersOfOneChunkLoseNothing) {
     ASSERT_EQ(source_->stored(number), expected);
   }
   EXPECT_EQ(stats_.dirty_bytes, 0);
+}
+
+TEST_F(WriteBackTest, NoWriteIsLostAmongConcurrentCalls) {
+  constexpr uint64_t kChunks = 3;
+  constexpr uint64_t kWriters = 4;
+  constexpr int kSteps = 300;
+  constexpr uint64_t kRemoved = 9;  // number of a chunk that is removed and written again
+  const auto text_of = [](int step) { return fmt::format("{:08}", step); };
+  const auto write_and_look = [&](uint64_t writer) {
+    const uint64_t offset = 100 * writer;
+    for (int step = 0; step < kSteps; ++step) {
+      const uint64_t number = static_cast<uint64_t>(step) % kChunks;
+      ASSERT_TRUE(put(number, offset, text_of(step), step % 2 == 0));
+      // The edit, if it is not stored yet.
+      const std::string now = content(number);
+      if (now != "none") {
+        ASSERT_EQ(now.substr(offset, 8), text_of(step));
+      }
+      ASSERT_TRUE(put(kRemoved, offset, "x"));
+      if (step % 7 == 0) {
+        ASSERT_TRUE(write_back_->sync(place(number)));
+      }
+    }
+  };
+  std::atomic<bool> ended = false;
+  std::vector<std::future<void>> writers;
+  for (uint64_t writer = 0; writer < kWriters; ++writer)
+    writers.push_back(std::async(std::launch::async, write_and_look, writer));
+  auto disturbing = std::async(std::launch::async, [&] {
+    while (!ended) {
+      EXPECT_TRUE(write_back_->remove(place(kRemoved)));
+      EXPECT_TRUE(write_back_->pause(kVariable));
+      EXPECT_TRUE(write_back_->flush_variable(kVariable));
+      (void)write_back_->changes(kVariable);
+    }
+  });
+  for (auto& writer : writers) writer.get();
+  ended = true;
+  disturbing.get();
+  ASSERT_TRUE(write_back_->sync_all());
+  EXPECT_EQ(stats_.dirty_bytes, 0);
+  for (uint64_t number = 0; number < kChunks; ++number) {
+    std::string expected = filled(0, "");
+    const int last = kSteps - static_cast<int>(kChunks - number);
+    for (uint64_t writer = 0; writer < kWriters; ++writer) expected.replace(100 * writer, 8, text_of(last));
+    EXPECT_TRUE(source_->stored(number) == expected) << number;
+  }
 }
 
 TEST_F(WriteBackTest, AChunkIsCreatedOnce) {
