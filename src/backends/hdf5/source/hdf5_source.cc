@@ -169,15 +169,14 @@ class Hdf5Source final : public Source {
   }
   Result<> commit() override {
     return guarded([&]() -> Result<> {
-      const LibraryLock lock;
       CODECFS_TRY(mounted_.file.commit());
+      const LibraryLock lock;
       return mounted_.file.report_loss();
     });
   }
   // No caller waits for the result; the next commit reports what was lost.
   Result<bool> commit_at_interval() override {
     return guarded([&]() -> Result<bool> {
-      const LibraryLock lock;
       CODECFS_TRY(mounted_.file.commit());
       return true;
     });
