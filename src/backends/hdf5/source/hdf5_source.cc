@@ -112,7 +112,7 @@ class Hdf5Source final : public Source {
       return dataset->writable();
     });
   }
-  Result<> begin_writing() override {
+  Result<> begin_writing_to(ObjectId) override {
     if (begun_.load(std::memory_order_relaxed)) return {};
     return guarded([&]() -> Result<> {
       const LibraryLock lock;
@@ -209,7 +209,7 @@ class Hdf5Source final : public Source {
   OpenDatasets datasets_{mounted_};
   TreeChanges changes_{mounted_, datasets_};
   PipelineChanges pipelines_{mounted_, datasets_};
-  std::atomic<bool> begun_ = false;  // begin_writing() has succeeded
+  std::atomic<bool> begun_ = false;  // begin_writing_to() has succeeded
 };
 
 }  // namespace

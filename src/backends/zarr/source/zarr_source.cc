@@ -55,7 +55,7 @@ class ZarrSource final : public Source {
     return store_.files().filesystem();
   }
   [[nodiscard]] std::string format() const override { return format_; }
-  [[nodiscard]] bool chains_for_numcodecs() const override { return true; }
+  bool chains_for_numcodecs_in(ObjectId) override { return true; }
   [[nodiscard]] Entry root() const override { return store_.root(); }
 
   // --- reading the tree
@@ -125,7 +125,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const auto array, store_.writable_array(variable));
     return {};
   }
-  Result<> begin_writing() override {
+  Result<> begin_writing_to(ObjectId) override {
     const auto lock = store_.using_keys();
     return editor_.begin();
   }
