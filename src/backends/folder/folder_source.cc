@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "backends/folder/datasets.h"
@@ -22,6 +24,10 @@ using folder::Object;
 
 constexpr auto kReading = Datasets::For::reading;
 constexpr auto kWriting = Datasets::For::writing;
+
+/// What a function of a Source returns for an object and these further arguments.
+template <auto kFunction, class... Args>
+using Answer = std::invoke_result_t<decltype(kFunction), Source&, ObjectId, Args...>;
 
 /// Many datasets are open at a time, with a few descriptors each.
 void allow_many_files() {
@@ -109,28 +115,20 @@ class FolderSource final : public Source {
   Result<std::vector<Attribute>> group_attributes(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset == nullptr) return std::vector<Attribute>();
-    return in(id, kReading, [](Source& source, ObjectId inner) { return source.group_attributes(inner); });
+    return reading<&Source::group_attributes>(id);
   }
-  Result<VariablePtr> variable(ObjectId id) override {
-    return in(id, kReading, [](Source& source, ObjectId inner) { return source.variable(inner); });
-  }
-  Result<VariablePtr> facts(ObjectId id) override {
-    return in(id, kReading, [](Source& source, ObjectId inner) { return source.facts(inner); });
-  }
-  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
-    return in(id, kReading, [=](Source& source, ObjectId inner) { return source.locate(inner, number); });
-  }
+  Result<VariablePtr> variable(ObjectId id) override { return reading<&Source::variable>(id); }
+  Result<VariablePtr> facts(ObjectId id) override { return reading<&Source::facts>(id); }
+  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override { return reading<&Source::locate>(id, number); }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
-    return in(id, kReading, [=](Source& source, ObjectId inner) { return source.stored_chunks(inner, from, limit); });
+    return reading<&Source::stored_chunks>(id, from, limit);
   }
-  Result<Buffer> read_chunk(ObjectId id, uint64_t number) override {
-    return in(id, kReading, [=](Source& source, ObjectId inner) { return source.read_chunk(inner, number); });
-  }
+  Result<Buffer> read_chunk(ObjectId id, uint64_t number) override { return reading<&Source::read_chunk>(id, number); }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
-    return in(id, kReading, [=](Source& source, ObjectId inner) { return source.read_stored(inner, number); });
+    return reading<&Source::read_stored>(id, number);
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
-    return in(id, kReading, [=](Source& source, ObjectId inner) { return source.stored_bytes(inner, number); });
+    return reading<&Source::stored_bytes>(id, number);
   }
   bool changed_outside(ObjectId id) override {
     const Result<Object> object = ids_.get(id);
@@ -146,29 +144,23 @@ class FolderSource final : public Source {
     if (!may_write_) return fail(EROFS, "{}: was opened only to be read", files_.path_of(""));
     return {};
   }
-  Result<> variable_writable(ObjectId id) override {
-    return in(id, kReading, [](Source& source, ObjectId inner) { return source.variable_writable(inner); });
-  }
-  Result<> begin_writing_to(ObjectId id) override {
-    return in(id, kWriting, [](Source& source, ObjectId inner) { return source.begin_writing_to(inner); });
-  }
+  Result<> variable_writable(ObjectId id) override { return reading<&Source::variable_writable>(id); }
+  Result<> begin_writing_to(ObjectId id) override { return writing<&Source::begin_writing_to>(id); }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes bytes) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.write_chunk(inner, number, bytes); });
+    return writing<&Source::write_chunk>(id, number, bytes);
   }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes bytes) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.write_stored(inner, number, bytes); });
+    return writing<&Source::write_stored>(id, number, bytes);
   }
-  Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.remove_chunk(inner, number); });
-  }
+  Result<> remove_chunk(ObjectId id, uint64_t number) override { return writing<&Source::remove_chunk>(id, number); }
   Result<Entry> make_group(ObjectId id, std::string_view name) override {
-    return make_in(id, [=](Source& source, ObjectId inner) { return source.make_group(inner, name); });
+    return making<&Source::make_group>(id, name);
   }
   Result<Entry> make_variable(ObjectId id, std::string_view name, const Variable& variable) override {
-    return make_in(id, [&](Source& source, ObjectId inner) { return source.make_variable(inner, name, variable); });
+    return making<&Source::make_variable>(id, name, variable);
   }
   Result<Entry> make_link(ObjectId id, std::string_view name, std::string_view target) override {
-    return make_in(id, [=](Source& source, ObjectId inner) { return source.make_link(inner, name, target); });
+    return making<&Source::make_link>(id, name, target);
   }
   Result<> remove(ObjectId id, std::string_view name) override {
     CODECFS_ASSIGN(const Inner inner, inner_of(id, kWriting));
@@ -190,16 +182,14 @@ class FolderSource final : public Source {
     return {};
   }
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.set_attributes(inner, set, remove); });
+    return writing<&Source::set_attributes>(id, set, remove);
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.set_dimensions(inner, names); });
+    return writing<&Source::set_dimensions>(id, names);
   }
-  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
-    return in(id, kWriting, [=](Source& source, ObjectId inner) { return source.resize(inner, shape); });
-  }
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return writing<&Source::resize>(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
-    return in(id, kWriting, [&](Source& source, ObjectId inner) { return source.set_filters(inner, chain, progress); });
+    return writing<&Source::set_filters>(id, chain, progress);
   }
   uint64_t reclaimable_bytes() override { return datasets_.reclaimable_bytes(); }
   void release_idle(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
@@ -274,10 +264,28 @@ class FolderSource final : public Source {
     return Inner{std::move(use.source), use.generation, inner};
   }
 
-  template <class Call>
-  auto in(ObjectId id, Datasets::For purpose, Call call) -> decltype(call(*this, id)) {
+  /// Calls a function of the object's own source, with the object's id there.
+  template <auto kFunction, class... Args>
+  Answer<kFunction, Args&...> call(Datasets::For purpose, ObjectId id, Args&... args) {
     CODECFS_ASSIGN(const Inner inner, inner_of(id, purpose));
-    return named(id, call(*inner.source, inner.id));
+    return named(id, std::invoke(kFunction, *inner.source, inner.id, args...));
+  }
+  template <auto kFunction, class... Args>
+  Answer<kFunction, Args&...> reading(ObjectId id, Args&... args) {
+    return call<kFunction>(kReading, id, args...);
+  }
+  template <auto kFunction, class... Args>
+  Answer<kFunction, Args&...> writing(ObjectId id, Args&... args) {
+    return call<kFunction>(kWriting, id, args...);
+  }
+  /// The same for a function that creates a member of a group.
+  template <auto kFunction, class... Args>
+  Result<Entry> making(ObjectId group, const Args&... args) {
+    CODECFS_ASSIGN(const Object object, ids_.get(group));
+    CODECFS_ASSIGN(const Inner inner, inner_of(group, kWriting));
+    CODECFS_ASSIGN(Entry entry, named(group, std::invoke(kFunction, *inner.source, inner.id, args...)));
+    assign_id(group, object.dataset, inner, entry);
+    return entry;
   }
 
   /// Prefixes the dataset's key to errors: sources name only their own objects.
@@ -290,15 +298,6 @@ class FolderSource final : public Source {
     std::string& reason = result.error().reason;
     if (reason.find(key) == std::string::npos) reason = fmt::format("{}: {}", key, reason);
     return result;
-  }
-
-  template <class Make>
-  Result<Entry> make_in(ObjectId group, Make make) {
-    CODECFS_ASSIGN(const Object object, ids_.get(group));
-    CODECFS_ASSIGN(const Inner inner, inner_of(group, kWriting));
-    CODECFS_ASSIGN(Entry entry, named(group, make(*inner.source, inner.id)));
-    assign_id(group, object.dataset, inner, entry);
-    return entry;
   }
 
   const FolderFiles files_;

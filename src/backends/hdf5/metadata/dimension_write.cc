@@ -18,28 +18,10 @@ namespace {
 // netCDF's NAME of a dimension without variable; its length in ten digits follows.
 constexpr const char* kNoVariable = "This is a netCDF dimension but not a netCDF variable.";
 constexpr const char* kRemoved = "_codecfs_removed_";
-constexpr const char* kNumber = "_Netcdf4Dimid";
 constexpr const char* kCoordinates = "_Netcdf4Coordinates";
-constexpr const char* kScales = "DIMENSION_LIST";  // of a dataset
-constexpr const char* kUsers = "REFERENCE_LIST";   // of a scale
-constexpr hssize_t kMaxUsers = 1 << 24;            // of one scale
 // REFERENCE_LIST is an attribute with an entry for each dimension that uses the scale; more entries do not fit an old
 // header.
 constexpr uint64_t kOldHeaderUsers = 4000;
-
-Result<> remove_attribute(hid_t holder, const char* name) {
-  if (H5Aexists(holder, name) > 0 && H5Adelete(holder, name) < 0) return fail_library(EIO, "attribute \"{}\"", name);
-  return {};
-}
-
-Result<> write_number(hid_t scale, int number) {
-  CODECFS_TRY(remove_attribute(scale, kNumber));
-  const Handle space(H5Screate(H5S_SCALAR));
-  const Handle attribute(H5Acreate2(scale, kNumber, H5T_NATIVE_INT, space.get(), H5P_DEFAULT, H5P_DEFAULT));
-  if (!attribute || H5Awrite(attribute.get(), H5T_NATIVE_INT, &number) < 0)
-    return fail_library(EIO, "attribute \"{}\"", kNumber);
-  return {};
-}
 
 bool link_exists(hid_t group, const std::string& name) { return H5Lexists(group, name.c_str(), H5P_DEFAULT) > 0; }
 
@@ -50,17 +32,6 @@ Result<> move_link(hid_t group, const std::string& from, const std::string& to) 
 }
 
 }  // namespace
-
-Result<std::vector<Extent>> extents_of(hid_t dataset) {
-  const Handle space(H5Dget_space(dataset));
-  std::array<hsize_t, H5S_MAX_RANK> dims{};
-  std::array<hsize_t, H5S_MAX_RANK> most{};
-  const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
-  if (!space || rank < 0) return fail_library(EIO, "the shape of a dataset");
-  std::vector<Extent> extents;
-  for (size_t d = 0; d < static_cast<size_t>(rank); ++d) extents.push_back({dims[d], most[d] == H5S_UNLIMITED});
-  return extents;
-}
 
 Result<std::optional<DimensionWriter::Scale>> DimensionWriter::scale_at(uint64_t address) const {
   Scale scale{Handle(open_object(file_, address)), address, {}, false};
@@ -138,7 +109,7 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
 Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& scale) {
   const Extent& extent = dimension.extent;
   dimension.scale = scale.address;
-  if (header_version(scale.dataset.get()) < 2 && listed_users(scale.dataset.get()).size() >= kOldHeaderUsers)
+  if (header_version(scale.dataset.get()) < 2 && listed_scale_users(scale.dataset.get()).size() >= kOldHeaderUsers)
     return fail(EFBIG, "the dimension \"{}\" cannot be used by more variables: it is in HDF5's oldest format",
                 dimension.name);
   if (scale.extent.length == extent.length || (scale.extent.unlimited && extent.unlimited)) return {};
@@ -164,91 +135,15 @@ Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) 
   return {};
 }
 
-// The users that the scale lists, without opening them.
-std::vector<DimensionWriter::User> DimensionWriter::listed_users(hid_t scale) {
-  struct Entry {
-    hobj_ref_t dataset;  // an object reference is the object's address
-    int dimension;
-  };
-  std::vector<User> users;
-  if (H5Aexists(scale, kUsers) <= 0) return users;
-  const Handle attribute(H5Aopen(scale, kUsers, H5P_DEFAULT));
-  const Handle space(H5Aget_space(attribute.get()));
-  const Handle memory(H5Tcreate(H5T_COMPOUND, sizeof(Entry)));
-  H5Tinsert(memory.get(), "dataset", HOFFSET(Entry, dataset), H5T_STD_REF_OBJ);
-  H5Tinsert(memory.get(), "dimension", HOFFSET(Entry, dimension), H5T_NATIVE_INT);
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (count < 1 || count > kMaxUsers) return users;
-  std::vector<Entry> entries(static_cast<size_t>(count));
-  if (H5Aread(attribute.get(), memory.get(), entries.data()) < 0) return users;
-  for (const Entry& entry : entries)
-    if (entry.dimension >= 0) users.push_back({entry.dataset, static_cast<size_t>(entry.dimension)});
-  return users;
-}
-
-// Whether the dataset at that address refers to the scale too.
-bool DimensionWriter::is_user(const User& user, uint64_t scale) const {
-  const Handle dataset(open_object(file_, user.dataset));
-  if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET) return false;
-  const auto extents = extents_of(dataset.get());
-  if (!extents || user.dimension >= extents->size()) return false;
-  const auto attached = attached_scales(dataset.get(), extents->size());
-  return !attached.empty() && std::ranges::find(attached[user.dimension], scale) != attached[user.dimension].end();
-}
-
-std::vector<uint64_t> DimensionWriter::users(hid_t dataset) const {
-  std::vector<uint64_t> addresses;
-  ObjectInfo info;
-  if (!object_info(dataset, info)) return addresses;
-  for (const User& user : listed_users(dataset))
-    if (is_user(user, info.address)) addresses.push_back(user.dataset);
-  return addresses;
-}
-
 bool DimensionWriter::is_used(hid_t dataset) {
   ObjectInfo info;
   if (!is_dimension_scale(dataset) || !object_info(dataset, info)) return false;
-  if (std::ranges::any_of(listed_users(dataset), [&](const User& user) { return is_user(user, info.address); }))
+  if (std::ranges::any_of(listed_scale_users(dataset),
+                          [&](const ScaleUser& user) { return is_scale_user(file_, user, info.address); }))
     return true;
   if (!dimensions_.numbers().used) return false;
-  const std::vector<int> number = integer_attribute(dataset, kNumber);
+  const std::vector<int> number = integer_attribute(dataset, kDimensionNumber);
   return !number.empty() && dimensions_.numbers().by_number.contains(number[0]);
-}
-
-// Replaces the scale of all users. Does the same as H5DSdetach_scale and H5DSattach_scale, which open all users of a
-// scale for each user.
-Result<> DimensionWriter::replace_scale(hid_t from, hid_t to) const {
-  ObjectInfo old_scale;
-  ObjectInfo new_scale;
-  if (!object_info(from, old_scale) || !object_info(to, new_scale)) return fail_library(EIO, "a dimension scale");
-  const auto failed = [] { return fail_library(EIO, "handing a dimension scale on"); };
-  for (const User& user : listed_users(from)) {
-    if (!is_user(user, old_scale.address)) continue;
-    const Handle dataset(open_object(file_, user.dataset));
-    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
-    auto scales = attached_scales(dataset.get(), extents.size());
-    std::ranges::replace(scales[user.dimension], old_scale.address, new_scale.address);
-    std::vector<hvl_t> lists;
-    for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
-    const Handle attribute(H5Aopen(dataset.get(), kScales, H5P_DEFAULT));
-    const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
-    if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0) return failed();
-  }
-  if (H5Aexists(from, kUsers) > 0) {
-    const Handle attribute(H5Aopen(from, kUsers, H5P_DEFAULT));
-    const Handle type(H5Aget_type(attribute.get()));
-    const Handle space(H5Aget_space(attribute.get()));
-    std::vector<std::byte> entries(static_cast<size_t>(H5Sget_simple_extent_npoints(space.get())) *
-                                   H5Tget_size(type.get()));
-    if (H5Aread(attribute.get(), type.get(), entries.data()) < 0) return failed();
-    CODECFS_TRY(remove_attribute(to, kUsers));
-    const Handle copy(H5Acreate2(to, kUsers, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
-    if (!copy || H5Awrite(copy.get(), type.get(), entries.data()) < 0) return failed();
-    CODECFS_TRY(remove_attribute(from, kUsers));
-  }
-  const std::vector<int> number = integer_attribute(from, kNumber);
-  if (!number.empty()) CODECFS_TRY(write_number(to, number[0]));
-  return {};
 }
 
 // If a file stores dimension ids, all dimensions need one: the others would be numbered by the order of links, which
@@ -260,13 +155,13 @@ Result<> DimensionWriter::number_all() {
   for (const auto& [address, number] : numbers.unnumbered) {
     const Handle scale(open_object(file_, address));
     if (!scale) return fail_library(EIO, "a dimension scale");
-    CODECFS_TRY(write_number(scale.get(), number));
+    CODECFS_TRY(write_dimension_number(scale.get(), number));
   }
   return {};
 }
 
 Result<> DimensionWriter::number_next(hid_t scale) {
-  return next_number_ ? write_number(scale, (*next_number_)++) : Result<>();
+  return next_number_ ? write_dimension_number(scale, (*next_number_)++) : Result<>();
 }
 
 Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& name, const Extent& extent) const {
@@ -307,7 +202,7 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
   if (plan.scale) {
     CODECFS_TRY(make_scale(plan, group.get(), dataset, link));
   } else {
-    if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kNumber));
+    if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
     for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
   }
   dimensions_.forget();
@@ -317,13 +212,13 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
 Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link) {
   const auto attached = attached_scales(dataset, 1);
   if (!attached.empty()) CODECFS_TRY(detach(dataset, 0, attached[0]));
-  CODECFS_TRY(remove_attribute(dataset, kScales));
+  CODECFS_TRY(remove_attribute(dataset, kScaleList));
   if (H5DSset_scale(dataset, plan.name.c_str()) < 0)
     return fail_library(EIO, "making \"{}\" a dimension scale", plan.name);
   if (!plan.replaced) return number_next(dataset);
-  CODECFS_TRY(remove_attribute(dataset, kNumber));
+  CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
   const Handle replaced(open_object(file_, *plan.replaced));
-  CODECFS_TRY(replace_scale(replaced.get(), dataset));
+  CODECFS_TRY(replace_scale(file_, replaced.get(), dataset));
   if (H5Ldelete(group, plan.name.c_str(), H5P_DEFAULT) < 0)
     return fail_library(EIO, "removing the dimension \"{}\"", plan.name);
   CODECFS_TRY(move_link(group, link, plan.name));
@@ -362,7 +257,7 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
   if (there && there->extent.length == wanted.extent.length) return std::move(there->dataset);
   std::vector<int> number;
   if (there) {
-    number = integer_attribute(there->dataset.get(), kNumber);
+    number = integer_attribute(there->dataset.get(), kDimensionNumber);
     if (H5Ldelete(group, wanted.name.c_str(), H5P_DEFAULT) < 0)
       return fail_library(EIO, "removing the dimension \"{}\"", wanted.name);
   } else if (link_exists(group, wanted.name)) {
@@ -371,7 +266,7 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
   }
   CODECFS_ASSIGN(Handle made, make_dimension(group, wanted.name, wanted.extent));
   if (!number.empty()) {
-    CODECFS_TRY(write_number(made.get(), number[0]));
+    CODECFS_TRY(write_dimension_number(made.get(), number[0]));
   } else {
     CODECFS_TRY(number_next(made.get()));
   }
@@ -384,8 +279,10 @@ Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<co
   for (const uint64_t address : scales) {
     const Handle scale(open_object(file_, address));
     if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // removed
-    const std::vector<User> users = listed_users(scale.get());
-    const auto is_this = [&](const User& user) { return user.dataset == info.address && user.dimension == dimension; };
+    const std::vector<ScaleUser> users = listed_scale_users(scale.get());
+    const auto is_this = [&](const ScaleUser& user) {
+      return user.dataset == info.address && user.dimension == dimension;
+    };
     if (std::ranges::none_of(users, is_this)) continue;  // libhdf5 would fail
     if (H5DSdetach_scale(dataset, scale.get(), dimension) < 0) return fail_library(EIO, "detaching a dimension scale");
   }
@@ -401,7 +298,7 @@ Result<std::string> DimensionWriter::prepare_removal(hid_t group, std::string li
     CODECFS_TRY(move_link(group, link, aside));
     link = aside;
     CODECFS_ASSIGN(const Handle dimension, make_dimension(group, name, extents[0]));
-    CODECFS_TRY(replace_scale(dataset, dimension.get()));
+    CODECFS_TRY(replace_scale(file_, dataset, dimension.get()));
   } else {
     const auto attached = attached_scales(dataset, extents.size());
     for (size_t d = 0; d < attached.size(); ++d) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));

@@ -17,19 +17,12 @@
 #include <vector>
 
 #include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/metadata/dimension_scales.h"
 #include "backends/hdf5/metadata/dimensions.h"
 #include "backends/hdf5/metadata/object_tree.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {
-
-/// A dimension of a dataset.
-struct Extent {
-  uint64_t length = 0;
-  bool unlimited = false;
-};
-/// The extents of the dataset itself, without those of array elements. EIO.
-Result<std::vector<Extent>> extents_of(hid_t dataset);
 
 class DimensionWriter {
  public:
@@ -58,7 +51,7 @@ class DimensionWriter {
   /// Whether the dataset is the scale of a dimension of another dataset.
   bool is_used(hid_t dataset);
   /// Those datasets, by address.
-  std::vector<uint64_t> users(hid_t dataset) const;
+  [[nodiscard]] std::vector<uint64_t> users(hid_t dataset) const { return scale_users(file_, dataset); }
   /// Must be called before a dataset is removed: replaces it by a dimension without variable if it is a scale in use,
   /// and removes it from the lists of its own scales. `group` is the result of ObjectTree::open_with_path(). Returns
   /// the current name of its link.
@@ -83,10 +76,6 @@ class DimensionWriter {
     Extent extent;
     bool alone = false;  // a dimension without variable
   };
-  struct User {
-    uint64_t dataset;  // its address
-    size_t dimension;
-  };
 
   Result<std::optional<Scale>> scale_at(uint64_t address) const;
   Result<std::optional<Scale>> scale_in(hid_t group, const std::string& name) const;
@@ -94,9 +83,6 @@ class DimensionWriter {
   Result<> plan_scale(Plan& plan, const Extent& extent);
   Result<> check_scale(Plan::Dimension& dimension, const Scale& scale);
   Result<> check_free(const Plan& plan, const std::string& name);
-  static std::vector<User> listed_users(hid_t scale);
-  [[nodiscard]] bool is_user(const User& user, uint64_t scale) const;
-  Result<> replace_scale(hid_t from, hid_t to) const;
   Result<> number_all();
   Result<> number_next(hid_t scale);
   Result<Handle> make_dimension(hid_t group, const std::string& name, const Extent& extent) const;

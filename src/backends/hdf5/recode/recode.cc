@@ -247,15 +247,17 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   grid.coordinates_of(number, at);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   for (size_t d = 0; d < dataset_.rank(); ++d) offset[d] = at[d] * grid.chunks()[d];
-  const LibraryLock lock;
-  CODECFS_TRY(file_.allow_change(encoded.size()));
-  if (H5Dwrite_chunk(second_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) < 0)
-    return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", dataset_.name(), grid.name_of(number)));
-  --file_.changes;
-  uncommitted_ += encoded.size();
-  if (uncommitted_ < kCommitEvery) return {};
-  uncommitted_ = 0;
-  CODECFS_TRY(file_.flush_in_library());
+  {
+    const LibraryLock lock;
+    CODECFS_TRY(file_.allow_change(encoded.size()));
+    if (H5Dwrite_chunk(second_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) < 0)
+      return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", dataset_.name(), grid.name_of(number)));
+    --file_.changes;
+    uncommitted_ += encoded.size();
+    if (uncommitted_ < kCommitEvery) return {};
+    uncommitted_ = 0;
+    CODECFS_TRY(file_.flush_in_library());
+  }
   return file_.commit();
 }
 
@@ -263,14 +265,14 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
 
 Result<> Recoding::exchange() {
   CODECFS_TRY(file_.flush_in_library());
-  CODECFS_TRY(file_.commit());
+  CODECFS_TRY(file_.commit_locked());
   CODECFS_TRY(file_.allow_change(kRoomForExchange));
   CODECFS_TRY(check_unchanged());
   // Before the space of the old chunks is reused.
   file_.outdate(address_);
   Result<> done = exchange_storage();
   if (done) {
-    done = file_.commit();
+    done = file_.commit_locked();
     if (!file_.changed) return {};  // only the checkpoint can have failed then, which can be repeated later
   }
   if (!file_.failure && file_.changed) CODECFS_TRY(file_.roll_back());

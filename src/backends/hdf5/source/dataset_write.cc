@@ -100,6 +100,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
   if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
   // libhdf5 fills and encodes all other chunks with its own pipeline.
+  CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
   const LibraryRead library;
   return store_now(region, encoded, filter_mask, allocation);
@@ -145,6 +146,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
 }
 
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
+  CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
   const LibraryRead library;
   if (facts_.storage == Storage::chunked) CODECFS_TRY(check_index());

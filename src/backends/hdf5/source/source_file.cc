@@ -181,7 +181,7 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
 }
 
 Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
-  CODECFS_TRY(commit());
+  CODECFS_TRY(commit_locked());
   return allow_change(size, growth);
 }
 
@@ -220,19 +220,49 @@ Result<> SourceFile::report_loss() {
   return told;
 }
 
-Result<> SourceFile::commit() {
+Result<> SourceFile::seal() {
   if (!changed) return {};
   if (failure) return std::unexpected(*failure);
   bytes->hold();  // libhdf5 crashes if the disk is full here
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0)
     return abort_changes(fail_library(EIO, "{}: writing its metadata", path), true);
   CODECFS_TRY(bytes->release());
-  CODECFS_TRY(bytes->commit());
+  CODECFS_TRY(bytes->seal());
   changed = false;
   changes = 0;
   if (left_is_released) left = {};
+  return {};
+}
+
+Result<> SourceFile::commit() {
+  {
+    const LibraryLock lock;
+    CODECFS_TRY(seal());
+  }
+  CODECFS_ASSIGN(const bool was_needed, bytes->sync_sealed());
+  if (!was_needed) return {};
+  const LibraryLock lock;
+  if (!has_long_log()) return {};
+  CODECFS_TRY(seal());  // other threads may have written meanwhile
+  return checkpoint_long_log();
+}
+
+Result<> SourceFile::commit_locked() {
+  CODECFS_TRY(seal());
+  const Result<bool> synced = bytes->sync_sealed();
+  if (!synced) {
+    changed = true;
+    return std::unexpected(synced.error());
+  }
+  return *synced && has_long_log() ? checkpoint_long_log() : Result<>();
+}
+
+bool SourceFile::has_long_log() const {
   const uint64_t long_log = std::clamp(bytes->size(), kShortLog, kLongLog);
-  if (bytes->log_bytes() <= long_log && !bytes->room_is_short()) return {};
+  return bytes->log_bytes() > long_log || bytes->room_is_short();
+}
+
+Result<> SourceFile::checkpoint_long_log() {
   Result<> done = checkpoint();
   const int code = done ? 0 : done.error().code;
   if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;

@@ -83,26 +83,34 @@ struct SourceFile {
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
   /// The same for a change that may fail, because libhdf5 runs filters or allocates much: commits the previous changes
-  /// first, so that a failure rolls back this change alone.
+  /// first, so that a failure rolls back this change alone. Call commit() before, without the LibraryLock, so that
+  /// little is left to sync under it.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
   /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the
   /// last commit and reopens the file, which invalidates all identifiers; if that fails too, further writes fail.
   /// Returns `error`.
   std::unexpected<Error> change_failed(std::unexpected<Error> error);
   std::unexpected<Error> abort_changes(std::unexpected<Error> error, bool loses_others);
-  /// Commits all changes durably. Under the LibraryLock.
+  /// Ends a transaction in the log with all changes so far: a failure rolls back later changes alone. Durable after the
+  /// next commit. Under the LibraryLock.
+  Result<> seal();
+  /// Makes all previous changes durable. Must be called without the LibraryLock, which is released while the log is
+  /// synced, so that chunks can be located and written meanwhile. A log that has become long is then brought into the
+  /// source, under the lock.
   Result<> commit();
+  /// The same for a caller that must hold the LibraryLock throughout.
+  Result<> commit_locked();
   /// Writes all committed changes from the log into the source. Under the LibraryLock.
   Result<> checkpoint();
   /// Returns an error once after a failed change has also rolled back earlier, successful ones.
   Result<> report_loss();
   /// Callback, called under the LibraryLock after change_failed() has reopened the file.
   std::function<void()> reopened = [] {};
-  /// Discards the changes since the last commit and reopens the file in libhdf5. Under the LibraryLock, and only if
+  /// Discards the changes since the last seal() and reopens the file in libhdf5. Under the LibraryLock, and only if
   /// none of those changes was reported as successful. EIO: further writes fail.
   Result<> roll_back();
-  bool changed = false;          // since the last commit; guarded by the LibraryLock
-  uint64_t changes = 0;          // number of changes since the last commit; guarded by the LibraryLock
+  bool changed = false;          // since the last seal(); guarded by the LibraryLock
+  uint64_t changes = 0;          // number of changes since the last seal(); guarded by the LibraryLock
   std::optional<Error> failure;  // further writes fail with it; guarded by the LibraryLock
   std::optional<Error> loss;     // not reported yet; guarded by the LibraryLock
   uint64_t loss_epoch = 0;       // when uncommitted changes were lost: older metadata is outdated
@@ -110,6 +118,8 @@ struct SourceFile {
 
   /// close_in_library(), but keeps the writes in memory.
   Result<> close_and_hold();
+  [[nodiscard]] bool has_long_log() const;
+  Result<> checkpoint_long_log();
 
   /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 returns
   /// the old mask for the chunk that it looked up last. Guarded by the LibraryLock.

@@ -209,15 +209,28 @@ bool LoggedFile::room_is_short() const {
 }
 
 Result<> LoggedFile::commit() {
+  CODECFS_TRY(seal());
+  CODECFS_TRY(sync_sealed());
+  return {};
+}
+
+Result<> LoggedFile::seal() {
   if (!log_) {
     if (buffer_dirty_) return fail(EINVAL, "{}: a commit of buffered writes before begin_writing()", source_.path);
     return {};
   }
-  if (log_->broken()) return std::unexpected(*log_->broken());
+  CODECFS_TRY(log_->usable());
   if (held_) return fail(EINVAL, "{}: a commit while writes are held in memory", source_.path);
   if (!log_->has_uncommitted()) return {};
   CODECFS_TRY(relocate_log());
-  return log_->commit();
+  return log_->seal();
+}
+
+Result<bool> LoggedFile::sync_sealed() {
+  const std::lock_guard lock(sync_mutex_);
+  // A checkpoint or finish() may have been faster: then there is nothing to sync any more.
+  if (!log_) return false;
+  return log_->sync();
 }
 
 Result<> LoggedFile::relocate_log() {
@@ -253,9 +266,10 @@ bool LoggedFile::is_gone() const {
 
 Result<> LoggedFile::checkpoint() {
   if (!log_) return commit();
-  if (log_->broken()) return std::unexpected(*log_->broken());
+  CODECFS_TRY(log_->usable());
   if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint with uncommitted writes", source_.path);
   if (!log_->has_committed()) return {};
+  const std::lock_guard lock(sync_mutex_);
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
   log_->shorten();  // no reader uses the old overlay any more
@@ -267,6 +281,8 @@ uint64_t LoggedFile::log_bytes() const { return log_ ? log_->bytes() : 0; }
 
 Result<> LoggedFile::drop_uncommitted() {
   if (!log_->has_uncommitted() && !held_) return {};
+  const std::lock_guard lock(sync_mutex_);
+  CODECFS_TRY(log_->sync());
   CODECFS_ASSIGN(auto found, read_log(directory_, log_name_for(name_), writable_, LogAccess::write));
   if ((found ? found->sequence : 0) != log_->committed_sequence()) {
     return fail(EIO, "{}: no longer has all committed data", log_->file().path);
@@ -299,7 +315,7 @@ Result<> LoggedFile::rollback() {
     drop_buffered();
     return {};
   }
-  if (log_->broken()) return std::unexpected(*log_->broken());
+  CODECFS_TRY(log_->usable());
   return drop_uncommitted();
 }
 
@@ -309,7 +325,7 @@ Result<> LoggedFile::finish(const LeftSpace& left) {
     return {};
   }
   if (is_gone()) return finish_deleted();
-  if (log_->broken()) return std::unexpected(*log_->broken());
+  CODECFS_TRY(log_->usable());
   (void)relocate_log();  // if the checkpoint is interrupted, the log must be beside the source
   CODECFS_TRY(drop_uncommitted());
   if (log_->has_committed()) CODECFS_TRY(checkpoint());
@@ -344,7 +360,10 @@ Result<> LoggedFile::remove_log() {
     if (removed) removed = io_.sync(directory_);
   }
   show(Overlay(identity_.size), -1, -1);
-  log_.reset();
+  {
+    const std::lock_guard lock(sync_mutex_);
+    log_.reset();
+  }
   unlock();
   return removed;
 }

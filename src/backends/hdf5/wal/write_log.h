@@ -11,9 +11,10 @@
 // state or a later commit's; before that, also the state of the previous commit. It never finds any other state. A
 // LoggedFile that is destroyed without finish() behaves as if killed: the log and its commits stay.
 //
-// Threads. read(), size() and fd() are thread-safe. All other functions are for one thread at a time (the caller holds
-// the library lock). Readers wait only while the map of ranges is replaced, never for disk writes or a checkpoint's
-// copying; a read sees a write completely or not at all. Readers do not starve writers.
+// Threads. read(), size(), fd() and sync_sealed() are thread-safe. All other functions are for one thread at a time
+// (the caller holds the library lock). Writes may follow while sync_sealed() runs: they belong to the next commit, and
+// recovery ignores them until that is sealed. Readers wait only while the map of ranges is replaced, never for disk
+// writes or a checkpoint's copying; a read sees a write completely or not at all. Readers do not starve writers.
 //
 // Locks. An open file holds a shared flock on its source (if the filesystem supports locks), and an exclusive one while
 // writing, so that no log is truncated while another process reads from it. If a program holds the exclusive lock
@@ -109,9 +110,15 @@ class LoggedFile {
   Result<> reserve(uint64_t bytes, uint64_t growth);
   /// Whether the log takes more disk space than is left: a checkpoint would free it.
   [[nodiscard]] bool room_is_short() const;
-  /// Makes all writes durable atomically. Does nothing if there were none since the last commit. EINVAL: there were
-  /// writes, but begin_writing() was not called. ESTALE, EBUSY: see relocate_log().
+  /// Makes all writes durable atomically: seal(), then sync_sealed().
   Result<> commit();
+  /// Ends a transaction with all writes since the last one. It survives rollback(), and recovery finds all of it or
+  /// nothing; it is durable after sync_sealed(). Does nothing if there were no writes. EINVAL: there were writes, but
+  /// begin_writing() was not called. ESTALE, EBUSY: see relocate_log().
+  Result<> seal();
+  /// Makes all transactions durable that were sealed before this call, and returns whether there were any that were
+  /// not. Must not be called under the library lock where that can be avoided: it waits for the disk.
+  Result<bool> sync_sealed();
   /// If another program has moved the source, moves the log beside it, because it would not be found under the old
   /// name. ESTALE: the source was deleted, or another file has its name. EBUSY: the new name of the log is taken by the
   /// log of another file.
@@ -180,15 +187,17 @@ class LoggedFile {
   LeftSpace left_space_;
   bool is_marked_ = false;
   bool locked_by_another_ = false;
-  std::unique_ptr<LogFile> log_;
-  UniqueFd buffer_;  // a memfd
+  std::mutex sync_mutex_;         // held during a sync and while `log_` is replaced; locked after the library lock
+  std::unique_ptr<LogFile> log_;  // changed under both
+  UniqueFd buffer_;               // a memfd
   uint64_t buffered_bytes_ = 0;
   uint64_t buffered_floor_ = 0;  // the smallest size that the file had while writes were buffered
   bool buffer_dirty_ = false;
   bool rewriting_allocates_ = false;
   std::optional<Overlay> held_;  // the state at hold()
 
-  // Lock order: turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so that new readers wait too.
+  // Lock order: sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so that new
+  // readers wait too.
   mutable std::mutex turn_;
   mutable std::shared_mutex readable_mutex_;
   Readable readable_;  // only the writing thread changes it, holding both

@@ -32,6 +32,7 @@ LogFile::LogFile(FileIo& io, CommittedLog&& found, const File& source)
       end_(found.end),
       sequence_(found.sequence),
       committed_(found.sequence),
+      synced_(found.sequence),
       checksum_(found.checksum) {
   show_in_use();
   (void)io_.truncate(file_, end_);  // saves space; the next frame overwrites it anyway
@@ -63,19 +64,21 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
 
 void LogFile::show_in_use() const { (void)::flock(file_.fd.get(), LOCK_EX | LOCK_NB); }
 
-Result<> LogFile::check() const {
+Result<> LogFile::usable() const {
+  const std::lock_guard lock(broken_mutex_);
   if (broken_) return std::unexpected(*broken_);
   return {};
 }
 
 Result<> LogFile::break_with(Error error) {
   error.reason += "; nothing more is committed until the source is mounted again";
+  const std::lock_guard lock(broken_mutex_);
   broken_ = error;
   return std::unexpected(std::move(error));
 }
 
 Result<> LogFile::reserve(uint64_t bytes, uint64_t growth) {
-  CODECFS_TRY(check());
+  CODECFS_TRY(usable());
   constexpr uint64_t kLargestStep = uint64_t{8} << 20;
   const uint64_t needed = bytes + growth;
   if (end_ + needed <= reserved_) return {};
@@ -124,7 +127,7 @@ Result<std::vector<std::byte>> LogFile::replaced_checksums(const Frame& frame) c
 }
 
 Result<uint64_t> LogFile::append(FrameKind kind, uint64_t offset, Bytes payload) {
-  CODECFS_TRY(check());
+  CODECFS_TRY(usable());
   if (checkpoint_begun())
     return fail(EIO, "{}: bringing the log into it was interrupted by an error; it is tried again at the next commit",
                 source_.path);
@@ -161,11 +164,22 @@ void LogFile::rewind(const Mark& mark) {
   checksum_ = mark.checksum;
 }
 
-Result<> LogFile::commit() {
+Result<> LogFile::seal() {
   CODECFS_TRY(append(FrameKind::commit, 0, {}));
-  if (Result<> synced = io_.sync_data(file_); !synced) return break_with(std::move(synced.error()));
   committed_ = sequence_;
   return {};
+}
+
+Result<bool> LogFile::sync() {
+  CODECFS_TRY(usable());
+  const uint64_t sealed = committed_;
+  if (sealed == synced_) return false;
+  if (Result<> synced = io_.sync_data(file_); !synced) {
+    const Result<> broken = break_with(std::move(synced.error()));
+    return std::unexpected(broken.error());
+  }
+  synced_ = sealed;
+  return true;
 }
 
 Result<> LogFile::write_header(const LogHeader& header) {
@@ -199,8 +213,10 @@ void LogFile::cancel_checkpoint(const File& source) {
 }
 
 Result<> LogFile::apply(const Overlay& committed, const File& source) {
-  CODECFS_TRY(check());
+  CODECFS_TRY(usable());
   if (has_uncommitted()) return fail(EINVAL, "{}: a checkpoint with uncommitted frames", file_.path);
+  // Before the source changes, and before the header refers to frames that are only in the page cache.
+  CODECFS_TRY(sync());
   if (reserved_ > end_) (void)io_.truncate(file_, end_);  // release the space reserved for the source
   reserved_ = 0;
   CODECFS_TRY(check_space(committed, source));
@@ -223,7 +239,9 @@ Result<> LogFile::apply(const Overlay& committed, const File& source) {
   CODECFS_ASSIGN(next.salt, new_salt());
   CODECFS_ASSIGN(next.source, identify(source));
   CODECFS_TRY(write_header(next));
-  sequence_ = committed_ = 0;
+  sequence_ = 0;
+  committed_ = 0;
+  synced_ = 0;
   checksum_ = first_checksum(next.salt);
   end_ = kLogHeaderBytes;
   return {};

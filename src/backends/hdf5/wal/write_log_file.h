@@ -13,11 +13,14 @@
 // After an error in step 3 the source is partly written: the bytes that new frames would replace are unknown then, so
 // nothing can be appended until a checkpoint succeeds.
 //
-// Not thread-safe, but other threads may read payloads of appended frames until step 5.
+// Not thread-safe, but other threads may read payloads of appended frames until step 5, and one of them may be in
+// sync() during reserve(), append(), seal() and rewind().
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +38,8 @@ class LogFile {
   /// must outlive the log.
   static Result<std::unique_ptr<LogFile>> create(FileIo& io, const File& directory, const std::string& name,
                                                  const File& source, const SourceIdentity& identity);
-  /// Continues the log that read_log(LogAccess::write) has found; uncommitted frames are dropped.
+  /// Continues the log that read_log(LogAccess::write) has found and whose commits are synced; uncommitted frames are
+  /// dropped.
   LogFile(FileIo& io, CommittedLog&& found, const File& source);
 
   /// Takes a lock on the log, so that a copy of the source does not use the log as its own (write_log_search.h). The
@@ -48,26 +52,28 @@ class LogFile {
   /// Appends a frame and returns the position of its payload in the log. After an error the log is unchanged, and the
   /// call may be repeated.
   Result<uint64_t> append(FrameKind kind, uint64_t offset, Bytes payload);
-  /// Appends a commit frame and syncs. ENOSPC, EIO: the commit is not known to be durable; it may be repeated unless
-  /// broken().
-  Result<> commit();
+  /// Appends a commit frame: recovery finds all earlier frames or none of them. Durable after sync(). As append().
+  Result<> seal();
+  /// Makes all commits durable that were sealed before this call, and returns whether there were any that were not.
+  /// EIO: the log is unusable.
+  Result<bool> sync();
   /// A position in the log for rewind(), which may only drop frames that were never read.
   struct Mark {
     uint64_t end, sequence, checksum;
   };
   [[nodiscard]] Mark mark() const { return {end_, sequence_, checksum_}; }
   void rewind(const Mark& mark);
-  /// Steps 0 to 4 of a checkpoint. `committed` is the source as of the last commit, which must be the last frame. After
-  /// an error, frames and `committed` remain valid; the call may be repeated unless broken().
+  /// sync() and steps 0 to 4 of a checkpoint. `committed` is the source as of the last commit, which must be the last
+  /// frame. After an error, frames and `committed` remain valid; the call may be repeated while the log is usable().
   Result<> apply(const Overlay& committed, const File& source);
   /// Step 5. No thread may still read earlier frames.
   void shorten();
   /// Drops all frames. None may be committed or in use by a reader.
   void restart();
 
-  /// Set if the log must not be used any more, with the reason: a sync failed (the kernel may have dropped dirty pages
-  /// and will report success the next time) or the header could not be replaced. All functions above then fail with it.
-  [[nodiscard]] const std::optional<Error>& broken() const { return broken_; }
+  /// The reason if the log must not be used any more: a sync failed (the kernel may have dropped dirty pages and will
+  /// report success the next time) or the header could not be replaced. All functions above then fail with it.
+  [[nodiscard]] Result<> usable() const;
   /// A checkpoint failed in step 3.
   [[nodiscard]] bool checkpoint_begun() const { return header_.checkpoint != 0; }
   [[nodiscard]] bool has_uncommitted() const { return sequence_ != committed_; }
@@ -82,7 +88,6 @@ class LogFile {
 
  private:
   LogFile(FileIo& io, File file, const LogHeader& header, const File& source);
-  Result<> check() const;
   Result<std::vector<std::byte>> replaced_checksums(const Frame& frame) const;
   void cancel_checkpoint(const File& source);
   Result<> break_with(Error error);
@@ -93,11 +98,13 @@ class LogFile {
   const File& source_;
   LogHeader header_;  // as stored in the file
   uint64_t end_ = kLogHeaderBytes;
-  uint64_t reserved_ = 0;   // disk space is allocated up to this position
-  uint64_t sequence_ = 0;   // of the last frame
-  uint64_t committed_ = 0;  // sequence number of the last commit frame
-  uint64_t checksum_ = 0;   // of the last frame
-  std::optional<Error> broken_;
+  uint64_t reserved_ = 0;                // disk space is allocated up to this position
+  uint64_t sequence_ = 0;                // of the last frame
+  std::atomic<uint64_t> committed_ = 0;  // sequence number of the last commit frame
+  uint64_t synced_ = 0;                  // of the last commit frame that is durable; for the thread in sync()
+  uint64_t checksum_ = 0;                // of the last frame
+  mutable std::mutex broken_mutex_;
+  std::optional<Error> broken_;  // guarded by broken_mutex_
 };
 
 }  // namespace codecfs::hdf5

@@ -187,7 +187,10 @@ Result<> LoggedFile::begin_writing() {
     unlock();
     return marked;
   }
-  log_ = std::move(*log);
+  {
+    const std::lock_guard lock(sync_mutex_);
+    log_ = std::move(*log);
+  }
   rewriting_allocates_ = overwriting_allocates(writable_);
   show(std::move(*overlay), log_->file().fd.get(), -1);
   reset_buffer();

@@ -12,8 +12,6 @@ namespace {
 /// netCDF-C's name for a dimension that it creates for an array without names.
 constexpr const char* kAnonymous = "_Anonymous_Dim_";
 
-std::string name_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
-
 void append(std::vector<NczarrEdit>& edits, std::vector<NczarrEdit> more) {
   for (NczarrEdit& edit : more) edits.push_back(std::move(edit));
 }

@@ -13,10 +13,6 @@
 namespace codecfs::zarr {
 namespace {
 
-std::unexpected<Error> in_file(const std::string& key, const Error& error) {
-  return fail(error.code, "{}: {}", key, error.reason);
-}
-
 /// Whether the chunks of an array with dtype "<U1" have one byte per element, according to the first stored chunk.
 Result<bool> has_narrow_text(const Store& store, const std::string& key, const Array& array) {
   const ChunkGrid& grid = array.variable.grid;
@@ -55,6 +51,12 @@ Result<std::optional<std::string>> read_text(const Store& store, const std::stri
 }  // namespace
 
 const char* called(const std::string& key) { return key.empty() ? "the array" : key.c_str(); }
+
+const char* group_called(const std::string& key) { return key.empty() ? "the root" : key.c_str(); }
+
+std::unexpected<Error> in_file(const std::string& key, const Error& error) {
+  return fail(error.code, "{}: {}", key, error.reason);
+}
 
 uint64_t max_stored_bytes(const Variable& variable) {
   // Filters enlarge a chunk a little, or its elements up to 16 times (int8 as complex128); objects may have any length.

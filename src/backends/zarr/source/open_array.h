@@ -37,6 +37,10 @@ using ArrayPtr = std::shared_ptr<const OpenArray>;
 
 /// The name of an array in messages.
 const char* called(const std::string& key);
+/// The name of a group in messages.
+const char* group_called(const std::string& key);
+/// The same error, with the file or object that it is about.
+std::unexpected<Error> in_file(const std::string& key, const Error& error);
 
 /// Maximum size of a chunk file of such a variable.
 uint64_t max_stored_bytes(const Variable& variable);

@@ -27,6 +27,8 @@ std::string holder_of(std::string_view key) {
   return std::string(slash == std::string_view::npos ? "" : key.substr(0, slash));
 }
 
+std::string name_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
+
 bool is_at_or_below(std::string_view key, std::string_view directory) {
   if (directory.empty()) return true;
   return key.starts_with(directory) && (key.size() == directory.size() || key[directory.size()] == '/');

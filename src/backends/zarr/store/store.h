@@ -58,6 +58,8 @@ class Store {
 std::string join_key(const std::string& directory, std::string_view name);
 /// The key of the parent directory, "" for the store.
 std::string holder_of(std::string_view key);
+/// The last component of a key.
+std::string name_of(const std::string& key);
 /// Whether a key is that of `directory` or of a descendant.
 bool is_at_or_below(std::string_view key, std::string_view directory);
 

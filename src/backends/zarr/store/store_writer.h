@@ -10,12 +10,16 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/buffer.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
+
+inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 /// A directory outside of the store: new and being filled, or removed. The destructor deletes its content.
 class NewDirectory {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "backends/zarr/store/store.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -37,6 +38,30 @@ bool is_plain(const zip::CentralRecord& record) {
   if (record.made_by >> 8 != kUnix) return true;
   const mode_t type = (record.external >> 16) & S_IFMT;
   return type == 0 || type == S_IFREG || type == S_IFDIR;
+}
+
+/// Components and bytes of the longest path.
+struct Reach {
+  size_t parts = 0;
+  size_t bytes = 0;
+};
+
+Reach reach_of(std::string_view path) {
+  return {.parts = static_cast<size_t>(std::ranges::count(path, '/')) + 1, .bytes = path.size()};
+}
+
+Reach reach_below(const ZipDirectory& directory) {
+  Reach reach;
+  for (const auto& [name, member] : directory.members) {
+    Reach one = {.parts = 1, .bytes = name.size() + 1};
+    if (const auto* below = std::get_if<ZipDirectoryPtr>(&member)) {
+      const Reach more = reach_below(**below);
+      one.parts += more.parts;
+      one.bytes += more.bytes;
+    }
+    reach = {.parts = std::max(reach.parts, one.parts), .bytes = std::max(reach.bytes, one.bytes)};
+  }
+  return reach;
 }
 
 }  // namespace
@@ -192,6 +217,13 @@ std::optional<ZipMember> find_zip_member(const ZipDirectoryPtr& from, std::strin
     start = end + 1;
   }
   return at;
+}
+
+Result<> ZipTree::check_reach(const std::string& key, const ZipDirectory* below) const {
+  const Reach above = reach_of(join_key(store_name, key));
+  const Reach more = below != nullptr ? reach_below(*below) : Reach();
+  if (above.parts + more.parts < kMaxDepth && above.bytes + more.bytes < zip::kMaxName) return {};
+  return fail(ENAMETOOLONG, "{}: is nested too deeply, or its path is too long, for a zip archive", key);
 }
 
 ZipDirectoryPtr find_zip_directory(const ZipDirectoryPtr& from, std::string_view key) {

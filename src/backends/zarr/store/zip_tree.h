@@ -69,6 +69,10 @@ class ZipTree {
   /// EROFS with the entries that a rewrite would lose.
   [[nodiscard]] Result<> whole() const;
 
+  /// ENAMETOOLONG if the path of a key in the store, alone or with the descendants of `below`, is too long for an
+  /// archive. Under `mutex`.
+  [[nodiscard]] Result<> check_reach(const std::string& key, const ZipDirectory* below = nullptr) const;
+
   ZipDirectoryPtr new_directory() { return std::make_shared<ZipDirectory>(next_++, next_++); }
   /// Records that a name in a directory has changed.
   void touch(ZipDirectory& directory) { directory.version = next_++; }

@@ -20,84 +20,9 @@ namespace {
 
 std::atomic<uint64_t> temporaries = 0;  // counted for the process, which may have several archives open
 
-/// Components and bytes of the longest path.
-struct Reach {
-  size_t parts = 0;
-  size_t bytes = 0;
-};
-
-Reach reach_of(std::string_view path) {
-  return {.parts = static_cast<size_t>(std::ranges::count(path, '/')) + 1, .bytes = path.size()};
-}
-
-Reach reach_below(const ZipDirectory& directory) {
-  Reach reach;
-  for (const auto& [name, member] : directory.members) {
-    Reach one = {.parts = 1, .bytes = name.size() + 1};
-    if (const auto* below = std::get_if<ZipDirectoryPtr>(&member)) {
-      const Reach more = reach_below(**below);
-      one.parts += more.parts;
-      one.bytes += more.bytes;
-    }
-    reach = {.parts = std::max(reach.parts, one.parts), .bytes = std::max(reach.bytes, one.bytes)};
-  }
-  return reach;
-}
-
 const char* called(const std::string& key) { return key.empty() ? "the store" : key.c_str(); }
 
 }  // namespace
-
-/// The entries that a commit writes. It sets the new places of the files afterwards.
-struct ZipWriter::Snapshot {
-  std::vector<NewZipEntry> entries;
-  std::vector<ZipMember> owners;  // of each
-  std::shared_ptr<const ZipArchive> archive;
-  uint64_t top_number = 0;
-
-  void collect(const ZipDirectory& directory, const std::string& path, const ZipTree& tree, mode_t mode) {
-    for (const auto& [name, member] : directory.members) {
-      if (const auto* file = std::get_if<ZipFilePtr>(&member)) {
-        NewZipEntry entry{.name = path + name, .bytes = {}, .mode = (*file)->mode};
-        std::visit([&](const auto& place) { entry.bytes = place; }, (*file)->place);
-        entries.push_back(std::move(entry));
-        owners.emplace_back(member);
-        continue;
-      }
-      const auto& below = std::get<ZipDirectoryPtr>(member);
-      const std::string below_path = path + name + "/";
-      if (below->entry) {
-        entries.push_back({.name = below_path, .bytes = *below->entry, .mode = 0});
-        owners.emplace_back(member);
-      } else if (tree.has_directory_entries || below->members.empty()) {
-        entries.push_back({.name = below_path, .bytes = std::monostate(), .mode = mode});
-        owners.emplace_back(member);
-      }
-      collect(*below, below_path, tree, mode);
-    }
-  }
-
-  /// Sorts archived entries by their order in the archive, which is fastest to copy; then the new ones.
-  void sort() {
-    std::vector<size_t> order(entries.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto place = [&](size_t i) {
-      const auto* archived = std::get_if<ArchivedBytes>(&entries[i].bytes);
-      return archived != nullptr ? archived->entry.central : UINT64_MAX;
-    };
-    std::ranges::stable_sort(order, {}, place);
-    std::vector<NewZipEntry> sorted;
-    std::vector<ZipMember> sorted_owners;
-    sorted.reserve(order.size());
-    sorted_owners.reserve(order.size());
-    for (const size_t i : order) {
-      sorted.push_back(std::move(entries[i]));
-      sorted_owners.push_back(std::move(owners[i]));
-    }
-    entries = std::move(sorted);
-    owners = std::move(sorted_owners);
-  }
-};
 
 /// A directory outside of the tree: new or removed.
 class ZipWriter::Directory final : public NewDirectory {
@@ -114,7 +39,7 @@ class ZipWriter::Directory final : public NewDirectory {
 
   Result<> make_directory(const std::string& name, mode_t) override try {
     const std::unique_lock lock(writer_.tree_.mutex);
-    CODECFS_TRY(writer_.check_reach(join_key(key_, name)));
+    CODECFS_TRY(writer_.tree_.check_reach(join_key(key_, name)));
     ZipDirectoryPtr at = own_;
     for (size_t start = 0; start < name.size();) {
       const size_t end = std::min(name.find('/', start), name.size());
@@ -139,7 +64,7 @@ class ZipWriter::Directory final : public NewDirectory {
 
   Result<> place(const std::string& name) override try {
     const std::unique_lock lock(writer_.tree_.mutex);
-    CODECFS_TRY(writer_.check_reach(key_, own_.get()));
+    CODECFS_TRY(writer_.tree_.check_reach(key_, own_.get()));
     if (!parent_->members.try_emplace(name, own_).second) return fail(EEXIST, "{}: exists", key_);
     own_.reset();
     writer_.tree_.touch(*parent_);
@@ -234,15 +159,6 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
   return file->append(bytes);
 }
 
-/// ENAMETOOLONG if the path, alone or with its descendants, is too long for an archive. The caller must hold
-/// ZipTree::mutex.
-Result<> ZipWriter::check_reach(const std::string& key, const ZipDirectory* below) const {
-  const Reach above = reach_of(join_key(tree_.store_name, key));
-  const Reach more = below != nullptr ? reach_below(*below) : Reach();
-  if (above.parts + more.parts < ZipTree::kMaxDepth && above.bytes + more.bytes < zip::kMaxName) return {};
-  return fail(ENAMETOOLONG, "{}: is nested too deeply, or its path is too long, for a zip archive", key);
-}
-
 /// The caller must hold ZipTree::mutex. ENOENT.
 Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
   auto directory = find_zip_directory(store_.root(), key);
@@ -253,7 +169,7 @@ Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
 /// The caller must hold ZipTree::mutex exclusively. `key` is that of `into`.
 Result<> ZipWriter::insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name,
                            SpilledPtr bytes, mode_t mode) try {
-  CODECFS_TRY(check_reach(join_key(key, name)));
+  CODECFS_TRY(tree_.check_reach(join_key(key, name)));
   auto file = std::make_shared<ZipFile>();
   file->place = std::move(bytes);
   file->mode = mode;
@@ -315,7 +231,7 @@ Result<std::unique_ptr<NewDirectory>> ZipWriter::new_directory(const std::string
   CODECFS_TRY(begin());
   const std::shared_lock lock(tree_.mutex);
   CODECFS_ASSIGN(ZipDirectoryPtr directory, directory_to_change(parent));
-  CODECFS_TRY(check_reach(join_key(parent, name)));
+  CODECFS_TRY(tree_.check_reach(join_key(parent, name)));
   return std::make_unique<Directory>(*this, std::move(directory), tree_.new_directory(), join_key(parent, name));
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to make it", name);
@@ -367,7 +283,7 @@ Result<> ZipWriter::move(const std::string& from_parent, const std::string& from
   const auto found = source->members.find(from);
   if (found == source->members.end()) return fail(ENOENT, "{}: no longer exists", join_key(from_parent, from));
   if (const auto* directory = std::get_if<ZipDirectoryPtr>(&found->second))
-    CODECFS_TRY(check_reach(join_key(to_parent, to), directory->get()));
+    CODECFS_TRY(tree_.check_reach(join_key(to_parent, to), directory->get()));
   if (!target->members.try_emplace(to, found->second).second)
     return fail(EEXIST, "{}: exists", join_key(to_parent, to));
   source->members.erase(found);
@@ -377,15 +293,6 @@ Result<> ZipWriter::move(const std::string& from_parent, const std::string& from
   return {};
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to move it", join_key(from_parent, from));
-}
-
-ZipWriter::Snapshot ZipWriter::snapshot() const {
-  Snapshot snapshot;
-  snapshot.archive = tree_.archive;
-  const mode_t files = tree_.archive->status().st_mode & 0666;
-  snapshot.collect(*tree_.top, "", tree_, files | (files & 0444) >> 2);
-  snapshot.sort();
-  return snapshot;
 }
 
 Result<bool> ZipWriter::commit_at_interval() {
@@ -434,10 +341,10 @@ void ZipWriter::end() {
 Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
   CODECFS_ASSIGN(const File directory, holder());
   CODECFS_TRY(check_unchanged(directory));
-  Snapshot now;
+  ZipSnapshot now;
   {
     const std::shared_lock lock(tree_.mutex);
-    now = snapshot();
+    now = ZipSnapshot::of(tree_);
     is_dirty_ = false;
   }
   std::string temporary = temporary_name();
@@ -468,14 +375,14 @@ Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
 }
 
 /// False: not done, as the new archive is not smaller.
-Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
+Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, ZipSnapshot& snapshot,
                                 bool only_smaller) {
-  const struct stat& old = snapshot.archive->status();
+  const struct stat& old = snapshot.archive()->status();
   if (const Result<> given = make_like(file.fd.get(), old); !given)
     return fail(given.error().code, "{}: {}", file.path, given.error().reason);
   ProgressReporter work(fmt::format("rewriting the archive {}", path_));
-  work.expect(work_of_writing(snapshot.entries));
-  CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries, snapshot.archive->comment()));
+  work.expect(work_of_writing(snapshot.entries()));
+  CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries(), snapshot.archive()->comment()));
   struct stat size;
   if (only_smaller && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old.st_size) return false;
   CODECFS_TRY(io_.sync(file));
@@ -490,14 +397,7 @@ Result<bool> ZipWriter::replace(const File& holder, File file, const std::string
   {
     const std::unique_lock tree(tree_.mutex);
     tree_.archive = archive;
-    for (size_t i = 0; i < written.entries.size(); ++i) {
-      ArchivedBytes place{archive, written.entries[i]};
-      if (auto* owner = std::get_if<ZipFilePtr>(&snapshot.owners[i])) {
-        (*owner)->place = std::move(place);
-      } else {
-        std::get<ZipDirectoryPtr>(snapshot.owners[i])->entry = std::move(place);
-      }
-    }
+    snapshot.move_to(archive, written.entries);
   }
   return true;
 }

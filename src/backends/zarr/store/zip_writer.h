@@ -19,7 +19,7 @@
 
 #include "backends/zarr/store/store_lock.h"
 #include "backends/zarr/store/store_writer.h"
-#include "backends/zarr/store/zip_rewrite.h"
+#include "backends/zarr/store/zip_snapshot.h"
 #include "backends/zarr/store/zip_store.h"
 #include "base/file_io.h"
 #include "base/result.h"
@@ -61,19 +61,16 @@ class ZipWriter final : public StoreWriter {
 
  private:
   class Directory;
-  struct Snapshot;
 
   Result<SpilledPtr> spill(Bytes bytes);
   Result<ZipDirectoryPtr> directory_to_change(const std::string& key);
-  [[nodiscard]] Result<> check_reach(const std::string& key, const ZipDirectory* below = nullptr) const;
   Result<> insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name, SpilledPtr bytes,
                   mode_t mode);
   Result<bool> rewrite_archive(bool only_smaller);
-  Result<bool> replace(const File& holder, File file, const std::string& temporary, Snapshot& snapshot,
+  Result<bool> replace(const File& holder, File file, const std::string& temporary, ZipSnapshot& snapshot,
                        bool only_smaller);
   Result<File> holder() const;
   Result<> check_unchanged(const File& holder) const;
-  [[nodiscard]] Snapshot snapshot() const;
   [[nodiscard]] std::string name() const { return path_.substr(path_.rfind('/') + 1); }
   std::string temporary_name();
 

@@ -603,7 +603,7 @@ TEST_F(Hdf5Recode, FailuresOfTheDiskTakeEverythingBack) {
   {
     crash_testing::FaultyIo io(SIZE_MAX, EIO, false);
     auto source = open_hdf5(path(), true, io);
-    ASSERT_TRUE(source && (*source)->begin_writing());
+    ASSERT_TRUE(source && (*source)->begin_writing_to((*source)->root().object));
     first = io.operations();
     ASSERT_TRUE(recode(**source, "v", "zstd,3"));
     last = io.operations();
@@ -618,7 +618,7 @@ TEST_F(Hdf5Recode, FailuresOfTheDiskTakeEverythingBack) {
       crash_testing::FaultyIo io(at, ENOSPC, lasting);
       const std::string where = fmt::format("operation {}{}", at - first, lasting ? " and later" : "");
       auto source = open_hdf5(path(), true, io);
-      ASSERT_TRUE(source && (*source)->begin_writing()) << where;
+      ASSERT_TRUE(source && (*source)->begin_writing_to((*source)->root().object)) << where;
       const VariablePtr old = variable_at(**source, "v");
       const Buffer chunk = *(*source)->read_chunk(object_at(**source, "v"), 1);
       const Result<> done = recode(**source, "v", "zstd,3");

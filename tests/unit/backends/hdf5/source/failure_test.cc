@@ -80,7 +80,7 @@ TEST_F(Hdf5Failure, TheFirstChunkOfALateAllocationGetsItsFilters) {
         make_dataset(file, "other", H5T_STD_I32LE, {kLength}, chunked().get());
       }
       auto source = *open_hdf5(path(), true, real_file_io());
-      ASSERT_TRUE(source->begin_writing());
+      ASSERT_TRUE(source->begin_writing_to(source->root().object));
       const Result<> written = write(*source, "late", 1, {1, 2, 3, 4});
       EXPECT_TRUE(written) << id << ": " << written.error().reason;
       EXPECT_TRUE(write(*source, "other", 0, {7, 7, 7, 7}));
@@ -123,7 +123,7 @@ TEST_F(Hdf5Failure, AChunkThatCannotBeWrittenLosesNoOther) {
     file.put('\x7f').put('\x7f');
   }
   auto source = *open_hdf5(path(), true, real_file_io());
-  ASSERT_TRUE(source->begin_writing());
+  ASSERT_TRUE(source->begin_writing_to(source->root().object));
   EXPECT_TRUE(write(*source, "other", 0, {1, 1, 1, 1}));
   EXPECT_TRUE(source->make_group(source->root().object, "before"));
   EXPECT_FALSE(write(*source, "damaged", 2, {9, 9, 9, 9}));

@@ -15,6 +15,7 @@
 #include "backends/hdf5/wal/write_log_format.h"
 #include "backends/hdf5/wal/write_log_search.h"
 #include "base/endian.h"
+#include "support/blocking_sync.h"
 #include "support/crash_simulator.h"
 #include "support/write_log_testing.h"
 
@@ -646,6 +647,47 @@ TEST_F(WriteLog, FailedSyncEndsCommitsButNotReading) {
   overwrite(expected, 0, noise(10, 5));
   EXPECT_TRUE(shown_by(**file) == expected);
   EXPECT_TRUE(content_of(source_) == before_);
+}
+
+TEST_F(WriteLog, RollbackKeepsWhatIsSealedButNotSyncedYet) {
+  crash_testing::BlockingSync io;
+  Content expected = before_;
+  overwrite(expected, 0, noise(10, 5));
+  {
+    auto opened = LoggedFile::open(source_, io);
+    ASSERT_TRUE(opened);
+    LoggedFile& file = **opened;
+    ASSERT_TRUE(file.begin_writing());
+    ASSERT_TRUE(file.write(0, noise(10, 5)));
+    ASSERT_TRUE(file.seal());
+    io.block();
+    std::thread syncing([&] { EXPECT_TRUE(file.sync_sealed()); });
+    io.await_sync();
+    ASSERT_TRUE(file.write(20, noise(10, 6)));
+    std::thread rolling_back([&] { EXPECT_TRUE(file.rollback()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    io.resume();
+    syncing.join();
+    rolling_back.join();
+    EXPECT_TRUE(shown_by(file) == expected);
+    const auto more = file.sync_sealed();
+    EXPECT_TRUE(more && !*more);
+  }
+  EXPECT_TRUE(shown_by(*open()) == expected);
+}
+
+TEST_F(WriteLog, CheckpointSyncsWhatIsSealed) {
+  crash_testing::BlockingSync io;
+  auto opened = LoggedFile::open(source_, io);
+  ASSERT_TRUE(opened);
+  LoggedFile& file = **opened;
+  ASSERT_TRUE(file.begin_writing());
+  ASSERT_TRUE(file.write(0, noise(10, 5)));
+  ASSERT_TRUE(file.seal());
+  io.fail_syncs(true);
+  EXPECT_FALSE(file.checkpoint());
+  EXPECT_TRUE(content_of(source_) == before_);  // no byte of the source is changed before the log is durable
+  EXPECT_FALSE(file.sync_sealed());
 }
 
 TEST_F(WriteLog, DirectoryThatCannotBeWritten) {

@@ -503,7 +503,7 @@ TEST_P(NczarrStoreTest, AnErrorLeavesAllAsItWas) {
       files::remove_all(root_);
       files::create_directory(root_);
       fill_store();
-      ASSERT_TRUE(source().begin_writing());
+      ASSERT_TRUE(source().begin_writing_to(source().root().object));
       const std::string before = netcdf();
       const auto files_before = snapshot();
       io_.fail_at(call);

@@ -1,0 +1,47 @@
+#pragma once
+// Reads the chunks of variables. Thread-safe. Chunks have numbers below ChunkGrid::count() of the variable's grid.
+//
+// Errors: ENOENT (no such object or chunk), EIO (damaged or unreadable, missing filter), ENOMEM; each with a reason.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/api/object.h"
+#include "base/buffer.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+/// Where and how a chunk is stored.
+struct ChunkInfo {
+  bool stored = false;
+  uint64_t stored_size = 0;        // bytes as stored, for st_blocks; a proportional share if the layout is not chunked
+  std::optional<uint64_t> offset;  // offset in the file that stores the chunk, if it is contiguous
+  uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
+};
+
+class ChunkReader {
+ public:
+  virtual ~ChunkReader() = default;
+
+  /// Looks up one chunk without reading it. A chunk that is not stored is not an error. Takes less than a microsecond
+  /// if the format permits.
+  virtual Result<ChunkInfo> locate(ObjectId variable, uint64_t number) = 0;
+  /// The numbers of at most `limit` stored chunks from `from` on, ascending; empty at the end. The time is proportional
+  /// to the size of the batch even in a sparse grid, and the memory does not depend on the variable's number of chunks.
+  virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
+  /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes if that is known, C order, edge chunks padded
+  /// with fill. ENOENT if the chunk is not stored.
+  virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
+
+  /// The encoded bytes of a chunk, if decoding them with Variable::filters gives what read_chunk() returns. None if
+  /// that is not the case (a filter mask, another element order or type, a part of a larger block) or unknown; the
+  /// caller must then decode and encode. ENOENT if the chunk is not stored.
+  virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
+  /// The size of what read_stored() would return, from ChunkInfo::stored_size; none in the same cases.
+  virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
+};
+
+}  // namespace codecfs

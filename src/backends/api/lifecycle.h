@@ -1,0 +1,52 @@
+#pragma once
+// The right to write a source, its commits, and its end. Thread-safe.
+//
+// A source is not modified before the first call that writes. That call acquires the right to write. What was written
+// is durable after commit(). The defaults are those of a source that can only be read.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "backends/api/object.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+class Lifecycle {
+ public:
+  virtual ~Lifecycle() = default;
+
+  /// Excludes a path (absolute, without links), the future mount point, from all further access. EINVAL if that would
+  /// make the source itself inaccessible.
+  virtual Result<> exclude_path(const std::string&) { return {}; }
+
+  /// Succeeds, or returns EROFS with the reason why this source is read-only.
+  virtual Result<> writable() { return fail(EROFS, "this source can only be read"); }
+  /// Acquires the right to write what stores this object (the source, or one dataset of a folder), so that a user
+  /// learns at the first change, not when it is stored, that another program has it open. Cheap if already acquired.
+  /// EBUSY; ESTALE if the path no longer refers to the opened source; EROFS.
+  virtual Result<> begin_writing_to(ObjectId) { return writable(); }
+
+  /// Makes all previous writes durable. Cheap if there are none.
+  virtual Result<> commit() { return {}; }
+  /// The periodic commit, for which no caller waits. False: nothing was done, because a commit costs too much to run
+  /// every few seconds (an archive that is rewritten completely).
+  virtual Result<bool> commit_at_interval() {
+    CODECFS_TRY(commit());
+    return true;
+  }
+  /// Unused bytes in the source, which compact_source() frees.
+  virtual uint64_t reclaimable_bytes() { return 0; }
+
+  /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The
+  /// caller runs it periodically; it may take as long as commit().
+  virtual void release_idle(std::chrono::seconds) {}
+  /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
+  /// exists; writes to it are lost. release_idle() does this too.
+  virtual Result<> relocate_log() { return {}; }
+  /// The last call: commits, and leaves the source as other programs expect it.
+  virtual Result<> finish() { return {}; }
+};
+
+}  // namespace codecfs

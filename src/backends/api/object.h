@@ -1,0 +1,25 @@
+#pragma once
+// The objects of a mounted dataset, as the interfaces of a Source name them.
+
+#include <cstdint>
+#include <string>
+
+namespace codecfs {
+
+/// Chosen by the backend; stays valid as long as the Source exists. It keeps identifying the same object while that
+/// exists, even if it is moved; afterwards calls return ENOENT.
+using ObjectId = uint64_t;
+
+/// In a mounted folder (backends/folder), directories are folders, a dataset file is a group (or a variable), and every
+/// other file is a file.
+enum class EntryKind { group, variable, symlink, folder, file };
+
+/// A member of a group.
+struct Entry {
+  std::string name;  // as shown: a valid file name, escaped if the source's name is not one (names.h)
+  EntryKind kind = EntryKind::group;
+  ObjectId object = 0;  // of all but symlinks
+  std::string target;   // of symlinks: relative to the directory that holds the entry
+};
+
+}  // namespace codecfs

@@ -1,0 +1,45 @@
+#pragma once
+// Reads the tree of a source: groups, variables, their metadata, and the files of a folder. Thread-safe. Only find()
+// resolves names, which are file names, escaped as in Entry.
+//
+// Errors: ENOENT (no such object), EIO (damaged or unreadable), EOPNOTSUPP (cannot be represented as Zarr), ENOMEM;
+// each with a reason.
+
+#include <sys/stat.h>
+
+#include <string_view>
+#include <vector>
+
+#include "backends/api/object.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "model/variable.h"
+
+namespace codecfs {
+
+class TreeReader {
+ public:
+  virtual ~TreeReader() = default;
+
+  /// The root: a group, or a variable if the source is one array. Its name is empty.
+  [[nodiscard]] virtual Entry root() const = 0;
+  /// Times, owner and mode of one object; for files of a folder also the size.
+  [[nodiscard]] virtual Result<struct stat> status_of(ObjectId) const = 0;
+  /// All members of a group, in the source's order (creation order if that is stored).
+  virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
+  /// One member of a group. ENOENT.
+  virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
+  virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
+  /// All metadata of a variable. Built at each call; callers cache it, and must fetch it again after each call that
+  /// changes the variable's metadata.
+  virtual Result<VariablePtr> variable(ObjectId variable) = 0;
+  /// The same without attributes and dimension names, which may require scanning the whole source.
+  virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
+  /// Opens a file of a folder for reading.
+  virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
+  /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
+  /// call; the caller must then drop its caches of it. Only with -o coherent.
+  virtual bool changed_outside(ObjectId) { return false; }
+};
+
+}  // namespace codecfs

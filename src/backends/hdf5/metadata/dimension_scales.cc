@@ -1,0 +1,118 @@
+#include "backends/hdf5/metadata/dimension_scales.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/dimensions.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+constexpr hssize_t kMaxUsers = 1 << 24;  // of one scale
+
+}  // namespace
+
+Result<> remove_attribute(hid_t holder, const char* name) {
+  if (H5Aexists(holder, name) > 0 && H5Adelete(holder, name) < 0) return fail_library(EIO, "attribute \"{}\"", name);
+  return {};
+}
+
+Result<> write_dimension_number(hid_t scale, int number) {
+  CODECFS_TRY(remove_attribute(scale, kDimensionNumber));
+  const Handle space(H5Screate(H5S_SCALAR));
+  const Handle attribute(H5Acreate2(scale, kDimensionNumber, H5T_NATIVE_INT, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  if (!attribute || H5Awrite(attribute.get(), H5T_NATIVE_INT, &number) < 0)
+    return fail_library(EIO, "attribute \"{}\"", kDimensionNumber);
+  return {};
+}
+
+Result<std::vector<Extent>> extents_of(hid_t dataset) {
+  const Handle space(H5Dget_space(dataset));
+  std::array<hsize_t, H5S_MAX_RANK> dims{};
+  std::array<hsize_t, H5S_MAX_RANK> most{};
+  const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
+  if (!space || rank < 0) return fail_library(EIO, "the shape of a dataset");
+  std::vector<Extent> extents;
+  for (size_t d = 0; d < static_cast<size_t>(rank); ++d) extents.push_back({dims[d], most[d] == H5S_UNLIMITED});
+  return extents;
+}
+
+std::vector<ScaleUser> listed_scale_users(hid_t scale) {
+  struct Entry {
+    hobj_ref_t dataset;  // an object reference is the object's address
+    int dimension;
+  };
+  std::vector<ScaleUser> users;
+  if (H5Aexists(scale, kUserList) <= 0) return users;
+  const Handle attribute(H5Aopen(scale, kUserList, H5P_DEFAULT));
+  const Handle space(H5Aget_space(attribute.get()));
+  const Handle memory(H5Tcreate(H5T_COMPOUND, sizeof(Entry)));
+  H5Tinsert(memory.get(), "dataset", HOFFSET(Entry, dataset), H5T_STD_REF_OBJ);
+  H5Tinsert(memory.get(), "dimension", HOFFSET(Entry, dimension), H5T_NATIVE_INT);
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 1 || count > kMaxUsers) return users;
+  std::vector<Entry> entries(static_cast<size_t>(count));
+  if (H5Aread(attribute.get(), memory.get(), entries.data()) < 0) return users;
+  for (const Entry& entry : entries)
+    if (entry.dimension >= 0) users.push_back({entry.dataset, static_cast<size_t>(entry.dimension)});
+  return users;
+}
+
+bool is_scale_user(hid_t file, const ScaleUser& user, uint64_t scale) {
+  const Handle dataset(open_object(file, user.dataset));
+  if (!dataset || H5Iget_type(dataset.get()) != H5I_DATASET) return false;
+  const auto extents = extents_of(dataset.get());
+  if (!extents || user.dimension >= extents->size()) return false;
+  const auto attached = attached_scales(dataset.get(), extents->size());
+  return !attached.empty() && std::ranges::find(attached[user.dimension], scale) != attached[user.dimension].end();
+}
+
+std::vector<uint64_t> scale_users(hid_t file, hid_t scale) {
+  std::vector<uint64_t> addresses;
+  ObjectInfo info;
+  if (!object_info(scale, info)) return addresses;
+  for (const ScaleUser& user : listed_scale_users(scale))
+    if (is_scale_user(file, user, info.address)) addresses.push_back(user.dataset);
+  return addresses;
+}
+
+Result<> replace_scale(hid_t file, hid_t from, hid_t to) {
+  ObjectInfo old_scale;
+  ObjectInfo new_scale;
+  if (!object_info(from, old_scale) || !object_info(to, new_scale)) return fail_library(EIO, "a dimension scale");
+  const auto failed = [] { return fail_library(EIO, "handing a dimension scale on"); };
+  for (const ScaleUser& user : listed_scale_users(from)) {
+    if (!is_scale_user(file, user, old_scale.address)) continue;
+    const Handle dataset(open_object(file, user.dataset));
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
+    auto scales = attached_scales(dataset.get(), extents.size());
+    std::ranges::replace(scales[user.dimension], old_scale.address, new_scale.address);
+    std::vector<hvl_t> lists;
+    for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
+    const Handle attribute(H5Aopen(dataset.get(), kScaleList, H5P_DEFAULT));
+    const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
+    if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0) return failed();
+  }
+  if (H5Aexists(from, kUserList) > 0) {
+    const Handle attribute(H5Aopen(from, kUserList, H5P_DEFAULT));
+    const Handle type(H5Aget_type(attribute.get()));
+    const Handle space(H5Aget_space(attribute.get()));
+    std::vector<std::byte> entries(static_cast<size_t>(H5Sget_simple_extent_npoints(space.get())) *
+                                   H5Tget_size(type.get()));
+    if (H5Aread(attribute.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(to, kUserList));
+    const Handle copy(H5Acreate2(to, kUserList, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    if (!copy || H5Awrite(copy.get(), type.get(), entries.data()) < 0) return failed();
+    CODECFS_TRY(remove_attribute(from, kUserList));
+  }
+  const std::vector<int> number = integer_attribute(from, kDimensionNumber);
+  if (!number.empty()) CODECFS_TRY(write_dimension_number(to, number[0]));
+  return {};
+}
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,43 @@
+// Recovery of the log beside a file that is not mounted: for --check, --recover and the process that survives a crash.
+
+#include <filesystem>
+
+#include "backends/api/written_sources.h"
+#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/wal/survivor.h"
+#include "backends/hdf5/wal/write_log.h"
+
+namespace codecfs {
+namespace {
+
+std::string describe_recovery(const std::string& path, const hdf5::LogRecovery& found) {
+  if (!found.pending) return fmt::format("{}: no changes were pending", path);
+  return fmt::format("{}: {} committed change{} recovered ({} bytes)", path, found.transactions,
+                     found.transactions == 1 ? " was" : "s were", found.bytes);
+}
+
+}  // namespace
+
+Result<std::string> check_hdf5_log(const std::string& path) {
+  hdf5::await_survivor(path);
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::check_log(path));
+  if (!found.pending) return fmt::format("{}: no changes are pending", path);
+  return fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
+                     found.transactions == 1 ? " is" : "s are", found.bytes);
+}
+
+Result<std::string> recover_hdf5_log(const std::string& path) {
+  hdf5::await_survivor(path);
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_log(path));
+  return describe_recovery(path, found);
+}
+
+// Only HDF5 files have a log.
+Result<std::string> recover_after_crash(int source, int log) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", source), error);
+  CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_as_survivor(source, log));
+  return describe_recovery(path.string(), found);
+}
+
+}  // namespace codecfs

@@ -1,0 +1,142 @@
+#include "backends/hdf5/source/mounted_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/wal/survivor.h"
+#include "backends/isolation/scout.h"
+#include "base/log.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+/// Starts the process that tests each access for crashes. Null in the crash tests, whose files exist in a simulated
+/// filesystem only.
+Result<std::unique_ptr<Scout>> start_scout(const SourceFile& file, const FileIo& io) {
+  if (&io != &real_file_io()) return nullptr;
+  return Scout::start(file.path, !file.not_writable);
+}
+
+}  // namespace
+
+MountedFile::~MountedFile() {
+  const LibraryLock lock;
+  if (file.bytes) (void)file.close_and_hold();
+}
+
+Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) {
+  char* resolved = realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return fail_errno(errno, "{}", path);
+  file.path = resolved;
+  free(resolved);  // NOLINT: realpath allocates with malloc
+  file.directory = file.path.substr(0, file.path.rfind('/'));
+  std::error_code error;
+  file.working_directory = std::filesystem::current_path(error).string();
+
+  file.fd = UniqueFd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.fd || fstat(file.fd.get(), &file.status) != 0) return fail_errno(errno, "{}", path);
+  await_survivor(file.path);
+  CODECFS_ASSIGN(file.bytes, LoggedFile::open(file.path, io));
+  if (file.bytes->locked_by_another())
+    log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
+  if (file.bytes->missing_log())
+    log::warning("{}; until then it is shown without these changes", file.bytes->missing_log()->reason);
+  file.not_writable = why_not_writable(may_write);
+  file.left = KeptSpace(file.bytes->left_space());
+
+  const LibraryLock lock;
+  CODECFS_ASSIGN(std::unique_ptr<Scout> started, start_scout(file, io));
+  Scout* const scout = started.get();
+  if (started) file.watch = std::move(started);
+  // Open the file in libhdf5 for writing even before the first write, because libhdf5 cannot change the mode later.
+  // Until then the LoggedFile discards what libhdf5 writes.
+  CODECFS_TRY(file.open_as_allowed());
+  warn_of_damage(path);
+
+  CODECFS_ASSIGN(ObjectTree opened, ObjectTree::make(file.file.get(), file.path, file.status, *file.watch));
+  tree.emplace(std::move(opened));
+  dimensions.emplace(file.file.get(), *tree, *file.watch);
+  is_netcdf = tree->is_netcdf();
+  file.reopened = [this] { use_reopened(); };
+  if (scout == nullptr) return {};
+  const auto name = [this](uint64_t address) {
+    const auto object = tree->number_of(address);
+    return object ? tree->path(*object) : std::string();
+  };
+  scout->set_context(
+      {[this](uint64_t address, size_t count) { return tree->following(address, count); }, name, is_netcdf});
+  return {};
+}
+
+std::optional<Error> MountedFile::why_not_writable(bool may_write) const {
+  if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
+  if (file.bytes->missing_log()) return Error{EROFS, file.bytes->missing_log()->reason};
+  if (file.bytes->locked_by_another())
+    return Error{EROFS, fmt::format("{}: another program has it open for writing", file.path)};
+  if (access(file.path.c_str(), W_OK) != 0) return Error{EROFS, fmt::format("{}: {}", file.path, std::strerror(errno))};
+  if (access(file.directory.c_str(), W_OK | X_OK) != 0)
+    return Error{EROFS,
+                 fmt::format("{}: {}; the log of changes is beside the file", file.directory, std::strerror(errno))};
+  if (marked_as_open(file.fd.get()))
+    return Error{EROFS, fmt::format("{}: it is marked as open for writing (h5clear -s removes the mark)", file.path)};
+  return std::nullopt;
+}
+
+void MountedFile::warn_of_damage(const std::string& path) const {
+  if (marked_as_open(file.fd.get()))
+    log::warning("{} is marked as open for writing: a writer has it open or crashed (h5clear -s removes the mark)",
+                 path);
+  hsize_t size = 0;
+  if (H5Fget_filesize(file.file.get(), &size) >= 0 && size > file.bytes->size())
+    log::warning("{} is truncated: it has {} bytes of {}", path, file.bytes->size(), size);
+}
+
+Result<> MountedFile::finish(const Result<>& committed) {
+  const LibraryLock lock;
+  file.reopened = [] {};
+  dimensions.reset();
+  tree.reset();
+  bool is_to_be_stored = committed && !file.bytes->is_gone();
+  LeftSpace left;
+  if (is_to_be_stored && file.bytes->writing()) {
+    Result<LeftSpace> kept = file.leave_space();
+    is_to_be_stored = kept.has_value();  // else the last commit stays
+    if (kept) left = *std::move(kept);
+  }
+  const Result<> closed = is_to_be_stored ? file.close_in_library() : file.close_and_hold();
+  if (file.bytes->writing() && is_to_be_stored && closed && !file.failure)
+    CODECFS_TRY(file.bytes->commit());
+  else
+    left = {};
+  const Result<> finished = file.bytes->finish(left);
+  file.written.reset();
+  if (committed && !closed) return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
+  CODECFS_TRY(committed);
+  CODECFS_TRY(finished);
+  return file.report_loss();
+}
+
+void MountedFile::use_reopened() {
+  tree->use(file.file.get());
+  dimensions->use(file.file.get());
+}
+
+Result<> MountedFile::writable() const {
+  if (file.not_writable) return std::unexpected(*file.not_writable);
+  return {};
+}
+
+Result<> MountedFile::check_all() {
+  const LibraryLock lock;
+  return file.check_all();
+}
+
+}  // namespace codecfs::hdf5

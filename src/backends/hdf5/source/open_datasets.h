@@ -1,0 +1,61 @@
+#pragma once
+// The open datasets of a file: opens each at its first use and closes the least recently used ones. Thread-safe.
+//
+// Lock order: the mutex of this class, the locks of a LibraryRead, the LibraryLock.
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/hdf5/source/dataset.h"
+#include "backends/hdf5/source/mounted_file.h"
+#include "base/result.h"
+
+namespace codecfs::hdf5 {
+
+using DatasetPtr = std::shared_ptr<Dataset>;
+
+class OpenDatasets {
+ public:
+  /// `mounted` must outlive this object.
+  explicit OpenDatasets(MountedFile& mounted) : mounted_(mounted) {}
+
+  /// EISDIR if the object is a group; ENOENT; EIO.
+  Result<DatasetPtr> get(ObjectId id);
+  /// A dataset that is not outdated, for operations that cannot be retried.
+  Result<DatasetPtr> current(ObjectId id);
+  /// Calls `use` with the dataset; retries with a reopened one if it was outdated meanwhile.
+  template <class Use>
+  auto with(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
+    constexpr int kTries = 4;
+    for (int round = 1;; ++round) {
+      CODECFS_ASSIGN(const DatasetPtr dataset, get(id));
+      auto result = use(*dataset);
+      if (!dataset->outdated()) return result;
+      forget(id);
+      if (result || round == kTries) return result;
+    }
+  }
+  void forget(ObjectId id);
+  /// As long as the lock is held, only its owner opens datasets, with get_locked().
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  /// get() and closing all datasets, under lock().
+  Result<DatasetPtr> get_locked(ObjectId id);
+  void close_all_locked();
+
+ private:
+  struct Opened {
+    ObjectId id;
+    DatasetPtr dataset;
+  };
+
+  void show_record_shape(Dataset& dataset);
+
+  MountedFile& mounted_;
+  std::mutex mutex_;
+  std::list<Opened> recent_;                                         // latest first; guarded by mutex_
+  std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_;  // guarded by mutex_
+};
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,28 @@
+#pragma once
+// Locates, lists and reads the chunk files of a store. See ChunkReader of backends/api for the functions. Thread-safe;
+// takes OpenStore::using_keys() itself, but decodes without it.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/zarr/source/open_store.h"
+
+namespace codecfs::zarr {
+
+class ChunkFileReader {
+ public:
+  /// `store` must outlive this object.
+  explicit ChunkFileReader(OpenStore& store) : store_(store) {}
+
+  Result<ChunkInfo> locate(ObjectId variable, uint64_t number);
+  Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
+  Result<Buffer> read_chunk(ObjectId variable, uint64_t number);
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);
+  Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number);
+
+ private:
+  OpenStore& store_;
+};
+
+}  // namespace codecfs::zarr

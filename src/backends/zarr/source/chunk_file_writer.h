@@ -1,0 +1,41 @@
+#pragma once
+// Writes and removes the chunk files of a store. See ChunkWriter of backends/api for the functions. Thread-safe; takes
+// the locks of OpenStore itself, but encodes without them.
+
+#include <cstdint>
+#include <string>
+
+#include "backends/zarr/source/metadata_changes.h"
+#include "backends/zarr/source/open_store.h"
+#include "backends/zarr/store/store_writer.h"
+
+namespace codecfs::zarr {
+
+class ChunkFileWriter {
+ public:
+  /// All must outlive this object.
+  ChunkFileWriter(OpenStore& store, MetadataChanges& metadata, StoreWriter& writer)
+      : store_(store), metadata_(metadata), writer_(writer) {}
+
+  Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk);
+  Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored);
+  Result<> remove_chunk(ObjectId variable, uint64_t number);
+
+ private:
+  struct Target {
+    ArrayPtr array;
+    std::string name;
+  };
+
+  /// Uses the current .zarray, as a chunk encoded with another pipeline could not be read. Chunk numbers refer to the
+  /// shape that OpenStore::array() returned. ESTALE if the current grid differs. Under using_keys().
+  Result<Target> target_of(ObjectId variable, uint64_t number);
+  Result<Target> target_of_locked(ObjectId variable, uint64_t number);
+  void refresh_listing(const Target& target, uint64_t number);
+
+  OpenStore& store_;
+  MetadataChanges& metadata_;
+  StoreWriter& writer_;
+};
+
+}  // namespace codecfs::zarr

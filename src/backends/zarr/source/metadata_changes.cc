@@ -1,0 +1,147 @@
+#include "backends/zarr/source/metadata_changes.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/nczarr_changes.h"
+#include "base/log.h"
+
+namespace codecfs::zarr {
+namespace {
+
+/// The .zarray of an array, with its codecs in the form that all readers understand.
+Result<std::string> corrected_zarray(const OpenArray& array) {
+  if (!array.array.has_wrong_codecs) return array.zarray;
+  return with_chain(array.zarray, array.array.variable, array.array.variable.filters);
+}
+
+}  // namespace
+
+Result<> MetadataChanges::set_attributes(ObjectId id, std::span<const Attribute> set,
+                                         std::span<const std::string> remove) {
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object object, editor_.object_to_change(id));
+  AttributeChange change{.set = set, .remove = remove, .keeps_dimensions = false};
+  if (object.kind == EntryKind::variable) {
+    CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
+    // If it does not fit the shape, it is an ordinary attribute and may be removed.
+    const auto& shown = array->array.variable.attributes;
+    change.keeps_dimensions =
+        std::ranges::none_of(shown, [](const Attribute& one) { return one.name == "_ARRAY_DIMENSIONS"; });
+  }
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kAttributesFile)));
+  const auto changed = with_attributes(text, change);
+  if (!changed) return in_file(group_called(object.key), changed.error());
+  if (!*changed) return {};
+  return editor_.replace(object, kAttributesFile, **changed);
+}
+
+Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
+  CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
+  const Variable& facts = array->array.variable;
+  if (names.size() != facts.grid.rank())
+    return fail(EINVAL, "{}: {} names for {} dimensions", called(object.key), names.size(), facts.grid.rank());
+  if (facts.dimensions && std::ranges::equal(names, *facts.dimensions)) return {};
+  if (array->array.nczarr) {
+    const auto lists = nczarr_dimensions(store_.hierarchy(), object.key, array->array, names);
+    if (!lists) return in_file(called(object.key), lists.error());
+    return editor_.with_lists(*lists, {}, [] { return Result<>(); }, [] {});
+  }
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kAttributesFile)));
+  const auto changed = with_dimensions(text, names);
+  if (!changed) return in_file(called(object.key), changed.error());
+  return editor_.replace(object, kAttributesFile, *changed);
+}
+
+Result<> MetadataChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
+  CODECFS_ASSIGN(const ArrayPtr array, store_.unchanged_array(object, id));
+  const ChunkGrid& old_grid = array->array.variable.grid;
+  if (shape.size() != old_grid.rank())
+    return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
+  if (std::ranges::equal(shape, old_grid.shape())) return {};
+  NczarrPlan lists;
+  if (array->array.nczarr) {
+    auto planned = nczarr_resize(store_.hierarchy(), object.key, array->array, shape);
+    if (!planned) return in_file(called(object.key), planned.error());
+    lists = std::move(*planned);
+  }
+  return editor_.with_lists(lists, {}, [&] { return resize_array(object, *array, shape); }, [] {});
+}
+
+/// Resizes an array without a change of netCDF-C's lists.
+Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& array, std::span<const uint64_t> shape) {
+  const ChunkGrid& old_grid = array.array.variable.grid;
+  const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
+  if (!new_grid) return in_file(called(object.key), new_grid.error());
+  CODECFS_ASSIGN(const std::string corrected, corrected_zarray(array));
+  const auto zarray = with_shape(corrected, shape);
+  if (!zarray) return in_file(called(object.key), zarray.error());
+
+  // Chunks outside of the old shape, left by an interrupted resize, must not become part of the new shape.
+  CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
+  if (were_left) CODECFS_TRY(writer_.order());
+  CODECFS_TRY(editor_.replace(object, kArrayFile, *zarray));
+  // Make the new shape durable before removing chunks: otherwise the old shape could return without them.
+  Result<> removed = writer_.order(object.key);
+  if (removed) {
+    if (const auto outside = remove_chunks_outside(array, old_grid, *new_grid); !outside)
+      removed = std::unexpected(outside.error());
+  }
+  if (!removed) log::warning("{}: chunks outside of its shape stay: {}", called(object.key), removed.error().reason);
+  return {};
+}
+
+/// Removes the chunks that are in the grid `listed` but not in `kept`, which has the same chunk shape. Returns whether
+/// there were any.
+Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed,
+                                                    const ChunkGrid& kept) {
+  if (listed.count() == 0) return false;
+  const char separator = array.array.separator;
+  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, separator));
+  std::vector<uint64_t> place(listed.rank());
+  bool were_any = false;
+  for (const uint64_t number : numbers) {
+    listed.coordinates_of(number, place);
+    if (std::ranges::equal(place, kept.cells(), std::less())) continue;
+    CODECFS_TRY(writer_.remove(array.key, listed.name_of(number, separator)));
+    were_any = true;
+  }
+  return were_any;
+}
+
+Result<> MetadataChanges::extend_arrays() {
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const auto settlement, nczarr_settle(store_.hierarchy()));
+  CODECFS_TRY(editor_.write_edits(settlement.lists, false));
+  for (const auto& [key, shape] : settlement.shapes) {
+    if (store_.files().passes_link(key)) continue;
+    CODECFS_ASSIGN(const ArrayPtr array, store_.load_array_at(key));
+    CODECFS_TRY(resize_array({key, EntryKind::variable}, *array, shape));
+  }
+  return {};
+}
+
+Result<> MetadataChanges::correct_codecs(ObjectId id) {
+  {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const ArrayPtr known, store_.writable_array(id));
+    if (!known->array.has_wrong_codecs) return {};
+  }
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
+  CODECFS_ASSIGN(const ArrayPtr array, store_.unchanged_array(object, id));
+  if (!array->array.has_wrong_codecs) return {};
+  CODECFS_ASSIGN(const std::string zarray, corrected_zarray(*array));
+  CODECFS_TRY(editor_.replace(object, kArrayFile, zarray));
+  log::info("{}: corrected codecs in its .zarray that other readers would misinterpret", called(object.key));
+  return writer_.order(object.key);
+}
+
+}  // namespace codecfs::zarr

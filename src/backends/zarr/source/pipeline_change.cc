@@ -1,0 +1,98 @@
+#include "backends/zarr/source/pipeline_change.h"
+
+#include <memory>
+#include <utility>
+
+#include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/source/recode.h"
+
+namespace codecfs::zarr {
+namespace {
+
+class PipelineChange {
+ public:
+  PipelineChange(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id)
+      : store_(store), editor_(editor), writer_(writer), id_(id) {}
+
+  /// False if the array has this pipeline already. Under using_keys().
+  Result<bool> begin(std::span<const FilterStage> filters);
+  /// Needs no lock.
+  Result<> recode(Progress& progress) { return recode_chunks(*source_, *array_, chain_, *target_, progress); }
+  /// Under changing_places() and changing_keys(). This object then owns the old directory, which its destructor
+  /// deletes.
+  Result<> exchange();
+
+ private:
+  Result<> check_same(const Object& object) const;
+
+  OpenStore& store_;
+  StoreEditor& editor_;
+  StoreWriter& writer_;
+  ObjectId id_;
+  ArrayPtr array_;
+  Chain chain_;
+  std::unique_ptr<Store> source_;  // the array's directory
+  std::unique_ptr<NewDirectory> target_;
+};
+
+Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id_));
+  CODECFS_ASSIGN(array_, store_.unchanged_array(object, id_));
+  auto chain = complete_chain(filters, array_->array.variable);
+  if (!chain) return in_file(called(object.key), chain.error());
+  if (are_equal(array_->array.variable.filters, chain->stages)) return false;
+  if (array_->unchangeable) return std::unexpected(*array_->unchangeable);
+  chain_ = std::move(*chain);
+
+  CODECFS_ASSIGN(source_, store_.files().below(object.key));
+  const mode_t mode = source_->status().st_mode & 07777;
+  CODECFS_ASSIGN(target_, object.key.empty() ? writer_.new_store(mode)
+                                             : writer_.new_directory(holder_of(object.key), name_of(object.key), mode));
+  return true;
+}
+
+Result<> PipelineChange::exchange() {
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id_));
+  CODECFS_TRY(check_same(object));
+  CODECFS_TRY(copy_other_files(*source_, *array_, chain_, *target_));
+  if (object.key.empty()) {
+    CODECFS_TRY(writer_.exchange_store(*target_));
+  } else {
+    CODECFS_TRY(target_->exchange(name_of(object.key)));
+  }
+  store_.changed(object);
+  return {};
+}
+
+/// Checks that the array has not changed or moved since it was read.
+Result<> PipelineChange::check_same(const Object& object) const {
+  CODECFS_ASSIGN(const auto now, store_.files().stat(object.key));
+  CODECFS_ASSIGN(const auto zarray, store_.hierarchy().read_text(join_key(object.key, kArrayFile)));
+  const struct stat& before = source_->status();
+  bool is_same = now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == array_->zarray;
+  if (is_same && !object.key.empty()) {
+    CODECFS_ASSIGN(const auto holder, store_.files().stat(holder_of(object.key)));
+    const auto built_in = target_->parent_status();
+    is_same = holder && built_in && holder->st_dev == built_in->st_dev && holder->st_ino == built_in->st_ino;
+  }
+  if (is_same) return {};
+  return fail(EBUSY, "{}: its filters were not changed: it was changed or moved meanwhile", called(object.key));
+}
+
+}  // namespace
+
+Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id,
+                         std::span<const FilterStage> filters, Progress& progress) {
+  PipelineChange change(store, editor, writer, id);  // declared first: its destructor needs no locks
+  {
+    const auto lock = store.using_keys();
+    CODECFS_ASSIGN(const bool is_needed, change.begin(filters));
+    if (!is_needed) return {};
+  }
+  CODECFS_TRY(change.recode(progress));
+  const auto places = store.changing_places();
+  const auto lock = store.changing_keys();
+  return change.exchange();
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,17 @@
+#pragma once
+// Changes the filter pipeline of an array: re-encodes all of its chunks into a new directory (recode.h), without any
+// lock, and atomically exchanges the directories.
+
+#include <span>
+
+#include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/store_editor.h"
+#include "backends/zarr/store/store_writer.h"
+
+namespace codecfs::zarr {
+
+/// See TreeEditor::set_filters() of backends/api. Takes the locks of OpenStore itself.
+Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id,
+                         std::span<const FilterStage> filters, Progress& progress);
+
+}  // namespace codecfs::zarr

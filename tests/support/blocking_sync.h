@@ -1,0 +1,47 @@
+#pragma once
+// A FileIo whose fdatasync waits until the test lets it continue, to look at what other threads can do meanwhile.
+
+#include <condition_variable>
+#include <mutex>
+
+#include "support/crash_simulator.h"
+
+namespace codecfs::crash_testing {
+
+class BlockingSync : public UnsyncedIo {
+ public:
+  Result<> sync_data(const File&) override {
+    std::unique_lock lock(mutex_);
+    if (blocks_) {
+      waits_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return !blocks_; });
+    }
+    if (fails_) return fail_errno(EIO, "injected");
+    return {};
+  }
+  /// The next calls wait until resume().
+  void block() { set(blocks_, true); }
+  void resume() { set(blocks_, false); }
+  void fail_syncs(bool fails) { set(fails_, fails); }
+  /// Returns when a call waits.
+  void await_sync() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waits_; });
+  }
+
+ private:
+  void set(bool& member, bool value) {
+    const std::lock_guard lock(mutex_);
+    member = value;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  bool blocks_ = false;
+  bool waits_ = false;
+  bool fails_ = false;
+};
+
+}  // namespace codecfs::crash_testing
