@@ -5,6 +5,9 @@ target_compile_options(codecfs_options INTERFACE -Wall -Wextra -Wpedantic -Wshad
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees uninitialized members in any optional that is copied at -O2.
   target_compile_options(codecfs_options INTERFACE -Wno-maybe-uninitialized)
+else()
+  # The annotations of base/mutex.h. GCC does not know them.
+  target_compile_options(codecfs_options INTERFACE -Wthread-safety -Wthread-safety-beta)
 endif()
 if(CODECFS_SANITIZE)
   target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
