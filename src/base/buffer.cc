@@ -7,8 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace codecfs {
 namespace {
@@ -25,7 +26,7 @@ size_t size_class(size_t size) {
 class Pool {
  public:
   std::byte* take(size_t capacity) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found = idle_.find(capacity);
     if (found == idle_.end() || found->second.empty()) return nullptr;
     std::byte* block = found->second.back();
@@ -35,7 +36,7 @@ class Pool {
   }
   /// False if the pool is full; the caller must then free the block.
   bool put(std::byte* block, size_t capacity) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (idle_bytes_ + capacity > Buffer::kPoolBytes) return false;
     idle_[capacity].push_back(block);
     idle_bytes_ += capacity;
@@ -43,9 +44,9 @@ class Pool {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> idle_;  // guarded by mutex_
-  size_t idle_bytes_ = 0;                           // guarded by mutex_
+  Mutex mutex_;
+  std::map<size_t, std::vector<std::byte*>> idle_ CODECFS_GUARDED_BY(mutex_);
+  size_t idle_bytes_ CODECFS_GUARDED_BY(mutex_) = 0;
 };
 
 Pool& pool() {

@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace codecfs {
 
@@ -23,7 +24,7 @@ class LruMap {
 
   /// Null if the key is not in the map.
   Pointer get(const Key& key) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
     items_.splice(items_.begin(), items_, found->second);
@@ -38,14 +39,14 @@ class LruMap {
   /// an older state is then never in the map after an erase() that follows the end of that state.
   template <class IsCurrent>
   void put_if(const Key& key, Pointer value, uint64_t weight, IsCurrent is_current) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (is_current()) insert(key, std::move(value), weight);
   }
 
   /// Changes a copy of the value, or a default value, and puts it without weight: one atomic step.
   template <class Change>
   void update(const Key& key, Change change) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found = places_.find(key);
     Value value = found == places_.end() ? Value{} : *found->second->value;
     change(value);
@@ -55,7 +56,7 @@ class LruMap {
   /// Removes and returns the value, if `condition`, which is called with it under the lock, returns true; else null.
   template <class Condition>
   Pointer take_if(const Key& key, Condition condition) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found = places_.find(key);
     if (found == places_.end() || !condition(*found->second->value)) return nullptr;
     Pointer value = found->second->value;
@@ -67,12 +68,12 @@ class LruMap {
   }
 
   void erase(const Key& key) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     remove(key);
   }
 
   void clear() {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     items_.clear();
     places_.clear();
     weight_ = 0;
@@ -86,7 +87,7 @@ class LruMap {
   };
   using Items = std::list<Item>;  // most recently used first
 
-  void insert(const Key& key, Pointer value, uint64_t weight) {
+  void insert(const Key& key, Pointer value, uint64_t weight) CODECFS_REQUIRES(mutex_) {
     remove(key);
     items_.push_front({key, std::move(value), weight});
     places_.emplace(key, items_.begin());
@@ -94,7 +95,7 @@ class LruMap {
     while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(Key(items_.back().key));
   }
 
-  void remove(const Key& key) {
+  void remove(const Key& key) CODECFS_REQUIRES(mutex_) {
     const auto found = places_.find(key);
     if (found == places_.end()) return;
     weight_ -= found->second->weight;
@@ -104,10 +105,10 @@ class LruMap {
 
   const size_t capacity_;
   const uint64_t most_weight_;
-  std::mutex mutex_;  // guards the following members
-  Items items_;
-  uint64_t weight_ = 0;
-  std::unordered_map<Key, typename Items::iterator> places_;
+  Mutex mutex_;
+  Items items_ CODECFS_GUARDED_BY(mutex_);
+  uint64_t weight_ CODECFS_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<Key, typename Items::iterator> places_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace codecfs {
 namespace {
@@ -20,8 +20,8 @@ void print(std::string_view text) {
   [[maybe_unused]] const ssize_t count = ::write(terminal, text.data(), text.size());
 }
 
-std::mutex all_mutex;
-std::vector<const ProgressReporter*> all;  // running ones; guarded by all_mutex
+Mutex all_mutex;
+std::vector<const ProgressReporter*> all CODECFS_GUARDED_BY(all_mutex);  // running ones
 
 }  // namespace
 
@@ -32,13 +32,13 @@ ProgressReporter::ProgressReporter(std::string what, const Pace& pace)
       pace_(terminal >= 0 ? pace.terminal : pace.log),
       outer_(std::exchange(current_, this)),
       next_report_((Clock::now() + pace_).time_since_epoch().count()) {
-  const std::lock_guard lock(all_mutex);
+  const LockGuard lock(all_mutex);
   all.push_back(this);
 }
 
 ProgressReporter::~ProgressReporter() {
   {
-    const std::lock_guard lock(all_mutex);
+    const LockGuard lock(all_mutex);
     std::erase(all, this);
   }
   current_ = outer_;
@@ -79,7 +79,7 @@ std::string ProgressReporter::line() const {
 }
 
 std::string ProgressReporter::under_way() {
-  const std::lock_guard lock(all_mutex);
+  const LockGuard lock(all_mutex);
   std::string lines;
   for (const ProgressReporter* work : all) lines += (lines.empty() ? "" : "\n") + work->line();
   return lines;

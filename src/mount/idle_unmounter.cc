@@ -5,9 +5,8 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
+#include "base/interruptible_sleep.h"
 #include "base/log.h"
 #include "mount/unmount.h"
 
@@ -31,13 +30,10 @@ IdleUnmounter::IdleUnmounter(fs::Mount& mount, std::chrono::seconds after)
 
 void IdleUnmounter::run(const std::stop_token& stop) {
   using Clock = std::chrono::steady_clock;
-  std::mutex mutex;
-  std::condition_variable_any never;
   const auto interval =
       std::min<std::chrono::milliseconds>(std::chrono::milliseconds(after_) / 4, std::chrono::seconds(5));
   auto used = Clock::now();
-  for (std::unique_lock lock(mutex); !stop.stop_requested();) {
-    never.wait_for(lock, stop, interval, [] { return false; });
+  while (sleep_unless_stopped(stop, interval)) {
     const bool open = mount_.files.any() || mount_.directories.any();
     if (mount_.used.exchange(false) || open) {
       used = Clock::now();

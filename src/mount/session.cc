@@ -9,17 +9,16 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "backends/api/source.h"
+#include "base/interruptible_sleep.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "fs/filesystem.h"
@@ -190,10 +189,7 @@ class TerminationSignals {
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
-  std::mutex mutex;
-  std::condition_variable_any never;
-  for (std::unique_lock lock(mutex); !stop.stop_requested(); source.release_idle(kUnused))
-    never.wait_for(lock, stop, kInterval, [] { return false; });
+  while (sleep_unless_stopped(stop, kInterval)) source.release_idle(kUnused);
 }
 
 }  // namespace

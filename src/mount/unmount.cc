@@ -11,13 +11,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <ranges>
 #include <stop_token>
@@ -26,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interruptible_sleep.h"
 #include "base/mount_table.h"
 #include "base/unique_fd.h"
 #include "fs/kernel/unmount_notifier.h"
@@ -80,11 +79,8 @@ class ProgressLine {
  private:
   static void show(int root, const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kPace{200};
-    std::mutex mutex;
-    std::condition_variable_any never;
     bool shown = false;
-    for (std::unique_lock lock(mutex);
-         never.wait_for(lock, stop, kPace, [] { return false; }), !stop.stop_requested();) {
+    while (sleep_unless_stopped(stop, kPace)) {
       char text[4096];
       const ssize_t size = fgetxattr(root, "user._Progress", text, sizeof text);
       if (size <= 0 && !shown) continue;

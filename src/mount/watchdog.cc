@@ -94,8 +94,8 @@ Watchdog::Watchdog(const std::string& mountpoint, std::string source, bool write
   if (!abort_ && !writes) return;
   thread_ = std::thread([this] { run(); });
   {
-    std::unique_lock lock(mutex_);
-    started_.wait(lock, [this] { return is_started_; });
+    UniqueLock lock(mutex_);
+    started_.wait(lock, [this]() CODECFS_REQUIRES(mutex_) { return is_started_; });
   }
   if (writes) observe_writing(this);
 }
@@ -103,7 +103,7 @@ Watchdog::Watchdog(const std::string& mountpoint, std::string source, bool write
 Watchdog::~Watchdog() {
   observe_writing(nullptr);
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     stopped_ = true;
     if (child_ > 0) ::kill(child_, SIGKILL);
   }
@@ -113,20 +113,24 @@ Watchdog::~Watchdog() {
 void Watchdog::run() {
   while (true) {
     const bool started = start();
+    int socket = -1;
+    pid_t child = -1;
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       is_started_ = true;
+      socket = socket_.get();
+      child = child_;
     }
     started_.notify_all();
     if (!started) return;
-    pollfd word{socket_.get(), POLLIN, 0};
+    pollfd word{socket, POLLIN, 0};
     while (::poll(&word, 1, -1) < 0 && errno == EINTR) continue;
     const bool was_ready = (word.revents & POLLIN) != 0 && !receive_datagram(word.fd, 1).bytes.empty();
     // Leave the child a zombie meanwhile, so that its process id is not reused before it is killed.
     siginfo_t end{};
-    while (::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
-    const std::lock_guard lock(mutex_);
-    ::waitpid(child_, nullptr, 0);
+    while (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+    const LockGuard lock(mutex_);
+    ::waitpid(child, nullptr, 0);
     child_ = -1;
     socket_.reset();
     if (stopped_) return;
@@ -139,7 +143,7 @@ void Watchdog::run() {
 }
 
 bool Watchdog::start() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (stopped_) return false;
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) ends = {-1, -1};
@@ -172,7 +176,7 @@ void Watchdog::send(uint64_t id, const Written& written) const {
 }
 
 void Watchdog::began(uint64_t id, int source, int log) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   Written& written = written_[id];
   written.source = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 0));
   written.log = UniqueFd(log < 0 ? -1 : ::fcntl(log, F_DUPFD_CLOEXEC, 0));
@@ -180,7 +184,7 @@ void Watchdog::began(uint64_t id, int source, int log) {
 }
 
 void Watchdog::ended(uint64_t id) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   written_.erase(id);
   send(id, {});
 }

@@ -15,14 +15,13 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "backends/api/written_sources.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 
 namespace codecfs::mount {
@@ -48,18 +47,18 @@ class Watchdog final : public WritingObserver {
 
   void run();
   bool start();
-  void send(uint64_t id, const Written& written) const;
+  void send(uint64_t id, const Written& written) const CODECFS_REQUIRES(mutex_);
 
   const std::string source_;
   const std::string log_;
   UniqueFd abort_;
-  std::mutex mutex_;  // guards the following members
-  std::condition_variable started_;
-  std::map<uint64_t, Written> written_;
-  UniqueFd socket_;  // to the child
-  pid_t child_ = -1;
-  bool stopped_ = false;
-  bool is_started_ = false;  // or cannot be started
+  Mutex mutex_;
+  ConditionVariable started_;
+  std::map<uint64_t, Written> written_ CODECFS_GUARDED_BY(mutex_);
+  UniqueFd socket_ CODECFS_GUARDED_BY(mutex_);  // to the child
+  pid_t child_ CODECFS_GUARDED_BY(mutex_) = -1;
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
+  bool is_started_ CODECFS_GUARDED_BY(mutex_) = false;  // or cannot be started
   std::thread thread_;
 };
 

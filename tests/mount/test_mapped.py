@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import zarr
 
+SANITIZED = bool(os.environ.get("CODECFS_SANITIZE"))  # needs more memory
 VIEW = ".codecfs/view"
 SHAPE, CHUNKS = (40, 50), (1, 50)  # 20 chunks of 200 bytes share a page of the npy and raw views
 ARRAY = np.arange(2000, dtype="<i4").reshape(SHAPE)
@@ -245,7 +246,7 @@ def test_memory_for_mapped_pages_is_bounded(mount, tmp_path):
         write_synced(m.path / f"v/{i}.0", 2, b"\7")
         array[i, 3] = 6
     array.flush()
-    assert m.resident_peak() < 450 << 20, m.resident_peak()
+    assert SANITIZED or m.resident_peak() < 450 << 20, m.resident_peak()
     for i in (5, 100, rows - 1):
         assert (m.path / f"v/{i}.0").read_bytes()[:5] == bytes([9 if i == 5 else 3, 8, 7, 6, 3])
     del array

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "base/mutex.h"
 #include "filters/core/filter.h"
 #include "filters/plugins/plugins.h"
 #include "model/json.h"
@@ -35,7 +34,7 @@ class Registry {
  public:
   Result<> add(Filter filter) {
     if (filter.name.empty()) return fail(EINVAL, "a filter without a name");
-    const std::unique_lock lock(mutex_);
+    const LockGuard lock(mutex_);
     for (const FilterPtr& other : filters_) {
       const bool same_id = filter.id != 0 && filter.id == other->id;
       const bool same_codec = !filter.codec.empty() && filter.codec == other->codec;
@@ -50,25 +49,25 @@ class Registry {
 
   template <class Predicate>
   size_t remove(Predicate predicate) {
-    const std::unique_lock lock(mutex_);
+    const LockGuard lock(mutex_);
     return std::erase_if(filters_, [&](const FilterPtr& f) { return predicate(*f); });
   }
 
   template <class Predicate>
   FilterPtr find(Predicate predicate) const {
-    const std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     const auto found = std::ranges::find_if(filters_, [&](const FilterPtr& f) { return predicate(*f); });
     return found == filters_.end() ? nullptr : *found;
   }
 
   std::vector<FilterPtr> list() const {
-    const std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     return filters_;
   }
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::vector<FilterPtr> filters_;  // guarded by mutex_
+  mutable SharedMutex mutex_;
+  std::vector<FilterPtr> filters_ CODECFS_GUARDED_BY(mutex_);
 };
 
 Registry& registry() {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <memory>
 
@@ -111,12 +112,19 @@ Result<Buffer> deflate_whole(Bytes in, Wrapping wrapping, int64_t level) {
   CODECFS_ASSIGN(libdeflate_compressor* const compressor, thread_compressor(ours));
   const size_t most = kMaxHeader + literal_prefix_overhead(in.size()) +
                       libdeflate_deflate_compress_bound(compressor, in.size()) + kMaxTrailer;
-  return encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
+  Result<Buffer> encoded = encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
     const size_t header = write_header(wrapping, level, room.data());
     CODECFS_ASSIGN(const size_t blocks,
                    write_best_blocks(in, ours, room.subspan(header, room.size() - header - kMaxTrailer)));
     return header + blocks + write_trailer(wrapping, in, room.data() + header + blocks);
   });
+  assert(!encoded || inflates_to(encoded->bytes(), wrapping, in));
+  return encoded;
+}
+
+bool inflates_to(Bytes encoded, Wrapping wrapping, Bytes original) {
+  const Result<Buffer> decoded = inflate(encoded, wrapping, SizeBound::exactly(original.size()));
+  return decoded && std::ranges::equal(decoded->bytes(), original);
 }
 
 }  // namespace codecfs::filters::codecs

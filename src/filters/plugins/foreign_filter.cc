@@ -13,10 +13,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "filters/plugins/netcdf_host.h"
 #include "filters/plugins/plugins.h"
 #include "model/json.h"
@@ -42,8 +41,8 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-std::shared_mutex& foreign_calls() {
-  static auto& mutex = *new std::shared_mutex;  // never destroyed: other threads may decode during static destruction
+SharedMutex& foreign_calls() {
+  static auto& mutex = *new SharedMutex;  // never destroyed: other threads may decode during static destruction
   return mutex;
 }
 
@@ -52,22 +51,22 @@ thread_local bool are_held = false;  // by this thread, in a PluginsHeld
 /// Holds the locks that permit a call of a library.
 class Turn {
  public:
-  explicit Turn(std::mutex* turn) {
+  explicit Turn(Mutex* turn) {
     if (turn == nullptr || are_held) return;
     others_ = std::shared_lock(foreign_calls());
     own_ = std::unique_lock(*turn);
   }
 
  private:
-  std::shared_lock<std::shared_mutex> others_;
-  std::unique_lock<std::mutex> own_;
+  std::shared_lock<SharedMutex> others_;
+  std::unique_lock<Mutex> own_;
 };
 
 /// The HDF5 filter of a plugin, shared by the coders of its stages.
 struct ForeignFilter {
   H5Z_class2_t api;
   std::string path;
-  std::shared_ptr<std::mutex> turn;
+  std::shared_ptr<Mutex> turn;
 
   [[nodiscard]] Result<Buffer> run(unsigned flags, const std::vector<unsigned>& parameters, Bytes in,
                                    uint64_t most) const {
@@ -119,7 +118,7 @@ Json with_defaults(Json codec) {
 struct ForeignCodec {
   NCZ_codec_t api;
   std::string path;
-  std::shared_ptr<std::mutex> turn;
+  std::shared_ptr<Mutex> turn;
 
   [[nodiscard]] Result<std::vector<uint32_t>> parameters_of(const Json& codec) const {
     const std::string text = print_json(with_defaults(codec));

@@ -89,7 +89,7 @@ Result<PluginLibrary> open_plugin(const std::string& path, const std::string& sh
   // RTLD_LOCAL, so that functions of the same name in two plugins do not conflict.
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return fail(ENOEXEC, "{}", loader_message(path));
-  if (dlsym(library, "codecfs_plugin_is_reentrant") == nullptr) plugin.turn = std::make_shared<std::mutex>();
+  if (dlsym(library, "codecfs_plugin_is_reentrant") == nullptr) plugin.turn = std::make_shared<Mutex>();
 
   if (dlsym(library, "H5PLget_plugin_info") != nullptr) {
     if (Result<H5Z_class2_t> filter = ask_filter(library))

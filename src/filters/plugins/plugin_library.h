@@ -10,11 +10,11 @@
 #include <H5PLextern.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 extern "C" {
 #include "codecfs/nczarr_codec.h"
@@ -29,7 +29,7 @@ struct PluginLibrary {
   std::vector<NCZ_codec_t> defaults;  // the same
   std::vector<std::string> problems;  // what cannot be used of the library, and why
   /// Held during calls of the library's functions: one at a time. Null if the library declares that it is re-entrant.
-  std::shared_ptr<std::mutex> turn;
+  std::shared_ptr<Mutex> turn;
 };
 
 /// Whether the file's symbol table contains one of the interfaces. Does not load it, so that a directory full of

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -173,12 +172,12 @@ class Search {
 };
 
 struct State {
-  std::mutex mutex;  // guards what follows; held while plugins are loaded
-  std::vector<std::string> directories;
-  bool refused = false;
-  PluginSearch found;
-  std::vector<Finalizer> finalizers;
-  std::map<uint32_t, H5Z_class2_t> classes;
+  Mutex mutex;  // held while plugins are loaded
+  std::vector<std::string> directories CODECFS_GUARDED_BY(mutex);
+  bool refused CODECFS_GUARDED_BY(mutex) = false;
+  PluginSearch found CODECFS_GUARDED_BY(mutex);
+  std::vector<Finalizer> finalizers CODECFS_GUARDED_BY(mutex);
+  std::map<uint32_t, H5Z_class2_t> classes CODECFS_GUARDED_BY(mutex);
   std::atomic<bool> loaded = false;
 };
 
@@ -190,29 +189,29 @@ State& state() {
 }  // namespace
 
 void set_plugin_directories(std::vector<std::string> directories) {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   state().directories = std::move(directories);
 }
 
 std::vector<std::string> searched_directories() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   return state().directories;
 }
 
 void refuse_plugins() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   state().refused = true;
 }
 
 bool plugins_are_refused() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   return state().refused;
 }
 
 bool plugins_are_loaded() { return state().loaded.load(std::memory_order_acquire); }
 
 void load_plugins() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   if (plugins_are_loaded()) return;
   Search search;
   if (!state().refused) search.run(state().directories);
@@ -223,18 +222,18 @@ void load_plugins() {
 }
 
 void finalize_plugins() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   for (const Finalizer finalize : std::exchange(state().finalizers, {})) finalize();
 }
 
 std::optional<H5Z_class2_t> plugin_class(uint32_t id) {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   const auto found = state().classes.find(id);
   return found == state().classes.end() ? std::nullopt : std::optional(found->second);
 }
 
 PluginSearch plugin_search() {
-  const std::lock_guard lock(state().mutex);
+  const LockGuard lock(state().mutex);
   return state().found;
 }
 

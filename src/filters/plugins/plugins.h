@@ -5,10 +5,10 @@
 // first one with a codec provides the codec; both belong together if they have the same HDF5 id. Registered filters
 // (the built-in ones) stay; a plugin only adds the part that they lack.
 
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace codecfs::filters {
 
@@ -36,7 +36,7 @@ class PluginsHeld {
   PluginsHeld& operator=(const PluginsHeld&) = delete;
 
  private:
-  std::unique_lock<std::shared_mutex> lock_;
+  const std::unique_lock<SharedMutex> lock_;
 };
 
 /// The outcome of the search.

@@ -149,6 +149,27 @@ TEST(Deflate, OthersInflateIt) {
       }
 }
 
+// What debug builds do with every stream.
+TEST(Deflate, VerificationFindsChangedBytes) {
+  for (const Wrapping wrapping : {Wrapping::zlib, Wrapping::gzip}) {
+    ByteVector data = random_bytes(20000);  // in blocks of ours
+    append(data, text(3000));               // in blocks of libdeflate
+    const auto encoded = deflate_whole(data, wrapping, 4);
+    ASSERT_TRUE(encoded);
+    EXPECT_TRUE(inflates_to(encoded->bytes(), wrapping, data));
+    EXPECT_FALSE(inflates_to(encoded->bytes(), wrapping, Bytes(data).first(data.size() - 1)));
+    EXPECT_FALSE(inflates_to(encoded->bytes().first(encoded->size() - 1), wrapping, data));
+    ByteVector damaged = to_vector(*encoded);
+    for (size_t at = 10; at < 20000; at += 97) {  // from the end of gzip's header; later bits may be padding
+      damaged[at] ^= std::byte{1};
+      EXPECT_FALSE(inflates_to(damaged, wrapping, data)) << at;
+      damaged[at] ^= std::byte{1};
+    }
+    data.back() ^= std::byte{1};
+    EXPECT_FALSE(inflates_to(encoded->bytes(), wrapping, data));
+  }
+}
+
 TEST(Deflate, NoiseOfAnyLengthBeforeTheRest) {
   const ByteVector noise = random_bytes(140000);
   for (const size_t limit : {16384, 32768, 65535, 65536, 131070})
