@@ -24,6 +24,7 @@ class RecordedSession {
     fuse_args args = FUSE_ARGS_INIT(1, arguments);
     const fuse_lowlevel_ops operations{};
     session_ = fuse_session_new(&args, &operations, sizeof operations, nullptr);
+    fuse_opt_free_args(&args);
     const fuse_custom_io io{
         .writev = &record, .read = &read_nothing, .splice_receive = nullptr, .splice_send = nullptr};
     EXPECT_EQ(fuse_session_custom_io(session_, &io, open("/dev/null", O_RDWR | O_CLOEXEC)), 0);
