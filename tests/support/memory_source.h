@@ -19,6 +19,7 @@
 
 #include "backends/api/source.h"
 #include "filters/core/pipeline.h"
+#include "model/json.h"
 
 namespace codecfs {
 
@@ -32,7 +33,7 @@ inline Variable text_variable(std::vector<uint64_t> shape, std::vector<uint64_t>
   variable.type = {TypeKind::unsigned_int, ByteOrder::none, 1, {}, {}};
   variable.grid = *ChunkGrid::make(std::move(shape), std::move(chunks));
   variable.chunk_bytes = variable.grid.elements_per_chunk();
-  variable.fill_value = Json('.' + 0);
+  variable.fill_value = Json(int{'.'});
   variable.fill = {std::byte{'.'}};
   variable.filters = std::move(filters);
   return variable;
@@ -96,7 +97,8 @@ class MemorySource : public Source {
 
   struct stat status_{};
   std::atomic<bool> is_writable = true;
-  std::atomic<bool> is_full = false;  // chunks cannot be stored: ENOSPC
+  std::atomic<bool> is_full = false;             // chunks cannot be stored: ENOSPC
+  std::atomic<bool> refuses_attributes = false;  // EOPNOTSUPP
   std::atomic<bool> has_shared_metadata = false;
   std::atomic<int> reads = 0;   // of chunks
   std::atomic<int> writes = 0;  // of chunks
@@ -254,6 +256,7 @@ class MemorySource : public Source {
 
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> removed) override {
     const std::lock_guard lock(mutex_);
+    if (refuses_attributes) return fail(EOPNOTSUPP, "attributes cannot be stored");
     CODECFS_TRY(writable());
     CODECFS_ASSIGN(Object * at, get(id));
     std::vector<Attribute> attributes = at->variable.attributes;

@@ -155,10 +155,13 @@ Result<> Listing::read_chunks(OpenDirectory& directory, uint64_t from, const Tak
 }
 
 Result<> Listing::read_scratch(OpenDirectory& directory, uint64_t from, const TakeItem& take) {
-  const auto files = mount_.scratch.list(directory.place.node->ino());
-  for (uint64_t i = from - kFirstScratch; i < files.size(); ++i) {
-    const auto& [name, ino] = files[i];
-    const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(kFirstScratch + i) + 1, S_IFREG, ino,
+  // A position is an inode number, which stays the same when other files are removed or renamed.
+  auto files = mount_.scratch.list(directory.place.node->ino());
+  std::ranges::sort(files, {}, &std::pair<std::string, Ino>::second);
+  for (const auto& [name, ino] : files) {
+    const uint64_t position = kFirstScratch + (ino & kLocalMask);
+    if (position < from) continue;
+    const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(position) + 1, S_IFREG, ino,
                              [this, ino = ino] { return names_.attributes(ino); }};
     if (!take(item)) return {};
   }

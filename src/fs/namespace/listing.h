@@ -3,7 +3,7 @@
 //
 // A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's
 // chunks, however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a
-// group or chunk number n of a variable; the scratch files come behind all of these.
+// group or chunk number n of a variable; the scratch files come behind all of these, by their inode numbers.
 
 #include <sys/stat.h>
 

@@ -61,10 +61,12 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   Source& source = mount_.dataset.source();
   std::vector<Attribute> now;
+  std::optional<std::vector<std::string>> dimensions;  // of a variable, before the change
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
     now = variable->attributes;
+    dimensions = variable->dimensions;
     // Zarr writers tell it as the fill_value of .zarray, and only there.
     keeps_fill = !variable->fill_value.is_null();
     if (written->dimensions == std::vector<std::string>{"_scalar_"} && variable->grid.rank() == 0)
@@ -97,6 +99,10 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   Result<> set;
   if (!written->attributes.empty() || !removed.empty())
     set = source.set_attributes(node.object, written->attributes, removed);
+  if (!set && dimensions && written->dimensions && dimensions != written->dimensions) {
+    (void)source.set_dimensions(node.object, *dimensions);
+    notifier_.layout_changed(node, false);
+  }
   mount_.write_back.note_change();
   notifier_.metadata_changed(node);
   return set;

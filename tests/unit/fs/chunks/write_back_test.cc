@@ -10,83 +10,24 @@
 #include <semaphore>
 #include <thread>
 
+#include "support/memory_source.h"
+
 namespace codecfs::fs {
 namespace {
 
 constexpr uint64_t kChunk = 64 << 10;  // bytes
-constexpr std::byte kFill{7};
-constexpr ObjectId kVariable = 3;
-
-class MapSource : public Source {
- public:
-  explicit MapSource(VariablePtr variable) : variable_(std::move(variable)) {}
-
-  [[nodiscard]] const struct stat& status() const override { return status_; }
-  [[nodiscard]] std::string format() const override { return "map"; }
-  [[nodiscard]] Entry root() const override { return {"", EntryKind::variable, kVariable, {}}; }
-  Result<std::vector<Entry>> list(ObjectId) override { return std::vector<Entry>(); }
-  Result<Entry> find(ObjectId, std::string_view) override { return fail(ENOENT, "no names"); }
-  Result<std::vector<Attribute>> group_attributes(ObjectId) override { return std::vector<Attribute>(); }
-  Result<VariablePtr> variable(ObjectId) override { return variable_; }
-  Result<ChunkInfo> locate(ObjectId, uint64_t number) override {
-    const std::lock_guard lock(mutex_);
-    return ChunkInfo{chunks_.contains(number), kChunk, {}, 0};
-  }
-  Result<std::vector<uint64_t>> stored_chunks(ObjectId, uint64_t, size_t) override { return std::vector<uint64_t>(); }
-  Result<Buffer> read_chunk(ObjectId, uint64_t number) override {
-    const std::lock_guard lock(mutex_);
-    ++reads;
-    const auto found = chunks_.find(number);
-    if (found == chunks_.end()) return fail(ENOENT, "not stored");
-    return Buffer::copy_of(std::as_bytes(std::span(found->second)));
-  }
-  Result<> writable() override { return {}; }
-  Result<> write_chunk(ObjectId, uint64_t number, Bytes bytes) override {
-    const std::lock_guard lock(mutex_);
-    if (full) return fail(ENOSPC, "full");
-    ++writes;
-    chunks_[number] = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    return {};
-  }
-  Result<> remove_chunk(ObjectId, uint64_t number) override {
-    const std::lock_guard lock(mutex_);
-    chunks_.erase(number);
-    return {};
-  }
-  Result<> commit() override {
-    ++commits;
-    return {};
-  }
-
-  std::string stored(uint64_t number) {
-    const std::lock_guard lock(mutex_);
-    return chunks_[number];
-  }
-
-  std::atomic<int> reads = 0;
-  std::atomic<int> writes = 0;
-  std::atomic<int> commits = 0;
-  std::atomic<bool> full = false;
-
- private:
-  std::mutex mutex_;
-  std::map<uint64_t, std::string> chunks_;
-  VariablePtr variable_;
-  struct stat status_{};
-};
+constexpr char kFill = '.';
+constexpr const char* kPath = "/v";
 
 class WriteBackTest : public testing::Test {
  protected:
   WriteBackTest() {
-    auto variable = std::make_shared<Variable>();
-    variable->type = {TypeKind::unsigned_int, ByteOrder::none, 1, {}, {}};
-    variable->grid = *ChunkGrid::make({1000 * kChunk}, {kChunk});
-    variable->chunk_bytes = kChunk;
-    variable->fill = {kFill};
-    view_ = std::make_shared<VariableView>();
-    view_->facts = variable;
-    auto source = std::make_unique<MapSource>(variable);
+    auto source = std::make_unique<MemorySource>();
     source_ = source.get();
+    source_->add_variable(kPath, text_variable({1000 * kChunk}, {kChunk}));
+    variable_ = source_->object(kPath);
+    view_ = std::make_shared<VariableView>();
+    view_->facts = *source_->variable(variable_);
     dataset_ = std::make_unique<Dataset>(std::move(source));
     WriteBack::Options options;
     options.dirty_bytes = 64 * kChunk;
@@ -102,7 +43,7 @@ class WriteBackTest : public testing::Test {
         [](const ChunkPlace&) -> Result<> { return {}; });
   }
 
-  ChunkPlace place(uint64_t number) { return {1000 + number, kVariable, number, view_}; }
+  ChunkPlace place(uint64_t number) { return {1000 + number, variable_, number, view_}; }
 
   Result<> put(uint64_t number, uint64_t offset, std::string_view text, bool done = false) {
     return write_back_->change(place(number), false, done, [&](MutableBytes chunk) {
@@ -116,8 +57,10 @@ class WriteBackTest : public testing::Test {
     return {reinterpret_cast<const char*>(content->bytes->data()), content->size};
   }
 
+  std::string stored(uint64_t number) { return source_->chunk(kPath, number); }
+
   static std::string filled(uint64_t offset, std::string_view text) {
-    return std::string(kChunk, static_cast<char>(kFill)).replace(offset, text.size(), text);
+    return std::string(kChunk, kFill).replace(offset, text.size(), text);
   }
 
   std::function<Result<>()> before_base_;  // called by writers that need the stored chunk
@@ -125,7 +68,8 @@ class WriteBackTest : public testing::Test {
   ChunkCache cache_{uint64_t{8} << 20, stats_};
   ChunkCache conversions_{uint64_t{8} << 20, stats_};
   std::shared_ptr<VariableView> view_;
-  MapSource* source_ = nullptr;
+  MemorySource* source_ = nullptr;
+  ObjectId variable_ = 0;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<WriteBack> write_back_;
 };
@@ -133,8 +77,8 @@ class WriteBackTest : public testing::Test {
 TEST_F(WriteBackTest, APartIsChangedAndTheRestIsFill) {
   ASSERT_TRUE(put(5, 10, "abc"));
   EXPECT_EQ(content(5), filled(10, "abc"));
-  ASSERT_TRUE(write_back_->sync_variable(kVariable));
-  EXPECT_EQ(source_->stored(5), filled(10, "abc"));
+  ASSERT_TRUE(write_back_->sync_variable(variable_));
+  EXPECT_EQ(stored(5), filled(10, "abc"));
   EXPECT_EQ(source_->commits, 1);
   EXPECT_EQ(content(5), "none") << "it is stored and forgotten";
   ASSERT_TRUE(put(5, 11, "XY"));
@@ -194,8 +138,8 @@ TEST_F(LoadingWriterTest, AWholeChunkIsWrittenAtOnceAndIsNotLost) {
   let_go();
   ASSERT_TRUE(written_);
   EXPECT_EQ(content(1), std::string(kChunk, 'w').replace(10, 3, "abc"));
-  ASSERT_TRUE(write_back_->sync_variable(kVariable));
-  EXPECT_EQ(source_->stored(1), std::string(kChunk, 'w').replace(10, 3, "abc"));
+  ASSERT_TRUE(write_back_->sync_variable(variable_));
+  EXPECT_EQ(stored(1), std::string(kChunk, 'w').replace(10, 3, "abc"));
 }
 
 TEST_F(LoadingWriterTest, AnotherWriterOfThePartDoesNotLoadAgain) {
@@ -214,16 +158,16 @@ TEST_F(LoadingWriterTest, AFailedLoadChangesNothing) {
   ASSERT_FALSE(written_);
   EXPECT_EQ(written_.error().code, EIO);
   EXPECT_EQ(content(1), "none");
-  EXPECT_TRUE(write_back_->try_pause(kVariable)) << "no edit is left";
+  EXPECT_TRUE(write_back_->try_pause(variable_)) << "no edit is left";
 }
 
 TEST_F(LoadingWriterTest, APauseWaitsForTheWriter) {
-  EXPECT_FALSE(at_once([&] { return write_back_->try_pause(kVariable).has_value(); }));
-  auto paused = std::async(std::launch::async, [&] { return write_back_->pause(kVariable).has_value(); });
+  EXPECT_FALSE(at_once([&] { return write_back_->try_pause(variable_).has_value(); }));
+  auto paused = std::async(std::launch::async, [&] { return write_back_->pause(variable_).has_value(); });
   EXPECT_EQ(paused.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   let_go();
   EXPECT_TRUE(paused.get());
-  EXPECT_EQ(source_->stored(1), filled(10, "abc"));
+  EXPECT_EQ(stored(1), filled(10, "abc"));
 }
 
 TEST_F(WriteBackTest, ConcurrentWritersOfOneChunkLoseNothing) {
@@ -237,7 +181,7 @@ TEST_F(WriteBackTest, ConcurrentWritersOfOneChunkLoseNothing) {
     std::string expected = filled(0, "");
     for (size_t i = 0; i < kWriters; ++i) expected.replace(10 * i, 4, "part");
     ASSERT_TRUE(write_back_->sync(place(number)));
-    ASSERT_EQ(source_->stored(number), expected);
+    ASSERT_EQ(stored(number), expected);
   }
   EXPECT_EQ(stats_.dirty_bytes, 0);
 }
@@ -271,9 +215,9 @@ TEST_F(WriteBackTest, NoWriteIsLostAmongConcurrentCalls) {
   auto disturbing = std::async(std::launch::async, [&] {
     while (!ended) {
       EXPECT_TRUE(write_back_->remove(place(kRemoved)));
-      EXPECT_TRUE(write_back_->pause(kVariable));
-      EXPECT_TRUE(write_back_->flush_variable(kVariable));
-      (void)write_back_->changes(kVariable);
+      EXPECT_TRUE(write_back_->pause(variable_));
+      EXPECT_TRUE(write_back_->flush_variable(variable_));
+      (void)write_back_->changes(variable_);
     }
   });
   for (auto& writer : writers) writer.get();
@@ -285,7 +229,7 @@ TEST_F(WriteBackTest, NoWriteIsLostAmongConcurrentCalls) {
     std::string expected = filled(0, "");
     const int last = kSteps - static_cast<int>(kChunks - number);
     for (uint64_t writer = 0; writer < kWriters; ++writer) expected.replace(100 * writer, 8, text_of(last));
-    EXPECT_TRUE(source_->stored(number) == expected) << number;
+    EXPECT_TRUE(stored(number) == expected) << number;
   }
 }
 
@@ -298,7 +242,7 @@ TEST_F(WriteBackTest, AChunkIsCreatedOnce) {
   created = write_back_->create(place(4), false);
   ASSERT_TRUE(created);
   EXPECT_FALSE(*created);
-  ASSERT_TRUE(write_back_->sync_variable(kVariable));
+  ASSERT_TRUE(write_back_->sync_variable(variable_));
   created = write_back_->create(place(4), false);
   ASSERT_TRUE(created);
   EXPECT_FALSE(*created) << "it is stored";
@@ -319,8 +263,8 @@ TEST_F(WriteBackTest, WhatIsWrittenWholeIsNotRead) {
     std::ranges::fill(chunk, std::byte{'w'});
   }));
   EXPECT_EQ(source_->reads, 0);
-  ASSERT_TRUE(write_back_->sync_variable(kVariable));
-  EXPECT_EQ(source_->stored(2), std::string(kChunk, 'w'));
+  ASSERT_TRUE(write_back_->sync_variable(variable_));
+  EXPECT_EQ(stored(2), std::string(kChunk, 'w'));
 }
 
 TEST_F(WriteBackTest, AChunkFileThatIsShortIsWholeAgain) {
@@ -337,8 +281,8 @@ TEST_F(WriteBackTest, UnderPressureOnlyWhatIsDoneIsStored) {
   for (int tries = 0; source_->writes < 5 && tries < 1000; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(source_->writes, 5);
-  EXPECT_EQ(source_->stored(4), filled(0, "partrest"));
-  ASSERT_TRUE(write_back_->flush_variable(kVariable));
+  EXPECT_EQ(stored(4), filled(0, "partrest"));
+  ASSERT_TRUE(write_back_->flush_variable(variable_));
   for (int tries = 0; source_->writes < 20 && tries < 1000; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(source_->writes, 20) << "a close ends the waiting of all";
@@ -350,18 +294,18 @@ TEST_F(WriteBackTest, MoreThanTheLimitIsNeverWaiting) {
     EXPECT_LE(stats_.dirty_bytes, (64 + 1) * kChunk);
   }
   ASSERT_TRUE(write_back_->finish());
-  for (uint64_t number = 0; number < 300; ++number) ASSERT_EQ(source_->stored(number), filled(0, "part"));
+  for (uint64_t number = 0; number < 300; ++number) ASSERT_EQ(stored(number), filled(0, "part"));
 }
 
 TEST_F(WriteBackTest, AFailureIsToldByTheNextFlushOrSyncOfTheVariable) {
-  source_->full = true;
+  source_->is_full = true;
   ASSERT_TRUE(put(1, 0, "abc", true));
-  const auto synced = write_back_->sync_variable(kVariable);
+  const auto synced = write_back_->sync_variable(variable_);
   ASSERT_FALSE(synced);
   EXPECT_EQ(synced.error().code, ENOSPC);
-  source_->full = false;
-  ASSERT_TRUE(write_back_->sync_variable(kVariable));
-  EXPECT_EQ(source_->stored(1), filled(0, "abc"));
+  source_->is_full = false;
+  ASSERT_TRUE(write_back_->sync_variable(variable_));
+  EXPECT_EQ(stored(1), filled(0, "abc"));
 }
 
 }  // namespace

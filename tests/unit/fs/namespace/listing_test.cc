@@ -95,6 +95,22 @@ TEST_F(ListingTest, ScratchFilesComeLast) {
   EXPECT_EQ(read_items(*directory, all[6].next, 10).size(), 0);
 }
 
+TEST_F(ListingTest, AReaderThatRemovesScratchFilesSkipsNone) {
+  for (const std::string name : {".a.tmp", ".b.tmp", ".c.tmp"}) ASSERT_TRUE(write_file("/v/" + name, "x"));
+  const auto directory = open("/v");
+  Names seen;
+  for (off_t at = 16;;) {
+    const auto items = read_items(*directory, at, 1);
+    if (items.empty()) break;
+    at = items[0].next;
+    seen.push_back(items[0].name);
+    if (items[0].name.starts_with('.')) {
+      ASSERT_TRUE(fs().tree().unlink(ino("/v"), items[0].name));
+    }
+  }
+  EXPECT_EQ(seen, (Names{"0", ".a.tmp", ".b.tmp", ".c.tmp"}));
+}
+
 TEST_F(ListingTest, AbsentChunksWithoutAFillValueAreListed) {
   Variable variable = text_variable({12}, {4});
   variable.fill_value = Json();

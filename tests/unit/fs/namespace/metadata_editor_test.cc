@@ -52,6 +52,14 @@ TEST_F(MetadataEditorTest, DimensionsAreNoAttributes) {
   EXPECT_EQ(attributes_of("/v"), *parse_json(R"({"units": "K"})")) << "nothing has changed";
 }
 
+TEST_F(MetadataEditorTest, DimensionsStayIfTheAttributesAreRefused) {
+  ASSERT_TRUE(source_->set_dimensions(source_->object("/v"), Names{"x"}));
+  source_->refuses_attributes = true;
+  EXPECT_EQ(error_of(apply(ino("/v"), FileKind::zattrs, R"({"units": "K", "_ARRAY_DIMENSIONS": ["y"]})")), EOPNOTSUPP);
+  EXPECT_EQ(source_->described("/v").dimensions, (Names{"x"}));
+  EXPECT_NE(read("/v/.zattrs").find("\"x\""), std::string::npos);
+}
+
 // Zarr writers tell the fill value in .zarray only.
 TEST_F(MetadataEditorTest, TheFillValueAttributeStays) {
   const Attribute fill{"_FillValue", Json(46)};

@@ -102,6 +102,37 @@ TEST_F(ChangeNotifierTest, ANameIsToldAlsoForAWholeChunkOfAnotherView) {
       << "a lookup that follows must not find old pages";
 }
 
+TEST_F(ChangeNotifierTest, NamesOfTheViewThatTheMountShowsAreTold) {
+  options_.view = View::encoded;
+  know_in_all_views("/v");
+  EXPECT_TRUE(fs().names().remembers_absence(known_[View::encoded], "1"));
+  EXPECT_FALSE(fs().names().remembers_absence(known_[View::decoded], "1"));
+  ASSERT_TRUE(write_file("/v/1", "wxyz"));
+  EXPECT_TRUE(kernel_.has(Kernel::created(known_[View::encoded], "1")));
+  EXPECT_FALSE(kernel_.has(Kernel::created(known_[View::decoded], "1")));
+}
+
+TEST_F(ChangeNotifierTest, ARemovedChunkIsToldInTheOtherViews) {
+  know_in_all_views("/v");
+  ASSERT_TRUE(fs().tree().unlink(known_[View::decoded], "0"));
+  EXPECT_TRUE(kernel_.has(Kernel::name(known_[View::encoded], "0")));
+  EXPECT_TRUE(kernel_.has(Kernel::content(chunk(View::encoded, 0))));
+  EXPECT_TRUE(kernel_.has(Kernel::part(array(View::raw), 0, 4)));
+  EXPECT_FALSE(kernel_.has(Kernel::name(known_[View::decoded], "0"))) << "the kernel removes it itself";
+}
+
+TEST_F(ChangeNotifierTest, AMovedVariableIsToldByBothNames) {
+  know_in_all_views("/v");
+  ASSERT_TRUE(fs().tree().rename(kRootIno, "v", ino("/g"), "w", true));
+  for (const std::string name : {"v", "v.npy"}) EXPECT_TRUE(kernel_.has(Kernel::name(root(View::npy), name))) << name;
+  EXPECT_TRUE(kernel_.has(Kernel::name(root(View::encoded), "v")));
+  ino("/g", View::raw);
+  kernel_.take();
+  ASSERT_TRUE(fs().tree().rename(ino("/g"), "w", kRootIno, "v", true));
+  EXPECT_TRUE(kernel_.has(Kernel::name(ino("/g", View::raw), "w")));
+  EXPECT_TRUE(kernel_.has(Kernel::name(root(View::raw), "v")));
+}
+
 TEST_F(ChangeNotifierTest, ANewNameIsToldInTheOtherViews) {
   ASSERT_TRUE(fs().tree().make_directory(kRootIno, "n"));
   const Notices notices = kernel_.take();

@@ -7,6 +7,8 @@
 #include <condition_variable>
 #include <thread>
 
+#include "support/memory_source.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -17,27 +19,11 @@ constexpr uint32_t kNew = 2;
 uint32_t filter_of(const Variable& variable) { return variable.filters.at(0).id; }
 
 /// A variable with one filter. A call that block_next() announced waits with what it has read until release().
-class BlockingSource : public Source {
+class BlockingSource : public MemorySource {
  public:
-  [[nodiscard]] const struct stat& status() const override { return status_; }
-  [[nodiscard]] std::string format() const override { return "blocking"; }
-  [[nodiscard]] Entry root() const override { return {"", EntryKind::variable, kVariable, {}}; }
-  Result<std::vector<Entry>> list(ObjectId) override { return std::vector<Entry>(); }
-  Result<Entry> find(ObjectId, std::string_view) override { return fail(ENOENT, "no names"); }
-  Result<std::vector<Attribute>> group_attributes(ObjectId) override { return std::vector<Attribute>(); }
-  Result<ChunkInfo> locate(ObjectId, uint64_t) override { return ChunkInfo{}; }
-  Result<std::vector<uint64_t>> stored_chunks(ObjectId, uint64_t, size_t) override { return std::vector<uint64_t>(); }
-  Result<Buffer> read_chunk(ObjectId, uint64_t) override { return fail(ENOENT, "not stored"); }
-  Result<VariablePtr> facts(ObjectId id) override { return variable(id); }
-
   Result<VariablePtr> variable(ObjectId) override {
     std::unique_lock lock(mutex_);
-    auto* read = new Variable;
-    read->type = {TypeKind::unsigned_int, ByteOrder::none, 1, {}, {}};
-    read->grid = *ChunkGrid::make({8}, {8});
-    read->chunk_bytes = 8;
-    read->fill = {std::byte{0}};
-    read->filters = {{.id = filter, .parameters = {}, .codec = {}, .name = {}}};
+    auto* read = new Variable(text_variable({8}, {8}, {{.id = filter, .parameters = {}, .codec = {}, .name = {}}}));
     const VariablePtr held(read, [this](const Variable* released) {
       if (on_release) on_release();
       delete released;
@@ -73,7 +59,6 @@ class BlockingSource : public Source {
   std::condition_variable changed_;
   bool blocks_ = false;
   bool blocked_ = false;
-  struct stat status_{};
 };
 
 class DatasetTest : public testing::Test {

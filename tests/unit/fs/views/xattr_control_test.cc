@@ -1,0 +1,130 @@
+// Extended attributes: what they show, and what setting and removing them changes.
+
+#include "fs/views/xattr_control.h"
+
+#include "support/filesystem_testing.h"
+
+namespace codecfs::fs {
+namespace {
+
+class XattrControlTest : public FilesystemTest {
+ protected:
+  XattrControl& xattrs() { return fs().xattrs(); }
+  /// The value, "none" if there is no such attribute.
+  std::string value(Ino ino, std::string_view name) {
+    const Result<XattrView> view = xattrs().all(ino);
+    if (!view) return fmt::format("error {}", view.error().code);
+    for (const std::vector<Xattr>* list : {view->stored.get(), &view->live})
+      for (const Xattr& xattr : *list)
+        if (xattr.name == name) return xattr.value;
+    return "none";
+  }
+  int set(Ino ino, std::string_view name, std::string_view value, XattrMode mode = XattrMode::any) {
+    return error_of(xattrs().set(ino, name, value, mode));
+  }
+};
+
+TEST_F(XattrControlTest, AVariableShowsItsStorageAndAttributes) {
+  const Attribute units{"units", Json("K")};
+  ASSERT_TRUE(source_->set_attributes(source_->object("/g/deep"), std::span(&units, 1), {}));
+  for (const Ino deep : {ino("/g/deep"), ino("/g/deep", View::encoded), ino("/g/deep", View::raw)}) {
+    EXPECT_EQ(value(deep, "user._Storage"), "chunked");
+    EXPECT_EQ(value(deep, "user._ChunkSizes"), "[4]");
+    EXPECT_EQ(value(deep, "user._DeflateLevel"), "1");
+    EXPECT_EQ(value(deep, "user._Filter"), "1,1");
+    EXPECT_EQ(value(deep, "user.units"), "K");
+    EXPECT_EQ(value(deep, "user._Shuffle"), "none");
+  }
+  EXPECT_EQ(value(ino("/g"), "user.title"), "t");
+}
+
+TEST_F(XattrControlTest, AChunkShowsItsStoredSize) {
+  EXPECT_EQ(value(ino("/v/0"), "user._StoredSize"), "4");
+  ASSERT_TRUE(write_file("/v/1", "wxyz"));
+  EXPECT_EQ(value(ino("/v/1"), "user._StoredSize"), "0") << "it is not stored yet";
+  EXPECT_EQ(set(ino("/v/0"), "user.x", "1"), EPERM);
+  EXPECT_EQ(set(ino("/v/.zattrs"), "user.x", "1"), EPERM);
+}
+
+TEST_F(XattrControlTest, AttributesAreSetWithTheirTypes) {
+  const Ino group = ino("/g");
+  EXPECT_EQ(set(group, "user.title", "5"), 0);
+  EXPECT_EQ(set(group, "user.n", "5"), 0);
+  EXPECT_EQ(set(group, "user.list", "[1, 2]"), 0);
+  EXPECT_EQ(set(group, "user.plain", "some text"), 0);
+  Json json = Json::object();
+  const auto attributes = source_->group_attributes(source_->object("/g"));
+  for (const Attribute& attribute : *attributes) json[attribute.name] = *attribute.value;
+  EXPECT_EQ(json, *parse_json(R"({"title": "5", "n": 5, "list": [1, 2], "plain": "some text"})"))
+      << "what is text stays text";
+  EXPECT_EQ(value(group, "user.n"), "5") << "the cached list is current";
+  EXPECT_EQ(read("/g/.zattrs").find("\"n\": 5") != std::string::npos, true);
+}
+
+TEST_F(XattrControlTest, ModesAreThoseOfTheSystemCall) {
+  const Ino group = ino("/g");
+  EXPECT_EQ(set(group, "user.title", "x", XattrMode::create), EEXIST);
+  EXPECT_EQ(set(group, "user.new", "x", XattrMode::replace), ENODATA);
+  EXPECT_EQ(set(group, "security.x", "x"), EOPNOTSUPP);
+  EXPECT_EQ(error_of(xattrs().remove(group, "user.new")), ENODATA);
+  ASSERT_TRUE(xattrs().remove(group, "user.title"));
+  EXPECT_EQ(value(group, "user.title"), "none");
+  EXPECT_TRUE(source_->group_attributes(source_->object("/g"))->empty());
+}
+
+TEST_F(XattrControlTest, FiltersAreSetThroughAnyView) {
+  ASSERT_EQ(set(ino("/v", View::raw), "user._Filter", "1,2"), 0);
+  EXPECT_EQ(source_->described("/v").filters.at(0).id, 1);
+  ASSERT_EQ(set(ino("/v"), "user._DeflateLevel", "9"), 0);
+  EXPECT_EQ(value(ino("/v", View::encoded), "user._Filter"), "1,9");
+  EXPECT_EQ(set(ino("/v"), "user._Storage", "chunked"), 0) << "cp -a writes what it has read";
+  EXPECT_EQ(set(ino("/v"), "user._Storage", "contiguous"), EPERM);
+  ASSERT_TRUE(xattrs().remove(ino("/v"), "user._DeflateLevel"));
+  EXPECT_TRUE(source_->described("/v").filters.empty());
+  EXPECT_EQ(error_of(xattrs().remove(ino("/v"), "user._Filter")), EPERM);
+}
+
+TEST_F(XattrControlTest, AGroupHasTheFiltersOfItsNewVariables) {
+  const Ino group = ino("/g");
+  ASSERT_EQ(set(group, "user._Filter", "1,2"), 0);
+  EXPECT_EQ(value(group, "user._Filter"), "1,2");
+  EXPECT_EQ(set(group, "user._DeflateLevel", "2"), EPERM);
+  ASSERT_TRUE(xattrs().remove(group, "user._Filter"));
+  EXPECT_EQ(value(group, "user._Filter"), "none");
+}
+
+TEST_F(XattrControlTest, ARuleIsShownAsFilterOut) {
+  ASSERT_TRUE(options_.rules.add("v,1,6"));
+  EXPECT_EQ(value(ino("/v"), "user._FilterOut"), "1,6");
+  EXPECT_EQ(value(ino("/g/deep"), "user._FilterOut"), "none");
+}
+
+TEST_F(XattrControlTest, ErrorsAreShownUntilTheyAreRemoved) {
+  const Ino chunk = ino("/v/0");
+  mount().note_error(chunk, {EIO, "the disk is gone"});
+  EXPECT_EQ(value(chunk, "user._Error"), "the disk is gone");
+  EXPECT_NE(value(chunk, "user._ErrorTime"), "none");
+  EXPECT_EQ(value(ino("/v"), "user._Error"), "none");
+  ASSERT_TRUE(xattrs().remove(chunk, "user._Error"));
+  EXPECT_EQ(value(chunk, "user._Error"), "none");
+  EXPECT_EQ(error_of(xattrs().remove(chunk, "user._Error")), ENODATA);
+}
+
+TEST_F(XattrControlTest, TheRootTellsWhatIsNotStored) {
+  EXPECT_EQ(value(kRootIno, "user._NotStored"), "none");
+  ASSERT_TRUE(write_file("/v/.1.tmp", "x"));
+  ASSERT_TRUE(write_file("/g/deep/.0.tmp", "x", View::encoded));
+  const std::string paths = value(kRootIno, "user._NotStored");
+  EXPECT_NE(paths.find("/v/.1.tmp"), std::string::npos);
+  EXPECT_NE(paths.find("/.codecfs/view/encoded/g/deep/.0.tmp"), std::string::npos);
+}
+
+TEST_F(XattrControlTest, AReadOnlyMountRefusesChanges) {
+  options_.read_only = true;
+  EXPECT_EQ(set(ino("/g"), "user.title", "x"), EROFS);
+  EXPECT_EQ(error_of(xattrs().remove(ino("/g"), "user.title")), EROFS);
+  EXPECT_EQ(value(ino("/g"), "user.title"), "t");
+}
+
+}  // namespace
+}  // namespace codecfs::fs
