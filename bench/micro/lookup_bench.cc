@@ -124,7 +124,8 @@ void lookup_absent_name(benchmark::State& state) {
   const Sample sample(state);
   if (!sample.filesystem) return;
   for (auto _ : state) {
-    if (sample.filesystem->names().lookup(sample.directory, "no-such-name")) return state.SkipWithError("a name too many");
+    if (sample.filesystem->names().lookup(sample.directory, "no-such-name"))
+      return state.SkipWithError("a name too many");
   }
 }
 BENCHMARK(lookup_absent_name);

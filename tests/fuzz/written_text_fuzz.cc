@@ -87,7 +87,7 @@ class Subject {
     std::filesystem::remove_all(path());
     need(create_source(path(), format_), "a source is made");
     filesystem_.emplace(need(open_source(path(), true), "it opens"),
-                  fs::FilesystemOptions{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
+                        fs::FilesystemOptions{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
     variable_ = need(filesystem_->tree().make_directory(fs::kRootIno, "v"), "a directory is made").st_ino;
     require(write(variable_, ".zarray", kArray), "a variable is made");
     variable_ = need(filesystem_->names().lookup(fs::kRootIno, "v"), "the variable is there").st_ino;

@@ -1,6 +1,6 @@
 #pragma once
-// The FUSE operations: each decodes a request, calls the Filesystem, and replies. Errors are converted to errno here: code
-// below does not know FUSE, and exceptions do not leave it.
+// The FUSE operations: each decodes a request, calls the Filesystem, and replies. Errors are converted to errno here:
+// code below does not know FUSE, and exceptions do not leave it.
 
 #include <atomic>
 #include <memory>
