@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -215,6 +216,14 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
     if (ino == kRootIno && wanted.starts_with(kUnmountXattr)) {
       CODECFS_TRY(mount_of(request).unmount_notifier.add_listener(wanted.substr(kUnmountXattr.size())));
       reply_sized(request, "", size);
+      return {};
+    }
+    // Progress can be read while the source is busy.
+    if (wanted == "user._Progress") {
+      CODECFS_ASSIGN(const std::vector<Xattr> live, filesystem_of(request).xattrs().live(ino));
+      const auto found = std::ranges::find(live, wanted, &Xattr::name);
+      if (found == live.end()) return std::unexpected(Error{ENODATA, {}});
+      reply_sized(request, found->value, size);
       return {};
     }
     CODECFS_ASSIGN(const XattrView view, filesystem_of(request).xattrs().all(ino));

@@ -44,23 +44,30 @@ Result<XattrView> XattrControl::all(Ino ino) {
     if (made && place.file != FileKind::chunk)
       mount_.xattrs.put_if(ino, view.stored, bytes, [&] { return mount_.dataset.changes() == changes; });
   }
+  CODECFS_ASSIGN(view.live, live(ino));
+  return view;
+}
+
+Result<std::vector<Xattr>> XattrControl::live(Ino ino) {
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  std::vector<Xattr> live;
   if (is_variable(place))
     if (const std::optional<Recodings::Chunks> chunks = mount_.recodings.of(place.node->object))
-      view.live.push_back({"user._Progress", fmt::format("{}/{} chunks", chunks->done, chunks->total)});
-  if (ino == kRootIno && view.live.empty()) {
+      live.push_back({"user._Progress", fmt::format("{}/{} chunks", chunks->done, chunks->total)});
+  if (ino == kRootIno && live.empty()) {
     // All that goes on, as it is no variable's alone: an archive that is written anew, a log that is brought into a
     // file.
     if (std::string lines = ProgressReporter::under_way(); !lines.empty())
-      view.live.push_back({"user._Progress", std::move(lines)});
+      live.push_back({"user._Progress", std::move(lines)});
   }
   if (ino == kRootIno)
     if (std::string paths = not_stored_text(mount_.files_not_stored()); !paths.empty())
-      view.live.push_back({"user._NotStored", std::move(paths)});
+      live.push_back({"user._NotStored", std::move(paths)});
   if (const auto error = mount_.errors.find(ino)) {
-    view.live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
-    view.live.push_back({"user._ErrorTime", text_of_time(error->time)});
+    live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
+    live.push_back({"user._ErrorTime", text_of_time(error->time)});
   }
-  return view;
+  return live;
 }
 
 Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view value, XattrMode mode,

@@ -26,6 +26,8 @@ class XattrControl {
 
   /// If those of the source cannot be read, user._Error is the reason.
   Result<XattrView> all(Ino ino);
+  /// Those of XattrView::live alone, which do not wait for the source.
+  Result<std::vector<Xattr>> live(Ino ino);
   /// Changes an attribute of a group or variable, or its filters. EOPNOTSUPP, EPERM, EROFS, EINVAL, and EINTR:
   /// cancelled, and nothing has changed.
   Result<> set(Ino ino, std::string_view name, std::string_view value, XattrMode mode, const Cancelled& cancelled = {});
