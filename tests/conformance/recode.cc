@@ -41,7 +41,7 @@ Result<Options> read_options(std::span<const std::string> words) {
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string_view name = words[i];
     if (name == "--optional") {
-      options["optional"] = "1";
+      options["optional"] = std::string("1");  // GCC 12 warns of a literal here (bug 105651)
     } else if (name.starts_with("--") && i + 1 < words.size()) {
       options[std::string(name.substr(2))] = words[++i];
     } else {
