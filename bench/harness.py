@@ -55,7 +55,7 @@ def remove(path):
 
 def settle(*sources, memory=0):
     """Nothing that was written before waits to be stored with what is measured, the sources are in the page cache
-    (again: some machines take pages away that nobody looks at), and so many bytes of memory are there."""
+    (again: some machines reclaim pages that are not used), and so many bytes of memory are there."""
     os.sync()
     for source in sources:
         read_into_page_cache(source)

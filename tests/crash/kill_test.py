@@ -241,6 +241,7 @@ def start(work, *arguments):
         os._exit(0)
     return pid
 
+
 LOG_HEADER = 512  # bytes
 
 

@@ -29,7 +29,7 @@ class EncodedView {
   Result<ChunkPtr> content(const Node& node, const ChunkPlace& chunk);
   /// The size of a chunk's file in bytes, if its bytes are those that are stored.
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
-  /// The content for a reader who has not asked for it yet; null if none is needed.
+  /// The content, ahead of the read that is expected next; null if none is needed.
   ChunkPtr fetch(const Node& node, const ChunkPlace& chunk);
   /// Stores the content of a whole chunk file. EINVAL if the pipeline cannot decode it.
   Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
