@@ -142,20 +142,24 @@ Result<Place> Nodes::at(Ino ino) const {
   return Place{&node, static_cast<FileKind>(local), 0};
 }
 
-Result<const Node*> Nodes::child(const Node& parent, const Entry& entry) {
-  std::string path = parent.path + "/" + entry.name;
-  const auto view = static_cast<size_t>(parent.view);
+Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
+  const auto view = static_cast<size_t>(directory.view);
   const NodeKind kind = kind_of(entry.kind);
   const auto is_same = [&](const Node& node) {
     return node.kind == kind && node.object == entry.object && node.target == entry.target;
   };
   {
     const std::shared_lock lock(mutex_);
-    const auto found = by_path_.find(path);
+    const Node* parent = current(directory);
+    if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
+    const auto found = by_path_.find(parent->path + "/" + entry.name);
     if (found != by_path_.end() && found->second[view] != nullptr && is_same(*found->second[view]))
       return found->second[view];
   }
   const std::lock_guard lock(mutex_);
+  const Node* parent = current(directory);
+  if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
+  std::string path = parent->path + "/" + entry.name;
   if (const auto found = by_path_.find(path); found != by_path_.end() && !is_same(*found->second[kDecoded]))
     for_each_at_or_below(path, [&](const Node& node) { drop(node); });
   const auto now = by_path_.find(path);
@@ -170,13 +174,13 @@ Result<const Node*> Nodes::child(const Node& parent, const Entry& entry) {
   const Node* decoded = known[kDecoded];
   if (decoded == nullptr) {
     Node first = node;
-    first.parent = parent.key();
+    first.parent = parent->key();
     first.common = slots_.size();
     decoded = add(std::move(first));
-    if (parent.view == View::decoded) return decoded;
+    if (parent->view == View::decoded) return decoded;
   }
-  node.view = parent.view;
-  node.parent = parent.ino();
+  node.view = parent->view;
+  node.parent = parent->ino();
   node.common = decoded->slot;
   return add(std::move(node));
 }
@@ -184,9 +188,7 @@ Result<const Node*> Nodes::child(const Node& parent, const Entry& entry) {
 std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
   const std::shared_lock lock(mutex_);
   std::vector<const Node*> nodes;
-  const auto found = by_path_.find(node.path);
-  if (found == by_path_.end()) return nodes;
-  for (const Node* other : found->second)
+  for (const Node* other : views_of(node))
     if (other != nullptr) nodes.push_back(other);
   return nodes;
 }
@@ -240,9 +242,7 @@ Result<Ino> Nodes::chunk_of_slot(uint64_t slot, const std::string& path, uint64_
 
 Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
   const std::lock_guard lock(mutex_);
-  const auto views = by_path_.find(variable.path);
-  if (views == by_path_.end()) return {};
-  for (const Node* node : views->second) {
+  for (const Node* node : views_of(variable)) {
     if (node == nullptr) continue;
     CODECFS_ASSIGN(const Slots slots, reserve(node->slot, node->path, count));
     Slots& now = chunk_slots_[node->slot];
@@ -253,6 +253,16 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
 }
 
 // --- the caller holds mutex_
+
+/// The node as it is now, at its present path; null if it was removed.
+const Node* Nodes::current(const Node& node) const { return slots_[node.slot]; }
+
+Nodes::InViews Nodes::views_of(const Node& node) const {
+  const Node* now = current(node);
+  if (now == nullptr) return {};
+  const auto found = by_path_.find(now->path);
+  return found == by_path_.end() ? InViews{} : found->second;
+}
 
 template <class Visit>
 void Nodes::for_each_at_or_below(const std::string& path, Visit visit) {
@@ -297,9 +307,7 @@ void Nodes::forget_path(const Node& node) {
 
 void Nodes::become_variable(const Node& group, ObjectId variable) {
   const std::lock_guard lock(mutex_);
-  const auto views = by_path_.find(group.path);
-  if (views == by_path_.end()) return;
-  for (const Node* old : InViews(views->second)) {
+  for (const Node* old : views_of(group)) {
     if (old == nullptr) continue;
     Node node = *old;
     node.kind = NodeKind::variable;
@@ -310,14 +318,15 @@ void Nodes::become_variable(const Node& group, ObjectId variable) {
 
 void Nodes::remove(const Node& node) {
   const std::lock_guard lock(mutex_);
-  for_each_at_or_below(node.path, [&](const Node& below) { drop(below); });
+  if (const Node* now = current(node)) for_each_at_or_below(now->path, [&](const Node& below) { drop(below); });
 }
 
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const std::string from = node.path;
-  const std::string to = fmt::format("{}/{}", parent.path, name);
-  const InViews parents = by_path_[parent.path];
+  if (current(node) == nullptr || current(parent) == nullptr) return;
+  const std::string from = current(node)->path;
+  const std::string to = fmt::format("{}/{}", current(parent)->path, name);
+  const InViews parents = views_of(parent);
   for_each_at_or_below(from, [&](const Node& old) {
     const Node* new_parent = parents[static_cast<size_t>(old.view)];
     if (new_parent == nullptr) return drop(old);  // the target directory was not looked up in this view

@@ -127,6 +127,7 @@ struct Place {
   uint64_t chunk = 0;  // its number, if file is chunk
 };
 
+/// All functions take nodes from before a move as well: they apply to the node as it is now.
 class Nodes {
  public:
   /// `shown`: the view that the root of the mount shows.
@@ -135,8 +136,8 @@ class Nodes {
   /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed.
   Result<Place> at(Ino ino) const;
   /// The node of a directory entry, created if the entry is new or refers to another object than before. ENFILE when
-  /// slots run out.
-  Result<const Node*> child(const Node& parent, const Entry& entry);
+  /// slots run out; ESTALE if the directory was removed.
+  Result<const Node*> child(const Node& directory, const Entry& entry);
   /// The node of the control directory, `.codecfs` in the root, and of the directory of views in it.
   const Node& control() const { return *control_; }
   const Node& views() const { return *views_; }
@@ -172,6 +173,9 @@ class Nodes {
   };
 
   using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
+
+  [[nodiscard]] const Node* current(const Node& node) const;
+  [[nodiscard]] InViews views_of(const Node& node) const;
 
   const Node* add(Node node);
   void replace(const Node& old, Node node);

@@ -15,8 +15,9 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
 Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
   if (EncodedFormPtr known = forms_.get(node.key())) return known;
   const uint64_t changes = mount_.dataset.changes();
+  CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const auto form = std::make_shared<const EncodedForm>(make(node.path, *view->facts));
+  const auto form = std::make_shared<const EncodedForm>(make(now.node->path, *view->facts));
   forms_.put_if(node.key(), form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
   return form;
 }

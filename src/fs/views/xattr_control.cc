@@ -32,8 +32,8 @@ std::string not_stored_text(const std::vector<std::string>& paths) {
 }  // namespace
 
 Result<XattrView> XattrControl::all(Ino ino) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
   const uint64_t changes = mount_.dataset.changes();
+  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
   XattrView view{mount_.xattrs.get(ino), {}};
   if (!view.stored) {
     Result<std::vector<Xattr>> made = make_xattrs(place);

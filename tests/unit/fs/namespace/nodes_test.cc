@@ -116,6 +116,32 @@ TEST(Nodes, WhatIsMovedKeepsItsNumbers) {
   EXPECT_EQ((*nodes.child(*nodes.at(group->ino())->node, entry("v", EntryKind::variable, 2)))->ino(), inner->ino());
 }
 
+TEST(Nodes, ANodeFromBeforeAMoveStandsForTheMovedObject) {
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
+  const Node* v = *nodes.child(*group, entry("v", EntryKind::variable, 2));
+  const Node* other_group = *nodes.child(nodes.view_entry(View::raw), entry("g", EntryKind::group, 1));
+  const Node* other_v = *nodes.child(*other_group, entry("v", EntryKind::variable, 2));
+  const Ino chunk = *nodes.chunk_ino(*v, 3, 10);
+  nodes.move(*group, root, "h");
+  ASSERT_EQ(v->path, "/g/v");
+  const auto in_views = nodes.in_all_views(*v);
+  ASSERT_EQ(in_views.size(), 2);
+  EXPECT_EQ(in_views[0]->path, "/h/v");
+  EXPECT_EQ(in_views[0]->ino(), v->ino());
+  EXPECT_EQ(in_views[1]->ino(), other_v->ino());
+  EXPECT_EQ((*nodes.child(*group, entry("v", EntryKind::variable, 2)))->ino(), v->ino());
+  EXPECT_EQ((*nodes.child(*group, entry("w", EntryKind::variable, 3)))->path, "/h/w");
+  ASSERT_TRUE(nodes.renumber_chunks(*v, 20));
+  EXPECT_NE(*nodes.chunk_ino(*v, 3, 20), chunk);
+  nodes.remove(*v);
+  EXPECT_EQ(nodes.at(other_v->ino()).error().code, ESTALE);
+  EXPECT_TRUE(nodes.in_all_views(*v).empty());
+  nodes.remove(*group);
+  EXPECT_EQ(nodes.child(*group, entry("v", EntryKind::variable, 2)).error().code, ESTALE);
+}
+
 TEST(Nodes, AnObjectHasANodeInEachViewAndOneKey) {
   for (const View shown : {View::decoded, View::encoded}) {
     Nodes nodes(entry("", EntryKind::group), shown);

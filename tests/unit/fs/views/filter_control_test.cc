@@ -27,6 +27,23 @@ class FilterControlTest : public FilesystemTest {
   std::unique_ptr<Components> parts_;
 };
 
+TEST_F(FilterControlTest, AChangeThatBeganBeforeAMoveIsShownAfterIt) {
+  const Ino deep = ino("/g/deep");
+  const Ino encoded = ino("/g/deep/.zarray", View::encoded);
+  const Node& before = node("/g/deep");
+  ASSERT_TRUE(fs().tree().rename(ino("/g"), "deep", root(), "moved", true, {}));
+  const auto filter = [&] {
+    const Result<XattrView> view = fs().xattrs().all(deep);
+    const auto found = std::ranges::find(*view->stored, "user._Filter", &Xattr::name);
+    return found == view->stored->end() ? "none" : found->value;
+  };
+  EXPECT_EQ(filter(), "1,1");
+  kernel_.take();
+  ASSERT_TRUE(filters().set_spec(before, "1,2", {}));
+  EXPECT_EQ(filter(), "1,2");
+  EXPECT_TRUE(kernel_.has(Kernel::content(encoded))) << "the other views are notified";
+}
+
 TEST_F(FilterControlTest, ASpecIsArrangedAsNetcdfDoes) {
   ASSERT_TRUE(filters().set_spec(node("/v"), " 1,2 | 2,1 | 3\n", {}));
   EXPECT_EQ(stored("/v"), (Ids{3, 2, 1}));
