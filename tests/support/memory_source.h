@@ -103,7 +103,7 @@ class MemorySource : public Source {
   std::atomic<int> reads = 0;   // of chunks
   std::atomic<int> writes = 0;  // of chunks
   std::atomic<int> commits = 0;
-  std::function<void()> before_read;  // called by read_chunk(), without a lock
+  std::function<void()> before_read;  // called by fetch_chunk(), without a lock
 
   // --- Source
 
@@ -154,12 +154,13 @@ class MemorySource : public Source {
       numbers.push_back(chunk->first);
     return numbers;
   }
-  Result<Buffer> read_chunk(ObjectId variable, uint64_t number) override {
+  Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override {
     if (before_read) before_read();
     ++reads;
     const std::lock_guard lock(mutex_);
     CODECFS_ASSIGN(const Object* at, get(variable));
-    return decoded(*at, number);
+    CODECFS_ASSIGN(Buffer bytes, decoded(*at, number));
+    return DecodedChunk{std::move(bytes), at->chunks.at(number).size()};
   }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/api/object.h"
@@ -22,6 +23,11 @@ struct ChunkInfo {
   uint32_t filter_mask = 0;        // HDF5: bit i set = filter i was skipped
 };
 
+struct DecodedChunk {
+  Buffer bytes;              // exactly Variable::chunk_bytes if that is known, C order, edge chunks padded with fill
+  uint64_t stored_size = 0;  // as ChunkInfo::stored_size
+};
+
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
@@ -32,9 +38,13 @@ class ChunkReader {
   /// The numbers of at most `limit` stored chunks from `from` on, ascending; empty at the end. The time is proportional
   /// to the size of the batch even in a sparse grid, and the memory does not depend on the variable's number of chunks.
   virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
-  /// Reads and decodes one chunk: exactly Variable::chunk_bytes bytes if that is known, C order, edge chunks padded
-  /// with fill. ENOENT if the chunk is not stored.
-  virtual Result<Buffer> read_chunk(ObjectId variable, uint64_t number) = 0;
+  /// Reads and decodes one chunk. ENOENT if it is not stored.
+  virtual Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) = 0;
+  /// Its bytes alone.
+  Result<Buffer> read_chunk(ObjectId variable, uint64_t number) {
+    CODECFS_ASSIGN(DecodedChunk chunk, fetch_chunk(variable, number));
+    return std::move(chunk.bytes);
+  }
 
   /// The encoded bytes of a chunk, if decoding them with Variable::filters gives what read_chunk() returns. None if
   /// that is not the case (a filter mask, another element order or type, a part of a larger block) or unknown; the

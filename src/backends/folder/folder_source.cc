@@ -123,7 +123,9 @@ class FolderSource final : public Source {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     return reading<&Source::stored_chunks>(id, from, limit);
   }
-  Result<Buffer> read_chunk(ObjectId id, uint64_t number) override { return reading<&Source::read_chunk>(id, number); }
+  Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
+    return reading<&Source::fetch_chunk>(id, number);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     return reading<&Source::read_stored>(id, number);
   }

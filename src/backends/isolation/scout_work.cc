@@ -253,8 +253,8 @@ class Work {
     CODECFS_ASSIGN(const std::shared_ptr<Dataset> dataset, dataset_at(request.head.address, request.text));
     set_limits(file_.bytes->size(), dataset->facts().chunk_bytes.value_or(max_chunk_bytes() / 2));
     note_step(request.head.address);
-    CODECFS_ASSIGN(Buffer chunk, dataset->read_chunk(request.head.number));
-    return ScoutGift(std::move(chunk));
+    CODECFS_ASSIGN(DecodedChunk chunk, dataset->fetch_chunk(request.head.number));
+    return ScoutGift(std::move(chunk.bytes));
   }
 
   Result<> everything() {

@@ -1,29 +1,34 @@
 #include "fs/chunks/chunk_decoder.h"
 
 namespace codecfs::fs {
+
 Result<ChunkPtr> ChunkDecoder::decoded(const ChunkPlace& chunk) {
-  Result<ChunkPtr> bytes = cache_.get(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
+  Result<ChunkPtr> bytes = stored(chunk);
   if (bytes || bytes.error().code != ENOENT || !chunk.variable->shows_absent_chunks()) return bytes;
   return base_of(chunk);
 }
 
+Result<ChunkPtr> ChunkDecoder::stored(const ChunkPlace& chunk) {
+  return cache_.get(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
+}
+
 Result<Buffer> ChunkDecoder::decode(const ChunkPlace& chunk) {
-  CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-  stats_.bytes_stored += info.stored_size;
-  return dataset_.source().read_chunk(chunk.object, chunk.number);
+  CODECFS_ASSIGN(DecodedChunk decoded, dataset_.source().fetch_chunk(chunk.object, chunk.number));
+  stats_.bytes_stored += decoded.stored_size;
+  return std::move(decoded.bytes);
 }
 
 Result<ChunkPtr> ChunkDecoder::base_of(const ChunkPlace& chunk) {
   CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(chunk.object, chunk.number));
-  const uint64_t estimate = decoding_bytes(*chunk.variable->facts);
   if (info.stored) {
-    Result<ChunkPtr> bytes = cache_.get(chunk.key, estimate, [&] { return decode(chunk); });
+    Result<ChunkPtr> bytes = stored(chunk);
     if (bytes || bytes.error().code != ENOENT) return bytes;
     // Removed since the lookup.
   }
   // All absent chunks of a variable share one fill chunk, cached under the inode number of its directory.
   CODECFS_ASSIGN(const Place place, nodes_.at(chunk.key));
-  return cache_.get(place.node->ino(), estimate, [&] { return make_fill_chunk(*chunk.variable->facts); });
+  return cache_.get(place.node->ino(), decoding_bytes(*chunk.variable->facts),
+                    [&] { return make_fill_chunk(*chunk.variable->facts); });
 }
 
 uint64_t ChunkDecoder::decoding_bytes(const Variable& variable) {

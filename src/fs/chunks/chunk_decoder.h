@@ -14,7 +14,9 @@ class ChunkDecoder {
   ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats)
       : dataset_(dataset), nodes_(nodes), cache_(cache), stats_(stats) {}
 
-  /// The decoded chunk of the source, or a fill chunk if readers see one for it. ENOENT if it is not stored.
+  /// The decoded chunk of the source. ENOENT if it is not stored.
+  Result<ChunkPtr> stored(const ChunkPlace& chunk);
+  /// The same, or a fill chunk if readers see one for it. ENOENT if it is not stored.
   Result<ChunkPtr> decoded(const ChunkPlace& chunk);
   /// The chunk as a writer needs it: fill if it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);

@@ -60,8 +60,6 @@ void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
 
 ChunkPtr Prefetcher::fetch_decoded(const ChunkPlace& chunk) {
   if (mount_.write_back.size(chunk.key)) return nullptr;
-  const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
-  if (!info || !info->stored) return nullptr;
   return mount_.cache.fetch(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
                             [&] { return mount_.decoder.decode(chunk); });
 }

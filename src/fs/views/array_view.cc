@@ -41,12 +41,10 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
     if (const auto edited = mount_.write_back.content(key))
       return ArrayFile::Part{edited->bytes->bytes(), edited->bytes};
     const ChunkPlace place{key, now.node->object, number, now.variable};
-    CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(place.object, number));
-    if (!info.stored) return ArrayFile::Part{};
     const uint64_t changes = mount_.changes();
     if (in_order && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
-    const Result<ChunkPtr> chunk = mount_.decoder.decoded(place);
-    if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};  // removed meanwhile
+    const Result<ChunkPtr> chunk = mount_.decoder.stored(place);
+    if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};
     CODECFS_TRY(chunk);
     if (is_random) prefetcher_.give_chunk(array.ino, array.file, number, *chunk, changes);
     mount_.cache.served(key, share);

@@ -96,8 +96,8 @@ class Hdf5Source final : public Source {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     return with_dataset(id, [&](Dataset& dataset) { return dataset.stored_chunks(from, limit); });
   }
-  Result<Buffer> read_chunk(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](const Dataset& dataset) { return dataset.read_chunk(number); });
+  Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
+    return with_dataset(id, [&](const Dataset& dataset) { return dataset.fetch_chunk(number); });
   }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     return with_dataset(id, [&](const Dataset& dataset) { return dataset.read_stored(number); });
@@ -115,6 +115,7 @@ class Hdf5Source final : public Source {
   Result<> begin_writing_to(ObjectId) override {
     if (begun_.load(std::memory_order_relaxed)) return {};
     return guarded([&]() -> Result<> {
+      const ChangeTurn turn(mounted_.file);
       const LibraryLock lock;
       CODECFS_TRY(mounted_.file.begin_writing());
       begun_ = true;
@@ -182,6 +183,7 @@ class Hdf5Source final : public Source {
     });
   }
   Result<> relocate_log() override {
+    const ChangeTurn turn(mounted_.file);
     const LibraryLock lock;
     LoggedFile& bytes = *mounted_.file.bytes;
     return bytes.writing() ? bytes.relocate_log() : Result<>();

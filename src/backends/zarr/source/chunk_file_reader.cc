@@ -30,7 +30,7 @@ Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, 
                                 limit);
 }
 
-Result<Buffer> ChunkFileReader::read_chunk(ObjectId variable, uint64_t number) {
+Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
   ArrayPtr array;
   std::string key;
   std::optional<Buffer> stored;
@@ -42,7 +42,9 @@ Result<Buffer> ChunkFileReader::read_chunk(ObjectId variable, uint64_t number) {
     CODECFS_ASSIGN(stored, store_.files().read(key, array->max_stored));
   }
   if (!stored) return fail(ENOENT, "{}: is not stored", key);
-  return decode_chunk(*array, key, std::move(*stored));
+  const uint64_t stored_size = stored->size();
+  CODECFS_ASSIGN(Buffer bytes, decode_chunk(*array, key, *std::move(stored)));
+  return DecodedChunk{std::move(bytes), stored_size};
 }
 
 Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable, uint64_t number) {

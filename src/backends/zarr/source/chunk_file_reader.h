@@ -17,7 +17,7 @@ class ChunkFileReader {
 
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number);
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
-  Result<Buffer> read_chunk(ObjectId variable, uint64_t number);
+  Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number);
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number);
 

@@ -110,8 +110,8 @@ class ZarrSource final : public Source {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {
     return reader_.stored_chunks(variable, from, limit);
   }
-  Result<Buffer> read_chunk(ObjectId variable, uint64_t number) override {
-    return reader_.read_chunk(variable, number);
+  Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override {
+    return reader_.fetch_chunk(variable, number);
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     return reader_.stored_bytes(variable, number);
