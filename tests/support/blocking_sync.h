@@ -1,5 +1,5 @@
 #pragma once
-// A FileIo whose fdatasync waits until the test lets it continue, to look at what other threads can do meanwhile.
+// A FileIo whose syncs wait until the test lets them continue, to look at what other threads can do meanwhile.
 
 #include <condition_variable>
 #include <mutex>
@@ -10,19 +10,17 @@ namespace codecfs::crash_testing {
 
 class BlockingSync : public UnsyncedIo {
  public:
-  Result<> sync_data(const File&) override {
-    std::unique_lock lock(mutex_);
-    if (blocks_) {
-      waits_ = true;
-      changed_.notify_all();
-      changed_.wait(lock, [&] { return !blocks_; });
-    }
-    if (fails_) return fail_errno(EIO, "injected");
-    return {};
-  }
+  /// Of a log.
+  Result<> sync_data(const File&) override { return sync_if(blocks_); }
+  /// Of a source, in a checkpoint.
+  Result<> sync(const File&) override { return sync_if(blocks_sources_); }
   /// The next calls wait until resume().
   void block() { set(blocks_, true); }
-  void resume() { set(blocks_, false); }
+  void block_sources() { set(blocks_sources_, true); }
+  void resume() {
+    set(blocks_, false);
+    set(blocks_sources_, false);
+  }
   void fail_syncs(bool fails) { set(fails_, fails); }
   /// Returns when a call waits.
   void await_sync() {
@@ -31,6 +29,16 @@ class BlockingSync : public UnsyncedIo {
   }
 
  private:
+  Result<> sync_if(const bool& blocks) {
+    std::unique_lock lock(mutex_);
+    if (blocks) {
+      waits_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return !blocks; });
+    }
+    if (fails_) return fail_errno(EIO, "injected");
+    return {};
+  }
   void set(bool& member, bool value) {
     const std::lock_guard lock(mutex_);
     member = value;
@@ -40,6 +48,7 @@ class BlockingSync : public UnsyncedIo {
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool blocks_ = false;
+  bool blocks_sources_ = false;
   bool waits_ = false;
   bool fails_ = false;
 };

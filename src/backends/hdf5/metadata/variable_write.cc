@@ -305,15 +305,13 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   ++file_.generation_of(dataset.address());
   file_.listing.reset();
   file_.listing_owner = nullptr;
-  if (const auto masks = file_.written_masks.find(dataset.address()); masks != file_.written_masks.end()) {
-    std::unordered_map<uint64_t, uint32_t> kept;
+  if (const auto written = file_.written_masks.find(dataset.address()); written != file_.written_masks.end()) {
     std::vector<uint64_t> at(grid->rank());
-    for (const auto& [number, mask] : masks->second) {
-      facts.grid.coordinates_of(number, at);
-      if (!edges.contains(at) && std::ranges::equal(at, grid->cells(), std::less()))
-        kept.emplace(grid->number_of(at), mask);
-    }
-    masks->second = std::move(kept);
+    facts.grid.coordinates_of(written->second.chunk, at);
+    if (!edges.contains(at) && std::ranges::equal(at, grid->cells(), std::less()))
+      written->second.chunk = grid->number_of(at);
+    else
+      file_.written_masks.erase(written);
   }
   return done(carry_out_resize(dataset, dims, edges, *longer));
 }

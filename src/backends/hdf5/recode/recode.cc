@@ -52,6 +52,7 @@ Result<std::string> comment_of(hid_t object) {
 
 // libhdf5 removes an unlinked dataset at close, which writes a little.
 Recoding::~Recoding() {
+  const ChangeTurn turn(file_);
   const LibraryLock lock;
   if (second_) (void)file_.allow_change(kRoomForExchange);
   second_.reset();
@@ -68,6 +69,7 @@ Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
   auto complete = complete_chain(chain, form_.shape);
   if (!complete) return fail(complete.error().code, "{}: {}", dataset_.name(), complete.error().reason);
   if (same_chain(*complete, facts.filters)) return false;
+  const ChangeTurn turn(file_);
   {
     const LibraryLock lock;
     const Handle space(H5Dget_space(dataset_.id()));
@@ -83,6 +85,7 @@ Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
 Result<> Recoding::prepare_packing() {
   packs_ = true;
   CODECFS_ASSIGN(form_, dataset_.file_form());
+  const ChangeTurn turn(file_);
   const LibraryRead library;
   CODECFS_TRY(prepare_second(dataset_.facts().filters));
   return {};
@@ -248,6 +251,7 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   for (size_t d = 0; d < dataset_.rank(); ++d) offset[d] = at[d] * grid.chunks()[d];
   {
+    const ChangeTurn turn(file_);
     const LibraryLock lock;
     CODECFS_TRY(file_.allow_change(encoded.size()));
     if (H5Dwrite_chunk(second_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) < 0)

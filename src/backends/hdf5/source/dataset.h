@@ -59,7 +59,7 @@ class Dataset {
 
   Result<ChunkInfo> locate(uint64_t number) const;
   Result<std::vector<uint64_t>> stored_chunks(uint64_t from, size_t limit);
-  Result<Buffer> read_chunk(uint64_t number) const;
+  Result<DecodedChunk> fetch_chunk(uint64_t number) const;
 
   /// The form of a chunk in the file before the first filter: elements of the file's datatype, with unresolved
   /// references to the file's heaps.
@@ -137,7 +137,8 @@ class Dataset {
   Result<> check_lookup(uint64_t number) const;
   [[nodiscard]] Result<std::vector<uint64_t>> all_stored_chunks() const;
   Result<Encoded> read_encoded(const Region& region, uint64_t chunk_bytes) const;
-  Result<Buffer> read_stored(const Region& region) const;
+  Result<DecodedChunk> fetch_stored(const Region& region) const;
+  Result<Buffer> read_values(const Region& region) const;
   Result<Buffer> read_piece(const Region& region, uint64_t element, Bytes fill) const;
   Result<Buffer> read_by_library(const Region& region, hid_t type, Bytes fill) const;
   Result<Buffer> read_text(const Region& region) const;

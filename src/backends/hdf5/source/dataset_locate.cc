@@ -52,10 +52,9 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
   CODECFS_TRY(check_lookup(number_in_file(region)));
   auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
-  if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end()) {
-    const auto mask = masks->second.find(facts_.grid.number_of(region.coordinates));
-    if (mask != masks->second.end()) chunk->filter_mask = mask->second;
-  }
+  if (const auto written = file_.written_masks.find(address_);
+      written != file_.written_masks.end() && written->second.chunk == facts_.grid.number_of(region.coordinates))
+    chunk->filter_mask = written->second.filter_mask;
   if (raw_partial_chunks_ && is_partial(region)) chunk->filter_mask = ~uint32_t{0};
   return chunk;
 }

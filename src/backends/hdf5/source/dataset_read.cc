@@ -48,18 +48,18 @@ std::array<hsize_t, H5S_MAX_RANK> library_dims(const std::vector<uint64_t>& valu
 
 }  // namespace
 
-Result<Buffer> Dataset::read_chunk(uint64_t number) const {
+Result<DecodedChunk> Dataset::fetch_chunk(uint64_t number) const {
   if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
   if (facts_.unreadable) return std::unexpected(*facts_.unreadable);
   const Region region = region_of(number);
-  if (facts_.storage == Storage::chunked && direct_) return read_stored(region);
-  if (facts_.storage == Storage::chunked) {
-    CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
-    if (!chunk.stored) return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
-  } else if (!has_storage_) {
-    CODECFS_TRY(check_current());
-    return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
-  }
+  if (facts_.storage == Storage::chunked && direct_) return fetch_stored(region);
+  CODECFS_ASSIGN(const ChunkInfo info, locate(number));
+  if (!info.stored) return fail(ENOENT, "{}: chunk {} is not stored", name_, facts_.grid.name_of(number));
+  CODECFS_ASSIGN(Buffer bytes, read_values(region));
+  return DecodedChunk{std::move(bytes), info.stored_size};
+}
+
+Result<Buffer> Dataset::read_values(const Region& region) const {
   if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
   {
     const LibraryLock lock;
@@ -108,14 +108,14 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
   }
 }
 
-Result<Buffer> Dataset::read_stored(const Region& region) const {
+Result<DecodedChunk> Dataset::fetch_stored(const Region& region) const {
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
   auto decoded = decode(std::move(stored.bytes), stored.chunk.filter_mask);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
                 facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
   if (stored.valid.elements != region.elements) fill_beyond(stored.valid, decoded->mutable_bytes());
-  return decoded;
+  return DecodedChunk{*std::move(decoded), stored.chunk.size};
 }
 
 Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {

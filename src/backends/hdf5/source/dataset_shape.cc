@@ -77,6 +77,7 @@ Result<> Dataset::store_shape() {
   }
   for (size_t d = 0; d < rank_; ++d) CODECFS_TRY(clear_beyond(d));
   register_temporarily(facts_);
+  const ChangeTurn turn(file_);
   const LibraryRead library;
   CODECFS_TRY(file_.allow_change(0));
   note_change();

@@ -102,6 +102,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   // libhdf5 fills and encodes all other chunks with its own pipeline.
   CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
+  const ChangeTurn turn(file_);
   const LibraryRead library;
   return store_now(region, encoded, filter_mask, allocation);
 }
@@ -116,6 +117,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
   const uint64_t number = facts_.grid.number_of(region.coordinates);
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
+  const ChangeTurn turn(file_);
   const LibraryLock lock;
   CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
   const bool in_place = old.stored && old.size == encoded.size();
@@ -139,7 +141,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
     written = write(longer.bytes());
   }
   if (written && write(encoded)) {
-    if (!facts_.filters.empty()) file_.written_masks[address_][number] = filter_mask;
+    if (!facts_.filters.empty()) file_.written_masks[address_] = {number, filter_mask};
     return {};
   }
   return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", name_, facts_.grid.name_of(number)));
@@ -148,6 +150,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
+  const ChangeTurn turn(file_);
   const LibraryRead library;
   if (facts_.storage == Storage::chunked) CODECFS_TRY(check_index());
   CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
@@ -171,8 +174,9 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
 // right mask, from its cache of the last chunk, so write that one. `before`: the chunk before the write. With a single
 // filter, another mask always means another size.
 Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
-  if (const auto masks = file_.written_masks.find(address_); masks != file_.written_masks.end())
-    masks->second.erase(facts_.grid.number_of(region.coordinates));
+  if (const auto written = file_.written_masks.find(address_);
+      written != file_.written_masks.end() && written->second.chunk == facts_.grid.number_of(region.coordinates))
+    file_.written_masks.erase(written);
   if (facts_.filters.size() < 2) return {};
   CODECFS_ASSIGN(const StoredChunk now, stored_chunk(region));
   if (before.stored) {

@@ -100,6 +100,7 @@ void MountedFile::warn_of_damage(const std::string& path) const {
 }
 
 Result<> MountedFile::finish(const Result<>& committed) {
+  const ChangeTurn turn(file);
   const LibraryLock lock;
   file.reopened = [] {};
   dimensions.reset();

@@ -25,6 +25,7 @@ Result<> PipelineChanges::set_filters(ObjectId id, std::span<const FilterStage> 
 Result<> PipelineChanges::exchange(ObjectId id, Recoding& recoding, bool& leaves_hole) {
   Result<> done;
   {
+    const ChangeTurn turn(mounted_.file);
     const LibraryLock lock;
     CODECFS_TRY(mounted_.tree->open(id));  // fails if it was removed meanwhile
     done = recoding.exchange();

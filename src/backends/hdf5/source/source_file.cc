@@ -63,6 +63,16 @@ bool close_objects_of(hid_t file) {
 
 }  // namespace
 
+namespace {
+thread_local SourceFile* changed_by_thread = nullptr;
+}
+
+ChangeTurn::ChangeTurn(SourceFile& file) : outer_(std::exchange(changed_by_thread, &file)) {
+  if (outer_ != &file) lock_ = std::shared_lock(file.change_turn);
+}
+
+ChangeTurn::~ChangeTurn() { changed_by_thread = outer_; }
+
 Result<Handle> SourceFile::open_in_library(unsigned flags) const {
   const hid_t driver = file_driver();
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
@@ -241,10 +251,21 @@ Result<> SourceFile::commit() {
   }
   CODECFS_ASSIGN(const bool was_needed, bytes->sync_sealed());
   if (!was_needed) return {};
-  const LibraryLock lock;
-  if (!has_long_log()) return {};
-  CODECFS_TRY(seal());  // other threads may have written meanwhile
-  return checkpoint_long_log();
+  {
+    const ChangeTurn turn(*this);  // the log may be in a checkpoint
+    const LibraryLock lock;
+    if (!has_long_log()) return {};
+  }
+  const std::unique_lock alone(change_turn);
+  std::unique_lock<std::mutex> stopped;
+  {
+    const LibraryLock lock;
+    if (!has_long_log()) return {};
+    CODECFS_TRY(seal());  // other threads may have written meanwhile
+    CODECFS_TRY(check_all());
+    stopped = bytes->stop_writes();
+  }
+  return forgive_lack_of_space(bytes->checkpoint(std::move(stopped)));
 }
 
 Result<> SourceFile::commit_locked() {
@@ -254,7 +275,7 @@ Result<> SourceFile::commit_locked() {
     changed = true;
     return std::unexpected(synced.error());
   }
-  return *synced && has_long_log() ? checkpoint_long_log() : Result<>();
+  return *synced && has_long_log() ? forgive_lack_of_space(checkpoint()) : Result<>();
 }
 
 bool SourceFile::has_long_log() const {
@@ -262,12 +283,10 @@ bool SourceFile::has_long_log() const {
   return bytes->log_bytes() > long_log || bytes->room_is_short();
 }
 
-Result<> SourceFile::checkpoint_long_log() {
-  Result<> done = checkpoint();
-  const int code = done ? 0 : done.error().code;
-  if (code != ENOSPC && code != EDQUOT && code != EFBIG) return done;
-  // The commit is durable in the log; the next change will report the error.
-  log::warning("{}", done.error().reason);
+Result<> SourceFile::forgive_lack_of_space(Result<> checkpointed) const {
+  const int code = checkpointed ? 0 : checkpointed.error().code;
+  if (code != ENOSPC && code != EDQUOT && code != EFBIG) return checkpointed;
+  log::warning("{}", checkpointed.error().reason);  // the next change will report the error
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "backends/hdf5/library/watch.h"
 #include "backends/hdf5/recode/kept_space.h"
 #include "backends/hdf5/wal/write_log.h"
+#include "base/fair_shared_mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -94,9 +96,9 @@ struct SourceFile {
   /// Ends a transaction in the log with all changes so far: a failure rolls back later changes alone. Durable after the
   /// next commit. Under the LibraryLock.
   Result<> seal();
-  /// Makes all previous changes durable. Must be called without the LibraryLock, which is released while the log is
-  /// synced, so that chunks can be located and written meanwhile. A log that has become long is then brought into the
-  /// source, under the lock.
+  /// Makes all previous changes durable. Must be called without the LibraryLock and without a ChangeTurn. While the log
+  /// is synced, chunks can be located and written. A log that has become long is then brought into the source;
+  /// meanwhile chunks can be located and read, and changes wait.
   Result<> commit();
   /// The same for a caller that must hold the LibraryLock throughout.
   Result<> commit_locked();
@@ -119,11 +121,19 @@ struct SourceFile {
   /// close_in_library(), but keeps the writes in memory.
   Result<> close_and_hold();
   [[nodiscard]] bool has_long_log() const;
-  Result<> checkpoint_long_log();
+  /// Of a checkpoint of a long log: lack of space is no error of the commit, which is durable in the log.
+  Result<> forgive_lack_of_space(Result<> checkpointed) const;
 
-  /// The filter masks of chunks that we wrote, by the dataset's address and the chunk's number: libhdf5 1.10 returns
-  /// the old mask for the chunk that it looked up last. Guarded by the LibraryLock.
-  std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint32_t>> written_masks;
+  /// Shared: a change is under way; exclusive: a checkpoint without the LibraryLock. See ChangeTurn.
+  FairSharedMutex change_turn;
+
+  struct WrittenMask {
+    uint64_t chunk = 0;  // its number
+    uint32_t filter_mask = 0;
+  };
+  /// The filter mask of the chunk that we wrote last in each dataset, by the dataset's address: libhdf5 1.10 returns
+  /// the old mask for the chunk that it looked up last, until it looks up another one. Guarded by the LibraryLock.
+  std::unordered_map<uint64_t, WrittenMask> written_masks;
 
   /// Serializes changes of the stored shape. Locked before any other lock of the backend.
   std::mutex shape_mutex;
@@ -147,6 +157,20 @@ struct SourceFile {
     struct stat found{};
     return stat((directory + "/" + name).c_str(), &found) == 0 ? directory : working_directory;
   }
+};
+
+/// Must exist during each change of the file, and be taken before the LibraryLock and the locks of open datasets: a
+/// change that waited for a checkpoint with these locks would make readers wait too. A thread may nest it.
+class ChangeTurn {
+ public:
+  explicit ChangeTurn(SourceFile& file);
+  ChangeTurn(const ChangeTurn&) = delete;
+  ChangeTurn& operator=(const ChangeTurn&) = delete;
+  ~ChangeTurn();
+
+ private:
+  SourceFile* const outer_;  // the file of the outer turn of this thread
+  std::shared_lock<FairSharedMutex> lock_;
 };
 
 }  // namespace codecfs::hdf5

@@ -11,6 +11,7 @@ namespace codecfs::hdf5 {
 // does not free removed objects while they are open.
 template <class Lock, class Step>
 auto TreeChanges::change(Step step) -> decltype(step(std::declval<TreeWriter&>())) {
+  const ChangeTurn turn(mounted_.file);
   const auto guard = datasets_.lock();
   const Lock lock;
   CODECFS_TRY(mounted_.writable());

@@ -110,6 +110,7 @@ Result<> LoggedFile::write(uint64_t offset, Bytes bytes) {
     return fail_errno(EFBIG, "{}: {} bytes at {}", source_.path, bytes.size(), offset);
   }
   if (bytes.empty()) return {};
+  const auto writing = stop_writes();
   if (!log_ || held_) return buffer_write(offset, bytes);
   CODECFS_ASSIGN(const uint64_t position, log_->append(FrameKind::data, offset, bytes));
   change([&](Readable& readable) { readable.overlay.write(offset, bytes.size(), Overlay::Origin::log, position); });
@@ -118,6 +119,7 @@ Result<> LoggedFile::write(uint64_t offset, Bytes bytes) {
 
 Result<> LoggedFile::set_size(uint64_t bytes) {
   if (bytes > kLargestOffset) return fail_errno(EFBIG, "{}: a size of {}", source_.path, bytes);
+  const auto writing = stop_writes();
   const uint64_t now = readable_.overlay.size();
   if (bytes == now) return {};
   if (log_ && !held_) {
@@ -264,7 +266,7 @@ bool LoggedFile::is_gone() const {
   return ::fstat(source_.fd.get(), &own) == 0 && own.st_nlink == 0;
 }
 
-Result<> LoggedFile::checkpoint() {
+Result<> LoggedFile::checkpoint(std::unique_lock<std::mutex>) {
   if (!log_) return commit();
   CODECFS_TRY(log_->usable());
   if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint with uncommitted writes", source_.path);

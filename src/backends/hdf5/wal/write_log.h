@@ -12,9 +12,11 @@
 // LoggedFile that is destroyed without finish() behaves as if killed: the log and its commits stay.
 //
 // Threads. read(), size(), fd() and sync_sealed() are thread-safe. All other functions are for one thread at a time
-// (the caller holds the library lock). Writes may follow while sync_sealed() runs: they belong to the next commit, and
-// recovery ignores them until that is sealed. Readers wait only while the map of ranges is replaced, never for disk
-// writes or a checkpoint's copying; a read sees a write completely or not at all. Readers do not starve writers.
+// (the caller holds the library lock), but a checkpoint that began with stop_writes() needs no lock: write() and
+// set_size() wait for its end, and no other function may be called meanwhile. Writes may follow while sync_sealed()
+// runs: they belong to the next commit, and recovery ignores them until that is sealed. Readers wait only while the map
+// of ranges is replaced, never for disk writes or a checkpoint's copying; a read sees a write completely or not at all.
+// Readers do not starve writers.
 //
 // Locks. An open file holds a shared flock on its source (if the filesystem supports locks), and an exclusive one while
 // writing, so that no log is truncated while another process reads from it. If a program holds the exclusive lock
@@ -127,7 +129,10 @@ class LoggedFile {
   [[nodiscard]] bool is_gone() const;
   /// Copies all commits to the source and empties the log. EINVAL: there are uncommitted writes. After an error
   /// everything is still in the log, and the call may be repeated unless the reason says otherwise.
-  Result<> checkpoint();
+  Result<> checkpoint() { return checkpoint(stop_writes()); }
+  /// While the result exists, write() and set_size() of other threads wait.
+  [[nodiscard]] std::unique_lock<std::mutex> stop_writes() { return std::unique_lock(write_mutex_); }
+  Result<> checkpoint(std::unique_lock<std::mutex> stopped);
   /// Buffers all further writes in memory, where read() sees them, until release() moves them to the log or rollback()
   /// drops them. Needed while libhdf5 closes a file, because it crashes if a write fails with ENOSPC. commit() fails
   /// meanwhile.
@@ -196,8 +201,10 @@ class LoggedFile {
   bool rewriting_allocates_ = false;
   std::optional<Overlay> held_;  // the state at hold()
 
-  // Lock order: sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so that new
-  // readers wait too.
+  std::mutex write_mutex_;  // held by each change of the log's content and by a checkpoint
+
+  // Lock order: write_mutex_, sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so
+  // that new readers wait too.
   mutable std::mutex turn_;
   mutable std::shared_mutex readable_mutex_;
   Readable readable_;  // only the writing thread changes it, holding both

@@ -2,6 +2,7 @@
 
 #include "backends/hdf5/source/source_file.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <future>
@@ -93,6 +94,45 @@ TEST_F(Hdf5Commit, WritesDuringTheSyncAreOfTheNextCommit) {
   const auto again = open();
   EXPECT_EQ(first_value(*again, 0), 5);
   EXPECT_EQ(first_value(*again, 1), 1);
+}
+
+TEST_F(Hdf5Commit, ReadersContinueDuringTheCheckpointOfALongLog) {
+  constexpr hsize_t kLarge = hsize_t{1} << 20;
+  {
+    const hdf5::LibraryLock lock;
+    const Handle file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_chunk(properties.get(), 1, &kLarge);
+    (void)make_dataset(file, "large", H5T_STD_U8LE, {kLarge}, properties.get());
+  }
+  BlockingSync io;
+  const auto source = open(io);
+  const ObjectId large = object_at(*source, "large");
+  std::vector<std::byte> content(kLarge);
+  for (int i = 1; i <= 20; ++i) {
+    content.assign(kLarge, static_cast<std::byte>(i));
+    ASSERT_TRUE(source->write_chunk(large, 0, content));
+  }
+  io.block_sources();
+  std::thread committer([&] { EXPECT_TRUE(source->commit()); });
+  io.await_sync();
+  auto reader = std::async(std::launch::async, [&] {
+    const auto chunk = source->read_chunk(large, 0);
+    return chunk && std::ranges::equal(chunk->bytes(), content) && source->locate(object_at(*source, "w"), 1) &&
+           first_value(*source, 0) == 1 && source->variable(object_at(*source, "v"));
+  });
+  auto writer = std::async(std::launch::async, [&] { return write(*source, 1, 6).has_value(); });
+  auto maker =
+      std::async(std::launch::async, [&] { return source->make_group(source->root().object, "g").has_value(); });
+  EXPECT_EQ(reader.wait_for(kLong), std::future_status::ready);
+  io.resume();
+  committer.join();
+  EXPECT_TRUE(reader.get());
+  EXPECT_TRUE(writer.get());
+  EXPECT_TRUE(maker.get());
+  EXPECT_TRUE(source->commit());
+  EXPECT_TRUE(source->finish());
+  EXPECT_EQ(first_value(*open(), 1), 6);
 }
 
 TEST_F(Hdf5Commit, AFailedSyncFailsAllLaterCommits) {
