@@ -1,16 +1,20 @@
 // Command lines: sizes, escapes, mount(8)'s form, and errors that name the argument.
 
-#include "mount/options.h"
+#include "cli/mount_options.h"
 
 #include <gtest/gtest.h>
 
+#include "cli/command_line.h"
+#include "cli/mount.h"
 #include "filters/core/codec_json.h"
 
-namespace codecfs::mount {
+namespace codecfs::cli {
 namespace {
 
-Result<Command> parse(std::vector<const char*> words) {
-  return parse_command_line(static_cast<int>(words.size()), words.data());
+/// The mount that a command line requests.
+Result<MountArguments> parse(const std::vector<const char*>& words) {
+  CODECFS_ASSIGN(const auto command, parse_command_line(static_cast<int>(words.size()), words.data()));
+  return dynamic_cast<const MountCommand&>(*command).arguments();
 }
 
 TEST(Options, SplitsAtCommasThatAreNotEscaped) {
@@ -46,11 +50,11 @@ TEST(Options, TakesTheFormOfMount8) {
   const auto command = parse({"/sbin/mount.codecfs", "/data/in.nc", "/mnt", "-sn", "-o",
                               "rw,nofail,x-systemd.automount,_netdev,cache=8M", "-t", "codecfs"});
   ASSERT_TRUE(command) << command.error().reason;
-  EXPECT_EQ(command->kind, Command::Kind::mount);
+  EXPECT_FALSE(command->is_fake);
   EXPECT_EQ(command->options.source, "/data/in.nc");
   EXPECT_EQ(command->options.cache_bytes, 8 << 20);
   EXPECT_FALSE(command->options.foreground) << "-f means fake here, -sn is taken and ignored";
-  EXPECT_EQ(parse({"mount.codecfs", "a", "b", "-f"})->kind, Command::Kind::check);
+  EXPECT_TRUE(parse({"mount.codecfs", "a", "b", "-f"})->is_fake);
 }
 
 TEST(Options, TakesWhatAMountIsToDoByItself) {
@@ -67,10 +71,10 @@ TEST(Options, TakesWhatAMountIsToDoByItself) {
 }
 
 TEST(Options, TakesFilterRulesInBothForms) {
-  const auto rules_of = [](std::vector<const char*> words) {
-    const auto command = parse(std::move(words));
+  const auto rules_of = [](const std::vector<const char*>& words) {
+    const auto command = parse(words);
     EXPECT_TRUE(command) << command.error().reason;
-    const auto rules = set_up_filters(command->options);
+    const auto rules = set_up_filters(command->filters);
     EXPECT_TRUE(rules) << rules.error().reason;
     const auto spec = [&](const char* name) -> std::string {
       const auto chain = rules->resolve(name);
@@ -98,7 +102,7 @@ TEST(Options, NamesWhatIsWrongWithFilters) {
   for (const auto& [words, says] : cases) {
     const auto command = parse(words);
     ASSERT_TRUE(command) << command.error().reason;
-    const auto rules = set_up_filters(command->options);
+    const auto rules = set_up_filters(command->filters);
     ASSERT_FALSE(rules) << says;
     EXPECT_EQ(rules.error().code, EINVAL);
     EXPECT_NE(rules.error().reason.find(says), std::string::npos) << rules.error().reason;
@@ -107,17 +111,17 @@ TEST(Options, NamesWhatIsWrongWithFilters) {
 
 TEST(Options, PluginsAndBuiltInFilters) {
   const auto options =
-      parse({"codecfs", "a", "b", "-o", "plugin_path=/x:/y,builtin=off:zstd:307,plugin_path=/z"})->options;
+      parse({"codecfs", "a", "b", "-o", "plugin_path=/x:/y,builtin=off:zstd:307,plugin_path=/z"})->filters;
   EXPECT_EQ(options.plugin_path, ":/x:/y:/z");
   EXPECT_TRUE(options.builtin);
   EXPECT_EQ(options.not_builtin, (std::vector<std::string>{"zstd", "307"}));
-  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "builtin=off"})->options.builtin);
-  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "builtin=on"})->options.builtin);
-  EXPECT_TRUE(parse({"codecfs", "a", "b"})->options.plugins);
+  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "builtin=off"})->filters.builtin);
+  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "builtin=on"})->filters.builtin);
+  EXPECT_TRUE(parse({"codecfs", "a", "b"})->filters.plugins);
   EXPECT_EQ(parse({"codecfs", "a", "b"})->options.max_chunk_bytes, uint64_t{1} << 30);
   EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "max_chunk=24M"})->options.max_chunk_bytes, uint64_t{24} << 20);
-  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "plugins=off"})->options.plugins);
-  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "plugins=on"})->options.plugins);
+  EXPECT_FALSE(parse({"codecfs", "a", "b", "-o", "plugins=off"})->filters.plugins);
+  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "plugins=on"})->filters.plugins);
 }
 
 TEST(Options, NamesWhatIsWrong) {
@@ -155,4 +159,4 @@ TEST(Options, NamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace codecfs::mount
+}  // namespace codecfs::cli
