@@ -1,5 +1,5 @@
-#include "backends/api/source.h"
 #include "cli/source_command.h"
+#include "compact/compact_source.h"
 
 namespace codecfs::cli {
 

@@ -1,4 +1,4 @@
-#include "backends/hdf5/format/stored_chunks.h"
+#include "compact/hdf5/stored_chunks.h"
 
 #include <algorithm>
 #include <array>

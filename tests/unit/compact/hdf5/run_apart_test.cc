@@ -1,4 +1,4 @@
-#include "backends/hdf5/library/run_apart.h"
+#include "compact/hdf5/run_apart.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "backends/hdf5/library/handle.h"
-#include "backends/hdf5/library/placeholder_filters.h"
-#include "backends/hdf5/metadata/reference_map.h"
 #include "base/result.h"
+#include "compact/hdf5/placeholder_filters.h"
+#include "compact/hdf5/reference_map.h"
 
 namespace codecfs::hdf5 {
 

@@ -1,6 +1,6 @@
 // Decomposes types into plain bytes, references and variable-length data.
 
-#include "backends/hdf5/metadata/value_layout.h"
+#include "compact/hdf5/value_layout.h"
 
 #include <utility>
 

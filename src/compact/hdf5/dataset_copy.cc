@@ -1,4 +1,4 @@
-#include "backends/hdf5/recode/dataset_copy.h"
+#include "compact/hdf5/dataset_copy.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "backends/hdf5/format/chunk_index.h"
-#include "backends/hdf5/format/stored_chunks.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/recode/stored_values.h"
 #include "base/progress_reporter.h"
+#include "compact/hdf5/stored_chunks.h"
+#include "compact/hdf5/stored_values.h"
 
 namespace codecfs::hdf5 {
 namespace {

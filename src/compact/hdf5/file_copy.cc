@@ -2,7 +2,7 @@
 // object, and gets its links afterwards; so the walk never follows a path and terminates on cycles. Values with
 // references are copied last, when all objects exist.
 
-#include "backends/hdf5/recode/file_copy.h"
+#include "compact/hdf5/file_copy.h"
 
 #include <deque>
 #include <string>
@@ -13,11 +13,11 @@
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/library/placeholder_filters.h"
 #include "backends/hdf5/metadata/attribute_values.h"
-#include "backends/hdf5/metadata/reference_map.h"
-#include "backends/hdf5/recode/dataset_copy.h"
-#include "backends/hdf5/recode/stored_values.h"
+#include "compact/hdf5/dataset_copy.h"
+#include "compact/hdf5/placeholder_filters.h"
+#include "compact/hdf5/reference_map.h"
+#include "compact/hdf5/stored_values.h"
 
 namespace codecfs::hdf5 {
 namespace {

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "backends/hdf5/library/handle.h"
-#include "backends/hdf5/metadata/reference_map.h"
-#include "backends/hdf5/metadata/value_layout.h"
 #include "base/result.h"
+#include "compact/hdf5/reference_map.h"
+#include "compact/hdf5/value_layout.h"
 
 namespace codecfs::hdf5 {
 

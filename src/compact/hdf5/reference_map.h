@@ -9,9 +9,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "backends/hdf5/metadata/value_layout.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "compact/hdf5/value_layout.h"
 
 namespace codecfs::hdf5 {
 

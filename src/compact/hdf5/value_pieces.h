@@ -12,9 +12,9 @@
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/value_layout.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "compact/hdf5/value_layout.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::hdf5 {

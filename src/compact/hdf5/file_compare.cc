@@ -1,7 +1,7 @@
 // First pairs the objects of the two files along the links, then compares their content, because comparing references
 // needs all pairs.
 
-#include "backends/hdf5/recode/file_compare.h"
+#include "compact/hdf5/file_compare.h"
 
 #include <algorithm>
 #include <string>
@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "backends/hdf5/format/object_walk.h"
-#include "backends/hdf5/format/stored_chunks.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
-#include "backends/hdf5/metadata/reference_map.h"
-#include "backends/hdf5/recode/dataset_copy.h"
-#include "backends/hdf5/recode/value_compare.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
+#include "compact/hdf5/dataset_copy.h"
+#include "compact/hdf5/reference_map.h"
+#include "compact/hdf5/stored_chunks.h"
+#include "compact/hdf5/value_compare.h"
 
 namespace codecfs::hdf5 {
 namespace {

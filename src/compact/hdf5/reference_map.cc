@@ -1,4 +1,4 @@
-#include "backends/hdf5/metadata/reference_map.h"
+#include "compact/hdf5/reference_map.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "backends/hdf5/library/placeholder_filters.h"
+#include "compact/hdf5/placeholder_filters.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // A compacted file has the same content for libhdf5 and h5dump, and is smaller; or it is unchanged.
 
-#include "backends/hdf5/recode/compact_file.h"
+#include "compact/hdf5/compact_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ std::string dump_of(const std::string& path) {
 class Hdf5Compact : public Hdf5Files {
  protected:
   static std::string compact(const std::string& file) {
-    const auto told = compact_hdf5(file);
+    const auto told = hdf5::compact_file(file, real_file_io());
     EXPECT_TRUE(told) << (told ? "" : told.error().reason);
     return told ? *told : "";
   }
@@ -65,7 +65,7 @@ class Hdf5Compact : public Hdf5Files {
   /// Expects an error that leaves the file unchanged, and no other files.
   void expect_refused(int code, const std::string& reason) const {
     const std::string before = content_of(path());
-    const auto told = compact_hdf5(path());
+    const auto told = hdf5::compact_file(path(), real_file_io());
     ASSERT_FALSE(told) << *told;
     EXPECT_EQ(told.error().code, code) << told.error().reason;
     EXPECT_NE(told.error().reason.find(reason), std::string::npos) << told.error().reason;

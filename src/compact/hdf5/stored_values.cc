@@ -1,9 +1,9 @@
-#include "backends/hdf5/recode/stored_values.h"
+#include "compact/hdf5/stored_values.h"
 
 #include <utility>
 
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/value_pieces.h"
+#include "compact/hdf5/value_pieces.h"
 
 namespace codecfs::hdf5 {
 

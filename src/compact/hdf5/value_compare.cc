@@ -1,11 +1,11 @@
-#include "backends/hdf5/recode/value_compare.h"
+#include "compact/hdf5/value_compare.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/value_pieces.h"
+#include "compact/hdf5/value_pieces.h"
 
 namespace codecfs::hdf5 {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/hdf5/recode/compact_file.h"
+#include "compact/hdf5/compact_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,15 +24,14 @@
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/library/open_file_name.h"
-#include "backends/hdf5/library/run_apart.h"
-#include "backends/hdf5/recode/file_compare.h"
-#include "backends/hdf5/recode/file_copy.h"
 #include "backends/hdf5/recode/left_space.h"
-#include "backends/hdf5/source/hdf5_source.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/file_owner.h"
 #include "base/progress_reporter.h"
+#include "compact/hdf5/file_compare.h"
+#include "compact/hdf5/file_copy.h"
+#include "compact/hdf5/run_apart.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -332,9 +331,8 @@ Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
   return io.sync(to);
 }
 
-}  // namespace
-
-Result<std::string> compact_file(const std::string& path, FileIo& io) {
+/// compact_file() without the handling of exceptions.
+Result<std::string> compact(const std::string& path, FileIo& io) {
   await_survivor(path);
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
@@ -354,13 +352,11 @@ Result<std::string> compact_file(const std::string& path, FileIo& io) {
   return fmt::format("{}: {} became {} ({} bytes became {})", path, in_words(before), in_words(after), before, after);
 }
 
-}  // namespace codecfs::hdf5
+}  // namespace
 
-namespace codecfs {
-
-Result<std::string> compact_hdf5(const std::string& path) {
+Result<std::string> compact_file(const std::string& path, FileIo& io) {
   try {
-    return hdf5::compact_file(path, real_file_io());
+    return compact(path, io);
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "{}: not enough memory to compact it", path);
   } catch (const std::exception& error) {
@@ -368,4 +364,4 @@ Result<std::string> compact_hdf5(const std::string& path) {
   }
 }
 
-}  // namespace codecfs
+}  // namespace codecfs::hdf5
