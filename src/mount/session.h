@@ -2,6 +2,7 @@
 // Runs a mount.
 
 #include "base/result.h"
+#include "filters/core/filter_rules.h"
 #include "mount/options.h"
 
 namespace codecfs::mount {
@@ -9,7 +10,7 @@ namespace codecfs::mount {
 /// Opens the source, mounts it, goes to the background (unless disabled) when the mount is ready, serves until it is
 /// unmounted or SIGTERM, SIGINT or SIGHUP arrives, and unmounts. An error means that nothing was mounted, or that not
 /// all data could be stored at the end.
-/// `rules` are those of the options (set_up_filters).
+/// `rules`: the filter rules of the mount.
 Result<> run_mount(const Options& options, filters::FilterRules rules);
 
 }  // namespace codecfs::mount

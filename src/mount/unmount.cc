@@ -34,11 +34,6 @@ namespace {
 
 constexpr int kFailed = 32;  // umount(8)'s exit code
 
-int complain(const std::string& text) {
-  std::fprintf(stderr, "umount.fuse.codecfs: %s\n", text.c_str());
-  return kFailed;
-}
-
 /// Runs a program and returns its exit code.
 int run(std::vector<const char*> words, bool quiet) {
   words.push_back(nullptr);
@@ -205,36 +200,13 @@ bool detach_mount(const std::string& directory) {
   return run({"fusermount3", "-uz", "--", directory.c_str()}, true) == 0;
 }
 
-int run_umount_helper(int argc, const char* const* argv) {
-  std::string directory;
-  bool lazy = false;
-  bool force = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument.size() > 1 && argument[0] == '-') {
-      lazy |= argument.find('l') != argument.npos;
-      force |= argument.find('f') != argument.npos;
-      if (argument == "-t" || argument == "-N" || argument == "-O") ++i;
-    } else if (directory.empty()) {
-      directory = argument;
-    } else {
-      directory.clear();
-      break;
-    }
-  }
-  if (directory.empty()) {
-    std::fprintf(stderr, "usage: umount.fuse.codecfs DIRECTORY [-flnrv]\n");
-    return 1;
-  }
-  if (!lazy && !force) {
-    if (const Result<> stored = store(directory); !stored) return complain(stored.error().reason);
-  }
+Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force) {
+  if (!lazy && !force) CODECFS_TRY(store(directory));
   const Listener listener(directory);
-  if (const int code = run_umount(directory, lazy); code != 0) return code;
+  const int code = run_umount(directory, lazy);
   // A detached mount lives until its files are closed: do not wait.
-  if (lazy) return 0;
-  const Result<> ended = listener.wait();
-  return ended ? 0 : complain(ended.error().reason);
+  if (code == 0 && !lazy) CODECFS_TRY(listener.wait());
+  return code;
 }
 
 Result<> unmount(const std::string& directory) {

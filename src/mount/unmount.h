@@ -29,9 +29,10 @@ bool unmount_unused(const std::string& directory);
 /// Detaches the top mount at a directory even if it is in use: it ends with its last user. Returns whether it did.
 bool detach_mount(const std::string& directory);
 
-/// umount.fuse.codecfs DIRECTORY [-flnrv]: stores, unmounts, waits. Returns the exit code of umount(8): 0, 1 for a
-/// usage error, 32 for a failure, which is reported on stderr.
-int run_umount_helper(int argc, const char* const* argv);
+/// What umount(8) needs from umount.fuse.codecfs: stores (unless `lazy` or `force`), unmounts, and waits for the daemon
+/// (unless `lazy`). Returns the exit code of umount, which reports its own errors; EIO and others if not all data could
+/// be stored.
+Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force);
 
 /// codecfs --unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
 /// (umount's own message is on stderr); EIO and others if not all data could be stored.

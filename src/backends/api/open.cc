@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backends/api/source.h"
+#include "backends/api/source_format.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
 #include "backends/zarr/source/zarr_source.h"
@@ -114,29 +115,31 @@ bool is_zip(const std::string& path) {
          zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
 }
 
-/// EINVAL if a directory is not a dataset.
-Result<> check_is_dataset(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || looks_like_zarr(fd.get())) return {};
-  return fail(EINVAL, "{}: is a folder; name a dataset in it", path);
-}
-
 constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
 constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
 
+Result<SourceFormat> source_format_of(const std::string& path) {
+  if (is_directory(path)) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd && !looks_like_zarr(fd.get())) return fail(EINVAL, "{}: is a folder; name a dataset in it", path);
+    return SourceFormat::zarr_directory;
+  }
+  return is_zip(path) ? SourceFormat::zarr_zip : SourceFormat::hdf5;
+}
+
 Result<std::string> check_source(const std::string& path) {
-  CODECFS_TRY(check_is_dataset(path));
-  if (is_directory(path)) return fmt::format(kNoLog, path);
-  if (is_zip(path)) return fmt::format(kNoZipLog, path);
+  CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
+  if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
+  if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
   return check_hdf5_log(path);
 }
 
 Result<std::string> recover_source(const std::string& path) {
-  CODECFS_TRY(check_is_dataset(path));
-  if (is_directory(path)) return fmt::format(kNoLog, path);
-  if (is_zip(path)) return fmt::format(kNoZipLog, path);
+  CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
+  if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
+  if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);
 }
 
@@ -145,13 +148,6 @@ Result<> create_source(const std::string& path, std::string_view format) {
   if (format == "zarr") return create_zarr(path);
   if (format == "zip") return create_zarr_zip(path);
   return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr or zip", format);
-}
-
-Result<std::string> compact_source(const std::string& path) {
-  CODECFS_TRY(check_is_dataset(path));
-  if (is_directory(path)) return fmt::format("{}: a Zarr directory has no unused space", path);
-  if (is_zip(path)) return compact_zarr_zip(path);
-  return compact_hdf5(path);
 }
 
 }  // namespace codecfs

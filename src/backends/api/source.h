@@ -71,11 +71,6 @@ Result<std::string> recover_source(const std::string& path);
 /// another format.
 Result<> create_source(const std::string& path, std::string_view format);
 
-/// Removes the unused space of a source that no program has open: writes a new file, syncs it and renames it over the
-/// old one. Returns a summary of what was saved. EBUSY; EOPNOTSUPP for content that cannot be copied exactly; the
-/// source is then unchanged.
-Result<std::string> compact_source(const std::string& path);
-
 /// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.
 std::string format_versions();
 

@@ -23,8 +23,7 @@ Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_writ
 Result<std::string> check_hdf5_log(const std::string& path);
 Result<std::string> recover_hdf5_log(const std::string& path);
 
-/// See create_source() and compact_source() of source.h.
+/// See create_source() of source.h.
 Result<> create_hdf5(const std::string& path);
-Result<std::string> compact_hdf5(const std::string& path);
 
 }  // namespace codecfs

@@ -18,10 +18,9 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
 Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write = false,
                                               FileIo& io = real_file_io());
 
-/// See create_source() and compact_source() of source.h.
+/// See create_source() of source.h.
 Result<> create_zarr(const std::string& path);
 Result<> create_zarr_zip(const std::string& path);
-Result<std::string> compact_zarr_zip(const std::string& path);
 
 /// Whether a directory contains a Zarr v2 group or array.
 bool looks_like_zarr(int directory_fd);

@@ -1,0 +1,31 @@
+#pragma once
+// The command that mounts a source: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/mount_options.h"
+
+namespace codecfs::cli {
+
+class MountCommand final : public Command {
+ public:
+  MountCommand() = default;
+  explicit MountCommand(MountArguments arguments) : arguments_(std::move(arguments)) {}
+
+  void declare(CLI::App& app) override;
+  /// True: this is what a command line without another command requests.
+  Result<bool> is_requested(const CLI::App& app) override;
+  int run() override;
+
+  [[nodiscard]] const MountArguments& arguments() const { return arguments_; }
+
+ private:
+  MountArguments arguments_;
+  std::vector<std::string> option_lists_;  // of each -o
+  std::vector<std::string> rules_;         // of each -F
+};
+
+}  // namespace codecfs::cli

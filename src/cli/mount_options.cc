@@ -1,0 +1,252 @@
+#include "cli/mount_options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace codecfs::cli {
+namespace {
+
+constexpr uint64_t kSmallestCache = uint64_t{1} << 20;
+
+struct OwnOption {
+  std::string_view name;
+  std::string_view help;
+  Result<> (*set)(MountArguments&, const std::string& value);
+};
+
+Result<> set_size(uint64_t& field, std::string_view name, const std::string& value) {
+  const Result<uint64_t> bytes = parse_size(value);
+  if (!bytes) return fail(EINVAL, "-o {}={}: {}", name, value, bytes.error().reason);
+  if (*bytes < kSmallestCache) return fail(EINVAL, "-o {}={}: at least 1M", name, value);
+  field = *bytes;
+  return {};
+}
+
+Result<> set_max_chunk(MountArguments& arguments, const std::string& value) {
+  CODECFS_TRY(set_size(arguments.options.max_chunk_bytes, "max_chunk", value));
+  if (arguments.options.max_chunk_bytes > kLargestMaxChunk)
+    return fail(EINVAL, "-o max_chunk={}: at most {}M", value, kLargestMaxChunk >> 20);
+  return {};
+}
+
+Result<> set_number(unsigned& field, std::string_view name, const std::string& value, unsigned most) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
+  if (error != std::errc{} || end != value.data() + value.size() || field < 1 || field > most)
+    return fail(EINVAL, "-o {}={}: a number from 1 to {}", name, value, most);
+  return {};
+}
+
+const std::array kOwnOptions{
+    OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_size(arguments.options.cache_bytes, "cache", value);
+              }},
+    OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_size(arguments.options.dirty_bytes, "dirty", value);
+              }},
+    OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
+              set_max_chunk},
+    OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_number(arguments.options.commit_seconds, "commit", value, 3600);
+              }},
+    OwnOption{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_number(arguments.options.threads, "threads", value, 256);
+              }},
+    OwnOption{"idle=SECONDS", "unmount after this time without use (default: never)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
+              }},
+    OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");
+                arguments.options.log_file = value;
+                return {};
+              }},
+    OwnOption{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                const std::optional<log::Level> level = log::level_named(value);
+                if (!level) return fail(EINVAL, "-o loglevel={}: debug, info, warning or error", value);
+                arguments.options.log_level = *level;
+                return {};
+              }},
+    OwnOption{"create=hdf5|zarr|zip", "create an empty SOURCE if it does not exist",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "hdf5" && value != "zarr" && value != "zip")
+                  return fail(EINVAL, "-o create={}: hdf5, zarr or zip", value);
+                arguments.options.create = value;
+                return {};
+              }},
+    OwnOption{"view=NAME", "show this view of .codecfs/view in the mount point: decoded (default), encoded, npy or raw",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                const std::optional<fs::View> view = fs::view_named(value);
+                if (!view) return fail(EINVAL, "-o view={}: there are the views decoded, encoded, npy and raw", value);
+                arguments.options.view = *view;
+                return {};
+              }},
+    OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                arguments.filters.rules.push_back({"-o filter", value});
+                return {};
+              }},
+    OwnOption{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                arguments.filters.plugin_path += ":" + value;
+                return {};
+              }},
+    OwnOption{"plugins=off", "load no plugins; built-in filters stay",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "on" && value != "off") return fail(EINVAL, "-o plugins={}: on or off", value);
+                arguments.filters.plugins = value == "on";
+                return {};
+              }},
+    OwnOption{"builtin=off[:NAME...]", "use plugins instead of all built-in filters, or of these (names or ids)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value == "on") return {};
+                if (value == "off") {
+                  arguments.filters.builtin = false;
+                  return {};
+                }
+                if (!value.starts_with("off:") || value.ends_with(':'))
+                  return fail(EINVAL, "-o builtin={}: on, off, or off:NAME:NAME", value);
+                for (size_t at = 4; at <= value.size();) {
+                  const size_t end = std::min(value.find(':', at), value.size());
+                  arguments.filters.not_builtin.push_back(value.substr(at, end - at));
+                  at = end + 1;
+                }
+                return {};
+              }},
+};
+
+// Options of mount(8) and fstab that do not concern a filesystem, or that codecfs always behaves as.
+constexpr std::array<std::string_view, 19> kIgnored{
+    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "_netdev",   "nodev",
+    "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
+// Options that are passed to the kernel and libfuse.
+constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
+                                                     "diratime",    "nodiratime", "relatime",     "norelatime",
+                                                     "allow_other", "allow_root", "auto_unmount", "default_permissions",
+                                                     "sync",        "dirsync"};
+
+Result<> apply_option(MountArguments& arguments, const std::string& option) {
+  mount::Options& options = arguments.options;
+  const size_t equals = option.find('=');
+  const std::string name = option.substr(0, equals);
+  for (const OwnOption& own : kOwnOptions) {
+    if (own.name.substr(0, own.name.find('=')) != name) continue;
+    if (equals == std::string::npos) return fail(EINVAL, "-o {}: needs a value: {}", option, own.name);
+    return own.set(arguments, option.substr(equals + 1));
+  }
+  if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
+  if (name == "ro" || name == "rw") {
+    options.read_only = name == "ro";
+    return {};
+  }
+  if (option == "coherent") {
+    options.coherent = true;
+    return {};
+  }
+  if (name == "nofail") {
+    arguments.may_be_missing = true;
+    return {};
+  }
+  if (option == "mkdir") {
+    options.make_mountpoint = true;
+    return {};
+  }
+  if (option == "debug") {
+    options.debug = options.foreground = true;
+    options.log_level = log::Level::debug;
+    return {};
+  }
+  if (std::ranges::find(kHandedOn, name) != kHandedOn.end()) {
+    options.fuse.push_back(option);
+    return {};
+  }
+  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them)", option);
+}
+
+}  // namespace
+
+Result<> apply_options(MountArguments& arguments, const std::vector<std::string>& lists) {
+  for (const std::string& list : lists) {
+    std::string_view rule;
+    for (const std::string& option : split_options(list)) {
+      const Result<> applied = apply_option(arguments, option);
+      if (!applied && !rule.empty())
+        return fail(EINVAL, "{}; if it is part of {}: there a comma is written \\,", applied.error().reason, rule);
+      if (!applied) return applied;
+      rule = option.starts_with("filter=") ? "-o filter" : "";
+    }
+  }
+  return {};
+}
+
+std::string mount_options_help() {
+  std::string text = "Options of -o (separated by commas):\n";
+  for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
+  text +=
+      "  ro                          read-only; so is the mount of a source that cannot be written\n"
+      "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
+      "  coherent                    show changes by other programs in a Zarr directory within a second\n"
+      "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"
+      "  auto_unmount                unmount when the daemon dies\n"
+      "  debug                       log every request; implies -f and loglevel=debug\n"
+      "  nofail                      if SOURCE does not exist, do nothing and report success\n"
+      "  noexec, noatime, ...        the usual options of mount(8) and fstab (noauto, x-*)\n"
+      "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash escapes a character);\n"
+      "SPEC is none, or a pipeline of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The\n"
+      "attribute user._FilterOut shows the pipeline that a rule gives a variable: new variables have it, and an\n"
+      "existing one is re-encoded with it when it is first written to.\n"
+      "\n`codecfs -u MOUNTPOINT` returns when everything is stored; so does umount, for root, where "
+      "umount.fuse.codecfs\n"
+      "is installed. `fusermount3 -u MOUNTPOINT` returns at once; the daemon then stores what was written.\n"
+      "\nExit codes: 0, success (in the background: the mount is ready); 1, the command line is wrong;\n"
+      "32, the mount failed or, with -f, not all data could be stored. A line on stderr gives the reason.\n"
+      "\nSee codecfs(8), and codecfs-filters(7) for filters, their plugins and what to install.\n";
+  return text;
+}
+
+std::vector<std::string> split_options(const std::string& text) {
+  std::vector<std::string> options;
+  std::string option;
+  bool quoted = false;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && !quoted)) {
+      if (!option.empty()) options.push_back(std::exchange(option, {}));
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      option += text[i];
+    }
+  }
+  return options;
+}
+
+Result<uint64_t> parse_size(const std::string& text) {
+  uint64_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const std::string_view unit(end, last);
+  unsigned shift = 0;
+  if (unit == "K" || unit == "k")
+    shift = 10;
+  else if (unit == "M" || unit == "m")
+    shift = 20;
+  else if (unit == "G" || unit == "g")
+    shift = 30;
+  else if (!unit.empty())
+    shift = 64;
+  if (error != std::errc{} || shift == 64 || number > UINT64_MAX >> shift)
+    return fail(EINVAL, "not a size (examples: 512K, 64M, 2G)");
+  return number << shift;
+}
+
+}  // namespace codecfs::cli

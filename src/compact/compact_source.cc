@@ -1,0 +1,36 @@
+#include "compact/compact_source.h"
+
+#include <cstdint>
+
+#include "backends/api/source_format.h"
+#include "backends/zarr/store/zip_store.h"
+#include "backends/zarr/store/zip_writer.h"
+#include "base/file_io.h"
+#include "compact/hdf5/compact_file.h"
+
+namespace codecfs {
+namespace {
+
+Result<std::string> compact_zip(const std::string& path) {
+  CODECFS_ASSIGN(const auto store, zarr::ZipStore::open(path));
+  const uint64_t before = static_cast<uint64_t>(store->status().st_size);
+  zarr::ZipWriter writer(*store, path, real_file_io());
+  CODECFS_ASSIGN(const bool is_smaller, writer.compact());
+  if (!is_smaller) return fmt::format("{}: {} bytes, cannot become smaller; unchanged", path, before);
+  const uint64_t after = static_cast<uint64_t>(store->tree().archive->status().st_size);
+  return fmt::format("{}: {} bytes became {}", path, before, after);
+}
+
+}  // namespace
+
+Result<std::string> compact_source(const std::string& path) {
+  CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
+  switch (format) {
+    case SourceFormat::zarr_directory: return fmt::format("{}: a Zarr directory has no unused space", path);
+    case SourceFormat::zarr_zip: return compact_zip(path);
+    case SourceFormat::hdf5: break;
+  }
+  return hdf5::compact_file(path, real_file_io());
+}
+
+}  // namespace codecfs
