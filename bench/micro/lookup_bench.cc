@@ -148,11 +148,11 @@ void read_small_chunk(benchmark::State& state) {
   for (auto _ : state) {
     const auto status = sample.filesystem->names().lookup(sample.directory, names[next++ % kChunks]);
     if (!status) return state.SkipWithError(status.error().reason.c_str());
-    const auto file = sample.filesystem->open(status->st_ino, false, false);
+    const auto file = sample.filesystem->files().open(status->st_ino, false, false);
     if (!file) return state.SkipWithError(file.error().reason.c_str());
-    const auto slice = sample.filesystem->read(**file, 0, 1024);
+    const auto slice = (*file)->read(0, 1024);
     if (!slice || slice->bytes.size() != 1024) return state.SkipWithError("a chunk is not read");
-    sample.filesystem->close(**file);
+    (*file)->close();
   }
 }
 BENCHMARK(read_small_chunk)->Unit(benchmark::kMicrosecond);
@@ -161,10 +161,10 @@ void list_ten_thousand_chunks(benchmark::State& state) {
   const Sample sample(state);
   if (!sample.filesystem) return;
   for (auto _ : state) {
-    const auto directory = sample.filesystem->open_directory(sample.directory);
+    const auto directory = sample.filesystem->listing().open(sample.directory);
     if (!directory) return state.SkipWithError(directory.error().reason.c_str());
     uint64_t names = 0;
-    const auto told = sample.filesystem->read_directory(**directory, 0, [&names](const fs::DirectoryItem& item) {
+    const auto told = sample.filesystem->listing().read(**directory, 0, [&names](const fs::DirectoryItem& item) {
       benchmark::DoNotOptimize(item.name.data());
       ++names;
       return true;

@@ -51,6 +51,11 @@ inline bool object_info(hid_t object, ObjectInfo& info) {
   H5O_info2_t raw;
   return H5Oget_info3(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0 && convert_object_info(object, raw, info);
 }
+/// The size of an object's header with all its parts. 0: an error.
+inline uint64_t header_bytes(hid_t object) {
+  H5O_native_info_t raw;
+  return H5Oget_native_info(object, &raw, H5O_NATIVE_INFO_HDR) < 0 ? 0 : raw.hdr.space.total;
+}
 inline bool object_info_by_name(hid_t group, const char* name, ObjectInfo& info, hid_t access = H5P_DEFAULT) {
   H5O_info2_t raw;
   return H5Oget_info_by_name3(group, name, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, access) >= 0 &&
@@ -84,6 +89,10 @@ inline bool object_info(hid_t object, ObjectInfo& info) {
   if (H5Oget_info2(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) < 0) return false;
   info = {raw.type, raw.addr, raw.rc, raw.num_attrs};
   return true;
+}
+inline uint64_t header_bytes(hid_t object) {
+  H5O_info_t raw;
+  return H5Oget_info2(object, &raw, H5O_INFO_HDR) < 0 ? 0 : raw.hdr.space.total;
 }
 inline bool object_info_by_name(hid_t group, const char* name, ObjectInfo& info, hid_t access = H5P_DEFAULT) {
   H5O_info_t raw;

@@ -13,22 +13,25 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// so that their addresses fit into an extended attribute on all filesystems
+// of raw data and of metadata each, so that their addresses fit into an extended attribute on all filesystems
 constexpr size_t kMaxHoles = 64;
-constexpr hsize_t kMinHole = hsize_t{4} << 10;  // bytes; a dataset itself takes some hundred
+constexpr hsize_t kMinHole = hsize_t{4} << 10;     // bytes; a dataset itself takes some hundred
+constexpr hsize_t kMinMetadataHole = 512;          // bytes
+constexpr hsize_t kMaxHeader = hsize_t{32} << 10;  // bytes; a message of an object header has less than 64 KiB
+constexpr hsize_t kAlignment = 8;                  // of the parts of an object header of version 1
 constexpr ssize_t kMaxListed = ssize_t{1} << 20;
 constexpr char kTag[] = "codecfs: free space";  // name in the type of such a dataset, which identifies it
 
-// The largest free blocks of raw data, largest first. Those of metadata are small.
-std::vector<H5F_sect_info_t> largest_holes(hid_t file, size_t limit) {
-  const ssize_t count = H5Fget_free_sections(file, H5FD_MEM_DRAW, 0, nullptr);
+// The largest free blocks of raw data or of metadata, largest first.
+std::vector<H5F_sect_info_t> largest_holes(hid_t file, H5F_mem_t type, hsize_t smallest) {
+  const ssize_t count = H5Fget_free_sections(file, type, 0, nullptr);
   if (count <= 0 || count > kMaxListed) return {};
   std::vector<H5F_sect_info_t> sections(static_cast<size_t>(count));
-  const ssize_t listed = H5Fget_free_sections(file, H5FD_MEM_DRAW, sections.size(), sections.data());
+  const ssize_t listed = H5Fget_free_sections(file, type, sections.size(), sections.data());
   sections.resize(static_cast<size_t>(std::clamp<ssize_t>(listed, 0, count)));
-  std::erase_if(sections, [](const H5F_sect_info_t& section) { return section.size < kMinHole; });
+  std::erase_if(sections, [&](const H5F_sect_info_t& section) { return section.size < smallest; });
   std::ranges::sort(sections, std::greater(), &H5F_sect_info_t::size);
-  if (sections.size() > limit) sections.resize(limit);
+  if (sections.size() > kMaxHoles) sections.resize(kMaxHoles);
   return sections;
 }
 
@@ -44,8 +47,15 @@ bool is_one_of_ours(hid_t object, uint64_t address) {
   ObjectInfo info;
   if (H5Iget_type(object) != H5I_DATASET || !object_info(object, info) || info.address != address) return false;
   const Handle creation(H5Dget_create_plist(object));
-  return info.references == 1 && info.attributes == 0 && H5Pget_layout(creation.get()) == H5D_CONTIGUOUS &&
-         H5Pget_external_count(creation.get()) == 0 && H5Dget_offset(object) != HADDR_UNDEF && has_our_type(object);
+  if (info.references != 1 || info.attributes != 0 || !has_our_type(object)) return false;
+  if (H5Pget_layout(creation.get()) == H5D_COMPACT) return true;
+  return H5Pget_layout(creation.get()) == H5D_CONTIGUOUS && H5Pget_external_count(creation.get()) == 0 &&
+         H5Dget_offset(object) != HADDR_UNDEF;
+}
+
+Handle make_filler(hid_t file, hid_t type, hid_t properties, hsize_t size) {
+  const Handle space(H5Screate_simple(1, &size, nullptr));
+  return Handle(H5Dcreate_anon(file, type, space.get(), properties, H5P_DEFAULT));
 }
 
 }  // namespace
@@ -59,26 +69,63 @@ Result<> KeptSpace::take(hid_t file) {
   if (!creation || H5Pget_userblock(creation.get(), &user_block) < 0 ||
       H5Pget_file_space_strategy(creation.get(), &strategy, &persists, &threshold) < 0)
     return fail_library(EIO, "its user block");
-  if (persists || kept_.datasets.size() >= kMaxHoles) return {};
+  if (persists || !kept_.datasets.empty()) return {};
+  const Handle type(H5Tcreate(H5T_OPAQUE, 1));
+  if (!type || H5Tset_tag(type.get(), kTag) < 0) return fail_library(EIO, "the type of a dataset");
+  CODECFS_TRY(take_raw(file, type.get(), user_block));
+  return take_metadata(file, type.get());
+}
+
+// Raw data of a dataset occupies each hole.
+Result<> KeptSpace::take_raw(hid_t file, hid_t type, uint64_t user_block) {
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   if (!properties || H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY) < 0 ||
       H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER) < 0 || H5Pset_obj_track_times(properties.get(), 0) < 0)
     return fail_library(EIO, "the properties of a dataset");
-  const Handle type(H5Tcreate(H5T_OPAQUE, 1));
-  if (!type || H5Tset_tag(type.get(), kTag) < 0) return fail_library(EIO, "the type of a dataset");
-  const std::vector<H5F_sect_info_t> holes = largest_holes(file, kMaxHoles - kept_.datasets.size());
+  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_DRAW, kMinHole);
   for (const H5F_sect_info_t& hole : holes) {
-    const Handle space(H5Screate_simple(1, &hole.size, nullptr));
-    const Handle dataset(H5Dcreate_anon(file, type.get(), space.get(), properties.get(), H5P_DEFAULT));
-    ObjectInfo info;
-    if (!dataset || !object_info(dataset.get(), info)) return fail_library(EIO, "keeping its free space");
+    const Handle dataset = make_filler(file, type, properties.get(), hole.size);
     // A dataset at another address is removed at close. Addresses of free blocks exclude the user block.
-    const haddr_t at = H5Dget_offset(dataset.get());
-    if (at < user_block || std::ranges::find(holes, at - user_block, &H5F_sect_info_t::addr) == holes.end()) continue;
-    if (H5Oincr_refcount(dataset.get()) < 0) return fail_library(EIO, "keeping its free space");
-    kept_.datasets.push_back(info.address);
-    kept_.bytes += hole.size;
+    const haddr_t at = dataset ? H5Dget_offset(dataset.get()) : HADDR_UNDEF;
+    const bool fits =
+        at >= user_block && std::ranges::find(holes, at - user_block, &H5F_sect_info_t::addr) != holes.end();
+    CODECFS_TRY(keep(dataset.get(), fits, hole.size));
   }
+  return {};
+}
+
+// The header of a dataset with compact data occupies each hole: libhdf5 uses the smallest one that is large enough.
+Result<> KeptSpace::take_metadata(hid_t file, hid_t type) {
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  if (!properties || H5Pset_layout(properties.get(), H5D_COMPACT) < 0 ||
+      H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER) < 0 || H5Pset_obj_track_times(properties.get(), 0) < 0)
+    return fail_library(EIO, "the properties of a dataset");
+  // With this much data, the fields of sizes in a header are as wide as with more.
+  constexpr hsize_t kData = 1024;
+  const uint64_t header = header_bytes(make_filler(file, type, properties.get(), kData).get());
+  if (header < kData) return fail_library(EIO, "keeping its free space");
+  const hsize_t overhead = header - kData;
+  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_SUPER, kMinMetadataHole);
+  for (const H5F_sect_info_t& hole : holes) {
+    const hsize_t all = std::min(hole.size, kMaxHeader) / kAlignment * kAlignment;
+    if (all <= overhead) continue;
+    const Handle dataset = make_filler(file, type, properties.get(), all - overhead);
+    ObjectInfo info;
+    const bool fits = dataset && object_info(dataset.get(), info) &&
+                      std::ranges::find(holes, info.address, &H5F_sect_info_t::addr) != holes.end();
+    CODECFS_TRY(keep(dataset.get(), fits, all));
+  }
+  return {};
+}
+
+// Without a link, a dataset is removed at close.
+Result<> KeptSpace::keep(hid_t dataset, bool fits, uint64_t bytes) {
+  ObjectInfo info;
+  if (dataset < 0 || !object_info(dataset, info)) return fail_library(EIO, "keeping its free space");
+  if (!fits) return {};
+  if (H5Oincr_refcount(dataset) < 0) return fail_library(EIO, "keeping its free space");
+  kept_.datasets.push_back(info.address);
+  kept_.bytes += bytes;
   return {};
 }
 

@@ -41,6 +41,10 @@ class KeptSpace {
   [[nodiscard]] const LeftSpace& kept() const { return kept_; }
 
  private:
+  Result<> take_raw(hid_t file, hid_t type, uint64_t user_block);
+  Result<> take_metadata(hid_t file, hid_t type);
+  Result<> keep(hid_t dataset, bool fits, uint64_t bytes);
+
   LeftSpace kept_;
 };
 
