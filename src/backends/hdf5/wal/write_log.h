@@ -37,9 +37,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 
 #include "backends/hdf5/recode/left_space.h"
@@ -48,6 +46,7 @@
 #include "backends/hdf5/wal/write_log_search.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 
 namespace codecfs::hdf5 {
 
@@ -187,7 +186,7 @@ class LoggedFile {
   LeftSpace left_space_;
   bool is_marked_ = false;
   bool locked_by_another_ = false;
-  std::mutex sync_mutex_;         // held during a sync and while `log_` is replaced; locked after the library lock
+  Mutex sync_mutex_;              // held during a sync and while `log_` is replaced; locked after the library lock
   std::unique_ptr<LogFile> log_;  // changed under both
   UniqueFd buffer_;               // a memfd
   uint64_t buffered_bytes_ = 0;
@@ -198,8 +197,8 @@ class LoggedFile {
 
   // Lock order: sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so that new
   // readers wait too.
-  mutable std::mutex turn_;
-  mutable std::shared_mutex readable_mutex_;
+  mutable Mutex turn_;
+  mutable SharedMutex readable_mutex_;
   Readable readable_;  // only the writing thread changes it, holding both
 };
 
