@@ -4,20 +4,21 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace codecfs {
 namespace {
 
-std::mutex mutex;
-WritingObserver* observer = nullptr;  // guarded by the mutex
+Mutex mutex;
+WritingObserver* observer CODECFS_GUARDED_BY(mutex) = nullptr;
 std::atomic<uint64_t> last_id = 0;
 
 }  // namespace
 
 void observe_writing(WritingObserver* next) {
-  const std::lock_guard lock(mutex);
+  const LockGuard lock(mutex);
   observer = next;
 }
 
@@ -32,12 +33,12 @@ void WrittenSource::has_log(UniqueFd log) {
 }
 
 void WrittenSource::notify_observer() const {
-  const std::lock_guard lock(mutex);
+  const LockGuard lock(mutex);
   if (observer != nullptr && source_) observer->began(id_, source_.get(), log_ ? log_.get() : -1);
 }
 
 void WrittenSource::end() {
-  const std::lock_guard lock(mutex);
+  const LockGuard lock(mutex);
   if (observer != nullptr && source_) observer->ended(id_);
 }
 

@@ -30,7 +30,7 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
   std::optional<Closing> outdated;  // closed after the lock is released
   DatasetPtr dataset;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     DatasetPtr& known = datasets_[{found.status.st_dev, found.status.st_ino}];
     const bool is_other =
         known != nullptr && (known->kind != found.kind || !has_same_content(known->status_, found.status));
@@ -52,7 +52,7 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
   close_replaced(key, *dataset);
   std::shared_ptr<Source> source;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     dataset->key_ = key;
     if (dataset->written_) source = dataset->source_;
   }
@@ -67,7 +67,7 @@ DatasetPtr Datasets::at(const std::string& key, const Found& found) {
 void Datasets::close_replaced(const std::string& key, const Dataset& replacement) {
   for (auto& [dataset, its_key, source] : all_open()) {
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (its_key != key || dataset.get() == &replacement || !dataset->written_) continue;
     }
     if (const Result<> followed = source->relocate_log(); followed || followed.error().code != ESTALE) continue;
@@ -80,7 +80,7 @@ void Datasets::close_replaced(const std::string& key, const Dataset& replacement
 void Datasets::close_deleted(const DatasetPtr& dataset) {
   std::optional<Closing> closing;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (dataset->source_ == nullptr) return;
     closing = take_to_close(dataset);
     if (closing) dataset->retired_ = true;
@@ -89,12 +89,12 @@ void Datasets::close_deleted(const DatasetPtr& dataset) {
 }
 
 std::string Datasets::key_of(const Dataset& dataset) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return dataset.key_;
 }
 
 struct stat Datasets::status_of(const Dataset& dataset) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return dataset.status_;
 }
 
@@ -114,17 +114,17 @@ Result<std::shared_ptr<Source>> Datasets::open(const std::string& key, const Fou
 
 Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (dataset->source_ != nullptr) return take(*dataset, purpose);
   }
   std::vector<Closing> surplus;
   Use use;
   {
-    const std::lock_guard opening(dataset->opening_);
+    const LockGuard opening(dataset->opening_);
     std::string key;
     Found expected;
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (dataset->source_ != nullptr) return take(*dataset, purpose);
       if (dataset->retired_) return fail(ESTALE, "{}: was changed by another program", dataset->key_);
       if (dataset->refusal_) return std::unexpected(*dataset->refusal_);
@@ -133,7 +133,7 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
     }
     close_replaced(key, *dataset);
     auto opened = open(key, expected);
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (!opened) {
       if (opened.error().code == ENOENT && purpose == For::writing)
         return fail(ESTALE, "{}: was deleted by another program", key);
@@ -153,7 +153,7 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
 }
 
 std::optional<Datasets::Use> Datasets::use_if_open(const DatasetPtr& dataset) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (dataset->source_ == nullptr) return std::nullopt;
   return take(*dataset, For::reading);
 }
@@ -202,7 +202,7 @@ std::vector<Datasets::Closing> Datasets::take_unused(std::chrono::seconds unused
 void Datasets::close_unused(std::chrono::seconds unused_for) {
   std::vector<Closing> unused;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     unused = take_unused(unused_for);
   }
   for (Closing& closing : unused) close(std::move(closing));
@@ -214,7 +214,7 @@ void Datasets::close(Closing closing) {
   closing.source.reset();
   std::string key = key_of(*closing.dataset);
   const auto status = files_.stat(key);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   // Our own writes changed the file.
   if (std::exchange(closing.dataset->written_, false) && status && *status &&
       is_same_file(**status, closing.dataset->status_))
@@ -226,14 +226,14 @@ void Datasets::close(Closing closing) {
 }
 
 std::vector<Datasets::Open> Datasets::all_open() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<Open> all;
   for (const DatasetPtr& dataset : open_) all.push_back({dataset, dataset->key_, dataset->source_});
   return all;
 }
 
 std::optional<Error> Datasets::take_lost() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return std::exchange(lost_, std::nullopt);
 }
 
@@ -265,7 +265,7 @@ Result<> Datasets::commit() {
 
 Result<> Datasets::commit_at_interval() {
   CODECFS_TRY(commit_all());
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (lost_) return std::unexpected(*lost_);
   return {};
 }
@@ -275,7 +275,7 @@ Result<> Datasets::finish() {
   for (const Open& open : all_open())
     if (const Result<> finished = open.source->finish(); !finished && !first)
       first = in_dataset(open.key, finished.error());
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (const DatasetPtr& dataset : open_) {
     dataset->source_.reset();
     dataset->refusal_ = Error{ESTALE, "the mount has ended"};

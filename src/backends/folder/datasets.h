@@ -12,7 +12,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 
 #include "backends/api/source.h"
 #include "backends/folder/folder_files.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::folder {
@@ -70,18 +70,16 @@ class Datasets {
   struct Closing {
     DatasetPtr dataset;
     std::shared_ptr<Source> source;
-    std::unique_lock<std::mutex> opening;
+    std::unique_lock<Mutex> opening;
   };
-  // The caller must hold mutex_:
-  Use take(Dataset& dataset, For purpose);
-  std::optional<Closing> take_to_close(const DatasetPtr& dataset);
-  std::vector<Closing> take_surplus();
-  std::vector<Closing> take_unused(std::chrono::seconds unused_for);
-  // The caller must not hold mutex_:
-  void close(Closing closing);
-  void close_replaced(const std::string& key, const Dataset& replacement);
-  void close_deleted(const DatasetPtr& dataset);
-  Result<> commit_all();
+  Use take(Dataset& dataset, For purpose) CODECFS_REQUIRES(mutex_);
+  std::optional<Closing> take_to_close(const DatasetPtr& dataset) CODECFS_REQUIRES(mutex_);
+  std::vector<Closing> take_surplus() CODECFS_REQUIRES(mutex_);
+  std::vector<Closing> take_unused(std::chrono::seconds unused_for) CODECFS_REQUIRES(mutex_);
+  void close(Closing closing) CODECFS_EXCLUDES(mutex_);
+  void close_replaced(const std::string& key, const Dataset& replacement) CODECFS_EXCLUDES(mutex_);
+  void close_deleted(const DatasetPtr& dataset) CODECFS_EXCLUDES(mutex_);
+  Result<> commit_all() CODECFS_EXCLUDES(mutex_);
   [[nodiscard]] Result<std::shared_ptr<Source>> open(const std::string& key, const Found& expected) const;
   struct Open {
     DatasetPtr dataset;
@@ -93,10 +91,10 @@ class Datasets {
 
   const FolderFiles& files_;
   const bool may_write_;
-  mutable std::mutex mutex_;  // guards all below, and the members of datasets that say so
-  std::map<std::pair<dev_t, ino_t>, DatasetPtr> datasets_;
-  std::list<DatasetPtr> open_;  // most recently used first
-  std::optional<Error> lost_;   // error of closing a dataset, not yet reported
+  mutable Mutex mutex_;  // also guards the members of datasets that say so
+  std::map<std::pair<dev_t, ino_t>, DatasetPtr> datasets_ CODECFS_GUARDED_BY(mutex_);
+  std::list<DatasetPtr> open_ CODECFS_GUARDED_BY(mutex_);  // most recently used first
+  std::optional<Error> lost_ CODECFS_GUARDED_BY(mutex_);   // error of closing a dataset, not yet reported
 };
 
 class Dataset {
@@ -108,7 +106,7 @@ class Dataset {
  private:
   friend class Datasets;
 
-  std::mutex opening_;              // held while opening or closing; locked before Datasets::mutex_
+  Mutex opening_;                   // held while opening or closing; locked before Datasets::mutex_
   std::string key_;                 // guarded by Datasets::mutex_, as all below
   struct stat status_;              // at the last lookup
   std::shared_ptr<Source> source_;  // null: not open

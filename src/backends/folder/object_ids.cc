@@ -1,6 +1,6 @@
 #include "backends/folder/object_ids.h"
 
-#include <mutex>
+#include "base/mutex.h"
 
 namespace codecfs::folder {
 
@@ -10,7 +10,7 @@ ObjectId ObjectIds::add(Object object) {
 }
 
 ObjectId ObjectIds::of(const std::string& key, EntryKind kind) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found != by_key_.end() && objects_[found->second].kind == kind) return found->second;
   Object object;
@@ -20,7 +20,7 @@ ObjectId ObjectIds::of(const std::string& key, EntryKind kind) {
 }
 
 ObjectId ObjectIds::of_root(const DatasetPtr& dataset) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = roots_.find(dataset.get());
   if (found != roots_.end()) return found->second;
   Object object;
@@ -31,7 +31,7 @@ ObjectId ObjectIds::of_root(const DatasetPtr& dataset) {
 }
 
 ObjectId ObjectIds::of(ObjectId group, const DatasetPtr& dataset, uint64_t generation, const Entry& entry) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   Inner& inner = by_inner_[dataset.get()];
   if (inner.generation < generation) inner = {generation, {}};
   const Name name(group, entry.name);
@@ -56,13 +56,13 @@ ObjectId ObjectIds::of(ObjectId group, const DatasetPtr& dataset, uint64_t gener
 }
 
 Result<Object> ObjectIds::get(ObjectId id) const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
   return objects_[id];
 }
 
 Result<> ObjectIds::check_named(ObjectId id) const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   const Object& object = objects_.at(id);
   const auto named = by_name_.find(Name(object.group, object.name));
   if (named == by_name_.end() || named->second != id) return fail(ENOENT, "{}: was removed", object.name);
@@ -70,7 +70,7 @@ Result<> ObjectIds::check_named(ObjectId id) const {
 }
 
 void ObjectIds::renew(ObjectId id, ObjectId inner, uint64_t generation) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   Object& object = objects_.at(id);
   Inner& known = by_inner_[object.dataset.get()];
   if (known.generation < generation) known = {generation, {}};
@@ -80,7 +80,7 @@ void ObjectIds::renew(ObjectId id, ObjectId inner, uint64_t generation) {
 }
 
 void ObjectIds::removed(ObjectId group, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   by_name_.erase(Name(group, name));
 }
 

@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 
 #include "backends/api/source.h"
 #include "backends/folder/datasets.h"
+#include "base/mutex.h"
 
 namespace codecfs::folder {
 
@@ -54,14 +54,15 @@ class ObjectIds {
     std::unordered_map<ObjectId, ObjectId> ids;  // from the source's ids
   };
 
-  ObjectId add(Object object);
+  ObjectId add(Object object) CODECFS_REQUIRES(mutex_);
 
-  mutable std::shared_mutex mutex_;  // guards all below
-  std::deque<Object> objects_;
-  std::unordered_map<std::string, ObjectId> by_key_;    // of folders and files
-  std::unordered_map<const Dataset*, ObjectId> roots_;  // valid keys, because Objects keep their datasets alive
-  std::unordered_map<const Dataset*, Inner> by_inner_;
-  std::map<Name, ObjectId> by_name_;  // of objects of datasets
+  mutable SharedMutex mutex_;
+  std::deque<Object> objects_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, ObjectId> by_key_ CODECFS_GUARDED_BY(mutex_);  // of folders and files
+  // The keys are valid, because Objects keep their datasets alive.
+  std::unordered_map<const Dataset*, ObjectId> roots_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<const Dataset*, Inner> by_inner_ CODECFS_GUARDED_BY(mutex_);
+  std::map<Name, ObjectId> by_name_ CODECFS_GUARDED_BY(mutex_);  // of objects of datasets
 };
 
 }  // namespace codecfs::folder

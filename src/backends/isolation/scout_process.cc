@@ -15,12 +15,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "backends/hdf5/library/library_lock.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "model/limits.h"
 
 namespace codecfs::hdf5 {
@@ -132,14 +132,13 @@ bool receive_descriptors() {
   ::_exit(0);
 }
 
-std::mutex fork_server_mutex;
-UniqueFd& fork_server() {
+Mutex fork_server_mutex;
+UniqueFd& fork_server() CODECFS_REQUIRES(fork_server_mutex) {
   static auto& fd = *new UniqueFd;
   return fd;
 }
 
-// The caller must hold the mutex.
-Result<> fork_the_server() {
+Result<> fork_the_server() CODECFS_REQUIRES(fork_server_mutex) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail_errno(errno, "cannot create a socket");
@@ -158,14 +157,14 @@ Result<> fork_the_server() {
   return {};
 }
 
-bool send_descriptors(int socket, int trace) {
+bool send_descriptors(int socket, int trace) CODECFS_REQUIRES(fork_server_mutex) {
   return send_datagram(fork_server().get(), "b", std::array{socket, trace});
 }
 
 }  // namespace
 
 void start_fork_server() {
-  const std::lock_guard guard(fork_server_mutex);
+  const LockGuard guard(fork_server_mutex);
   if (fork_server()) return;
   if (const Result<> forked = fork_the_server(); !forked) log::warning("{}", forked.error().reason);
 }
@@ -182,7 +181,7 @@ Result<ScoutProcess> start_scout() {
     return fail_errno(errno, "cannot create a socket");
   scout.socket = UniqueFd(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const std::lock_guard guard(fork_server_mutex);
+  const LockGuard guard(fork_server_mutex);
   if (!fork_server()) CODECFS_TRY(fork_the_server());
   if (send_descriptors(theirs.get(), page.get())) return scout;
   // Do not fork another server: its copy of libhdf5 would have our files open.

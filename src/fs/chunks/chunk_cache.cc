@@ -13,7 +13,7 @@ constexpr uint64_t kShareOfPushed = 4;  // they take at most this fraction of th
 }  // namespace
 
 Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (const auto found = slots_.find(key); found != slots_.end()) {
     const std::shared_ptr<Slot> slot = found->second;
     slot->wanted = true;
@@ -30,34 +30,34 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
   const auto slot = std::make_shared<Slot>();
   slot->wanted = true;
   slots_.emplace(key, slot);
-  changed_.wait(lock, [&] { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
-  decode_into(slot, key, estimate, decode, lock);
+  changed_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  decode_into(slot, key, estimate, decode);
   return slot->result;
 }
 
 ChunkPtr ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (slots_.contains(key) || in_flight_ + estimate > limit_) return nullptr;
   if (std::ranges::find(done_, key) != done_.end()) return nullptr;
   const auto slot = std::make_shared<Slot>();
   slots_.emplace(key, slot);
   ++stats_.decodes_ahead;
-  decode_into(slot, key, estimate, decode, lock);
+  decode_into(slot, key, estimate, decode);
   return slot->result && !slot->wanted && !slot->dropped ? *slot->result : nullptr;
 }
 
 bool ChunkCache::is_wanted(ChunkKey key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = slots_.find(key);
   return found != slots_.end() && found->second->wanted;
 }
 
 void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
-                             const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock) {
+                             const std::function<Result<Buffer>()>& decode) {
   in_flight_ += estimate;
   const uint64_t now = ++stats_.decodes_now;
   if (now > stats_.decodes_parallel) stats_.decodes_parallel = now;
-  lock.unlock();
+  mutex_.unlock();
 
   Result<Buffer> decoded;
   try {
@@ -66,7 +66,7 @@ void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, ui
     decoded = fail(EIO, "internal error: {}", exception.what());
   }
 
-  lock.lock();
+  mutex_.lock();
   in_flight_ -= estimate;
   --stats_.decodes_now;
   if (decoded) {
@@ -89,7 +89,7 @@ void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, ui
 }
 
 void ChunkCache::drop(ChunkKey key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = slots_.find(key);
   if (found == slots_.end()) return;
   if (found->second->ready) {
@@ -104,7 +104,7 @@ void ChunkCache::drop(ChunkKey key) {
 void ChunkCache::drop(ChunkKey first, uint64_t count) {
   std::vector<ChunkKey> known;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     for (const auto& [key, slot] : slots_)
       if (key >= first && key - first < count) known.push_back(key);
   }
@@ -112,7 +112,7 @@ void ChunkCache::drop(ChunkKey first, uint64_t count) {
 }
 
 void ChunkCache::served(ChunkKey key, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = slots_.find(key);
   if (found == slots_.end() || !found->second->ready) return;
   Slot& slot = *found->second;
@@ -125,7 +125,7 @@ void ChunkCache::served(ChunkKey key, uint64_t bytes) {
 }
 
 void ChunkCache::done(ChunkKey key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   note_done(key);
   const auto found = slots_.find(key);
   // A running decode began after the push, for a reader that needs its result.

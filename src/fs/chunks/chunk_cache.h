@@ -12,16 +12,15 @@
 // of running decodes together also stay within `limit`; one decode is always admitted, so that a chunk of any size can
 // be read.
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "fs/chunks/stats.h"
 
@@ -66,23 +65,24 @@ class ChunkCache {
     uint64_t served = 0;                // bytes passed to the kernel
     std::list<ChunkKey>::iterator age;  // in ages_ or pushed_; valid when ready and kept
   };
+  /// Releases the mutex during `decode`.
   void decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
-                   const std::function<Result<Buffer>()>& decode, std::unique_lock<std::mutex>& lock);
-  void make_room();
-  void forget(ChunkKey key);
-  void note_done(ChunkKey key);
+                   const std::function<Result<Buffer>()>& decode) CODECFS_REQUIRES(mutex_);
+  void make_room() CODECFS_REQUIRES(mutex_);
+  void forget(ChunkKey key) CODECFS_REQUIRES(mutex_);
+  void note_done(ChunkKey key) CODECFS_REQUIRES(mutex_);
 
   const uint64_t limit_;  // bytes
   Stats& stats_;
-  std::mutex mutex_;  // guards the following members; never held while decoding
-  std::condition_variable changed_;
-  std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_;
-  std::deque<ChunkKey> done_;   // most recently finished chunks
-  std::list<ChunkKey> ages_;    // of cached chunks, most recently used first
-  std::list<ChunkKey> pushed_;  // of cached chunks that the kernel has, latest first
-  uint64_t kept_ = 0;           // bytes of cached chunks
-  uint64_t kept_pushed_ = 0;    // bytes of those in pushed_
-  uint64_t in_flight_ = 0;      // estimated bytes of running decodes
+  Mutex mutex_;  // never held while decoding
+  ConditionVariable changed_;
+  std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_ CODECFS_GUARDED_BY(mutex_);
+  std::deque<ChunkKey> done_ CODECFS_GUARDED_BY(mutex_);   // most recently finished chunks
+  std::list<ChunkKey> ages_ CODECFS_GUARDED_BY(mutex_);    // of cached chunks, most recently used first
+  std::list<ChunkKey> pushed_ CODECFS_GUARDED_BY(mutex_);  // of cached chunks that the kernel has, latest first
+  uint64_t kept_ CODECFS_GUARDED_BY(mutex_) = 0;           // bytes of cached chunks
+  uint64_t kept_pushed_ CODECFS_GUARDED_BY(mutex_) = 0;    // bytes of those in pushed_
+  uint64_t in_flight_ CODECFS_GUARDED_BY(mutex_) = 0;      // estimated bytes of running decodes
 };
 
 }  // namespace codecfs::fs

@@ -6,20 +6,20 @@
 namespace codecfs::fs {
 
 Result<> Edit::load(const ReadBase& read_base) {
-  const std::lock_guard loading(loading_mutex);
+  const LockGuard loading(loading_mutex);
   {
-    const std::lock_guard lock(content_mutex);
+    const LockGuard lock(content_mutex);
     if (content.has_base()) return {};
   }
   CODECFS_ASSIGN(const ChunkPtr base, read_base(place));
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(base->bytes()));
-  const std::lock_guard lock(content_mutex);
+  const LockGuard lock(content_mutex);
   content.set_base(std::make_shared<Buffer>(std::move(copy)));
   return {};
 }
 
 std::optional<EditContent::State> Edit::look() {
-  const std::lock_guard lock(content_mutex);
+  const LockGuard lock(content_mutex);
   return content.state();
 }
 

@@ -9,11 +9,11 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "fs/chunks/chunk_place.h"
 #include "fs/chunks/edit_content.h"
@@ -26,9 +26,9 @@ class Edit {
   explicit Edit(const ChunkPlace& chunk) : place(chunk) {}
 
   const ChunkPlace place;
-  std::mutex loading_mutex;  // one load() at a time; locked before content_mutex
-  std::mutex content_mutex;
-  EditContent content;  // guarded by content_mutex
+  Mutex loading_mutex CODECFS_ACQUIRED_BEFORE(content_mutex);  // one load() at a time
+  Mutex content_mutex;
+  EditContent content CODECFS_GUARDED_BY(content_mutex);
 
   /// Reads the base of the content unless there is one. Concurrent callers read it once, and readers of the content do
   /// not wait. The caller holds no lock.

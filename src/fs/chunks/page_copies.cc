@@ -8,9 +8,10 @@ namespace {
 
 constexpr unsigned kBatch = 8;  // the fraction of the limit that is dropped at once
 
-/// Calls visit(page, offset in it, the part of the bytes) for each page of a request.
+/// Calls visit(page, offset in it, the part of the bytes) for each page of a request. Not analysed, because `visit`
+/// uses what the lock of the caller guards.
 template <class Visit>
-void for_each_page(uint64_t offset, Bytes bytes, Visit visit) {
+void for_each_page(uint64_t offset, Bytes bytes, Visit visit) CODECFS_NO_THREAD_SAFETY_ANALYSIS {
   while (!bytes.empty()) {
     const uint64_t at = offset % PageCopies::kPage;
     const Bytes part = bytes.first(std::min<uint64_t>(bytes.size(), PageCopies::kPage - at));
@@ -27,13 +28,13 @@ void copy_masked(std::byte* to, const std::byte* from, const std::byte* mask, si
 }
 
 bool PageCopies::add_writer(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   any_ = true;
   return files_[ino].writers++ == 0;
 }
 
 void PageCopies::remove_writer(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (--found->second.writers > 0) return;
   clear(found->second);
@@ -66,10 +67,10 @@ void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) {
 
 void PageCopies::given(Ino ino, uint64_t offset, Bytes bytes) {
   if (!any_) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end() || found->second.given_up) return;
-  for_each_page(offset, bytes, [&](uint64_t page, uint64_t at, Bytes part) {
+  for_each_page(offset, bytes, [&](uint64_t page, uint64_t at, Bytes part) CODECFS_REQUIRES(mutex_) {
     if (at == 0)
       put(ino, found->second, page, part);
     else
@@ -79,10 +80,10 @@ void PageCopies::given(Ino ino, uint64_t offset, Bytes bytes) {
 
 void PageCopies::written(Ino ino, uint64_t offset, Bytes bytes) {
   if (!any_) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end() || found->second.given_up) return;
-  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) CODECFS_REQUIRES(mutex_) {
     const auto copy = found->second.pages.find(number);
     if (copy == found->second.pages.end()) {
       // The kernel reads a partly written page before it maps it.
@@ -99,7 +100,7 @@ void PageCopies::written(Ino ino, uint64_t offset, Bytes bytes) {
 
 void PageCopies::give_up(Ino ino) {
   if (!any_) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end()) return;
   found->second.given_up = true;
@@ -109,12 +110,12 @@ void PageCopies::give_up(Ino ino) {
 PageCopies::WrittenBack PageCopies::compare(Ino ino, uint64_t offset, Bytes bytes) {
   WrittenBack result;
   if (!any_) return result;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end() || found->second.pages.empty()) return result;
   result.changed.assign(bytes.size(), std::byte{0xff});
   std::byte* mask = result.changed.data();
-  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) CODECFS_REQUIRES(mutex_) {
     const auto copy = found->second.pages.find(number);
     result.versions.push_back(copy == found->second.pages.end() ? 0 : copy->second.version);
     if (copy != found->second.pages.end() && at < copy->second.bytes.size()) {
@@ -130,11 +131,11 @@ PageCopies::WrittenBack PageCopies::compare(Ino ino, uint64_t offset, Bytes byte
 
 void PageCopies::stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack& compared) {
   if (compared.versions.empty()) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end()) return;
   size_t index = 0;
-  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) {
+  for_each_page(offset, bytes, [&](uint64_t number, uint64_t at, Bytes part) CODECFS_REQUIRES(mutex_) {
     const uint64_t version = compared.versions[index++];
     const auto copy = found->second.pages.find(number);
     if (copy == found->second.pages.end()) return;
@@ -149,13 +150,13 @@ void PageCopies::stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack
 }
 
 uint64_t PageCopies::bytes() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return order_.size() * kPage;
 }
 
 void PageCopies::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (full_.wait(lock, stop, [&] { return order_.size() * kPage > limit_; })) {
+  UniqueLock lock(mutex_);
+  while (full_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return order_.size() * kPage > limit_; })) {
     struct Dropped {
       Key key;
       uint64_t version = 0;
@@ -189,7 +190,7 @@ void PageCopies::run(const std::stop_token& stop) {
 
 void PageCopies::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     stopped_ = true;
   }
   if (!thread_.joinable()) return;

@@ -17,13 +17,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/namespace/nodes.h"
 
@@ -112,21 +112,21 @@ class PageCopies {
 
   bool add_writer(Ino ino);
   void remove_writer(Ino ino);
-  void put(Ino ino, File& file, uint64_t page, Bytes bytes);
-  void erase(File& file, uint64_t page);
-  void clear(File& file);
+  void put(Ino ino, File& file, uint64_t page, Bytes bytes) CODECFS_REQUIRES(mutex_);
+  void erase(File& file, uint64_t page) CODECFS_REQUIRES(mutex_);
+  void clear(File& file) CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);
 
   const uint64_t limit_;
   Invalidator* kernel_ = nullptr;
   std::atomic<bool> any_{false};  // whether there are writers: tested before locking the mutex
-  std::mutex mutex_;              // guards the following members
+  Mutex mutex_;
   std::condition_variable_any full_;
-  std::unordered_map<Ino, File> files_;
-  std::list<Key> order_;  // oldest copy first
-  uint64_t version_ = 0;
-  bool stopped_ = false;
-  std::jthread thread_;  // started when the limit is first reached
+  std::unordered_map<Ino, File> files_ CODECFS_GUARDED_BY(mutex_);
+  std::list<Key> order_ CODECFS_GUARDED_BY(mutex_);  // oldest copy first
+  uint64_t version_ CODECFS_GUARDED_BY(mutex_) = 0;
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;  // started when the limit is first reached, under mutex_, unless stopped_
 };
 
 /// Copies the bytes that the mask selects.

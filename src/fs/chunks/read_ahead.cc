@@ -44,7 +44,7 @@ ReadAhead::ReadAhead(uint64_t budget)
 void ReadAhead::stop() {
   std::vector<std::jthread> threads;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     stopped_ = true;
     tasks_.clear();
     background_.clear();
@@ -114,7 +114,7 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
   const uint64_t most =
       std::min<uint64_t>(kAheadPerCore * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
   if (most == 0 || grid.rank() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   // A chunk is read by several requests in no particular order.
   if (std::ranges::find(noted_, std::pair(readers, number)) != noted_.end()) return;
   noted_.emplace_back(readers, number);
@@ -140,7 +140,7 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
 }
 
 void ReadAhead::soon(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (background_open_ >= kMaxBackground || !have_threads()) return;
   background_.push_back(std::move(work));
   ++background_open_;
@@ -148,8 +148,8 @@ void ReadAhead::soon(std::function<void()> work) {
 }
 
 void ReadAhead::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (work_.wait(lock, stop, [&] { return !tasks_.empty() || !background_.empty(); })) {
+  UniqueLock lock(mutex_);
+  while (work_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return !tasks_.empty() || !background_.empty(); })) {
     if (stop.stop_requested()) return;
     std::function<void()> work;
     const bool is_background = tasks_.empty();

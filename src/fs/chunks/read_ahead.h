@@ -12,12 +12,12 @@
 #include <deque>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <unordered_set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::fs {
@@ -63,24 +63,24 @@ class ReadAhead {
     std::function<void(uint64_t number)> fetch;
   };
 
-  [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const;
-  Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number);
-  bool have_threads();
+  [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const CODECFS_REQUIRES(mutex_);
+  Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
+  bool have_threads() CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);
 
   const uint64_t budget_;
   const unsigned threads_wanted_;
 
-  std::mutex mutex_;  // guards the following members
+  Mutex mutex_;
   std::condition_variable_any work_;
-  std::list<Stream> streams_;  // most recent first
-  uint64_t last_id_ = 0;
-  std::deque<std::pair<uint64_t, uint64_t>> noted_;
-  std::deque<Task> tasks_;
-  std::deque<std::function<void()>> background_;  // run after the tasks
-  size_t background_open_ = 0;                    // queued or running
-  bool stopped_ = false;
-  std::vector<std::jthread> threads_;
+  std::list<Stream> streams_ CODECFS_GUARDED_BY(mutex_);  // most recent first
+  uint64_t last_id_ CODECFS_GUARDED_BY(mutex_) = 0;
+  std::deque<std::pair<uint64_t, uint64_t>> noted_ CODECFS_GUARDED_BY(mutex_);
+  std::deque<Task> tasks_ CODECFS_GUARDED_BY(mutex_);
+  std::deque<std::function<void()>> background_ CODECFS_GUARDED_BY(mutex_);  // run after the tasks
+  size_t background_open_ CODECFS_GUARDED_BY(mutex_) = 0;                    // queued or running
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs::fs

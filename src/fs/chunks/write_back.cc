@@ -22,7 +22,7 @@ WriteBack::~WriteBack() {
 std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
   EditPtr edit;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     edit = edits_.find(key);
   }
   return edit == nullptr ? std::nullopt : edit->look();
@@ -34,17 +34,17 @@ std::optional<uint64_t> WriteBack::size(ChunkKey key) {
 }
 
 bool WriteBack::removed(ChunkKey key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return removed_.contains(key);
 }
 
 void WriteBack::forget_removed(const ChunkPlace& place) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   removed_.erase(place.object, place.key, place.number);
 }
 
 WriteBack::Changes WriteBack::changes(ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   Changes changes;
   for (const EditPtr& edit : edits_.of(variable, [](const Edit& edit) { return edit.version() > 0; }))
     changes.written.insert(edit->place.number);
@@ -53,8 +53,10 @@ WriteBack::Changes WriteBack::changes(ObjectId variable) {
 }
 
 EditPtr WriteBack::pin(const ChunkPlace& place) {
-  std::unique_lock lock(mutex_);
-  progress_.wait(lock, [&] { return !removing_.contains(place.key) && !paused_.contains(place.object); });
+  UniqueLock lock(mutex_);
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
+    return !removing_.contains(place.key) && !paused_.contains(place.object);
+  });
   return edits_.pin(place);
 }
 
@@ -65,7 +67,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   const EditPtr edit = pin(place);
   Result<> result;
   {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     start_threads();
     result = wait_for_room(lock, *edit);
   }
@@ -73,12 +75,9 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   if (result) result = check_place_(place);
   if (result) result = prepare(*edit);
   // Content and state must agree: content_mutex is held until the change is counted.
-  std::unique_lock content(edit->content_mutex, std::defer_lock);
-  if (result) {
-    content.lock();
-    result = change(edit->content);
-  }
-  const std::lock_guard lock(mutex_);
+  const LockGuard content(edit->content_mutex);
+  if (result) result = change(edit->content);
+  const LockGuard lock(mutex_);
   EditTable::unpin(*edit);
   progress_.notify_all();  // remove() waits for the pins
   if (!result) {
@@ -171,9 +170,9 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_pt
 Result<> WriteBack::remove(const ChunkPlace& place) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   start_threads();
-  progress_.wait(lock, [&] {
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
     const EditPtr edit = edits_.find(place.key);
     return !removing_.contains(place.key) && !paused_.contains(place.object) &&
            (edit == nullptr || (!edit->is_storing() && !edit->is_pinned()));
@@ -201,27 +200,28 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
 }
 
 /// Pauses the variable: afterwards no call is using an edit of it, and none can start.
-void WriteBack::stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable) {
+void WriteBack::stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) {
   start_threads();
-  progress_.wait(lock, [&] { return !paused_.contains(variable); });
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !paused_.contains(variable); });
   paused_.insert(variable);
-  progress_.wait(lock, [&] {
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
     const auto is_removed = [&](const auto& item) { return item.second == variable; };
     return !edits_.any_of(variable, &Edit::is_pinned) && std::ranges::none_of(removing_, is_removed);
   });
 }
 
 void WriteBack::resume(ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   paused_.erase(variable);
   progress_.notify_all();
 }
 
 Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   stop_writers(lock, variable);
   const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
-  const bool open_in_part = !std::ranges::all_of(edits, [&](const EditPtr& edit) { return can_be_stored(*edit); });
+  const bool open_in_part =
+      !std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); });
   if (!open_in_part)
     for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
   lock.unlock();
@@ -232,7 +232,7 @@ Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
 }
 
 std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto is_removed = [&](const auto& item) { return item.second == variable; };
   if (paused_.contains(variable) || edits_.any_of(variable, [](const Edit&) { return true; }) ||
       std::ranges::any_of(removing_, is_removed))
@@ -242,14 +242,14 @@ std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
 }
 
 WriteBack::Pause WriteBack::pause_without_storing(ObjectId variable) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   stop_writers(lock, variable);
-  progress_.wait(lock, [&] { return !edits_.any_of(variable, &Edit::is_storing); });
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
   return {*this, variable};
 }
 
 void WriteBack::forget(ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   ++changes_made_;
   for (const EditPtr& edit : edits_.of(variable, [](const Edit&) { return true; })) {
     edits_.drop(*edit);
@@ -262,31 +262,31 @@ void WriteBack::forget(ObjectId variable) {
 }
 
 void WriteBack::note_change() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   start_threads();
   uncommitted_ = true;
 }
 
 void WriteBack::open_writer(ChunkKey key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   ++writers_[key];
 }
 
 std::vector<ChunkKey> WriteBack::open_writers() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<ChunkKey> keys;
   for (const auto& [key, count] : writers_) keys.push_back(key);
   return keys;
 }
 
 Result<> WriteBack::flush(const ChunkPlace& place) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (const EditPtr edit = edits_.find(place.key)) edits_.close(*edit);
   return take_error(place.object);
 }
 
 Result<> WriteBack::flush_variable(ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (const EditPtr& edit : edits_.of(variable, &Edit::is_dirty)) edits_.close(*edit);
   if (is_pressed()) wake(edits_.enqueue_closed());
   return take_error(variable);
@@ -295,14 +295,14 @@ Result<> WriteBack::flush_variable(ObjectId variable) {
 bool WriteBack::close_writer(const ChunkPlace& place) {
   EditPtr edit;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (--writers_[place.key] > 0) return false;
     writers_.erase(place.key);
     edit = edits_.find(place.key);
     if (edit == nullptr) return false;
   }
-  const std::lock_guard content(edit->content_mutex);
-  const std::lock_guard lock(mutex_);
+  const LockGuard content(edit->content_mutex);
+  const LockGuard lock(mutex_);
   if (writers_.contains(place.key)) return false;  // opened again meanwhile
   const bool longer = edit->content.is_short();
   edit->content.show_whole();
@@ -314,7 +314,7 @@ bool WriteBack::close_writer(const ChunkPlace& place) {
 Result<> WriteBack::sync(const ChunkPlace& place) {
   std::vector<EditPtr> edits;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (const EditPtr edit = edits_.find(place.key); edit != nullptr && edit->is_dirty()) {
       wake(edits_.enqueue(*edit));
       edits.push_back(edit);
@@ -322,34 +322,34 @@ Result<> WriteBack::sync(const ChunkPlace& place) {
   }
   CODECFS_TRY(wait_until_stored(edits));
   CODECFS_TRY(commit());
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return take_error(place.object);
 }
 
 Result<> WriteBack::sync_variable(ObjectId variable) {
   std::vector<EditPtr> edits;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     edits = edits_.of(variable, &Edit::is_dirty);
     for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
   }
   CODECFS_TRY(wait_until_stored(edits));
   CODECFS_TRY(commit());
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return take_error(variable);
 }
 
 Result<> WriteBack::sync_all() {
   std::vector<EditPtr> edits;
   {
-    const std::lock_guard lock(mutex_);
-    wake(edits_.enqueue_all([this](const Edit& edit) { return can_be_stored(edit); }));
+    const LockGuard lock(mutex_);
+    wake(edits_.enqueue_all([this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(edit); }));
     edits = edits_.underway();
   }
   const Result<> stored = wait_until_stored(edits);
   CODECFS_TRY(commit());  // commit what could be stored
   if (!stored) return stored;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (errors_.empty()) return {};
   const Error error = errors_.begin()->second;
   errors_.clear();
@@ -358,7 +358,7 @@ Result<> WriteBack::sync_all() {
 
 Result<> WriteBack::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     writers_.clear();           // of files that are still open, whose writes no longer arrive
     is_committed_once_ = true;  // no commit is needed for what this mount has not changed
   }

@@ -19,7 +19,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -27,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fs/chunks/chunk_cache.h"
 #include "fs/chunks/chunk_place.h"
 #include "fs/chunks/edit_table.h"
@@ -151,23 +151,21 @@ class WriteBack {
   template <class Prepare, class Change>
   Result<> edit(const ChunkPlace& place, Prepare prepare, Change change, After after = After::store_if_full);
   EditPtr pin(const ChunkPlace& place);
-  Result<> wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit);
-  void start_threads();
+  Result<> wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) CODECFS_REQUIRES(mutex_);
+  void start_threads() CODECFS_REQUIRES(mutex_);
   void encode_until_stopped(const std::stop_token& stop);
   Result<> commit_with(Result<bool> (*commit_source)(Source&));
   void commit_at_intervals(const std::stop_token& stop);
-  // The caller must hold mutex_:
-  [[nodiscard]] bool is_pressed() const;
-  [[nodiscard]] bool can_be_stored(const Edit& edit) const;
+  [[nodiscard]] bool is_pressed() const CODECFS_REQUIRES(mutex_);
+  [[nodiscard]] bool can_be_stored(const Edit& edit) const CODECFS_REQUIRES(mutex_);
   void wake(size_t enqueued);
-  void note_dirty_bytes() { stats_.dirty_bytes = edits_.dirty().bytes; }
-  void forget_if_clean(const EditPtr& edit);
-  Result<> take_error(ObjectId variable);
-  // The caller must not hold mutex_:
-  void store(const EditPtr& edit);
-  Result<> wait_until_stored(const std::vector<EditPtr>& edits);
-  void stop_writers(std::unique_lock<std::mutex>& lock, ObjectId variable);
-  void resume(ObjectId variable);
+  void note_dirty_bytes() CODECFS_REQUIRES(mutex_) { stats_.dirty_bytes = edits_.dirty().bytes; }
+  void forget_if_clean(const EditPtr& edit) CODECFS_REQUIRES(mutex_);
+  Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
+  void stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
+  void resume(ObjectId variable) CODECFS_EXCLUDES(mutex_);
   void drop_cached(ChunkKey key);
 
   Dataset& dataset_;
@@ -180,20 +178,21 @@ class WriteBack {
 
   std::atomic<uint64_t> changes_made_ = 0;
 
-  std::mutex mutex_;                      // guards the following members
+  Mutex committing_ CODECFS_ACQUIRED_BEFORE(mutex_);  // serializes commits
+  Mutex mutex_;
   std::condition_variable_any work_;      // wakes the encoders
   std::condition_variable_any interval_;  // of the committer; only a stop request wakes it
   std::condition_variable_any progress_;
-  EditTable edits_;  // with the states of the edits
-  std::unordered_map<ChunkKey, unsigned> writers_;
-  RemovedChunks removed_;
-  std::unordered_map<ChunkKey, ObjectId> removing_;  // being removed by the source: must not be changed or stored
-  std::set<ObjectId> paused_;                        // variables
-  std::map<ObjectId, Error> errors_;                 // not yet reported
-  bool is_committed_once_ = false;
-  bool uncommitted_ = false;
-  std::mutex committing_;              // serializes commits; locked before mutex_
-  std::vector<std::jthread> threads_;  // last member: joined before the others are destroyed
+  EditTable edits_ CODECFS_GUARDED_BY(mutex_);  // with the states of the edits
+  std::unordered_map<ChunkKey, unsigned> writers_ CODECFS_GUARDED_BY(mutex_);
+  RemovedChunks removed_ CODECFS_GUARDED_BY(mutex_);
+  // Being removed by the source: must not be changed or stored.
+  std::unordered_map<ChunkKey, ObjectId> removing_ CODECFS_GUARDED_BY(mutex_);
+  std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);         // variables
+  std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);  // not yet reported
+  bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
+  bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_;  // started under mutex_; last member: joined before the others are destroyed
 };
 
 }  // namespace codecfs::fs

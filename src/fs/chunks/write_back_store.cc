@@ -12,8 +12,6 @@ void WriteBack::drop_cached(ChunkKey key) {
   conversions_.drop(key);
 }
 
-// --- the caller holds mutex_
-
 /// Whether closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes wait for the interval, as
 /// they may be written again.
 bool WriteBack::is_pressed() const {
@@ -33,9 +31,9 @@ void WriteBack::wake(size_t enqueued) {
   if (enqueued > 1) work_.notify_all();
 }
 
-Result<> WriteBack::wait_for_room(std::unique_lock<std::mutex>& lock, const Edit& edit) {
+Result<> WriteBack::wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) {
   while (!edit.is_dirty() && edits_.dirty().memory > options_.dirty_bytes) {
-    wake(edits_.enqueue_dirty([this](const Edit& other) { return can_be_stored(other); }));
+    wake(edits_.enqueue_dirty([this](const Edit& other) CODECFS_REQUIRES(mutex_) { return can_be_stored(other); }));
     // Wait only while an encoder has or will take an edit. If all remaining edits have failed, return that error.
     if (!edits_.any_underway()) {
       const Error* const failure = edits_.failure();
@@ -67,12 +65,10 @@ void WriteBack::start_threads() {
   threads_.emplace_back([this](const std::stop_token& stop) { commit_at_intervals(stop); });
 }
 
-// --- the caller does not hold mutex_
-
 void WriteBack::encode_until_stopped(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   EditPtr edit;
-  const auto take = [&] {
+  const auto take = [&]() CODECFS_REQUIRES(mutex_) {
     if (!stop.stop_requested()) edit = edits_.take();
     return edit != nullptr;
   };
@@ -102,7 +98,7 @@ void WriteBack::store(const EditPtr& edit) {
   bytes.reset();
   encoded.reset();
 
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (stored) {
     ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
     if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
@@ -121,7 +117,7 @@ void WriteBack::store(const EditPtr& edit) {
 }
 
 Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   std::vector<uint64_t> versions;
   versions.reserve(edits.size());
   for (const EditPtr& edit : edits) versions.push_back(edit->version());
@@ -141,7 +137,7 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
 
 Result<> WriteBack::commit() {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     // Data from before this mount may not be durable either.
     if (!std::exchange(is_committed_once_, true)) uncommitted_ = true;
   }
@@ -153,9 +149,9 @@ Result<> WriteBack::commit() {
 
 /// `commit_source` returns whether it committed.
 Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
-  const std::lock_guard one(committing_);
+  const LockGuard one(committing_);
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (!uncommitted_) return {};
     uncommitted_ = false;
   }
@@ -164,7 +160,7 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
     ++stats_.commits;
     return {};
   }
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   uncommitted_ = true;
   if (committed) return {};
   ++stats_.errors;
@@ -172,7 +168,7 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
 }
 
 void WriteBack::commit_at_intervals(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   while (!stop.stop_requested()) {
     interval_.wait_for(lock, stop, options_.commit, [] { return false; });
     if (stop.stop_requested()) return;

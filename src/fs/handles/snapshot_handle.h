@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/mutex.h"
 #include "fs/handles/file_handle.h"
 #include "fs/handles/whole_files.h"
 
@@ -19,7 +20,10 @@ class SnapshotHandle final : public FileHandle {
 
   Result<Slice> read(uint64_t offset, size_t size) override {
     Stats& stats = whole_.mount().stats;
-    if (caching.live) return part_of(stats, snapshot_->held, offset, size);
+    if (caching.live) {
+      const LockGuard lock(snapshot_->mutex);
+      return part_of(stats, snapshot_->held, offset, size);
+    }
     CODECFS_ASSIGN(const Slice content, whole_.look_at(*snapshot_));
     return part_of(stats, content, offset, size);
   }

@@ -4,21 +4,16 @@
 #include <utility>
 
 namespace codecfs::fs {
-std::unique_ptr<Snapshot> WholeFiles::empty_snapshot(Ino ino) {
-  auto snapshot = std::make_unique<Snapshot>();
-  snapshot->ino = ino;
-  return snapshot;
-}
+std::unique_ptr<Snapshot> WholeFiles::empty_snapshot(Ino ino) { return std::make_unique<Snapshot>(ino); }
 
 Result<std::unique_ptr<Snapshot>> WholeFiles::take_snapshot(Ino ino) {
-  auto snapshot = empty_snapshot(ino);
-  snapshot->changes = mount_.changes();
-  CODECFS_ASSIGN(snapshot->held, make_whole(ino));
-  return snapshot;
+  const uint64_t changes = mount_.changes();
+  CODECFS_ASSIGN(Slice content, make_whole(ino));
+  return std::make_unique<Snapshot>(ino, changes, std::move(content));
 }
 
 Result<Slice> WholeFiles::look_at(Snapshot& snapshot) {
-  const std::lock_guard lock(snapshot.mutex);
+  const LockGuard lock(snapshot.mutex);
   const uint64_t changes = mount_.changes();
   if (changes == snapshot.changes) return snapshot.held;
   Result<Slice> now = make_whole(snapshot.ino);

@@ -3,9 +3,9 @@
 // determines. Thread-safe.
 
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "fs/handles/slice.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/encoded_view.h"
@@ -16,10 +16,15 @@ namespace codecfs::fs {
 /// All parts that a reader gets belong to one state, unless the file changes between its requests; the kernel serves
 /// other readers from the same pages.
 struct Snapshot {
-  Ino ino = 0;
-  std::mutex mutex;                 // guards the following members
-  std::optional<uint64_t> changes;  // MountContext::changes() when `held` was produced; none: not produced yet
-  Slice held;
+  explicit Snapshot(Ino file) : ino(file) {}
+  Snapshot(Ino file, uint64_t changes_then, Slice content)
+      : ino(file), changes(changes_then), held(std::move(content)) {}
+
+  const Ino ino;
+  Mutex mutex;
+  // MountContext::changes() when `held` was produced; none: not produced yet.
+  std::optional<uint64_t> changes CODECFS_GUARDED_BY(mutex);
+  Slice held CODECFS_GUARDED_BY(mutex);
 };
 
 class WholeFiles {

@@ -29,7 +29,7 @@ void KernelNotices::start(fuse_session* session, unsigned workers) {
 
 void KernelNotices::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     stopped_ = true;
     for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_}) {
       lane->done += lane->notices.size();
@@ -45,7 +45,7 @@ void KernelNotices::stop() {
 }
 
 void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (stopped_) return;
   const Ino ino = notice.ino;
   // The kernel knows the directory of a name, but not each inode.
@@ -62,7 +62,7 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
 }
 
 void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout,
-                          std::unique_lock<std::mutex>& lock) {
+                          UniqueLock<Mutex>& lock) {
   const Clock::time_point begun = Clock::now();
   if (waiting_ >= workers_) timeout = std::min<Clock::duration>(timeout, kLastWorkerTimeout);
   while (lane.done < number) {
@@ -82,7 +82,7 @@ void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool w
 }
 
 void KernelNotices::await_all() {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   ++waiting_;
   await(inodes_, inodes_.last, 0, kWaitTimeout, lock);
   await(chunk_names_, chunk_names_.last, 0, kNameTimeout, lock);
@@ -114,7 +114,7 @@ void KernelNotices::name_changed(Ino parent, std::string name, bool wait) {
 void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
   for (std::string& name : names) add(chunk_names_, {.ino = parent, .name = std::move(name)}, false);
   // A lane is processed in order, so waiting for the last notification waits for all.
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   ++waiting_;
   await(chunk_names_, chunk_names_.last, parent != served_ ? served_ : 0, kNameTimeout, lock);
   --waiting_;
@@ -138,13 +138,13 @@ void KernelNotices::send_range(const Notice& notice, const std::stop_token& stop
     for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i) {
       fuse_lowlevel_notify_inval_inode(session_, range.first + i, from, 0);
       if (i % kClockInterval != 0) continue;
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       ranges_.since = Clock::now();
     }
 }
 
 void KernelNotices::run(Lane& lane, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return !lane.notices.empty(); })) {
     const Notice notice = std::move(lane.notices.front());
     lane.notices.pop_front();

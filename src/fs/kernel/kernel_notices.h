@@ -12,12 +12,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/namespace/known_inodes.h"
@@ -85,19 +85,20 @@ class KernelNotices final : public Invalidator {
   };
   void add(Lane& lane, Notice notice, bool wait);
   /// `held`: the inode of this request, whose notifications may be waiting for it; 0: none.
-  void await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout, std::unique_lock<std::mutex>& lock);
+  void await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout, UniqueLock<Mutex>& lock)
+      CODECFS_REQUIRES(mutex_);
   void run(Lane& lane, const std::stop_token& stop);
   void send(const Notice& notice, const std::stop_token& stop);
   void send_range(const Notice& notice, const std::stop_token& stop);
 
   static thread_local Ino served_;  // inode of this thread's request; 0: none
 
-  std::mutex mutex_;  // guards waiting_ and the lanes, except for their threads
+  Mutex mutex_;  // also guards the lanes, except for their threads
   std::condition_variable_any changed_;
   fuse_session* session_ = nullptr;
   unsigned workers_ = 0;
-  unsigned waiting_ = 0;  // requests that wait for a notification
-  bool stopped_ = false;
+  unsigned waiting_ CODECFS_GUARDED_BY(mutex_) = 0;  // requests that wait for a notification
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
   KnownInodes known_;
   Lane inodes_;
   Lane ranges_;  // separate, so that single inodes do not wait behind millions

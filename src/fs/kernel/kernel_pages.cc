@@ -7,7 +7,7 @@ namespace codecfs::fs {
 
 bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (stopped_ || states_.contains(ino)) return false;
     states_[ino].giving = ++pushes_;
     ++giving_;
@@ -15,7 +15,7 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
   const bool given = give();
   std::vector<std::function<void()>> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     State& state = states_[ino];
     state.giving = 0;
     waiting.swap(state.waiting);
@@ -23,14 +23,14 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
     changed_.notify_all();
   }
   for (const auto& then : waiting) then();
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (--giving_ == 0) changed_.notify_all();
   return given;
 }
 
 void KernelPages::after_pushes(Ino ino, std::function<void()> then) {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (const auto found = states_.find(ino); found != states_.end() && found->second.giving != 0) {
       found->second.waiting.push_back(std::move(then));
       return;
@@ -41,12 +41,12 @@ void KernelPages::after_pushes(Ino ino, std::function<void()> then) {
 
 void KernelPages::await_quiet(Ino first, uint64_t count) {
   constexpr std::chrono::seconds kPatience{1};
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   const uint64_t latest = pushes_;
   const auto is_given = [&](const auto& item) {
     return item.first - first < count && item.second.giving != 0 && item.second.giving <= latest;
   };
-  changed_.wait_for(lock, kPatience, [&] {
+  changed_.wait_for(lock, kPatience, [&]() CODECFS_REQUIRES(mutex_) {
     if (count > 1) return std::ranges::none_of(states_, is_given);
     const auto found = states_.find(first);
     return found == states_.end() || !is_given(*found);
@@ -54,18 +54,18 @@ void KernelPages::await_quiet(Ino first, uint64_t count) {
 }
 
 void KernelPages::stop() {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   stopped_ = true;
-  changed_.wait(lock, [&] { return giving_ == 0; });
+  changed_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return giving_ == 0; });
 }
 
 void KernelPages::add_writer(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   ++states_[ino].writers;
 }
 
 void KernelPages::remove_writer(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = states_.find(ino);
   if (--found->second.writers == 0 && found->second.giving == 0) states_.erase(found);
 }

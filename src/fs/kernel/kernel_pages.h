@@ -6,14 +6,13 @@
 // file is open for writing, and an open for writing is answered only after the running push has ended. That wait must
 // not block a thread: the kernel may in turn be waiting for the answer to a read.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
@@ -66,12 +65,12 @@ class KernelPages {
   void add_writer(Ino ino);
   void remove_writer(Ino ino);
 
-  std::mutex mutex_;  // guards the following members
-  std::condition_variable changed_;
-  std::unordered_map<Ino, State> states_;  // of inodes with writers or a running push
-  unsigned giving_ = 0;                    // inodes with a running push
-  uint64_t pushes_ = 0;                    // number of pushes ever begun
-  bool stopped_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::unordered_map<Ino, State> states_ CODECFS_GUARDED_BY(mutex_);  // of inodes with writers or a running push
+  unsigned giving_ CODECFS_GUARDED_BY(mutex_) = 0;                    // inodes with a running push
+  uint64_t pushes_ CODECFS_GUARDED_BY(mutex_) = 0;                    // number of pushes ever begun
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace codecfs::fs

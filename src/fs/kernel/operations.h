@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
@@ -27,26 +27,26 @@ class OpenHandles {
     for (T* handle : open_) delete handle;
   }
   uint64_t add(std::unique_ptr<T> handle) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     open_.insert(handle.get());
     return reinterpret_cast<uint64_t>(handle.release());
   }
   static T* at(uint64_t number) { return reinterpret_cast<T*>(number); }
   void close(uint64_t number) {
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       open_.erase(at(number));
     }
     delete at(number);
   }
   bool any() {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     return !open_.empty();
   }
 
  private:
-  std::mutex mutex_;  // guards open_; handles are used without it
-  std::unordered_set<T*> open_;
+  Mutex mutex_;
+  std::unordered_set<T*> open_ CODECFS_GUARDED_BY(mutex_);  // handles are used without the mutex
 };
 
 /// The state of the operations: the `userdata` of the session.

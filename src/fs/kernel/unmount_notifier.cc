@@ -24,7 +24,7 @@ Result<> UnmountNotifier::add_listener(std::string_view name) {
   UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!listener || connect(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
     return fail_errno(errno, "the socket of umount");
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   // After a failed unmount (the mount was in use) the program has closed its socket.
   std::erase_if(listeners_, [](const UniqueFd& other) {
     pollfd state{other.get(), POLLIN, 0};

@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -45,8 +45,8 @@ class UnmountNotifier {
 
  private:
   std::string result_;  // empty: not set yet
-  std::mutex mutex_;
-  std::vector<UniqueFd> listeners_;  // guarded by mutex_; some may have been closed by the other end
+  Mutex mutex_;
+  std::vector<UniqueFd> listeners_ CODECFS_GUARDED_BY(mutex_);  // some may have been closed by the other end
 };
 
 }  // namespace codecfs::fs

@@ -52,20 +52,20 @@ void CoherenceMonitor::note_numbering(ObjectId variable, VariablePtr facts) {
 void CoherenceMonitor::note_removed(const ChunkPlace& chunk) {
   if (!mount_.coherent) return;
   const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
-  const std::lock_guard lock(gone_mutex_);
+  const LockGuard lock(gone_mutex_);
   if (info && !info->stored) gone_.insert(chunk.key);
 }
 
 bool CoherenceMonitor::is_removed(const Node& node, uint64_t number, Ino key) {
   if (!mount_.write_back.removed(key)) return false;
   {
-    const std::lock_guard lock(gone_mutex_);
+    const LockGuard lock(gone_mutex_);
     if (!gone_.contains(key)) return true;
   }
   const Result<ChunkInfo> info = mount_.dataset.source().locate(node.object, number);
   if (!info || !info->stored) return true;
   mount_.write_back.forget_removed({key, node.object, number, nullptr});
-  const std::lock_guard lock(gone_mutex_);
+  const LockGuard lock(gone_mutex_);
   gone_.erase(key);
   return false;
 }

@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/encoded_forms.h"
@@ -48,9 +48,9 @@ class CoherenceMonitor {
   EncodedForms& forms_;
   ChangeNotifier& notifier_;
 
-  std::mutex gone_mutex_;
-  // Keys of chunks that were removed and are not stored in the source; guarded by gone_mutex_.
-  std::unordered_set<Ino> gone_;
+  Mutex gone_mutex_;
+  // Keys of chunks that were removed and are not stored in the source.
+  std::unordered_set<Ino> gone_ CODECFS_GUARDED_BY(gone_mutex_);
   /// When look_outside() last checked an object.
   struct LookedAt {
     std::chrono::steady_clock::time_point at;

@@ -9,7 +9,7 @@ bool is_condemned(const Node& node, const DirectoryState& state) {
 }
 
 DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end()) return {};
   DirectoryState state = found->second.state;
@@ -28,7 +28,7 @@ void DirectoryOverlay::end_if_expired(DirectoryState& state) {
 }
 
 void DirectoryOverlay::add_fresh(const Node& directory, std::span<const NamedFile> hidden) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   DirectoryState& state = directories_[directory.key()].state;
   state = {};
   state.fresh = true;
@@ -38,13 +38,13 @@ void DirectoryOverlay::add_fresh(const Node& directory, std::span<const NamedFil
 }
 
 void DirectoryOverlay::note_made(const Node& directory) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (const auto found = directories_.find(directory.key()); found != directories_.end())
     found->second.state.latest = std::chrono::steady_clock::now();
 }
 
 void DirectoryOverlay::end_fresh(const Node& directory) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh || found->second.state.made_in != directory.view)
     return;
@@ -53,41 +53,41 @@ void DirectoryOverlay::end_fresh(const Node& directory) {
 }
 
 void DirectoryOverlay::show(const Node& directory, std::initializer_list<FileKind> files) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh) return;
   for (const FileKind file : files) found->second.state.hidden.erase(file);
 }
 
 bool DirectoryOverlay::note_rule_applied(const Node& directory) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return std::exchange(directories_[directory.key()].state.rule_applied, true);
 }
 
 void DirectoryOverlay::forget(const Node& directory) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   directories_.erase(directory.key());
 }
 
 bool DirectoryOverlay::is_unlinked(const Node& directory, uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   return found != directories_.end() && found->second.unlinked.contains(number);
 }
 
 void DirectoryOverlay::add_unlinked(const Node& directory, uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   directories_[directory.key()].unlinked.insert(number);
 }
 
 void DirectoryOverlay::forget_unlinked(const Node& directory, uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (const auto found = directories_.find(directory.key()); found != directories_.end())
     found->second.unlinked.erase(number);
 }
 
 std::unordered_set<uint64_t> DirectoryOverlay::unlinked(const Node& directory) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   return found == directories_.end() ? std::unordered_set<uint64_t>() : found->second.unlinked;
 }

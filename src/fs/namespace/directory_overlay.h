@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <initializer_list>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fs/namespace/nodes.h"
 #include "model/variable.h"
 
@@ -43,7 +43,7 @@ class DirectoryOverlay {
   /// Calls `change` with the state, under the lock.
   template <class Change>
   void change(const Node& directory, Change change) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     DirectoryState& state = directories_[directory.key()].state;
     end_if_expired(state);
     change(state);
@@ -77,8 +77,8 @@ class DirectoryOverlay {
   };
   static void end_if_expired(DirectoryState& state);
 
-  mutable std::mutex mutex_;
-  std::unordered_map<Ino, Directory> directories_;  // guarded by mutex_; by Node::key()
+  mutable Mutex mutex_;
+  std::unordered_map<Ino, Directory> directories_ CODECFS_GUARDED_BY(mutex_);  // by Node::key()
 };
 
 }  // namespace codecfs::fs

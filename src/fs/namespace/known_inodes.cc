@@ -13,7 +13,7 @@ constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
 }  // namespace
 
 void KnownInodes::add(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (all_) return;
   blocks_.insert(ino >> kBlockBits);
   if (blocks_.size() <= kMaxBlocks) return;
@@ -22,13 +22,13 @@ void KnownInodes::add(Ino ino) {
 }
 
 bool KnownInodes::contains(Ino ino) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return all_ || blocks_.contains(ino >> kBlockBits);
 }
 
 std::vector<KnownInodes::Range> KnownInodes::within(Range range) const {
   if (range.count == 0) return {};
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (all_) return {{range.first, std::min(range.count, kMaxNotices)}};
   const Ino last = range.first + (range.count - 1);
   std::vector<Range> known;

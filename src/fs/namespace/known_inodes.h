@@ -2,10 +2,10 @@
 // Records which inodes the kernel may know, to avoid notifications about millions of others.
 
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
@@ -26,9 +26,9 @@ class KnownInodes {
   [[nodiscard]] std::vector<Range> within(Range range) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::set<uint64_t> blocks_;  // guarded by mutex_
-  bool all_ = false;           // too many to record; guarded by mutex_
+  mutable Mutex mutex_;
+  std::set<uint64_t> blocks_ CODECFS_GUARDED_BY(mutex_);
+  bool all_ CODECFS_GUARDED_BY(mutex_) = false;  // too many to record
 };
 
 }  // namespace codecfs::fs

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <shared_mutex>
 #include <span>
+
+#include "base/mutex.h"
 
 namespace codecfs::fs {
 namespace {
@@ -162,7 +163,7 @@ Result<> Listing::read_scratch(OpenDirectory& directory, uint64_t from, const Ta
     const uint64_t position = kFirstScratch + (ino & kLocalMask);
     if (position < from) continue;
     const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(position) + 1, S_IFREG, ino,
-                             [this, ino = ino] { return names_.attributes(ino); }};
+                             [this, ino] { return names_.attributes(ino); }};
     if (!take(item)) return {};
   }
   return {};
@@ -173,7 +174,7 @@ Result<struct stat> Listing::listed_attributes(const OpenDirectory& directory, c
   const Node& node = *directory.place.node;
   const Node* child = nullptr;
   {
-    const std::shared_lock names(mount_.names);
+    const SharedLock names(mount_.names);
     if (mount_.dataset.changes() == directory.changes) {
       CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
     } else {

@@ -54,7 +54,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
 }
 
 Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   Result<WrittenAttributes> written = parse_zattrs(text);
@@ -116,7 +116,7 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
   if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
 
   if (with_codecs) CODECFS_TRY(filters_.apply_codecs(directory, *wanted, cancelled));
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
@@ -152,8 +152,8 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
 Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
   Source& source = mount_.dataset.source();
   {
-    const std::shared_lock layout(
-        mount_.layout);  // not alone: another variable may be on its way to another chain for hours
+    // Shared: a re-encoding of another variable may hold it for hours.
+    const SharedLock layout(mount_.layout);
     CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
     const Node& group = *place.node;
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
@@ -171,7 +171,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
     if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
     CODECFS_TRY(source.begin_writing_to(group.object));
     {
-      const std::lock_guard naming(mount_.names);
+      const LockGuard naming(mount_.names);
       CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
       mount_.dataset.forget(group.object);
       mount_.nodes.become_variable(group, made.object);

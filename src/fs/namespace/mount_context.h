@@ -4,12 +4,12 @@
 // gives their order.
 
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "base/fair_shared_mutex.h"
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "filters/core/filter_rules.h"
 #include "fs/chunks/chunk_cache.h"
 #include "fs/chunks/chunk_decoder.h"
@@ -88,7 +88,7 @@ struct MountContext {
   LruMap<Ino, std::vector<Xattr>> xattrs{16, kMaxHeld};
 
   // Exclusive for removals and moves, shared for other changes of the tree. Taken before all other locks.
-  std::shared_mutex layout;
+  SharedMutex layout CODECFS_ACQUIRED_BEFORE(names);
   // Shared between finding a name in the source and getting its node; exclusive while both change. After `layout`.
   FairSharedMutex names;
 

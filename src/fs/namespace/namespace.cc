@@ -1,8 +1,9 @@
 #include "fs/namespace/namespace.h"
 
 #include <algorithm>
-#include <shared_mutex>
 #include <span>
+
+#include "base/mutex.h"
 
 namespace codecfs::fs {
 Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
@@ -28,7 +29,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   if (node.kind == NodeKind::variable) return not_there();
   const Node* child = nullptr;
   {
-    const std::shared_lock names(mount_.names);
+    const SharedLock names(mount_.names);
     CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
                                                               : mount_.dataset.source().find(node.object, name));
     CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));

@@ -1,7 +1,8 @@
 #include "fs/namespace/nodes.h"
 
 #include <array>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace codecfs::fs {
 namespace {
@@ -81,7 +82,7 @@ Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
     node.object = root.object;
     return node;
   };
-  const auto special = [&](NodeKind kind, std::string path, Ino parent) {
+  const auto special = [&](NodeKind kind, std::string path, Ino parent) CODECFS_REQUIRES(mutex_) {
     Node node;
     node.kind = kind;
     node.path = std::move(path);
@@ -130,7 +131,7 @@ const Node* Nodes::add(Node node) {
 Result<Place> Nodes::at(Ino ino) const {
   const uint64_t slot = ino >> kLocalBits;
   const uint64_t local = ino & kLocalMask;
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   // An error without a reason, so that it is not logged: the kernel sends requests for renumbered or removed inodes and
   // then looks the name up again.
   if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
@@ -149,19 +150,19 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
     return node.kind == kind && node.object == entry.object && node.target == entry.target;
   };
   {
-    const std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     const Node* parent = current(directory);
     if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
     const auto found = by_path_.find(parent->path + "/" + entry.name);
     if (found != by_path_.end() && found->second[view] != nullptr && is_same(*found->second[view]))
       return found->second[view];
   }
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const Node* parent = current(directory);
   if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
   std::string path = parent->path + "/" + entry.name;
   if (const auto found = by_path_.find(path); found != by_path_.end() && !is_same(*found->second[kDecoded]))
-    for_each_at_or_below(path, [&](const Node& node) { drop(node); });
+    for (const Node* node : at_or_below(path)) drop(*node);
   const auto now = by_path_.find(path);
   const InViews known = now == by_path_.end() ? InViews{} : now->second;
   if (known[view] != nullptr) return known[view];
@@ -186,7 +187,7 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
 }
 
 std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   std::vector<const Node*> nodes;
   for (const Node* other : views_of(node))
     if (other != nullptr) nodes.push_back(other);
@@ -194,13 +195,13 @@ std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
 }
 
 const Node* Nodes::find(const std::string& path) const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   const auto found = by_path_.find(path);
   return found == by_path_.end() ? nullptr : found->second[kDecoded];
 }
 
 std::vector<Ino> Nodes::variables() const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   std::vector<Ino> inodes;
   for (const auto& [path, views] : by_path_)
     for (const Node* node : views)
@@ -226,12 +227,12 @@ Result<Ino> Nodes::chunk_key(const Node& variable, uint64_t number, uint64_t cou
 
 Result<Ino> Nodes::chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count) {
   {
-    const std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     const auto found = chunk_slots_.find(slot);
     if (found != chunk_slots_.end()) return (found->second.first << kLocalBits) + number;
     if (count <= kChunksInOneSlot) return (slot << kLocalBits) + kFirstChunk + number;
   }
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   auto found = chunk_slots_.find(slot);
   if (found == chunk_slots_.end()) {
     CODECFS_ASSIGN(const Slots slots, reserve(slot, path, count));
@@ -241,7 +242,7 @@ Result<Ino> Nodes::chunk_of_slot(uint64_t slot, const std::string& path, uint64_
 }
 
 Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (const Node* node : views_of(variable)) {
     if (node == nullptr) continue;
     CODECFS_ASSIGN(const Slots slots, reserve(node->slot, node->path, count));
@@ -251,8 +252,6 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
   }
   return {};
 }
-
-// --- the caller holds mutex_
 
 /// The node as it is now, at its present path; null if it was removed.
 const Node* Nodes::current(const Node& node) const { return slots_[node.slot]; }
@@ -264,15 +263,14 @@ Nodes::InViews Nodes::views_of(const Node& node) const {
   return found == by_path_.end() ? InViews{} : found->second;
 }
 
-template <class Visit>
-void Nodes::for_each_at_or_below(const std::string& path, Visit visit) {
+std::vector<const Node*> Nodes::at_or_below(const std::string& path) const {
   std::vector<const Node*> found;
   for (const auto& [other, views] : by_path_) {
     if (!other.starts_with(path) || (other.size() != path.size() && other[path.size()] != '/')) continue;
     for (const Node* node : views)
       if (node != nullptr) found.push_back(node);
   }
-  for (const Node* node : found) visit(*node);
+  return found;
 }
 
 /// Replaces a node in all its slots.
@@ -303,10 +301,8 @@ void Nodes::forget_path(const Node& node) {
   if (views->second == InViews{}) by_path_.erase(views);
 }
 
-// --- the caller does not hold mutex_
-
 void Nodes::become_variable(const Node& group, ObjectId variable) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (const Node* old : views_of(group)) {
     if (old == nullptr) continue;
     Node node = *old;
@@ -317,24 +313,29 @@ void Nodes::become_variable(const Node& group, ObjectId variable) {
 }
 
 void Nodes::remove(const Node& node) {
-  const std::lock_guard lock(mutex_);
-  if (const Node* now = current(node)) for_each_at_or_below(now->path, [&](const Node& below) { drop(below); });
+  const LockGuard lock(mutex_);
+  const Node* now = current(node);
+  if (now == nullptr) return;
+  for (const Node* below : at_or_below(now->path)) drop(*below);
 }
 
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (current(node) == nullptr || current(parent) == nullptr) return;
   const std::string from = current(node)->path;
   const std::string to = fmt::format("{}/{}", current(parent)->path, name);
   const InViews parents = views_of(parent);
-  for_each_at_or_below(from, [&](const Node& old) {
-    const Node* new_parent = parents[static_cast<size_t>(old.view)];
-    if (new_parent == nullptr) return drop(old);  // the target directory was not looked up in this view
-    Node moved = old;
-    moved.path = to + old.path.substr(from.size());
-    if (old.path == from) moved.parent = new_parent->ino();
-    replace(old, std::move(moved));
-  });
+  for (const Node* old : at_or_below(from)) {
+    const Node* new_parent = parents[static_cast<size_t>(old->view)];
+    if (new_parent == nullptr) {  // the target directory was not looked up in this view
+      drop(*old);
+      continue;
+    }
+    Node moved = *old;
+    moved.path = to + old->path.substr(from.size());
+    if (old->path == from) moved.parent = new_parent->ino();
+    replace(*old, std::move(moved));
+  }
 }
 
 }  // namespace codecfs::fs

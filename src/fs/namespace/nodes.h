@@ -23,7 +23,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +30,7 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::fs {
@@ -174,23 +174,23 @@ class Nodes {
 
   using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
 
-  [[nodiscard]] const Node* current(const Node& node) const;
-  [[nodiscard]] InViews views_of(const Node& node) const;
+  [[nodiscard]] const Node* current(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
+  [[nodiscard]] InViews views_of(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
 
-  const Node* add(Node node);
-  void replace(const Node& old, Node node);
-  void drop(const Node& node);
-  void forget_path(const Node& node);
-  Result<Slots> reserve(uint64_t slot, const std::string& path, uint64_t chunks);
+  const Node* add(Node node) CODECFS_REQUIRES(mutex_);
+  void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);
+  void drop(const Node& node) CODECFS_REQUIRES(mutex_);
+  void forget_path(const Node& node) CODECFS_REQUIRES(mutex_);
+  Result<Slots> reserve(uint64_t slot, const std::string& path, uint64_t chunks) CODECFS_REQUIRES(mutex_);
   Result<Ino> chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count);
-  template <class Visit>
-  void for_each_at_or_below(const std::string& path, Visit visit);
+  std::vector<const Node*> at_or_below(const std::string& path) const CODECFS_REQUIRES_SHARED(mutex_);
 
-  mutable std::shared_mutex mutex_;  // guards the following members; nodes are immutable
-  std::deque<Node> nodes_;
-  std::vector<const Node*> slots_;  // null: removed
-  std::unordered_map<std::string, InViews> by_path_;
-  std::unordered_map<uint64_t, Slots> chunk_slots_;  // of variables whose chunks have separate slots
+  mutable SharedMutex mutex_;
+  std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
+  std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
+  std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);
+  // Of variables whose chunks have separate slots.
+  std::unordered_map<uint64_t, Slots> chunk_slots_ CODECFS_GUARDED_BY(mutex_);
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

@@ -14,7 +14,7 @@ Result<ScratchFiles::File*> ScratchFiles::at(Ino ino) {
 }
 
 Result<Ino> ScratchFiles::create(Ino directory, std::string_view name, mode_t permissions) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (names_.contains({directory, std::string(name)})) return fail(EEXIST, "{}: exists", name);
   if (names_.size() >= kMaxFiles) return fail(ENOSPC, "{}: there are {} temporary files already", name, kMaxFiles);
   const Ino ino = kScratchSlot << kLocalBits | next_++;
@@ -30,13 +30,13 @@ Result<Ino> ScratchFiles::create(Ino directory, std::string_view name, mode_t pe
 }
 
 std::optional<Ino> ScratchFiles::find(Ino directory, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   return found == names_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<std::pair<std::string, Ino>> ScratchFiles::list(Ino directory) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<std::pair<std::string, Ino>> names;
   for (auto at = names_.lower_bound({directory, ""}); at != names_.end() && at->first.first == directory; ++at)
     names.emplace_back(at->first.second, at->second);
@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, Ino>> ScratchFiles::list(Ino directory) {
 }
 
 Result<struct stat> ScratchFiles::status(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   CODECFS_ASSIGN(const File* file, at(ino));
   struct stat status{};
   status.st_ino = ino;
@@ -57,21 +57,21 @@ Result<struct stat> ScratchFiles::status(Ino ino) {
 }
 
 Result<> ScratchFiles::set_permissions(Ino ino, mode_t permissions) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   CODECFS_ASSIGN(File * file, at(ino));
   file->permissions = permissions & 0777;
   return {};
 }
 
 Result<std::string> ScratchFiles::read(Ino ino, uint64_t offset, size_t size) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   CODECFS_ASSIGN(const File* file, at(ino));
   return offset < file->bytes.size() ? file->bytes.substr(offset, size) : std::string();
 }
 
 Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
-  std::unique_lock lock(mutex_);
-  unsealed_.wait(lock, [&] {
+  UniqueLock lock(mutex_);
+  unsealed_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
     const auto found = files_.find(ino);
     return found == files_.end() || !found->second.sealed;
   });
@@ -90,7 +90,7 @@ Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
 }
 
 Result<> ScratchFiles::resize(Ino ino, uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   CODECFS_ASSIGN(File * file, at(ino));
   if (size > file->bytes.size() && (size > kMaxBytes || bytes_ + (size - file->bytes.size()) > kMaxBytes))
     return fail(ENOSPC, "{}: temporary files may have {} bytes together", file->name, kMaxBytes);
@@ -101,7 +101,7 @@ Result<> ScratchFiles::resize(Ino ino, uint64_t size) {
 }
 
 Result<> ScratchFiles::unlink(Ino directory, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   const Ino ino = found->second;
@@ -112,7 +112,7 @@ Result<> ScratchFiles::unlink(Ino directory, std::string_view name) {
 }
 
 Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   const Ino ino = found->second;
@@ -130,7 +130,7 @@ Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_direc
 }
 
 Result<std::string> ScratchFiles::seal(Ino directory, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   File& file = files_[found->second];
@@ -140,14 +140,14 @@ Result<std::string> ScratchFiles::seal(Ino directory, std::string_view name) {
 }
 
 void ScratchFiles::unseal(Ino directory, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found != names_.end()) files_[found->second].sealed = false;
   unsealed_.notify_all();
 }
 
 void ScratchFiles::promote(Ino directory, std::string_view name, Ino chunk) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return;
   const Ino ino = found->second;
@@ -164,13 +164,13 @@ void ScratchFiles::promote(Ino directory, std::string_view name, Ino chunk) {
 }
 
 std::optional<Ino> ScratchFiles::promoted_to(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   return found == files_.end() ? std::nullopt : found->second.chunk;
 }
 
 std::vector<Ino> ScratchFiles::former_inos(Ino chunk) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<Ino> inos;
   const auto [first, last] = former_.equal_range(chunk);
   for (auto at = first; at != last; ++at) inos.push_back(at->second);
@@ -178,12 +178,12 @@ std::vector<Ino> ScratchFiles::former_inos(Ino chunk) {
 }
 
 void ScratchFiles::looked_up(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (const auto found = files_.find(ino); found != files_.end()) ++found->second.lookups;
 }
 
 void ScratchFiles::forgotten(Ino ino, uint64_t count) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = files_.find(ino);
   if (found == files_.end()) return;
   found->second.lookups -= std::min(count, found->second.lookups);
@@ -191,7 +191,7 @@ void ScratchFiles::forgotten(Ino ino, uint64_t count) {
 }
 
 std::vector<std::pair<Ino, std::string>> ScratchFiles::names() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<std::pair<Ino, std::string>> names;
   for (const auto& [key, ino] : names_) names.push_back(key);
   return names;

@@ -7,10 +7,8 @@
 
 #include <sys/stat.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "fs/namespace/nodes.h"
 
@@ -77,16 +76,16 @@ class ScratchFiles {
   };
   using Key = std::pair<Ino, std::string>;
 
-  Result<File*> at(Ino ino);
-  void drop_if_unused(Ino ino);
+  Result<File*> at(Ino ino) CODECFS_REQUIRES(mutex_);
+  void drop_if_unused(Ino ino) CODECFS_REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards the following members
-  std::condition_variable unsealed_;
-  std::unordered_map<Ino, File> files_;
-  std::map<Key, Ino> names_;
-  std::unordered_multimap<Ino, Ino> former_;  // by File::chunk
-  uint64_t next_ = 16;
-  uint64_t bytes_ = 0;
+  Mutex mutex_;
+  ConditionVariable unsealed_;
+  std::unordered_map<Ino, File> files_ CODECFS_GUARDED_BY(mutex_);
+  std::map<Key, Ino> names_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_multimap<Ino, Ino> former_ CODECFS_GUARDED_BY(mutex_);  // by File::chunk
+  uint64_t next_ CODECFS_GUARDED_BY(mutex_) = 16;
+  uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace codecfs::fs

@@ -7,11 +7,11 @@
 namespace codecfs::fs {
 
 std::shared_ptr<const std::string> StagedFile::text() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return text_;
 }
 
-/// The text, which no reader holds. The caller must hold mutex_.
+/// The text, which no reader holds.
 std::string& StagedFile::private_text() {
   // use_count() alone gives no memory ordering. Releasing a reference does: it happens after the accesses of threads
   // that released theirs before.
@@ -23,14 +23,14 @@ std::string& StagedFile::private_text() {
 }
 
 std::optional<uint64_t> StagedFile::shown_size() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return shown_ ? std::optional(text_->size()) : std::nullopt;
 }
 
 Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
   if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
     return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::string& text = private_text();
   if (offset + bytes.size() > text.size()) text.resize(offset + bytes.size());
   std::memcpy(text.data() + offset, bytes.data(), bytes.size());
@@ -44,14 +44,14 @@ Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
 
 Result<> StagedFile::resize(uint64_t size) {
   if (size > max_bytes_) return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   private_text().resize(size);
   shown_ = true;
   return {};
 }
 
 std::optional<StagedFile::Change> StagedFile::take_change() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const bool changed = std::exchange(changed_, false);
   if (!changed && is_new_) return std::nullopt;
   shown_ = is_new_ = false;
@@ -62,12 +62,12 @@ std::optional<StagedFile::Change> StagedFile::take_change() {
 }
 
 void StagedFile::end() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (!changed_) shown_ = is_new_ = false;
 }
 
 std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, bool is_new, uint64_t max_bytes) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (staged_files_.size() >= full_) {
     std::erase_if(staged_files_, [](const auto& item) { return item.second.expired(); });
     full_ = std::max(full_, 2 * staged_files_.size());
@@ -79,7 +79,7 @@ std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, 
 }
 
 std::shared_ptr<StagedFile> StagedFiles::find(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = staged_files_.find(ino);
   return found == staged_files_.end() ? nullptr : found->second.lock();
 }

@@ -6,11 +6,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "fs/namespace/nodes.h"
 
@@ -51,16 +51,17 @@ class StagedFile {
   void end();
 
  private:
-  std::string& private_text();
+  std::string& private_text() CODECFS_REQUIRES(mutex_);
 
   const Ino ino_;
   const uint64_t max_bytes_;
-  std::mutex mutex_;  // guards the following members
-  std::shared_ptr<std::string> text_;
-  bool changed_ = false;
-  std::optional<uint64_t> written_ = 0;  // bytes written sequentially from the beginning; none: written in another way
-  bool is_new_ = false;
-  bool shown_ = false;
+  Mutex mutex_;
+  std::shared_ptr<std::string> text_ CODECFS_GUARDED_BY(mutex_);
+  bool changed_ CODECFS_GUARDED_BY(mutex_) = false;
+  // Bytes written sequentially from the beginning; none: written in another way.
+  std::optional<uint64_t> written_ CODECFS_GUARDED_BY(mutex_) = 0;
+  bool is_new_ CODECFS_GUARDED_BY(mutex_) = false;
+  bool shown_ CODECFS_GUARDED_BY(mutex_) = false;
 };
 
 class StagedFiles {
@@ -72,9 +73,9 @@ class StagedFiles {
   std::shared_ptr<StagedFile> find(Ino ino);
 
  private:
-  std::mutex mutex_;  // guards the following members
-  std::map<Ino, std::weak_ptr<StagedFile>> staged_files_;
-  size_t full_ = 1024;  // number of files at which closed ones are removed
+  Mutex mutex_;
+  std::map<Ino, std::weak_ptr<StagedFile>> staged_files_ CODECFS_GUARDED_BY(mutex_);
+  size_t full_ CODECFS_GUARDED_BY(mutex_) = 1024;  // number of files at which closed ones are removed
 };
 
 }  // namespace codecfs::fs

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
 #include <set>
-#include <shared_mutex>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "fs/namespace/clock.h"
 #include "fs/views/metadata_files.h"
 
 namespace codecfs::fs {
 Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
   if (node->kind == NodeKind::variable)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", node->path, name);
@@ -25,7 +24,7 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
     return fail(EEXIST, "{}/{}: exists", node->path, name);
   const Node* group = nullptr;
   {
-    const std::shared_lock naming(mount_.names);
+    const SharedLock naming(mount_.names);
     CODECFS_ASSIGN(const Entry entry, mount_.dataset.source().make_group(node->object, name));
     CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
   }
@@ -40,7 +39,7 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
 
 Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
-  const std::lock_guard alone(mount_.layout);
+  const LockGuard alone(mount_.layout);
   CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent));
   CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
@@ -71,7 +70,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
 
 Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, std::string_view target) {
   ChangedNames names(mount_, notifier_);
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
   if (node->kind == NodeKind::variable)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", node->path, name);
@@ -79,7 +78,7 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
   if (mount_.scratch.find(parent, name)) return fail(EEXIST, "{}/{}: exists", node->path, name);
   const Node* link = nullptr;
   {
-    const std::shared_lock naming(mount_.names);
+    const SharedLock naming(mount_.names);
     CODECFS_ASSIGN(const Entry entry,
                    mount_.dataset.source().make_link(node->object, name, target_from(*node, target)));
     CODECFS_ASSIGN(link, mount_.nodes.child(*node, entry));
@@ -111,7 +110,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   }
   if (node->kind == NodeKind::group) {
     if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
-    const std::lock_guard alone(mount_.layout);
+    const LockGuard alone(mount_.layout);
     CODECFS_ASSIGN(const Place link, mount_.nodes.at(there.st_ino));
     CODECFS_TRY(remove_entry(*node, name, *link.node));
     mount_.write_back.note_change();
@@ -183,7 +182,7 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
 
 Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name) {
   ChangedNames names(mount_, notifier_);
-  const std::lock_guard alone(mount_.layout);
+  const LockGuard alone(mount_.layout);
   CODECFS_ASSIGN(const Place from_place, mount_.nodes.at(parent));
   CODECFS_ASSIGN(const Place to_place, mount_.nodes.at(to_parent));
   const Node& from = *from_place.node;
@@ -205,7 +204,7 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
   }
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
   {
-    const std::lock_guard naming(mount_.names);
+    const LockGuard naming(mount_.names);
     CODECFS_TRY(mount_.dataset.source().rename(from.object, name, to.object, to_name));
     mount_.nodes.move(*place.node, to, to_name);
     mount_.dataset.forget(from.object);
@@ -222,7 +221,7 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
 
 /// Removes it from the source and from the caches.
 Result<> TreeChanges::remove_entry(const Node& directory, std::string_view name, const Node& entry) {
-  const std::lock_guard naming(mount_.names);
+  const LockGuard naming(mount_.names);
   CODECFS_TRY(mount_.dataset.source().remove(directory.object, name));
   mount_.nodes.remove(entry);
   mount_.dataset.forget(entry.object);

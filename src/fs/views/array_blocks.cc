@@ -37,7 +37,7 @@ Result<ArrayFile::Part> ArrayBlocks::block_of(Ino ino, const ArrayFile& file, ui
   const uint64_t state = mount_.changes();
   std::shared_ptr<Block> block;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found =
         std::ranges::find_if(blocks_, [&](const auto& kept) { return kept->ino == ino && kept->index == index; });
     if (found != blocks_.end() && (*found)->state == state) {
@@ -52,7 +52,7 @@ Result<ArrayFile::Part> ArrayBlocks::block_of(Ino ino, const ArrayFile& file, ui
     }
     block = blocks_.front();
   }
-  const std::lock_guard assembling(block->mutex);
+  const LockGuard assembling(block->mutex);
   if (block->part.bytes.empty()) {
     CODECFS_ASSIGN(block->part, file.read(index * block_size_, block_size_, read_chunk));
   }

@@ -4,8 +4,8 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/array_file.h"
 
@@ -28,17 +28,17 @@ class ArrayBlocks {
   struct Block {
     Ino ino = 0;
     uint64_t index = 0;
-    uint64_t state = 0;      // MountContext::changes() when its assembly began
-    std::mutex mutex;        // held during the assembly
-    ArrayFile::Part part{};  // guarded by mutex; empty before the assembly
+    uint64_t state = 0;                                // MountContext::changes() when its assembly began
+    Mutex mutex;                                       // held during the assembly
+    ArrayFile::Part part CODECFS_GUARDED_BY(mutex){};  // empty before the assembly
   };
   Result<ArrayFile::Part> block_of(Ino ino, const ArrayFile& file, uint64_t index,
                                    const ArrayFile::ReadChunk& read_chunk);
 
   MountContext& mount_;
   const uint64_t block_size_;
-  std::mutex mutex_;
-  std::list<std::shared_ptr<Block>> blocks_;  // guarded by mutex_; few, most recently used first
+  Mutex mutex_;
+  std::list<std::shared_ptr<Block>> blocks_ CODECFS_GUARDED_BY(mutex_);  // few, most recently used first
 };
 
 }  // namespace codecfs::fs

@@ -82,7 +82,7 @@ Result<> ArrayView::check_size(const Node& node, uint64_t size) {
 
 Result<> ArrayView::extend(OpenArray& array, uint64_t size, const Cancelled& cancelled) {
   if (!array.truncated) return {};
-  const std::lock_guard lock(array.mutex);
+  const LockGuard lock(array.mutex);
   return put_zeros(array, size, cancelled);
 }
 

@@ -7,8 +7,8 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "fs/chunks/prefetcher.h"
 #include "fs/handles/slice.h"
 #include "fs/namespace/inode_attributes.h"
@@ -26,7 +26,7 @@ struct OpenArray {
   ArrayFile file;
   // Opened with O_TRUNC: gaps before the end of what was written become zeros, as in any file; the rest stays.
   bool truncated = false;
-  std::mutex mutex;                             // held during a write to a truncated array
+  Mutex mutex;                                  // held during a write to a truncated array
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
 };

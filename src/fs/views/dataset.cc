@@ -142,7 +142,7 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
 }
 
 Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
-  const std::lock_guard lock(consolidating_);
+  const LockGuard lock(consolidating_);
   return Consolidation(*source_, zarray_of).run(group);
 }
 

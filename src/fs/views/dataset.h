@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backends/api/source.h"
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "model/memory_estimate.h"
 
@@ -67,7 +67,7 @@ class Dataset {
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};
   LruMap<ObjectId, std::string> consolidated_{8, kMaxHeld};
-  std::mutex consolidating_;  // serializes the creation of .zmetadata
+  Mutex consolidating_;  // serializes the creation of .zmetadata
 };
 
 }  // namespace codecfs::fs

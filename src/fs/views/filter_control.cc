@@ -212,7 +212,7 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
     CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
   }
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
   CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));

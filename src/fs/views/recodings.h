@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "backends/api/source.h"
+#include "base/mutex.h"
 
 namespace codecfs::fs {
 
@@ -20,11 +20,11 @@ class Recodings {
   class Entry {
    public:
     Entry(Recodings& all, ObjectId variable, const Progress& progress) : all_(all), variable_(variable) {
-      const std::lock_guard lock(all_.mutex_);
+      const LockGuard lock(all_.mutex_);
       all_.progress_[variable_] = &progress;
     }
     ~Entry() {
-      const std::lock_guard lock(all_.mutex_);
+      const LockGuard lock(all_.mutex_);
       all_.progress_.erase(variable_);
     }
     Entry(const Entry&) = delete;
@@ -36,13 +36,13 @@ class Recodings {
   };
 
   [[nodiscard]] std::optional<Chunks> of(ObjectId variable) const {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto found = progress_.find(variable);
     if (found == progress_.end()) return std::nullopt;
     return Chunks{found->second->done, found->second->total};
   }
   [[nodiscard]] Chunks of_all() const {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     Chunks all;
     for (const auto& [variable, progress] : progress_) {
       all.done += progress->done;
@@ -52,8 +52,8 @@ class Recodings {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<ObjectId, const Progress*> progress_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<ObjectId, const Progress*> progress_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs::fs

@@ -99,7 +99,7 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
     return fail(EPERM, "{}: {} is not for groups", node.path, plain);
   }
 
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   std::vector<Attribute> attributes;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
@@ -136,7 +136,7 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
     return {};
   }
   if (is_special_xattr(name)) return filters_.remove_special(node, plain, cancelled);
-  const std::shared_lock layout(mount_.layout);
+  const SharedLock layout(mount_.layout);
   CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, {}, std::span(&plain, 1)));
   mount_.write_back.note_change();
   notifier_.metadata_changed(node);

@@ -10,8 +10,8 @@ namespace codecfs::hdf5 {
 namespace {
 
 // Never destroyed: static handles may be closed at exit.
-std::recursive_mutex*& library_mutex() {
-  static auto* mutex = new std::recursive_mutex;
+RecursiveMutex*& library_mutex() {
+  static auto* mutex = new RecursiveMutex;
   return mutex;
 }
 
@@ -26,7 +26,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 
 }  // namespace
 
-void reset_library_lock() { library_mutex() = new std::recursive_mutex; }
+void reset_library_lock() { library_mutex() = new RecursiveMutex; }
 
 LibraryLock::LibraryLock() : guard_(*library_mutex()) {
   // Disable libhdf5's plugin loading, which does not check the owner of a plugin file. We register our plugins with it

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {
@@ -20,7 +20,7 @@ class LibraryLock {
   LibraryLock();
 
  private:
-  std::lock_guard<std::recursive_mutex> guard_;
+  LockGuard<RecursiveMutex> guard_;
 };
 
 /// The innermost function that failed in this thread's latest call, and its message.

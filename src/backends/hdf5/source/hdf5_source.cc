@@ -194,7 +194,7 @@ class Hdf5Source final : public Source {
       Result<> committed;
       if (const Result<bool> done = commit_at_interval(); !done) committed = std::unexpected(done.error());
       {
-        const auto guard = datasets_.lock();
+        const LockGuard guard(datasets_.mutex());
         datasets_.close_all_locked();
       }
       return mounted_.finish(committed);

@@ -18,7 +18,7 @@ constexpr size_t kOpenDatasets = 128;
 
 Result<DatasetPtr> OpenDatasets::get(ObjectId id) {
   std::vector<DatasetPtr> dropped;  // declared first: closed after the mutex is released
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (by_id_.contains(id)) return get_locked(id);
   uint64_t held = 0;
   for (const Opened& opened : recent_) held += memory_estimate(opened.dataset->facts());
@@ -61,7 +61,7 @@ Result<DatasetPtr> OpenDatasets::current(ObjectId id) {
 
 void OpenDatasets::forget(ObjectId id) {
   DatasetPtr dropped;  // declared first: closed after the mutex is released
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   const auto known = by_id_.find(id);
   if (known == by_id_.end()) return;
   dropped = std::move(known->second->dataset);

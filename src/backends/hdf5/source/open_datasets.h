@@ -5,11 +5,11 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "backends/hdf5/source/dataset.h"
 #include "backends/hdf5/source/mounted_file.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {
@@ -38,11 +38,10 @@ class OpenDatasets {
     }
   }
   void forget(ObjectId id);
-  /// As long as the lock is held, only its owner opens datasets, with get_locked().
-  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  /// get() and closing all datasets, under lock().
-  Result<DatasetPtr> get_locked(ObjectId id);
-  void close_all_locked();
+  /// As long as this mutex is held, only its owner opens datasets, with get_locked().
+  Mutex& mutex() CODECFS_RETURN_CAPABILITY(mutex_) { return mutex_; }
+  Result<DatasetPtr> get_locked(ObjectId id) CODECFS_REQUIRES(mutex_);
+  void close_all_locked() CODECFS_REQUIRES(mutex_);
 
  private:
   struct Opened {
@@ -53,9 +52,9 @@ class OpenDatasets {
   void show_record_shape(Dataset& dataset);
 
   MountedFile& mounted_;
-  std::mutex mutex_;
-  std::list<Opened> recent_;                                         // latest first; guarded by mutex_
-  std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_;  // guarded by mutex_
+  Mutex mutex_;
+  std::list<Opened> recent_ CODECFS_GUARDED_BY(mutex_);  // latest first
+  std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs::hdf5

@@ -7,7 +7,7 @@
 namespace codecfs::hdf5 {
 
 Result<> PipelineChanges::set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) {
-  const std::lock_guard one(mutex_);
+  const LockGuard one(mutex_);
   bool leaves_hole = false;
   {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.current(id));

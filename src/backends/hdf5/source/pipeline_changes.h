@@ -1,11 +1,11 @@
 #pragma once
 // Changes of filter pipelines: re-encodes all chunks of a variable (recode.h), one variable at a time. Thread-safe.
 
-#include <mutex>
 #include <span>
 
 #include "backends/hdf5/source/mounted_file.h"
 #include "backends/hdf5/source/open_datasets.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {
@@ -27,7 +27,7 @@ class PipelineChanges {
 
   MountedFile& mounted_;
   OpenDatasets& datasets_;
-  std::mutex mutex_;  // held during a change, locked before all other locks of the backend
+  Mutex mutex_;  // held during a change, locked before all other locks of the backend
 };
 
 }  // namespace codecfs::hdf5

@@ -257,7 +257,7 @@ Result<> SourceFile::commit() {
     if (!has_long_log()) return {};
   }
   const std::unique_lock alone(change_turn);
-  std::unique_lock<std::mutex> stopped;
+  std::unique_lock<Mutex> stopped;
   {
     const LibraryLock lock;
     if (!has_long_log()) return {};

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -20,6 +19,7 @@
 #include "backends/hdf5/recode/kept_space.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/fair_shared_mutex.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -136,7 +136,7 @@ struct SourceFile {
   std::unordered_map<uint64_t, WrittenMask> written_masks;
 
   /// Serializes changes of the stored shape. Locked before any other lock of the backend.
-  std::mutex shape_mutex;
+  Mutex shape_mutex;
 
   /// Called before the last close_in_library() of a written file: stores the file's free space in unlinked datasets, so
   /// that the next mount can reuse it, if an attribute can record them. EIO: nothing may be committed any more.

@@ -8,11 +8,11 @@
 namespace codecfs::hdf5 {
 
 // Runs one change of the tree. Closes all cached datasets before and after: their metadata may be outdated, and libhdf5
-// does not free removed objects while they are open.
+// does not free removed objects while they are open. Not analysed, because `step` uses what the lock guards.
 template <class Lock, class Step>
-auto TreeChanges::change(Step step) -> decltype(step(std::declval<TreeWriter&>())) {
+CODECFS_NO_THREAD_SAFETY_ANALYSIS auto TreeChanges::change(Step step) -> decltype(step(std::declval<TreeWriter&>())) {
   const ChangeTurn turn(mounted_.file);
-  const auto guard = datasets_.lock();
+  const LockGuard guard(datasets_.mutex());
   const Lock lock;
   CODECFS_TRY(mounted_.writable());
   CODECFS_TRY(mounted_.file.check_all());
@@ -45,7 +45,7 @@ Result<> TreeChanges::remove(ObjectId group, std::string_view name) {
 Result<> TreeChanges::rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) {
   // The dimensions of the new group may be shorter than the shown shape.
   if (from != to) CODECFS_TRY(store_shape_of_member(from, name));
-  return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+  return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     CODECFS_ASSIGN(const Entry entry, mounted_.tree->find(from, name));
     if (entry.kind != EntryKind::variable) return writer.rename(from, name, to, new_name, nullptr);
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(entry.object));
@@ -54,7 +54,7 @@ Result<> TreeChanges::rename(ObjectId from, std::string_view name, ObjectId to, 
 }
 
 Result<> TreeChanges::set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) {
-  return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+  return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     auto dataset = datasets_.get_locked(id);
     if (!dataset && dataset.error().code != EISDIR) return pass_on(dataset);
     return writer.set_attributes(id, dataset ? dataset->get() : nullptr, set, remove);
@@ -65,7 +65,7 @@ Result<> TreeChanges::set_dimensions(ObjectId id, std::span<const std::string> n
   // The new dimensions may be shorter than the shown shape.
   CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
   if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
-  return change<LibraryLock>([&](TreeWriter& writer) -> Result<> {
+  return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(id));
     return writer.set_dimensions(id, *dataset, names);
   });
@@ -74,7 +74,7 @@ Result<> TreeChanges::set_dimensions(ObjectId id, std::span<const std::string> n
 Result<> TreeChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
   // The shown shape may be larger than the stored one, even if it is the requested one.
   CODECFS_TRY(store_shape(id));
-  return change<LibraryRead>([&](TreeWriter& writer) -> Result<> {
+  return change<LibraryRead>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(id));
     return writer.resize(*dataset, shape);
   });

@@ -266,7 +266,7 @@ bool LoggedFile::is_gone() const {
   return ::fstat(source_.fd.get(), &own) == 0 && own.st_nlink == 0;
 }
 
-Result<> LoggedFile::checkpoint(std::unique_lock<std::mutex>) {
+Result<> LoggedFile::checkpoint(std::unique_lock<Mutex>) {
   if (!log_) return commit();
   CODECFS_TRY(log_->usable());
   if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint with uncommitted writes", source_.path);

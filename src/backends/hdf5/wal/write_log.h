@@ -39,9 +39,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 
 #include "backends/hdf5/recode/left_space.h"
@@ -50,6 +48,7 @@
 #include "backends/hdf5/wal/write_log_search.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 
 namespace codecfs::hdf5 {
 
@@ -131,8 +130,8 @@ class LoggedFile {
   /// everything is still in the log, and the call may be repeated unless the reason says otherwise.
   Result<> checkpoint() { return checkpoint(stop_writes()); }
   /// While the result exists, write() and set_size() of other threads wait.
-  [[nodiscard]] std::unique_lock<std::mutex> stop_writes() { return std::unique_lock(write_mutex_); }
-  Result<> checkpoint(std::unique_lock<std::mutex> stopped);
+  [[nodiscard]] std::unique_lock<Mutex> stop_writes() { return std::unique_lock(write_mutex_); }
+  Result<> checkpoint(std::unique_lock<Mutex> stopped);
   /// Buffers all further writes in memory, where read() sees them, until release() moves them to the log or rollback()
   /// drops them. Needed while libhdf5 closes a file, because it crashes if a write fails with ENOSPC. commit() fails
   /// meanwhile.
@@ -192,7 +191,7 @@ class LoggedFile {
   LeftSpace left_space_;
   bool is_marked_ = false;
   bool locked_by_another_ = false;
-  std::mutex sync_mutex_;         // held during a sync and while `log_` is replaced; locked after the library lock
+  Mutex sync_mutex_;              // held during a sync and while `log_` is replaced; locked after the library lock
   std::unique_ptr<LogFile> log_;  // changed under both
   UniqueFd buffer_;               // a memfd
   uint64_t buffered_bytes_ = 0;
@@ -201,12 +200,12 @@ class LoggedFile {
   bool rewriting_allocates_ = false;
   std::optional<Overlay> held_;  // the state at hold()
 
-  std::mutex write_mutex_;  // held by each change of the log's content and by a checkpoint
+  Mutex write_mutex_;  // held by each change of the log's content and by a checkpoint
 
   // Lock order: write_mutex_, sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so
   // that new readers wait too.
-  mutable std::mutex turn_;
-  mutable std::shared_mutex readable_mutex_;
+  mutable Mutex turn_;
+  mutable SharedMutex readable_mutex_;
   Readable readable_;  // only the writing thread changes it, holding both
 };
 

@@ -65,14 +65,14 @@ Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directo
 void LogFile::show_in_use() const { (void)::flock(file_.fd.get(), LOCK_EX | LOCK_NB); }
 
 Result<> LogFile::usable() const {
-  const std::lock_guard lock(broken_mutex_);
+  const LockGuard lock(broken_mutex_);
   if (broken_) return std::unexpected(*broken_);
   return {};
 }
 
 Result<> LogFile::break_with(Error error) {
   error.reason += "; nothing more is committed until the source is mounted again";
-  const std::lock_guard lock(broken_mutex_);
+  const LockGuard lock(broken_mutex_);
   broken_ = error;
   return std::unexpected(std::move(error));
 }

@@ -20,7 +20,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +28,7 @@
 #include "backends/hdf5/wal/write_log_overlay.h"
 #include "backends/hdf5/wal/write_log_read.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 
 namespace codecfs::hdf5 {
 
@@ -103,8 +103,8 @@ class LogFile {
   std::atomic<uint64_t> committed_ = 0;  // sequence number of the last commit frame
   uint64_t synced_ = 0;                  // of the last commit frame that is durable; for the thread in sync()
   uint64_t checksum_ = 0;                // of the last frame
-  mutable std::mutex broken_mutex_;
-  std::optional<Error> broken_;  // guarded by broken_mutex_
+  mutable Mutex broken_mutex_;
+  std::optional<Error> broken_ CODECFS_GUARDED_BY(broken_mutex_);
 };
 
 }  // namespace codecfs::hdf5

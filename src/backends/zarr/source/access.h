@@ -3,12 +3,12 @@
 
 #include <sys/types.h>
 
-#include <mutex>
 #include <unordered_map>
 
 #include "backends/api/source.h"
 #include "backends/zarr/source/object_table.h"
 #include "backends/zarr/store/store.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -30,17 +30,17 @@ class AccessCache {
   template <class Look>
   Result<Access> get(ObjectId id, const Look& look) {
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (const auto found = accesses_.find(id); found != accesses_.end()) return found->second;
     }
     CODECFS_ASSIGN(const Access access, look());
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     return accesses_.try_emplace(id, access).first->second;
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<ObjectId, Access> accesses_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unordered_map<ObjectId, Access> accesses_ CODECFS_GUARDED_BY(mutex_);
 };
 
 /// Permissions for new members of a group.

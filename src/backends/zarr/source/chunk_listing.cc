@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <set>
 #include <span>
 #include <tuple>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -19,11 +19,11 @@ using EntryType = Store::EntryType;
 /// Logs once why an entry with the name of a chunk is not a chunk.
 void warn_not_a_chunk(const Store& store, const std::string& directory, const std::string& key) {
   static constexpr size_t kMaxReported = 4096;
-  static std::mutex mutex;
-  static std::set<std::tuple<dev_t, ino_t, std::string>> reported;  // guarded by mutex
+  static Mutex mutex;
+  static std::set<std::tuple<dev_t, ino_t, std::string>> reported CODECFS_GUARDED_BY(mutex);
   const auto holder = store.stat(directory);
   if (!holder || !*holder) return;
-  const std::lock_guard lock(mutex);
+  const LockGuard lock(mutex);
   if (reported.size() < kMaxReported && reported.emplace((*holder)->st_dev, (*holder)->st_ino, key).second)
     log::warning("{}: has the name of a chunk but is not a regular file, so it is treated as absent", key);
 }
@@ -87,7 +87,7 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
 
 Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, const ChunkGrid& grid,
                                                   char separator, uint64_t from, size_t limit) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));
@@ -116,7 +116,7 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
 
 void ChunkListings::refresh(const Store& store, const std::string& array, const std::string& chunk_key,
                             uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end()) return;
   const auto status = store.stat(chunk_key);
@@ -138,7 +138,7 @@ void ChunkListings::refresh(const Store& store, const std::string& array, const 
 }
 
 void ChunkListings::forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::erase_if(listings_, [&](const Listing& listing) { return is_at_or_below(listing.array, key); });
 }
 

@@ -6,11 +6,11 @@
 #include <ctime>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "backends/zarr/store/store.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "model/chunk_grid.h"
 
@@ -43,8 +43,8 @@ class ChunkListings {
     bool was_finished = false;  // completely returned: kept only until another array is listed
   };
 
-  std::mutex mutex_;             // held during a scan, which concurrent readers of an array share
-  std::list<Listing> listings_;  // most recently used first; guarded by mutex_
+  Mutex mutex_;  // held during a scan, which concurrent readers of an array share
+  std::list<Listing> listings_ CODECFS_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace codecfs::zarr

@@ -3,14 +3,13 @@
 // removed objects are never reused. Thread-safe.
 
 #include <deque>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "backends/api/source.h"
 #include "backends/zarr/store/store.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -24,7 +23,7 @@ struct Object {
 class ObjectTable {
  public:
   ObjectId id_of(const std::string& key, EntryKind kind) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto [place, is_new] = ids_.try_emplace(key, objects_.size());
     if (is_new) {
       objects_.push_back({{key, kind}, true});
@@ -36,7 +35,7 @@ class ObjectTable {
 
   /// ENOENT.
   Result<Object> get(ObjectId id) const {
-    const std::shared_lock lock(mutex_);
+    const SharedLock lock(mutex_);
     if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
     if (!objects_[id].exists) return fail(ENOENT, "{}: was removed", objects_[id].object.key);
     return objects_[id].object;
@@ -44,7 +43,7 @@ class ObjectTable {
 
   /// The objects at `key` and below it were removed: returns their ids.
   std::vector<ObjectId> remove(const std::string& key) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     std::vector<ObjectId> removed = ids_below(key);
     for (const ObjectId id : removed) {
       ids_.erase(objects_[id].object.key);
@@ -55,7 +54,7 @@ class ObjectTable {
 
   /// The objects at `from` and below it were moved to `to`: returns their ids.
   std::vector<ObjectId> move(const std::string& from, const std::string& to) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     std::vector<ObjectId> moved = ids_below(from);
     for (const ObjectId id : moved) {
       std::string& key = objects_[id].object.key;
@@ -72,16 +71,16 @@ class ObjectTable {
     bool exists;
   };
 
-  std::vector<ObjectId> ids_below(const std::string& key) const {
+  std::vector<ObjectId> ids_below(const std::string& key) const CODECFS_REQUIRES_SHARED(mutex_) {
     std::vector<ObjectId> ids;
     for (ObjectId id = 0; id < objects_.size(); ++id)
       if (objects_[id].exists && is_at_or_below(objects_[id].object.key, key)) ids.push_back(id);
     return ids;
   }
 
-  mutable std::shared_mutex mutex_;  // guards the following members
-  std::deque<Row> objects_;
-  std::unordered_map<std::string, ObjectId> ids_;  // of existing objects
+  mutable SharedMutex mutex_;
+  std::deque<Row> objects_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, ObjectId> ids_ CODECFS_GUARDED_BY(mutex_);  // of existing objects
 };
 
 }  // namespace codecfs::zarr

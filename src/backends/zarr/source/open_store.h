@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -21,6 +20,7 @@
 #include "backends/zarr/store/store.h"
 #include "base/fair_shared_mutex.h"
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -41,7 +41,7 @@ class OpenStore {
   // key are not moved, removed or exchanged meanwhile; decoding and encoding need no lock.
 
   /// Held by a commit, which may take long, and while directories are moved or removed.
-  [[nodiscard]] std::unique_lock<std::mutex> changing_places() { return std::unique_lock(places_mutex_); }
+  [[nodiscard]] std::unique_lock<Mutex> changing_places() { return std::unique_lock(places_mutex_); }
   [[nodiscard]] std::shared_lock<FairSharedMutex> using_keys() const { return std::shared_lock(keys_mutex_); }
   [[nodiscard]] std::unique_lock<FairSharedMutex> changing_keys() { return std::unique_lock(keys_mutex_); }
 
@@ -95,7 +95,7 @@ class OpenStore {
   Hierarchy hierarchy_;              // after files_, which it uses
   std::optional<Error> unwritable_;  // set at open
   Entry root_;
-  std::mutex places_mutex_;             // locked before keys_mutex_
+  Mutex places_mutex_;                  // locked before keys_mutex_
   mutable FairSharedMutex keys_mutex_;  // shared: using a key; exclusive: changing the objects there
   ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_;

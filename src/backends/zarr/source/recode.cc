@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/store/directory_writer.h"
+#include "base/mutex.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -40,6 +40,7 @@ class ChunkRecoder {
     }
     work();
     helpers.clear();
+    const LockGuard lock(mutex_);
     if (failure_) return std::unexpected(*failure_);
     return {};
   }
@@ -59,7 +60,7 @@ class ChunkRecoder {
       if (i >= numbers_.size()) return;
       Result<> done = next_step(numbers_[i]);
       if (done) continue;
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (!failure_) failure_ = std::move(done.error());
       stopped_ = true;
     }
@@ -93,8 +94,8 @@ class ChunkRecoder {
   std::vector<uint64_t> numbers_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
-  std::mutex mutex_;              // guards failure_
-  std::optional<Error> failure_;  // the first one
+  Mutex mutex_;
+  std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);  // the first one
 };
 
 /// Whether a key in the array's directory has the form of a chunk name, within the grid or not.

@@ -166,7 +166,7 @@ Result<> DirectoryWriter::move(const std::string& from_parent, const std::string
   const std::string new_key = join_key(to_parent, to);
   {
     // Sync pending changes of the directory under its new name.
-    const std::lock_guard lock(changed_mutex_);
+    const LockGuard lock(changed_mutex_);
     std::set<std::string> changed;
     for (const std::string& key : changed_)
       changed.insert(is_at_or_below(key, old_key) ? new_key + key.substr(old_key.size()) : key);
@@ -211,15 +211,15 @@ Result<bool> DirectoryWriter::commit_at_interval() {
 }
 
 Result<> DirectoryWriter::commit() {
-  const std::lock_guard committing(commit_mutex_);
+  const LockGuard committing(commit_mutex_);
   std::set<std::string> changed;
   {
-    const std::lock_guard lock(changed_mutex_);
+    const LockGuard lock(changed_mutex_);
     if (changed_.empty()) return {};
   }
   CODECFS_TRY(sync_inherited());
   {
-    const std::lock_guard lock(changed_mutex_);
+    const LockGuard lock(changed_mutex_);
     changed.swap(changed_);
   }
   std::optional<Error> failure;
@@ -236,13 +236,13 @@ Result<> DirectoryWriter::commit() {
     }
   }
   if (!failure) return {};
-  const std::lock_guard lock(changed_mutex_);
+  const LockGuard lock(changed_mutex_);
   changed_.merge(changed);
   return std::unexpected(*failure);
 }
 
 Result<> DirectoryWriter::sync_inherited() {
-  const std::lock_guard lock(inherited_mutex_);
+  const LockGuard lock(inherited_mutex_);
   if (is_inherited_synced_) return {};
   CODECFS_ASSIGN(const File top, store_.directory(""));
   CODECFS_TRY(io_.sync_filesystem(top));
@@ -295,7 +295,7 @@ Result<File> DirectoryWriter::directory_to_change(const std::string& key) {
 void DirectoryWriter::remove_leftovers_above(const std::string& key) {
   if (key.empty() || !lock_.is_exclusive()) return;
   {
-    const std::lock_guard lock(leftovers_mutex_);
+    const LockGuard lock(leftovers_mutex_);
     if (!cleared_above_.insert(key).second) return;
   }
   for (std::string above = holder_of(key);; above = holder_of(above)) {
@@ -314,7 +314,7 @@ void DirectoryWriter::remove_leftovers(const File& directory, const std::string&
   if (!lock_.is_exclusive()) return;
   struct stat status;
   if (::fstat(directory.fd.get(), &status) != 0) return;
-  const std::lock_guard lock(leftovers_mutex_);
+  const LockGuard lock(leftovers_mutex_);
   // By inode and not by key, as several keys may lead to a directory through links.
   if (!cleared_.insert({status.st_dev, status.st_ino}).second) return;
   std::vector<std::string> leftovers;
@@ -341,7 +341,7 @@ Result<std::pair<File, std::string>> DirectoryWriter::create_temporary(const Fil
 }
 
 void DirectoryWriter::note_change(const std::string& array, std::string_view below) {
-  const std::lock_guard lock(changed_mutex_);
+  const LockGuard lock(changed_mutex_);
   changed_.insert(below_array(array, below));
   // Also sync existing parents: the process that created them may have been killed before its sync.
   while (!below.empty()) {

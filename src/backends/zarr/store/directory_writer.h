@@ -20,7 +20,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +31,7 @@
 #include "backends/zarr/store/temporary_directory.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -87,17 +87,18 @@ class DirectoryWriter final : public StoreWriter {
   StoreLock lock_;
   std::atomic<uint64_t> temporaries_ = 0;  // number of temporary names so far: the N of the next
 
-  std::mutex leftovers_mutex_;                 // held while a directory is searched
-  std::set<std::pair<dev_t, ino_t>> cleared_;  // directories without leftovers; guarded by leftovers_mutex_
-  std::set<std::string> cleared_above_;        // keys whose ancestors have no leftovers; guarded by leftovers_mutex_
+  Mutex leftovers_mutex_;  // held while a directory is searched
+  std::set<std::pair<dev_t, ino_t>> cleared_ CODECFS_GUARDED_BY(leftovers_mutex_);  // directories without leftovers
+  // Keys whose ancestors have no leftovers.
+  std::set<std::string> cleared_above_ CODECFS_GUARDED_BY(leftovers_mutex_);
 
-  std::mutex inherited_mutex_;  // held while the filesystem is synced; guards is_inherited_synced_
-  bool is_inherited_synced_ = false;
+  Mutex inherited_mutex_;  // held while the filesystem is synced
+  bool is_inherited_synced_ CODECFS_GUARDED_BY(inherited_mutex_) = false;
 
-  // held during a commit, so that waiting calls find it done; locked before changed_mutex_
-  std::mutex commit_mutex_;
-  std::mutex changed_mutex_;       // guards changed_
-  std::set<std::string> changed_;  // keys of directories that must be synced
+  // Held during a commit, so that waiting calls find it done.
+  Mutex commit_mutex_ CODECFS_ACQUIRED_BEFORE(changed_mutex_);
+  Mutex changed_mutex_;
+  std::set<std::string> changed_ CODECFS_GUARDED_BY(changed_mutex_);  // keys of directories that must be synced
 };
 
 }  // namespace codecfs::zarr

@@ -29,7 +29,7 @@ Result<SpilledPtr> SpillFile::append(Bytes bytes) try {
   uint64_t offset = 0;
   SpilledPtr spilled;  // declared first: releases the space if the write fails
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     offset = end_;
     spilled = std::make_shared<const Spilled>(shared_from_this(), offset, bytes.size(), crc);
     end_ += bytes.size();
@@ -43,12 +43,12 @@ Result<SpilledPtr> SpillFile::append(Bytes bytes) try {
 }
 
 uint64_t SpillFile::stored_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return held_;
 }
 
 void SpillFile::release(uint64_t offset, uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   held_ -= size;
   if (--pieces_ == 0) {
     end_ = 0;

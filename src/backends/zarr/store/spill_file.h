@@ -8,10 +8,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "base/buffer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -57,10 +57,10 @@ class SpillFile : public std::enable_shared_from_this<SpillFile> {
 
   FileIo& io_;
   File file_;
-  mutable std::mutex mutex_;  // guards the following members; not held while bytes are written
-  uint64_t end_ = 0;          // where the next bytes are written
-  uint64_t held_ = 0;         // bytes
-  uint64_t pieces_ = 0;       // number of ranges stored or being written
+  mutable Mutex mutex_;                             // not held while bytes are written
+  uint64_t end_ CODECFS_GUARDED_BY(mutex_) = 0;     // where the next bytes are written
+  uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;    // bytes
+  uint64_t pieces_ CODECFS_GUARDED_BY(mutex_) = 0;  // number of ranges stored or being written
 };
 
 }  // namespace codecfs::zarr

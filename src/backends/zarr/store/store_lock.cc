@@ -11,13 +11,13 @@ StoreLock::StoreLock(const DirectoryStore& store) {
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);
 }
 
-StoreLock::StoreLock(UniqueFd file, const char* what) : file_(std::move(file)), what_(what) {
+StoreLock::StoreLock(UniqueFd file, const char* what) : what_(what), file_(std::move(file)) {
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);
 }
 
 Result<> StoreLock::make_exclusive() {
   if (state_ != State::shared) return {};
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ != State::shared) return {};
   if (file_ && ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
     state_ = State::exclusive;
@@ -35,13 +35,14 @@ Result<> StoreLock::make_exclusive() {
 }
 
 void StoreLock::take_over(StoreLock& other) {
-  const std::scoped_lock lock(mutex_, other.mutex_);
+  const LockGuard lock(mutex_);
+  const LockGuard taken(other.mutex_);
   file_ = std::move(other.file_);
   state_ = other.state_.load();
 }
 
 void StoreLock::make_shared() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ != State::exclusive) return;
   ::flock(file_.get(), LOCK_SH | LOCK_NB);
   state_ = State::shared;

@@ -6,9 +6,9 @@
 // Best effort: on filesystems without such locks (NFS has none for directories) no program is excluded.
 
 #include <atomic>
-#include <mutex>
 
 #include "backends/zarr/store/directory_store.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -25,7 +25,7 @@ class StoreLock {
   Result<> make_exclusive();
   /// Whether other processes cannot write; false if the filesystem has no locks.
   [[nodiscard]] bool is_exclusive() const { return state_ == State::exclusive; }
-  /// Replaces this lock by `other`, which becomes empty.
+  /// Replaces this lock by `other`, which becomes empty, and which no other thread may use.
   void take_over(StoreLock& other);
   /// Downgrades to the shared lock.
   void make_shared();
@@ -33,9 +33,9 @@ class StoreLock {
  private:
   enum class State { shared, exclusive, absent };
 
-  UniqueFd file_;  // the directory or archive; none if it cannot be read
   const char* what_ = "the store's directory";
-  std::mutex mutex_;  // held while the lock changes
+  Mutex mutex_;                               // held while the lock changes
+  UniqueFd file_ CODECFS_GUARDED_BY(mutex_);  // the directory or archive; none if it cannot be read
   std::atomic<State> state_ = State::shared;
 };
 

@@ -123,7 +123,7 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 Result<> TemporaryDirectory::make_directory(const std::string& name, mode_t mode) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (size_t end = 0; end < name.size(); ++end) {
     end = std::min(name.find('/', end), name.size());
     const std::string path = name.substr(0, end);
@@ -155,6 +155,7 @@ Result<struct stat> TemporaryDirectory::parent_status() const {
 }
 
 Result<> TemporaryDirectory::sync_all() {
+  const LockGuard lock(mutex_);
   for (const std::string& name : directories_) {
     CODECFS_ASSIGN(const File below, open_below(directory_, name));
     CODECFS_TRY(sync_names(*io_, below));

@@ -10,7 +10,6 @@
 
 #include <sys/types.h>
 
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "backends/zarr/store/store_writer.h"
 #include "base/buffer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -56,8 +56,8 @@ class TemporaryDirectory final : public NewDirectory {
   File directory_;
   std::string temporary_name_;  // empty: there is no such directory any more
   mode_t mode_;
-  std::mutex mutex_;                   // held while directories are created
-  std::set<std::string> directories_;  // created below this one; guarded by mutex_
+  Mutex mutex_;                                                   // held while directories are created or synced
+  std::set<std::string> directories_ CODECFS_GUARDED_BY(mutex_);  // created below this one
 };
 
 /// Deletes a file, or a directory recursively; does not follow links. No error if the name does not exist.

@@ -15,8 +15,7 @@ namespace codecfs::zarr {
 class ZipSnapshot {
  public:
   ZipSnapshot() = default;
-  /// The caller must hold ZipTree::mutex.
-  static ZipSnapshot of(const ZipTree& tree);
+  static ZipSnapshot of(const ZipTree& tree) CODECFS_REQUIRES_SHARED(tree.mutex);
 
   /// Archived entries by their order in the archive, which is fastest to copy; then the new ones.
   [[nodiscard]] const std::vector<NewZipEntry>& entries() const { return entries_; }

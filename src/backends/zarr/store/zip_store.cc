@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "backends/zarr/store/directory_writer.h"
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -41,6 +41,7 @@ std::unexpected<Error> no_store(const ZipTree& tree, const ZipDirectory& directo
 /// Finds the directory in the archive that is the store: the top, else the one of the first entry, else the only
 /// candidate.
 Result<std::string> find_store(const ZipTree& tree) {
+  const SharedLock lock(tree.mutex);
   std::string path;
   for (ZipDirectoryPtr at = tree.top; !is_store(*at);) {
     std::vector<std::pair<std::string, ZipDirectoryPtr>> all;
@@ -91,22 +92,25 @@ Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
   if (!name) return fail(name.error().code, "{}: {}", path, name.error().reason);
   tree->store_name = std::move(*name);
   std::unique_ptr<ZipStore> store(new ZipStore(std::move(tree)));
-  store->status_ = store->archived_ = store->tree_->archive->status();
-  if (auto changeable = check_writable(path, *store->tree_); !changeable)
+  {
+    const SharedLock lock(store->tree().mutex);
+    store->status_ = store->archived_ = store->tree().archive->status();
+  }
+  if (auto changeable = check_writable(path, store->tree()); !changeable)
     store->unchangeable_ = std::move(changeable.error());
   return store;
 }
 
 struct statvfs ZipStore::filesystem() const {
-  const std::shared_lock lock(tree_->mutex);
+  const SharedLock lock(tree().mutex);
   struct statvfs numbers{};
-  if (::fstatvfs(tree_->archive->file().fd.get(), &numbers) != 0) numbers = {};
+  if (::fstatvfs(tree().archive->file().fd.get(), &numbers) != 0) numbers = {};
   return numbers;
 }
 
 ZipDirectoryPtr ZipStore::root() const {
   if (root_) return root_;
-  return find_zip_directory(tree_->top, tree_->store_name);
+  return find_zip_directory(tree().top, tree().store_name);
 }
 
 struct stat ZipStore::status_of(const ZipDirectory& directory) const {
@@ -122,7 +126,7 @@ struct stat ZipStore::status_of(const ZipDirectory& directory) const {
 }
 
 Result<std::optional<struct stat>> ZipStore::stat(const std::string& key) const {
-  const std::shared_lock lock(tree_->mutex);
+  const SharedLock lock(tree().mutex);
   const auto member = find_zip_member(root(), key);
   if (!member) return std::nullopt;
   if (const auto* directory = std::get_if<ZipDirectoryPtr>(&*member)) return status_of(**directory);
@@ -133,7 +137,7 @@ Result<std::optional<struct stat>> ZipStore::stat(const std::string& key) const 
 }
 
 Result<std::optional<Store::Stored>> ZipStore::locate(const std::string& key) const {
-  const std::shared_lock lock(tree_->mutex);
+  const SharedLock lock(tree().mutex);
   const auto member = find_zip_member(root(), key);
   if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
   const ZipPlace& place = std::get<ZipFilePtr>(*member)->place;
@@ -144,7 +148,7 @@ Result<std::optional<Store::Stored>> ZipStore::locate(const std::string& key) co
 Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t limit) const {
   ZipPlace place;
   {
-    const std::shared_lock lock(tree_->mutex);
+    const SharedLock lock(tree().mutex);
     const auto member = find_zip_member(root(), key);
     if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
     place = std::get<ZipFilePtr>(*member)->place;
@@ -162,7 +166,7 @@ Result<> ZipStore::for_each(const std::string& key,
                             const std::function<Result<>(const char* name, EntryType type)>& visit) const try {
   std::vector<std::pair<std::string, EntryType>> names;  // copied, as the visitor may access the store
   {
-    const std::shared_lock lock(tree_->mutex);
+    const SharedLock lock(tree().mutex);
     const auto member = find_zip_member(root(), key);
     if (!member) return fail(ENOENT, "{}: does not exist", key);
     const auto* directory = std::get_if<ZipDirectoryPtr>(&*member);
@@ -178,7 +182,7 @@ Result<> ZipStore::for_each(const std::string& key,
 }
 
 Result<std::unique_ptr<Store>> ZipStore::below(const std::string& key) const {
-  const std::shared_lock lock(tree_->mutex);
+  const SharedLock lock(tree().mutex);
   ZipDirectoryPtr directory = find_zip_directory(root(), key);
   if (!directory) return fail(ENOENT, "{}: is not a directory", key);
   std::unique_ptr<ZipStore> store(new ZipStore(tree_));

@@ -30,11 +30,11 @@ class ZipStore final : public Store {
                     const std::function<Result<>(const char* name, EntryType type)>& visit) const override;
   [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
 
-  [[nodiscard]] ZipTree& tree() { return *tree_; }
-  /// The store's own directory; the caller must hold ZipTree::mutex.
-  [[nodiscard]] ZipDirectoryPtr root() const;
-  /// The result of Store::stat() for a directory; the caller must hold ZipTree::mutex.
-  [[nodiscard]] struct stat status_of(const ZipDirectory& directory) const;
+  [[nodiscard]] ZipTree& tree() const { return *tree_; }
+  /// The store's own directory.
+  [[nodiscard]] ZipDirectoryPtr root() const CODECFS_REQUIRES_SHARED(tree().mutex);
+  /// The result of Store::stat() for a directory.
+  [[nodiscard]] struct stat status_of(const ZipDirectory& directory) const CODECFS_REQUIRES_SHARED(tree().mutex);
 
  private:
   explicit ZipStore(std::shared_ptr<ZipTree> tree) : tree_(std::move(tree)) {}

@@ -85,7 +85,7 @@ Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64
 /// Inserts the entries of an archive into a tree.
 class ZipTree::Builder {
  public:
-  explicit Builder(ZipTree& tree) : tree_(tree) { tree_.top = tree_.new_directory(); }
+  explicit Builder(ZipTree& tree) : tree_(tree), top_(tree.new_directory()) {}
 
   Result<> add(const zip::CentralRecord& record, const ZipEntry& entry) {
     if (const char* wrong = wrong_with(record.name)) return leave_out(record.name, wrong);
@@ -118,12 +118,14 @@ class ZipTree::Builder {
     return {};
   }
 
-  /// Sets the archive of all entries.
-  void belong_to(const std::shared_ptr<const ZipArchive>& archive) {
-    tree_.archive = archive;
-    belong_to(*tree_.top, archive);
+  /// Sets the archive of all entries, and puts them into the tree.
+  void finish(const std::shared_ptr<const ZipArchive>& all_of) {
+    belong_to(*top_, all_of);
     if (warnings_ > kMaxWarnings)
-      log::warning("{}: {} more such entries", archive->file().path, warnings_ - kMaxWarnings);
+      log::warning("{}: {} more such entries", all_of->file().path, warnings_ - kMaxWarnings);
+    const LockGuard lock(tree_.mutex);
+    tree_.archive = all_of;
+    tree_.top = top_;
   }
 
  private:
@@ -141,7 +143,7 @@ class ZipTree::Builder {
   /// The directory of a path, created if needed; null if a file is in its place.
   Result<ZipDirectoryPtr> directory_of(std::string_view path) {
     if (latest_ && path == latest_path_) return latest_;
-    ZipDirectoryPtr at = tree_.top;
+    ZipDirectoryPtr at = top_;
     for (size_t start = 0; start < path.size();) {
       const size_t end = std::min(path.find('/', start), path.size());
       const std::string_view part = path.substr(start, end - start);
@@ -180,6 +182,7 @@ class ZipTree::Builder {
   }
 
   ZipTree& tree_;
+  const ZipDirectoryPtr top_;
   ZipDirectoryPtr latest_;
   std::string latest_path_;
   uint64_t directories_ = 0;
@@ -193,7 +196,7 @@ Result<std::shared_ptr<ZipTree>> ZipTree::open(File file) try {
                  ZipArchive::open(std::move(file), [&](const zip::CentralRecord& record, const ZipEntry& entry) {
                    return builder.add(record, entry);
                  }));
-  builder.belong_to(archive);
+  builder.finish(archive);
   return tree;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory for what the zip archive holds");

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +20,7 @@
 #include "backends/zarr/store/spill_file.h"
 #include "backends/zarr/store/zip_archive.h"
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -69,17 +69,20 @@ class ZipTree {
   /// EROFS with the entries that a rewrite would lose.
   [[nodiscard]] Result<> whole() const;
 
-  /// ENAMETOOLONG if the path of a key in the store, alone or with the descendants of `below`, is too long for an
-  /// archive. Under `mutex`.
-  [[nodiscard]] Result<> check_reach(const std::string& key, const ZipDirectory* below = nullptr) const;
+  /// ENAMETOOLONG if the path of a key in the store, alone or with the descendants of `below`, is too long for a zip
+  /// archive.
+  [[nodiscard]] Result<> check_reach(const std::string& key, const ZipDirectory* below = nullptr) const
+      CODECFS_REQUIRES_SHARED(mutex);
 
   ZipDirectoryPtr new_directory() { return std::make_shared<ZipDirectory>(next_++, next_++); }
   /// Records that a name in a directory has changed.
-  void touch(ZipDirectory& directory) { directory.version = next_++; }
+  void touch(ZipDirectory& directory) CODECFS_REQUIRES(mutex) { directory.version = next_++; }
 
-  mutable std::shared_mutex mutex;  // guards the following members, and everything that they refer to
-  std::shared_ptr<const ZipArchive> archive;
-  ZipDirectoryPtr top;     // of the archive
+  mutable SharedMutex mutex;  // also guards everything that `top` refers to
+  std::shared_ptr<const ZipArchive> archive CODECFS_GUARDED_BY(mutex);
+  ZipDirectoryPtr top CODECFS_GUARDED_BY(mutex);  // of the archive
+
+  // Set at open.
   std::string store_name;  // path of the store's directory from `top`; "": `top` itself
   std::string first_name;  // of the archive's first entry
   bool has_directory_entries = false;

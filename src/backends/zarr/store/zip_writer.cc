@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <new>
 #include <optional>
-#include <shared_mutex>
 #include <utility>
 
 #include "backends/zarr/store/directory_writer.h"
 #include "base/file_owner.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/progress_reporter.h"
 
 namespace codecfs::zarr {
@@ -33,20 +33,20 @@ class ZipWriter::Directory final : public NewDirectory {
 
   Result<> write(const std::string& name, Bytes bytes, mode_t mode) override {
     CODECFS_ASSIGN(SpilledPtr spilled, writer_.spill(bytes));
-    const std::unique_lock lock(writer_.tree_.mutex);
+    const LockGuard lock(writer_.store_.tree().mutex);
     return writer_.insert(own_, key_, name, std::move(spilled), mode);
   }
 
   Result<> make_directory(const std::string& name, mode_t) override try {
-    const std::unique_lock lock(writer_.tree_.mutex);
-    CODECFS_TRY(writer_.tree_.check_reach(join_key(key_, name)));
+    const LockGuard lock(writer_.store_.tree().mutex);
+    CODECFS_TRY(writer_.store_.tree().check_reach(join_key(key_, name)));
     ZipDirectoryPtr at = own_;
     for (size_t start = 0; start < name.size();) {
       const size_t end = std::min(name.find('/', start), name.size());
       ZipMember& member = at->members.try_emplace(name.substr(start, end - start)).first->second;
       if (auto* file = std::get_if<ZipFilePtr>(&member)) {
         if (*file) return fail(ENOTDIR, "{}: a file is in the way", name);
-        member = writer_.tree_.new_directory();
+        member = writer_.store_.tree().new_directory();
       }
       at = ZipDirectoryPtr(std::get<ZipDirectoryPtr>(member));
       start = end + 1;
@@ -58,16 +58,16 @@ class ZipWriter::Directory final : public NewDirectory {
 
   [[nodiscard]] Result<struct stat> parent_status() const override {
     if (!parent_) return fail(ENOENT, "no directory holds the store");
-    const std::shared_lock lock(writer_.tree_.mutex);
+    const SharedLock lock(writer_.store_.tree().mutex);
     return writer_.store_.status_of(*parent_);
   }
 
   Result<> place(const std::string& name) override try {
-    const std::unique_lock lock(writer_.tree_.mutex);
-    CODECFS_TRY(writer_.tree_.check_reach(key_, own_.get()));
+    const LockGuard lock(writer_.store_.tree().mutex);
+    CODECFS_TRY(writer_.store_.tree().check_reach(key_, own_.get()));
     if (!parent_->members.try_emplace(name, own_).second) return fail(EEXIST, "{}: exists", key_);
     own_.reset();
-    writer_.tree_.touch(*parent_);
+    writer_.store_.tree().touch(*parent_);
     writer_.is_dirty_ = true;
     return {};
   } catch (const std::bad_alloc&) {
@@ -75,12 +75,12 @@ class ZipWriter::Directory final : public NewDirectory {
   }
 
   Result<> exchange(const std::string& name) override {
-    const std::unique_lock lock(writer_.tree_.mutex);
+    const LockGuard lock(writer_.store_.tree().mutex);
     const auto found = parent_->members.find(name);
     if (found == parent_->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
       return fail(ENOENT, "{}: no longer exists", key_);
     exchange_with(std::get<ZipDirectoryPtr>(found->second));
-    writer_.tree_.touch(*parent_);
+    writer_.store_.tree().touch(*parent_);
     return {};
   }
 
@@ -100,10 +100,9 @@ class ZipWriter::Directory final : public NewDirectory {
 
 ZipWriter::ZipWriter(ZipStore& store, const std::string& path, FileIo& io)
     : store_(store),
-      tree_(store.tree()),
       path_(real_path(path)),
       io_(io),
-      lock_(UniqueFd(::fcntl(tree_.archive->file().fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive") {}
+      lock_(UniqueFd(::fcntl(store.tree().archive->file().fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive") {}
 
 std::string ZipWriter::temporary_name() { return temporary_name_of(name(), temporaries++); }
 
@@ -113,11 +112,11 @@ Result<File> ZipWriter::holder() const {
 
 /// ESTALE if another program has replaced the archive, whose changes a commit would undo.
 Result<> ZipWriter::check_unchanged(const File& holder) const {
-  const std::shared_lock lock(tree_.mutex);
-  const struct stat& opened = tree_.archive->status();
+  const SharedLock lock(store_.tree().mutex);
+  const struct stat& opened = store_.tree().archive->status();
   struct stat own;
   struct stat there;
-  const bool is_same = ::fstat(tree_.archive->file().fd.get(), &own) == 0 &&
+  const bool is_same = ::fstat(store_.tree().archive->file().fd.get(), &own) == 0 &&
                        ::fstatat(holder.fd.get(), name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
                        own.st_dev == there.st_dev && own.st_ino == there.st_ino && own.st_size == opened.st_size &&
                        own.st_mtim.tv_sec == opened.st_mtim.tv_sec && own.st_mtim.tv_nsec == opened.st_mtim.tv_nsec;
@@ -127,7 +126,7 @@ Result<> ZipWriter::check_unchanged(const File& holder) const {
 
 Result<> ZipWriter::begin() {
   if (has_begun_) return {};
-  const std::lock_guard lock(begin_mutex_);
+  const LockGuard lock(begin_mutex_);
   if (has_begun_) return {};
   CODECFS_TRY(store_.may_change(""));
   CODECFS_TRY(lock_.make_exclusive());
@@ -144,7 +143,7 @@ Result<> ZipWriter::begin() {
 Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
   std::shared_ptr<SpillFile> file;
   {
-    const std::lock_guard lock(spill_mutex_);
+    const LockGuard lock(spill_mutex_);
     while (!spill_) {
       CODECFS_ASSIGN(const File directory, holder());
       auto made = SpillFile::make(io_, directory, temporary_name());
@@ -159,17 +158,17 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
   return file->append(bytes);
 }
 
-/// The caller must hold ZipTree::mutex. ENOENT.
+/// ENOENT.
 Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
   auto directory = find_zip_directory(store_.root(), key);
   if (!directory) return fail(ENOENT, "{}: no longer exists", called(key));
   return directory;
 }
 
-/// The caller must hold ZipTree::mutex exclusively. `key` is that of `into`.
+/// `key` is that of `into`.
 Result<> ZipWriter::insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name,
                            SpilledPtr bytes, mode_t mode) try {
-  CODECFS_TRY(tree_.check_reach(join_key(key, name)));
+  CODECFS_TRY(store_.tree().check_reach(join_key(key, name)));
   auto file = std::make_shared<ZipFile>();
   file->place = std::move(bytes);
   file->mode = mode;
@@ -178,14 +177,14 @@ Result<> ZipWriter::insert(const ZipDirectoryPtr& into, const std::string& key, 
     const size_t end = std::min(name.find('/', start), name.size());
     const auto [place, is_new] = at->members.try_emplace(name.substr(start, end - start));
     ZipMember& member = place->second;
-    if (is_new) tree_.touch(*at);
+    if (is_new) store_.tree().touch(*at);
     if (end == name.size()) {
       if (std::holds_alternative<ZipDirectoryPtr>(member))
         return fail(EISDIR, "{}: is a directory", join_key(key, name));
       member = std::move(file);
       return {};
     }
-    if (is_new) member = tree_.new_directory();
+    if (is_new) member = store_.tree().new_directory();
     if (std::holds_alternative<ZipFilePtr>(member))
       return fail(ENOTDIR, "{}: a file is in the way", join_key(key, name));
     at = ZipDirectoryPtr(std::get<ZipDirectoryPtr>(member));
@@ -200,7 +199,7 @@ Result<> ZipWriter::write(const std::string& array, const std::string& name, Byt
   auto spilled = spill(bytes);
   if (!spilled)
     return fail(spilled.error().code, "{} was not stored: {}", join_key(array, name), spilled.error().reason);
-  const std::unique_lock lock(tree_.mutex);
+  const LockGuard lock(store_.tree().mutex);
   CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_to_change(array));
   CODECFS_TRY(insert(directory, array, name, std::move(*spilled), mode));
   is_dirty_ = true;
@@ -209,19 +208,19 @@ Result<> ZipWriter::write(const std::string& array, const std::string& name, Byt
 
 Result<> ZipWriter::remove(const std::string& array, const std::string& name) {
   {
-    const std::shared_lock lock(tree_.mutex);
+    const SharedLock lock(store_.tree().mutex);
     const auto member = find_zip_member(store_.root(), join_key(array, name));
     if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return {};
   }
   CODECFS_TRY(begin());
-  const std::unique_lock lock(tree_.mutex);
+  const LockGuard lock(store_.tree().mutex);
   const std::string key = join_key(array, name);
   const auto directory = find_zip_directory(store_.root(), holder_of(key));
   if (!directory) return {};
   const auto found = directory->members.find(key.substr(key.rfind('/') + 1));
   if (found == directory->members.end() || !std::holds_alternative<ZipFilePtr>(found->second)) return {};
   directory->members.erase(found);
-  tree_.touch(*directory);
+  store_.tree().touch(*directory);
   is_dirty_ = true;
   return {};
 }
@@ -229,30 +228,31 @@ Result<> ZipWriter::remove(const std::string& array, const std::string& name) {
 Result<std::unique_ptr<NewDirectory>> ZipWriter::new_directory(const std::string& parent, const std::string& name,
                                                                mode_t) try {
   CODECFS_TRY(begin());
-  const std::shared_lock lock(tree_.mutex);
+  const SharedLock lock(store_.tree().mutex);
   CODECFS_ASSIGN(ZipDirectoryPtr directory, directory_to_change(parent));
-  CODECFS_TRY(tree_.check_reach(join_key(parent, name)));
-  return std::make_unique<Directory>(*this, std::move(directory), tree_.new_directory(), join_key(parent, name));
+  CODECFS_TRY(store_.tree().check_reach(join_key(parent, name)));
+  return std::make_unique<Directory>(*this, std::move(directory), store_.tree().new_directory(),
+                                     join_key(parent, name));
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to make it", name);
 }
 
 Result<std::unique_ptr<NewDirectory>> ZipWriter::new_store(mode_t) try {
   CODECFS_TRY(begin());
-  return std::make_unique<Directory>(*this, nullptr, tree_.new_directory(), "");
+  return std::make_unique<Directory>(*this, nullptr, store_.tree().new_directory(), "");
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory to make a store");
 }
 
 Result<> ZipWriter::exchange_store(NewDirectory& directory) {
-  const std::unique_lock lock(tree_.mutex);
+  const LockGuard lock(store_.tree().mutex);
   auto& fresh = dynamic_cast<Directory&>(directory);
-  if (tree_.store_name.empty()) {
-    fresh.exchange_with(tree_.top);
+  if (store_.tree().store_name.empty()) {
+    fresh.exchange_with(store_.tree().top);
     return {};
   }
-  const auto parent = find_zip_directory(tree_.top, holder_of(tree_.store_name));
-  const auto found = parent->members.find(tree_.store_name.substr(tree_.store_name.rfind('/') + 1));
+  const auto parent = find_zip_directory(store_.tree().top, holder_of(store_.tree().store_name));
+  const auto found = parent->members.find(store_.tree().store_name.substr(store_.tree().store_name.rfind('/') + 1));
   fresh.exchange_with(std::get<ZipDirectoryPtr>(found->second));
   return {};
 }
@@ -260,14 +260,14 @@ Result<> ZipWriter::exchange_store(NewDirectory& directory) {
 Result<std::unique_ptr<NewDirectory>> ZipWriter::remove_directory(const std::string& parent,
                                                                   const std::string& name) try {
   CODECFS_TRY(begin());
-  const std::unique_lock lock(tree_.mutex);
+  const LockGuard lock(store_.tree().mutex);
   CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_to_change(parent));
   const auto found = directory->members.find(name);
   if (found == directory->members.end() || !std::holds_alternative<ZipDirectoryPtr>(found->second))
     return fail(ENOENT, "{}: no longer exists", join_key(parent, name));
   auto removed = std::make_unique<Directory>(*this, nullptr, std::get<ZipDirectoryPtr>(found->second), "");
   directory->members.erase(found);
-  tree_.touch(*directory);
+  store_.tree().touch(*directory);
   is_dirty_ = true;
   return removed;
 } catch (const std::bad_alloc&) {
@@ -277,18 +277,18 @@ Result<std::unique_ptr<NewDirectory>> ZipWriter::remove_directory(const std::str
 Result<> ZipWriter::move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
                          const std::string& to) try {
   CODECFS_TRY(begin());
-  const std::unique_lock lock(tree_.mutex);
+  const LockGuard lock(store_.tree().mutex);
   CODECFS_ASSIGN(const ZipDirectoryPtr source, directory_to_change(from_parent));
   CODECFS_ASSIGN(const ZipDirectoryPtr target, directory_to_change(to_parent));
   const auto found = source->members.find(from);
   if (found == source->members.end()) return fail(ENOENT, "{}: no longer exists", join_key(from_parent, from));
   if (const auto* directory = std::get_if<ZipDirectoryPtr>(&found->second))
-    CODECFS_TRY(tree_.check_reach(join_key(to_parent, to), directory->get()));
+    CODECFS_TRY(store_.tree().check_reach(join_key(to_parent, to), directory->get()));
   if (!target->members.try_emplace(to, found->second).second)
     return fail(EEXIST, "{}: exists", join_key(to_parent, to));
   source->members.erase(found);
-  tree_.touch(*source);
-  tree_.touch(*target);
+  store_.tree().touch(*source);
+  store_.tree().touch(*target);
   is_dirty_ = true;
   return {};
 } catch (const std::bad_alloc&) {
@@ -298,12 +298,12 @@ Result<> ZipWriter::move(const std::string& from_parent, const std::string& from
 Result<bool> ZipWriter::commit_at_interval() {
   uint64_t bytes = 0;
   {
-    const std::lock_guard lock(spill_mutex_);
+    const LockGuard lock(spill_mutex_);
     if (spill_) bytes = spill_->stored_bytes();
   }
   {
-    const std::shared_lock lock(tree_.mutex);
-    bytes += static_cast<uint64_t>(tree_.archive->status().st_size);
+    const SharedLock lock(store_.tree().mutex);
+    bytes += static_cast<uint64_t>(store_.tree().archive->status().st_size);
   }
   if (bytes > kSmallArchive && is_dirty_) return false;
   CODECFS_TRY(commit());
@@ -319,7 +319,7 @@ Result<> ZipWriter::sync_inherited() {
 }
 
 Result<> ZipWriter::commit() {
-  const std::lock_guard committing(commit_mutex_);
+  const LockGuard committing(commit_mutex_);
   if (!is_dirty_) return {};
   CODECFS_TRY(rewrite_archive(false));
   return {};
@@ -327,24 +327,24 @@ Result<> ZipWriter::commit() {
 
 Result<bool> ZipWriter::compact() {
   CODECFS_TRY(begin());
-  const std::lock_guard committing(commit_mutex_);
+  const LockGuard committing(commit_mutex_);
   return rewrite_archive(true);
 }
 
 void ZipWriter::end() {
-  const std::lock_guard lock(begin_mutex_);
+  const LockGuard lock(begin_mutex_);
   has_begun_ = false;
   lock_.make_shared();
 }
 
-/// The caller must hold commit_mutex_. False: with `only_smaller`, the new archive would not be smaller.
+/// False: with `only_smaller`, the new archive would not be smaller.
 Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
   CODECFS_ASSIGN(const File directory, holder());
   CODECFS_TRY(check_unchanged(directory));
   ZipSnapshot now;
   {
-    const std::shared_lock lock(tree_.mutex);
-    now = ZipSnapshot::of(tree_);
+    const SharedLock lock(store_.tree().mutex);
+    now = ZipSnapshot::of(store_.tree());
     is_dirty_ = false;
   }
   std::string temporary = temporary_name();
@@ -395,8 +395,8 @@ Result<bool> ZipWriter::replace(const File& holder, File file, const std::string
   CODECFS_TRY(io_.rename(holder, temporary, name()));
   lock_.take_over(lock);
   {
-    const std::unique_lock tree(tree_.mutex);
-    tree_.archive = archive;
+    const LockGuard tree(store_.tree().mutex);
+    store_.tree().archive = archive;
     snapshot.move_to(archive, written.entries);
   }
   return true;

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "backends/zarr/store/zip_snapshot.h"
 #include "backends/zarr/store/zip_store.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
@@ -63,10 +63,10 @@ class ZipWriter final : public StoreWriter {
   class Directory;
 
   Result<SpilledPtr> spill(Bytes bytes);
-  Result<ZipDirectoryPtr> directory_to_change(const std::string& key);
+  Result<ZipDirectoryPtr> directory_to_change(const std::string& key) CODECFS_REQUIRES_SHARED(store_.tree().mutex);
   Result<> insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name, SpilledPtr bytes,
-                  mode_t mode);
-  Result<bool> rewrite_archive(bool only_smaller);
+                  mode_t mode) CODECFS_REQUIRES(store_.tree().mutex);
+  Result<bool> rewrite_archive(bool only_smaller) CODECFS_REQUIRES(commit_mutex_);
   Result<bool> replace(const File& holder, File file, const std::string& temporary, ZipSnapshot& snapshot,
                        bool only_smaller);
   Result<File> holder() const;
@@ -75,16 +75,15 @@ class ZipWriter final : public StoreWriter {
   std::string temporary_name();
 
   ZipStore& store_;
-  ZipTree& tree_;
   std::string path_;  // of the archive, with links resolved
   FileIo& io_;
   StoreLock lock_;
-  std::mutex begin_mutex_;  // held while the right to write is acquired
+  Mutex begin_mutex_;  // held while the right to write is acquired
   std::atomic<bool> has_begun_ = false;
-  std::mutex spill_mutex_;
-  std::shared_ptr<SpillFile> spill_;  // guarded by spill_mutex_
+  Mutex spill_mutex_;
+  std::shared_ptr<SpillFile> spill_ CODECFS_GUARDED_BY(spill_mutex_);
   std::atomic<bool> is_inherited_synced_ = false;
-  std::mutex commit_mutex_;             // held during a commit; locked before ZipTree::mutex
+  Mutex commit_mutex_;                  // held during a commit; locked before ZipTree::mutex
   std::atomic<bool> is_dirty_ = false;  // set while ZipTree::mutex is held exclusively
 };
 
