@@ -21,14 +21,13 @@ import sys
 import tempfile
 import time
 
-from concurrency_model import Fault, Model, check_source, make_source, shared
+from concurrency_model import MOST_PATIENCE, Fault, Model, check_source, make_source, shared
 from concurrency_work import Worker
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from mounts import Mount, is_mounted, processes_of  # noqa: E402
 
-LONGEST = 30.0  # seconds that an operation may take on a machine of its own
-MOST_PATIENCE = 10  # times as long on a busy one
+LONGEST = 30.0  # seconds that an operation may take on a machine of its own; up to MOST_PATIENCE times on a busy one
 KINDS = ["hdf5", "zarr"]
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
 ENDINGS = ["orderly", "busy", "detach", "detach, SIGTERM", "SIGTERM", "SIGINT", "SIGHUP"]
@@ -149,12 +148,15 @@ class Round:
 
     def watch(self, seconds):
         """Until the time is over; no worker may spend too long on one operation."""
-        until = self.clock.now + seconds
+        until, noted = self.clock.now + seconds, -1.0
         self.seen = [(-1, 0.0, (0.0, 0.0))] * len(self.workers)
         while self.clock.now < until:
             self.clock.tick()
             self.check_faults()
             self.check_progress()
+            if self.clock.now - noted >= 1:
+                noted = self.clock.now
+                self.model.note_load(*scheduled(self.daemon.pid))
             if self.daemon.poll() is not None:
                 raise Fault(f"the daemon died: {self.daemon.returncode}")
             for worker in self.workers:
