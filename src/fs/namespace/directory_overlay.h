@@ -26,10 +26,9 @@ struct DirectoryState {
   View made_in = View::decoded;                  // the view in which it is fresh; other views show everything
   std::chrono::steady_clock::time_point latest;  // when an entry was last created in it while fresh
   std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
-  bool refused_v3 = false;            // of a group: zarr.json was refused, and no v2 metadata was written since
-  bool rule_applied = false;          // of a variable: the filter rules of the mount have been applied
-  std::optional<std::string> filter;  // of a group: the filter spec of new variables, as a user wrote it
-  std::vector<FilterStage> chain;     // the same, parsed
+  bool refused_v3 = false;    // of a group: zarr.json was refused, and no v2 metadata was written since
+  bool rule_applied = false;  // of a variable: the filter rules of the mount have been applied
+  std::optional<std::vector<FilterStage>> chain;       // of a group: the filters of new variables
   std::optional<std::vector<std::string>> dimensions;  // of a group: names that were written before the .zarray
 };
 

@@ -143,10 +143,7 @@ Result<> FilterControl::remove_special(const Node& node, std::string_view name, 
 }
 
 void FilterControl::remove_default_chain(const Node& group) {
-  mount_.overlay.change(group, [](DirectoryState& state) {
-    state.filter.reset();
-    state.chain.clear();
-  });
+  mount_.overlay.change(group, [](DirectoryState& state) { state.chain.reset(); });
   mount_.dataset.forget(group.object);  // as in set_default_chain()
   notifier_.forget_xattrs(group);
 }
@@ -159,11 +156,7 @@ Result<> FilterControl::set_default_chain(const Node& group, std::string_view na
     CODECFS_ASSIGN(chain, parse_codecs(group.path, value, 0));
   }
   CODECFS_TRY(check_new(group.path, chain, 0));
-  CODECFS_ASSIGN(std::string spec, filters::print_filter_spec(chain));
-  mount_.overlay.change(group, [&](DirectoryState& state) {
-    state.filter = spec.empty() ? "none" : std::move(spec);
-    state.chain = std::move(chain);
-  });
+  mount_.overlay.change(group, [&](DirectoryState& state) { state.chain = std::move(chain); });
   mount_.dataset.forget(group.object);  // attributes that are being made of the state before are not kept
   notifier_.forget_xattrs(group);
   return {};
@@ -275,7 +268,7 @@ Result<std::vector<FilterStage>> FilterControl::find_chain_for_new(const Node& n
     CODECFS_ASSIGN(const Place parent, mount_.nodes.at(at->parent));
     at = parent.node;
     const DirectoryState state = mount_.overlay.state_of(*at);
-    if (state.filter) return rules_.arranged(state.chain, variable, node.path);
+    if (state.chain) return rules_.arranged(*state.chain, variable, node.path);
   }
   return std::vector<FilterStage>();
 }

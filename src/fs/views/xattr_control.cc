@@ -156,7 +156,7 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place) {
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, mount_.dataset.source().group_attributes(node.object));
-    return group_xattrs(attributes, mount_.overlay.state_of(node).filter);
+    return group_xattrs(attributes, mount_.overlay.state_of(node).chain);
   }
   return std::vector<Xattr>();
 }

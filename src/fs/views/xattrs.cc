@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "filters/core/codec_json.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
@@ -73,9 +74,14 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
   return list;
 }
 
-std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes, const std::optional<std::string>& filter) {
+std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
+                                const std::optional<std::vector<FilterStage>>& chain) {
   std::vector<Xattr> list;
-  if (filter) list.push_back({"user._Filter", *filter});
+  if (chain) {
+    if (const Result<std::string> spec = filters::print_filter_spec(*chain))
+      list.push_back({"user._Filter", spec->empty() ? "none" : *spec});
+    list.push_back({"user._Codecs", print_json(filters::print_codecs(*chain))});
+  }
   add_attributes(attributes, list);
   return list;
 }

@@ -27,9 +27,9 @@ inline constexpr size_t kMaxXattrName = 255;
 /// filters that a mount rule assigns to the variable.
 std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::vector<Attribute>& attributes,
                                    const std::optional<std::string>& filter_out = {});
-/// `filter`: user._Filter, the filters of new variables below the group.
+/// `chain`: the filters of new variables below the group. user._Filter is omitted if a codec has no HDF5 id.
 std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
-                                const std::optional<std::string>& filter = {});
+                                const std::optional<std::vector<FilterStage>>& chain = {});
 std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk);
 
 /// Whether a name with "user." is special, so that no ordinary attribute can be changed through it.

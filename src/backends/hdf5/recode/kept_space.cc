@@ -13,25 +13,22 @@
 namespace codecfs::hdf5 {
 namespace {
 
-// of raw data and of metadata each, so that their addresses fit into an extended attribute on all filesystems
-constexpr size_t kMaxHoles = 64;
-constexpr hsize_t kMinHole = hsize_t{4} << 10;     // bytes; a dataset itself takes some hundred
-constexpr hsize_t kMinMetadataHole = 512;          // bytes
+constexpr hsize_t kMinHole = 512;                  // bytes; a dataset itself takes about 300
 constexpr hsize_t kMaxHeader = hsize_t{32} << 10;  // bytes; a message of an object header has less than 64 KiB
 constexpr hsize_t kAlignment = 8;                  // of the parts of an object header of version 1
 constexpr ssize_t kMaxListed = ssize_t{1} << 20;
 constexpr char kTag[] = "codecfs: free space";  // name in the type of such a dataset, which identifies it
 
 // The largest free blocks of raw data or of metadata, largest first.
-std::vector<H5F_sect_info_t> largest_holes(hid_t file, H5F_mem_t type, hsize_t smallest) {
+std::vector<H5F_sect_info_t> largest_holes(hid_t file, H5F_mem_t type, size_t most) {
   const ssize_t count = H5Fget_free_sections(file, type, 0, nullptr);
   if (count <= 0 || count > kMaxListed) return {};
   std::vector<H5F_sect_info_t> sections(static_cast<size_t>(count));
   const ssize_t listed = H5Fget_free_sections(file, type, sections.size(), sections.data());
   sections.resize(static_cast<size_t>(std::clamp<ssize_t>(listed, 0, count)));
-  std::erase_if(sections, [&](const H5F_sect_info_t& section) { return section.size < smallest; });
+  std::erase_if(sections, [](const H5F_sect_info_t& section) { return section.size < kMinHole; });
   std::ranges::sort(sections, std::greater(), &H5F_sect_info_t::size);
-  if (sections.size() > kMaxHoles) sections.resize(kMaxHoles);
+  if (sections.size() > most) sections.resize(most);
   return sections;
 }
 
@@ -60,7 +57,7 @@ Handle make_filler(hid_t file, hid_t type, hid_t properties, hsize_t size) {
 
 }  // namespace
 
-Result<> KeptSpace::take(hid_t file) {
+Result<> KeptSpace::take(hid_t file, size_t most) {
   const Handle creation(H5Fget_create_plist(file));
   hsize_t user_block = 0;
   H5F_fspace_strategy_t strategy{};
@@ -72,17 +69,17 @@ Result<> KeptSpace::take(hid_t file) {
   if (persists || !kept_.datasets.empty()) return {};
   const Handle type(H5Tcreate(H5T_OPAQUE, 1));
   if (!type || H5Tset_tag(type.get(), kTag) < 0) return fail_library(EIO, "the type of a dataset");
-  CODECFS_TRY(take_raw(file, type.get(), user_block));
-  return take_metadata(file, type.get());
+  CODECFS_TRY(take_raw(file, type.get(), user_block, most));
+  return take_metadata(file, type.get(), most);
 }
 
 // Raw data of a dataset occupies each hole.
-Result<> KeptSpace::take_raw(hid_t file, hid_t type, uint64_t user_block) {
+Result<> KeptSpace::take_raw(hid_t file, hid_t type, uint64_t user_block, size_t most) {
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   if (!properties || H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY) < 0 ||
       H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER) < 0 || H5Pset_obj_track_times(properties.get(), 0) < 0)
     return fail_library(EIO, "the properties of a dataset");
-  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_DRAW, kMinHole);
+  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_DRAW, most);
   for (const H5F_sect_info_t& hole : holes) {
     const Handle dataset = make_filler(file, type, properties.get(), hole.size);
     // A dataset at another address is removed at close. Addresses of free blocks exclude the user block.
@@ -95,7 +92,7 @@ Result<> KeptSpace::take_raw(hid_t file, hid_t type, uint64_t user_block) {
 }
 
 // The header of a dataset with compact data occupies each hole: libhdf5 uses the smallest one that is large enough.
-Result<> KeptSpace::take_metadata(hid_t file, hid_t type) {
+Result<> KeptSpace::take_metadata(hid_t file, hid_t type, size_t most) {
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   if (!properties || H5Pset_layout(properties.get(), H5D_COMPACT) < 0 ||
       H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER) < 0 || H5Pset_obj_track_times(properties.get(), 0) < 0)
@@ -105,7 +102,7 @@ Result<> KeptSpace::take_metadata(hid_t file, hid_t type) {
   const uint64_t header = header_bytes(make_filler(file, type, properties.get(), kData).get());
   if (header < kData) return fail_library(EIO, "keeping its free space");
   const hsize_t overhead = header - kData;
-  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_SUPER, kMinMetadataHole);
+  const std::vector<H5F_sect_info_t> holes = largest_holes(file, H5FD_MEM_SUPER, most);
   for (const H5F_sect_info_t& hole : holes) {
     const hsize_t all = std::min(hole.size, kMaxHeader) / kAlignment * kAlignment;
     if (all <= overhead) continue;

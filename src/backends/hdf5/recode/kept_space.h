@@ -22,13 +22,19 @@ namespace codecfs::hdf5 {
 
 class KeptSpace {
  public:
+  /// Numbers of free blocks, of raw data and of metadata each. Between two mounts: their addresses must fit into an
+  /// extended attribute on all filesystems.
+  static constexpr size_t kBetweenMounts = 64;
+  static constexpr size_t kWithinMount = 1024;
+
   KeptSpace() = default;
   /// The space that an earlier mount recorded.
   explicit KeptSpace(LeftSpace left) : kept_(std::move(left)) {}
 
-  /// Creates the datasets, unless the file itself stores its free space. Blocks that no dataset can occupy are lost.
-  /// EIO: a dataset that was created cannot be removed.
-  Result<> take(hid_t file);
+  /// Creates datasets in the largest free blocks of raw data and of metadata, at most `most` each, unless the file
+  /// itself stores its free space. Blocks that no dataset can occupy are lost. EIO: a dataset that was created cannot
+  /// be removed.
+  Result<> take(hid_t file, size_t most);
   /// Removes the datasets; `file` is the same file, reopened. Ignores addresses that are not such datasets. EIO.
   Result<> release(hid_t file) const;
 
@@ -41,8 +47,8 @@ class KeptSpace {
   [[nodiscard]] const LeftSpace& kept() const { return kept_; }
 
  private:
-  Result<> take_raw(hid_t file, hid_t type, uint64_t user_block);
-  Result<> take_metadata(hid_t file, hid_t type);
+  Result<> take_raw(hid_t file, hid_t type, uint64_t user_block, size_t most);
+  Result<> take_metadata(hid_t file, hid_t type, size_t most);
   Result<> keep(hid_t dataset, bool fits, uint64_t bytes);
 
   LeftSpace kept_;

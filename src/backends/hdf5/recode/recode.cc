@@ -413,7 +413,7 @@ Result<> Recoding::exchange_storage() {
   const bool comments = !planned.headers;
   if (comments) CODECFS_TRY(make_room(first.get(), planned));
   KeptSpace kept;
-  CODECFS_TRY(kept.take(file_.file.get()));
+  CODECFS_TRY(kept.take(file_.file.get(), KeptSpace::kWithinMount));
   first.reset();
   second_.reset();
   CODECFS_TRY(file_.close_in_library());

@@ -313,7 +313,7 @@ Result<LeftSpace> SourceFile::leave_space() {
   KeptSpace kept = left_is_released ? KeptSpace() : std::move(left);
   if (!bytes->is_marked() || !bytes->reserve(kRoomForMetadata, kGrowthByMetadata)) return kept.kept();
   bytes->hold();
-  CODECFS_TRY(kept.take(file.get()));
+  CODECFS_TRY(kept.take(file.get(), KeptSpace::kBetweenMounts));
   return kept.kept();
 }
 

@@ -61,6 +61,19 @@ TEST_F(XattrControlTest, AttributesAreSetWithTheirTypes) {
   EXPECT_EQ(read("/g/.zattrs").find("\"n\": 5") != std::string::npos, true);
 }
 
+TEST_F(XattrControlTest, AGroupShowsTheFiltersOfNewVariables) {
+  const Ino group = ino("/g");
+  EXPECT_EQ(value(group, "user._Filter"), "none");
+  EXPECT_EQ(set(group, "user._Filter", "zlib,3"), 0);
+  EXPECT_EQ(value(group, "user._Filter"), "1,3");
+  EXPECT_EQ(value(group, "user._Codecs"), R"([{"id": "zlib", "level": 3}])");
+  EXPECT_EQ(set(group, "user._Codecs", R"([{"id": "adler32"}])"), 0) << "has no HDF5 id";
+  EXPECT_EQ(value(group, "user._Filter"), "none");
+  EXPECT_EQ(value(group, "user._Codecs"), R"([{"id": "adler32"}])");
+  ASSERT_TRUE(xattrs().remove(group, "user._Codecs"));
+  EXPECT_EQ(value(group, "user._Codecs"), "none");
+}
+
 TEST_F(XattrControlTest, ModesAreThoseOfTheSystemCall) {
   const Ino group = ino("/g");
   EXPECT_EQ(set(group, "user.title", "x", XattrMode::create), EEXIST);
