@@ -719,6 +719,28 @@ def test_freed_space_is_found_again(mount, tmp_path):
     check_turns(path, contents)
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_small_free_blocks_are_found_again(mount, tmp_path, libver):
+    """Each re-encoding frees chunks of some hundred bytes, and blocks of metadata."""
+    path = tmp_path / "a.h5"
+    contents = {f"v{i}": np.random.default_rng(i).integers(0, 100, (64, 1024)) for i in range(4)}
+    with h5py.File(path, "w", libver=libver) as f:
+        for name, data in contents.items():
+            f.create_dataset(name, data=data, chunks=(8, 512), compression="gzip")
+    chains = [b"1,1", b"2|1,3", b"2", b"none"]
+    sizes = []
+    for _ in range(3):
+        m = mount(path)
+        for i in range(120):
+            os.setxattr(m.path / f"v{i % 4}", "user._Filter", chains[(i // 4 + i) % 4])
+        m.close()
+        sizes.append(path.stat().st_size)
+    assert sizes[-1] <= 1.1 * sizes[0], sizes
+    with h5py.File(path) as f:
+        for name, data in contents.items():
+            assert np.array_equal(f[name][...], data)
+
+
 def test_freed_space_is_found_again_after_a_remount(mount, turns):
     path, contents = turns
     largest = path.stat().st_size
