@@ -279,6 +279,7 @@ class Test:
         if round_number % ROUNDS_OF_A_SOURCE == 0:
             self.new_source(round_number)
         in_unmount = self.rng.random() < 0.25
+        log_before = self.state_of_log()
         mount = self.mount("commit=" + ("3600" if self.rng.random() < 0.5 else "1"))
         process = mount.process
         notes = self.directory / "notes"
@@ -312,7 +313,9 @@ class Test:
         detach(self.mountpoint)
         self.take_notes(notes, ended_well)
         wait_until(lambda: all(map(is_gone, survivors)))
-        if survivors and self.kind == "hdf5":
+        if log_before is not None and self.state_of_log() == log_before:
+            self.counts["kills before the first change of a file with a log"] += 1
+        elif survivors and self.kind == "hdf5":
             # A log that was begun right before the kill holds no more than its header.
             log = self.log_of_source()
             if log.exists():
@@ -322,6 +325,13 @@ class Test:
             self.compare(read_source(self.source, self.kind), f"the source after kill {round_number} of the daemon alone")
             self.counts["work of survivors compared"] += 1
         self.look(round_number)
+
+    def state_of_log(self):
+        """None if there is none. A mount changes a log that an earlier kill has left only when it begins to write."""
+        with contextlib.suppress(FileNotFoundError):
+            status = self.log_of_source().stat()
+            return status.st_ino, status.st_size, status.st_mtime_ns
+        return None
 
     def log_of_source(self):
         return self.source.with_name(f".{self.source.name}.codecfs-wal")
