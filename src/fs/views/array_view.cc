@@ -42,9 +42,12 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
       return ArrayFile::Part{edited->bytes->bytes(), edited->bytes};
     const ChunkPlace place{key, now.node->object, number, now.variable};
     const uint64_t changes = mount_.changes();
-    if (in_order && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
+    // After an absent chunk there are often others.
+    if (in_order && !array.is_sparse && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
     const Result<ChunkPtr> chunk = mount_.decoder.stored(place);
-    if (!chunk && chunk.error().code == ENOENT) return ArrayFile::Part{};
+    const bool is_absent = !chunk && chunk.error().code == ENOENT;
+    if (array.is_sparse != is_absent) array.is_sparse = is_absent;
+    if (is_absent) return ArrayFile::Part{};
     CODECFS_TRY(chunk);
     if (is_random) prefetcher_.give_chunk(array.ino, array.file, number, *chunk, changes);
     mount_.cache.served(key, share);

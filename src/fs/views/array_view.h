@@ -29,6 +29,7 @@ struct OpenArray {
   Mutex mutex;                                  // held during a write to a truncated array
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
+  mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored
 };
 
 class ArrayView {
