@@ -6,6 +6,7 @@
 #include "backends/zarr/store/zip_store.h"
 #include "backends/zarr/store/zip_writer.h"
 #include "base/file_io.h"
+#include "base/mutex.h"
 #include "compact/hdf5/compact_file.h"
 
 namespace codecfs {
@@ -17,6 +18,7 @@ Result<std::string> compact_zip(const std::string& path) {
   zarr::ZipWriter writer(*store, path, real_file_io());
   CODECFS_ASSIGN(const bool is_smaller, writer.compact());
   if (!is_smaller) return fmt::format("{}: {} bytes, cannot become smaller; unchanged", path, before);
+  const SharedLock lock(store->tree().mutex);
   const uint64_t after = static_cast<uint64_t>(store->tree().archive->status().st_size);
   return fmt::format("{}: {} bytes became {}", path, before, after);
 }
