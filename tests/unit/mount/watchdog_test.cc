@@ -43,9 +43,14 @@ bool await(const std::function<bool()>& condition) {
 
 // --- /proc
 
+/// Empty if the file does not exist or its process is gone.
 std::string text_of(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  for (ssize_t size = 0; (size = ::read(file.get(), part, sizeof part)) > 0;)
+    text.append(part, static_cast<size_t>(size));
+  return text;
 }
 
 /// A field of /proc/PID/stat after the name: 0 is the state, 1 the parent, 3 the session. Empty: the process is gone.
@@ -99,7 +104,7 @@ class Daemon {
     work();
     for (;;) ::pause();
   }
-  ~Daemon() { kill(); }
+  ~Daemon() { kill_and_await_watchdog(); }
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
