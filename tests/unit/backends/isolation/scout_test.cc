@@ -141,6 +141,10 @@ class ScoutTest : public hdf5_testing::Hdf5Files {
     probe->kill();
     return all;
   }
+  /// Whether there are scouts that are not in `before`, which may have ended meanwhile.
+  static bool has_others_than(const std::set<pid_t>& before) {
+    return std::ranges::any_of(scouts(), [&](pid_t process) { return !before.contains(process); });
+  }
   static pid_t parent_of(pid_t process) {
     std::ifstream stream(fmt::format("/proc/{}/stat", process));
     std::string line;
@@ -176,8 +180,8 @@ TEST_F(ScoutTest, AnErrorIsPassedOnAndNoCrash) {
   start();
   const std::set<pid_t> before = scouts();
   EXPECT_NE(chunk(error).find("this chunk cannot be decoded"), std::string::npos) << chunk(error);
-  EXPECT_EQ(scouts(), before);
   EXPECT_EQ(chunk(fine), "chunk  0");
+  EXPECT_FALSE(has_others_than(before));
 }
 
 TEST_F(ScoutTest, ACrashIsAnErrorAndTheNextRequestWorks) {
@@ -195,7 +199,7 @@ TEST_F(ScoutTest, WhatCrashedIsNotTriedAgain) {
   EXPECT_EQ(chunk(fine), "chunk  0");
   const std::set<pid_t> before = scouts();
   EXPECT_EQ(chunk(crash), reason);
-  EXPECT_EQ(scouts(), before) << "no other process was started";
+  EXPECT_FALSE(has_others_than(before)) << "no other process was started";
 }
 
 TEST_F(ScoutTest, OnlyTheOperationThatCrashedIsRefused) {
@@ -306,8 +310,9 @@ TEST_F(ScoutTest, AfterACheckOfAllThereIsNoScout) {
   EXPECT_EQ(chunk(crash), "nothing");
   for (const uint64_t address : addresses_) EXPECT_TRUE(scout_->object(address));
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (scouts() != before && std::chrono::steady_clock::now() < until) continue;  // it was killed
-  EXPECT_EQ(scouts(), before);
+  bool is_there = true;
+  while (is_there && std::chrono::steady_clock::now() < until) is_there = has_others_than(before);  // it was killed
+  EXPECT_FALSE(is_there);
 }
 
 }  // namespace
