@@ -46,8 +46,9 @@ Datagram receive_datagram(int socket, size_t most) {
   message.msg_control = space.data();
   message.msg_controllen = space.size();
   ssize_t count = 0;
+  // ECONNRESET, once: the other end was closed before it received everything. What it sent is still to be received.
   do count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  while (count < 0 && errno == EINTR);
+  while (count < 0 && (errno == EINTR || errno == ECONNRESET));
   received.bytes.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
   const cmsghdr* control = count > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return received;

@@ -19,7 +19,8 @@ struct Datagram {
   std::string bytes;  // empty if the other end is closed
   std::vector<UniqueFd> fds;
 };
-/// Waits for a datagram of at most `most` bytes. The received descriptors get the lowest free numbers.
+/// Waits for a datagram of at most `most` bytes. What was sent before the other end was closed is received first. The
+/// received descriptors get the lowest free numbers.
 Datagram receive_datagram(int socket, size_t most);
 
 }  // namespace codecfs
