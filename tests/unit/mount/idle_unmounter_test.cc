@@ -49,7 +49,7 @@ class IdleUnmounterTest : public fs::FilesystemTest {
   }
   /// Waits until the mount was tested several times.
   static void await_tests(fs::Mount& mount) {
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 20 && !HasFatalFailure(); ++i) {
       mount.used = true;
       await([&] { return !mount.used; });
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
