@@ -108,6 +108,8 @@ class Description {
       std::vector<std::byte> fill(H5Tget_size(type.get()));
       demand(H5Pget_fill_value(creation.get(), type.get(), fill.data()) >= 0, "a fill value");
       print(type.get(), fill.data(), 1);
+      const Handle one(H5Screate(H5S_SCALAR));
+      H5Dvlen_reclaim(type.get(), one.get(), H5P_DEFAULT, fill.data());
     }
     std::vector<std::byte> values(elements(space) * H5Tget_size(type.get()));
     demand(H5Dread(dataset, type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0, "the values");
