@@ -416,8 +416,12 @@ class Test:
             self.compare(arrays, f"a mount after kill {round_number}")
             self.known[name, cell] = [self.number]
             mount.unmount(60)
-        if self.kind == "hdf5" and list(self.source.parent.glob(".*.codecfs-wal")):
-            raise Fault("the log is still there")
+        if self.kind == "hdf5":
+            # A log that was begun right before the kill holds no more than its header. The source was moved away from it
+            # before it was marked.
+            logs = self.source.parent.glob(".*.codecfs-wal")
+            if [log for log in logs if log == self.log_of_source() or log.stat().st_size > LOG_HEADER]:
+                raise Fault("the log is still there")
         self.compare(read_source(self.source, self.kind), f"the source after kill {round_number}")
         for name, chain in chains_of(self.source, self.kind).items():
             if chain not in self.chains[name]:
