@@ -107,19 +107,32 @@ def memory_of(pid, name="VmHWM"):
     return 0
 
 
+def children_of_process(pid):
+    return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()]
+
+
 def survivors_of_process(pid):
     """The child that completes what was committed when the daemon with this process id dies."""
-    children = [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                for child in (task / "children").read_text().split()]
-    return [child for child in children if not is_gone(child)
+    return [child for child in children_of_process(pid) if not is_gone(child)
             and pathlib.Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"codecfs-watchdog\0")]
+
+
+def is_stopped(task):
+    """`task`: the directory of a thread in /proc."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] in "TZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def kill_with_survivors(pid):
     """SIGKILL to a daemon and its survivor at once, as a power cut ends them: the log stays."""
     os.kill(pid, signal.SIGSTOP)  # a running daemon would start another survivor
-    for survivor in survivors_of_process(pid):
-        os.kill(survivor, signal.SIGKILL)
+    wait_until(lambda: all(map(is_stopped, pathlib.Path(f"/proc/{pid}/task").iterdir())))
+    # All children: one that was just forked does not have its name yet.
+    for child in children_of_process(pid):
+        os.kill(child, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
 
 
