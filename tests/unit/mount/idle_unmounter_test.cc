@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "support/fake_mounts.h"
 #include "support/filesystem_testing.h"
+#include "support/processes.h"
 
 namespace codecfs::mount {
 namespace {
@@ -38,11 +39,7 @@ class IdleUnmounterTest : public fs::FilesystemTest {
   /// Waits for an event that must occur.
   template <class Condition>
   static void await(const Condition& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    ASSERT_TRUE(codecfs::await(condition));
   }
   void await_unmount() {
     await([this] { return !programs_.calls().empty(); });

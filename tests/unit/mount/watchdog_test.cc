@@ -21,6 +21,7 @@
 #include "backends/hdf5/wal/survivor.h"
 #include "base/log.h"
 #include "support/fake_mounts.h"
+#include "support/processes.h"
 #include "support/write_log_testing.h"
 
 namespace codecfs::mount {
@@ -32,26 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kNoMount = "/no/mount";
 
-/// Waits for what must happen.
-bool await(const std::function<bool()>& condition) {
-  for (const auto until = Clock::now() + std::chrono::minutes(1); !condition();) {
-    if (Clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 // --- /proc
-
-/// Empty if the file does not exist or its process is gone.
-std::string text_of(const std::filesystem::path& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char part[4096];
-  for (ssize_t size = 0; (size = ::read(file.get(), part, sizeof part)) > 0;)
-    text.append(part, static_cast<size_t>(size));
-  return text;
-}
 
 /// A field of /proc/PID/stat after the name: 0 is the state, 1 the parent, 3 the session. Empty: the process is gone.
 std::string status_field(const std::string& process, size_t number) {

@@ -61,11 +61,10 @@ bool close_objects_of(hid_t file) {
   return H5Fget_obj_count(file, kObjects) == 0;
 }
 
-}  // namespace
-
-namespace {
+// The file of this thread's ChangeTurn.
 thread_local SourceFile* changed_by_thread = nullptr;
-}
+
+}  // namespace
 
 ChangeTurn::ChangeTurn(SourceFile& file) : outer_(std::exchange(changed_by_thread, &file)) {
   if (outer_ != &file) lock_ = std::shared_lock(file.change_turn);

@@ -14,28 +14,10 @@
 #include <thread>
 
 #include "backends/isolation/scout_messages.h"
+#include "support/processes.h"
 
 namespace codecfs::hdf5 {
 namespace {
-
-/// Waits for what must happen.
-template <class Condition>
-bool await(const Condition& condition) {
-  for (const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1); !condition();) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-std::string text_of(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char part[4096];
-  for (ssize_t size = 0; (size = ::read(file.get(), part, sizeof part)) > 0;)
-    text.append(part, static_cast<size_t>(size));
-  return text;
-}
 
 class ScoutProcessTest : public testing::Test {
  protected:

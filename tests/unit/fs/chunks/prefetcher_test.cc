@@ -68,8 +68,8 @@ TEST_F(PrefetcherTest, AbsentAndEditedChunksAreNotPushed) {
   open_in_order(3);
   EXPECT_TRUE(is_pushed(chunk(5), content(5)));
   fs().stop_reading_ahead();
-  EXPECT_FALSE(kernel_.pages().contains(chunk(3)));
-  EXPECT_FALSE(kernel_.pages().contains(*mount().nodes.chunk_ino(node("/big"), 4, kCount)));
+  // The one before them may be pushed before the reader opens it.
+  for (const auto& [pushed, text] : kernel_.pages()) EXPECT_TRUE(pushed == chunk(5) || pushed == chunk(2)) << pushed;
 }
 
 TEST_F(PrefetcherTest, NothingIsPushedToACoherentMount) {
