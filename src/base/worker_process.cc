@@ -1,0 +1,355 @@
+// Starts workers and records how they end. The signal handlers only use async-signal-safe functions.
+
+#include "base/worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <span>
+
+#include "base/fd_passing.h"
+#include "base/log.h"
+#include "base/mutex.h"
+
+namespace codecfs {
+namespace {
+
+constexpr int kControl = 3;  // in a supervisor: the daemon; in a worker, too
+constexpr int kTrace = 4;    // in a worker
+
+std::shared_ptr<WorkerTrace> map_trace(int fd) {
+  void* at = ::mmap(nullptr, sizeof(WorkerTrace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return nullptr;
+  return {static_cast<WorkerTrace*>(at), [](WorkerTrace* trace) { ::munmap(trace, sizeof(WorkerTrace)); }};
+}
+
+// --- in a worker
+
+WorkerTrace* trace_of_worker = nullptr;
+uint64_t memory_at_start = 0;  // bytes
+
+// What a thread does. Read by signal handlers of the same thread.
+struct Step {
+  volatile uint32_t culprit = 0;
+  volatile uint64_t address = 0;
+  volatile unsigned seconds = 0;
+  const std::atomic<uint64_t>* volatile progress = nullptr;
+  volatile uint64_t seen = 0;  // of `progress`
+  timer_t timer{};
+  bool has_timer = false;
+};
+thread_local Step step;
+
+void record_end(int end) {
+  trace_of_worker->address = step.address;
+  trace_of_worker->culprit = step.culprit;
+  trace_of_worker->end = end;
+}
+
+void start_timer() {
+  if (!step.has_timer) return;
+  itimerspec allowance{};
+  allowance.it_value.tv_sec = step.seconds;
+  ::timer_settime(step.timer, 0, &allowance, nullptr);
+}
+
+extern "C" void on_fatal_signal(int signal) {
+  record_end(signal);
+  ::_exit(1);
+}
+
+extern "C" void on_time_limit(int) {
+  if (step.seconds == 0) return;
+  if (step.progress != nullptr) {
+    const uint64_t now = step.progress->load(std::memory_order_relaxed);
+    if (now != step.seen) {
+      step.seen = now;
+      start_timer();
+      return;
+    }
+  }
+  record_end(WorkerTrace::kOutOfTime);
+  ::_exit(1);
+}
+
+// Handlers need their own stack, as the thread's may have overflowed.
+void use_signal_stack() {
+  constexpr size_t kStack = size_t{64} << 10;
+  static thread_local bool has_stack = false;
+  if (has_stack) return;
+  has_stack = true;
+  void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (stack == MAP_FAILED) return;
+  stack_t other{};
+  other.ss_sp = stack;
+  other.ss_size = kStack;
+  ::sigaltstack(&other, nullptr);
+}
+
+void install_handlers() {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP}) {
+    struct sigaction action{};
+    action.sa_handler = on_fatal_signal;
+    action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    ::sigaction(signal, &action, nullptr);
+  }
+  struct sigaction action{};
+  action.sa_handler = on_time_limit;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  ::sigaction(SIGPROF, &action, nullptr);
+  std::set_new_handler(end_out_of_memory);
+}
+
+uint64_t address_space() {
+  unsigned long pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return uint64_t{pages} * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+[[noreturn]] void run_worker(WorkerMain main) {
+  static std::shared_ptr<WorkerTrace> trace;
+  trace = map_trace(kTrace);
+  ::close(kTrace);
+  if (!trace) ::_exit(1);
+  trace_of_worker = trace.get();
+  trace->pid = ::getpid();
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  memory_at_start = address_space();
+  ::signal(SIGCHLD, SIG_DFL);
+  use_signal_stack();
+  install_handlers();
+  main(kControl);
+  ::_exit(0);  // without static destructors: libraries would access open files
+}
+
+// --- in a supervisor
+
+struct Order {
+  WorkerMain main = nullptr;  // null: fork another supervisor. Valid because a fork has the same addresses.
+};
+
+[[noreturn]] void run_supervisor(int control);
+
+// Forks a grandchild, which init adopts, so that no zombie remains.
+template <class Run>
+bool fork_detached(const Run& run) {
+  const pid_t child = ::fork();
+  if (child < 0) return false;
+  if (child == 0) {
+    if (::fork() == 0) run();
+    ::_exit(0);
+  }
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+  return true;
+}
+
+// Closes all descriptors but these, which get the numbers from kControl on.
+void keep_only(std::span<const int> fds) {
+  std::array<int, kMaxPassedFds> copies{};
+  for (size_t i = 0; i < fds.size(); ++i) copies[i] = ::fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+  for (size_t i = 0; i < fds.size(); ++i) ::dup3(copies[i], kControl + static_cast<int>(i), O_CLOEXEC);
+  ::close_range(static_cast<unsigned>(kControl) + static_cast<unsigned>(fds.size()), ~0U, 0);
+}
+
+void run_supervisor(int control) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  keep_only(std::array{control});
+  // Leave all inherited files and directories, so that nothing stays in use.
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
+  ::close(null);
+  if (::chdir("/") != 0) ::_exit(1);
+  sigset_t all;
+  ::sigemptyset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  for (;;) {
+    Order order;
+    Datagram message = receive_datagram(kControl, sizeof order);
+    if (message.bytes.empty()) ::_exit(0);  // the daemon has ended
+    if (message.bytes.size() != sizeof order || message.fds.empty()) continue;
+    std::memcpy(&order, message.bytes.data(), sizeof order);
+    if (order.main == nullptr) {
+      fork_detached([&] { run_supervisor(message.fds[0].get()); });
+    } else if (message.fds.size() == 2) {
+      fork_detached([&] {
+        keep_only(std::array{message.fds[0].get(), message.fds[1].get()});
+        run_worker(order.main);
+      });
+    }
+  }
+}
+
+// --- in the daemon
+
+Mutex supervisors_mutex;
+using Supervisors = std::array<UniqueFd, 2>;
+Supervisors& supervisors() CODECFS_REQUIRES(supervisors_mutex) {
+  static auto& both = *new Supervisors;
+  return both;
+}
+
+Result<std::array<UniqueFd, 2>> make_socket() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return fail_errno(errno, "cannot create a socket");
+  return std::array{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+bool send_order(const UniqueFd& supervisor, const Order& order, std::span<const int> fds) {
+  const std::string_view bytes(reinterpret_cast<const char*>(&order), sizeof order);
+  return supervisor && send_datagram(supervisor.get(), bytes, fds);
+}
+
+Result<> fork_supervisors() CODECFS_REQUIRES(supervisors_mutex) {
+  for (UniqueFd& supervisor : supervisors()) {
+    CODECFS_ASSIGN(auto ends, make_socket());
+    if (!fork_detached([&] { run_supervisor(ends[1].get()); }))
+      return fail_errno(errno, "cannot fork the process that starts workers");
+    supervisor = std::move(ends[0]);
+  }
+  return {};
+}
+
+Result<> order(const Order& order, std::span<const int> fds) CODECFS_REQUIRES(supervisors_mutex) {
+  Supervisors& both = supervisors();
+  if (!both[0] && !both[1]) CODECFS_TRY(fork_supervisors());
+  for (size_t i = 0; i < both.size(); ++i) {
+    if (!send_order(both[i], order, fds)) continue;
+    // Replace the other one if it was killed: it has closed its socket.
+    UniqueFd& other = both[1 - i];
+    pollfd event{other.get(), 0, 0};
+    if (::poll(&event, 1, 0) == 0) return {};
+    CODECFS_ASSIGN(auto ends, make_socket());
+    if (send_order(both[i], Order{}, std::array{ends[1].get()})) other = std::move(ends[0]);
+    return {};
+  }
+  return fail(EIO, "the processes that start workers were killed; mount again");
+}
+
+}  // namespace
+
+void start_supervisors() {
+  const LockGuard guard(supervisors_mutex);
+  if (supervisors()[0]) return;
+  if (const Result<> forked = fork_supervisors(); !forked) log::warning("{}", forked.error().reason);
+}
+
+Result<WorkerProcess> start_worker(WorkerMain main) {
+  const UniqueFd page(::memfd_create("codecfs-worker", MFD_CLOEXEC));
+  if (!page || ::ftruncate(page.get(), sizeof(WorkerTrace)) != 0)
+    return fail_errno(errno, "cannot create shared memory");
+  WorkerProcess worker;
+  worker.trace = map_trace(page.get());
+  if (!worker.trace) return fail(ENOMEM, "cannot map shared memory");
+  CODECFS_ASSIGN(auto ends, make_socket());
+  const LockGuard guard(supervisors_mutex);
+  CODECFS_TRY(order(Order{main}, std::array{ends[1].get(), page.get()}));
+  worker.control = std::move(ends[0]);
+  return worker;
+}
+
+WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
+  if (this == &other) return *this;
+  kill();
+  control = std::move(other.control);
+  trace = std::move(other.trace);
+  return *this;
+}
+
+// The process cannot have been reaped and its id reused while its end of the socket is open.
+void WorkerProcess::kill() {
+  if (const int pid = trace ? trace->pid.load() : 0; pid > 0 && control) {
+    pollfd event{control.get(), 0, 0};
+    if (::poll(&event, 1, 0) == 0) ::kill(pid, SIGKILL);
+  }
+  control.reset();
+}
+
+void WorkerProcess::await_end() const {
+  pollfd event{control.get(), 0, 0};  // POLLHUP is always reported
+  while (control && ::poll(&event, 1, -1) < 0 && errno == EINTR) continue;
+}
+
+std::string WorkerProcess::cause_of_end() const {
+  const int end = trace ? trace->end.load() : 0;
+  switch (end) {
+    case 0: return "";
+    case WorkerTrace::kOutOfMemory: return "needs more memory than allowed";
+    case WorkerTrace::kOutOfTime: return "needs more processor time than allowed";
+    case WorkerTrace::kDamaged: {
+      // A hostile worker may have left no zero byte.
+      const std::string text(trace->reason.data(), trace->reason.size());
+      return "reports damage: " + std::string(text.c_str());
+    }
+    default: return fmt::format("crashes ({})", ::strsignal(end));
+  }
+}
+
+WorkerTrace* own_trace() { return trace_of_worker; }
+
+void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>* progress) {
+  use_signal_stack();
+  if (!step.has_timer && seconds != 0) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGPROF;
+    event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
+    step.has_timer = ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &step.timer) == 0;
+  }
+  step.culprit = culprit;
+  step.address = 0;
+  step.progress = progress;
+  step.seen = progress == nullptr ? 0 : progress->load(std::memory_order_relaxed);
+  step.seconds = seconds;
+  start_timer();
+}
+
+void end_step() {
+  step.seconds = 0;
+  step.culprit = 0;
+  step.progress = nullptr;
+  start_timer();  // disarms it
+}
+
+void note_access(uint64_t address) {
+  step.address = address;
+  if (step.seconds != 0) start_timer();
+}
+
+void limit_memory(uint64_t more) {
+  rlimit memory{};
+  if (::getrlimit(RLIMIT_AS, &memory) != 0) return;
+  memory.rlim_cur = memory_at_start + more;
+  ::setrlimit(RLIMIT_AS, &memory);
+}
+
+void end_out_of_memory() {
+  if (trace_of_worker != nullptr) record_end(WorkerTrace::kOutOfMemory);
+  ::_exit(1);
+}
+
+void end_damaged(const char* reason) {
+  if (trace_of_worker != nullptr) {
+    std::snprintf(trace_of_worker->reason.data(), trace_of_worker->reason.size(), "%s", reason);
+    record_end(WorkerTrace::kDamaged);
+  }
+  ::_exit(1);
+}
+
+}  // namespace codecfs

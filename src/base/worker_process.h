@@ -1,0 +1,85 @@
+#pragma once
+// Processes that run code which may crash, hang or exhaust memory.
+//
+//   daemon ---control---> supervisor ---fork---> worker     two supervisors per daemon, any number of workers
+//       \___________________control____________/
+//
+// The supervisors are forked before there are threads, because the child of a multithreaded process must not run
+// arbitrary code. They only fork: workers, and each other's replacement if one was killed. All these processes end when
+// the daemon ends, in whatever way.
+//
+// A worker has limits for its memory and for the processor time of each step. If one is exceeded, or a fatal signal
+// arrives, the cause stays in a page of shared memory (WorkerTrace) and the worker ends; its descriptors are closed, so
+// that the daemon notices.
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace codecfs {
+
+/// The page in which a worker records what it does; `end` and what follows it are set at its end.
+struct WorkerTrace {
+  std::atomic<int> pid = 0;
+  std::atomic<int> end = 0;           // the fatal signal, or one of the constants; 0: killed by another program
+  std::atomic<uint32_t> culprit = 0;  // what was given to begin_step() in the thread that failed; 0: none
+  std::atomic<uint64_t> address = 0;  // the last note_access() of that thread
+  std::array<char, 256> reason{};     // for kDamaged, as a C string
+  // Free for the worker's own use; survives the worker.
+  std::array<std::atomic<uint64_t>, 300> words{};
+  static constexpr int kOutOfMemory = -1;
+  static constexpr int kDamaged = -2;
+  static constexpr int kOutOfTime = -3;
+};
+
+/// A worker, as the daemon sees it.
+struct WorkerProcess {
+  UniqueFd control;  // SOCK_SEQPACKET; end of file when the worker ends
+  std::shared_ptr<WorkerTrace> trace;
+
+  WorkerProcess() = default;
+  WorkerProcess(WorkerProcess&&) = default;
+  WorkerProcess& operator=(WorkerProcess&& other) noexcept;
+  ~WorkerProcess() { kill(); }
+  /// Kills it, even if it does not respond.
+  void kill();
+  /// Waits until it has ended (its end of `control` is closed).
+  void await_end() const;
+  /// "crashes (Segmentation fault)": why it has ended, as the predicate of a sentence. Empty if it was killed by
+  /// another program.
+  [[nodiscard]] std::string cause_of_end() const;
+};
+
+/// What a worker runs: `control` is its end of WorkerProcess::control. The worker ends when it returns.
+using WorkerMain = void (*)(int control);
+
+/// Starts the supervisors if they are not running. Must be called before threads are created, by a process that will
+/// start workers.
+void start_supervisors();
+/// Starts a worker. EIO, ENOMEM if no process can be started.
+Result<WorkerProcess> start_worker(WorkerMain main);
+
+/// The page of shared memory of this worker. Null in processes that are not workers.
+WorkerTrace* own_trace();
+
+/// In a worker, for the calling thread: `culprit` identifies what it does from now on, and the limit of processor time
+/// (seconds; 0: none) begins anew. `progress`, if not null, must outlive the step; the limit begins anew as long as it
+/// changes.
+void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>* progress = nullptr);
+void end_step();
+/// Records which object of the input is accessed, and lets the limit of processor time begin anew.
+void note_access(uint64_t address);
+/// Limits the memory that the worker may allocate from now on, in bytes; a failed allocation ends it.
+void limit_memory(uint64_t more);
+/// End the worker, with the cause.
+[[noreturn]] void end_out_of_memory();
+[[noreturn]] void end_damaged(const char* reason);
+
+}  // namespace codecfs
