@@ -87,12 +87,13 @@ Result<> Channel::send(uint32_t kind, std::string_view head, Bytes bulk) {
   return {};
 }
 
-Result<Channel::Message> Channel::receive() {
+Result<Channel::Message> Channel::receive(uint32_t most_head) {
   const Datagram datagram = receive_datagram(socket_.get(), sizeof(Header));
   if (datagram.bytes.empty()) return fail(EPIPE, "the other process has ended");
   Header header;
   if (datagram.bytes.size() != sizeof header) return fail(EPROTO, "not a message");
   std::memcpy(&header, datagram.bytes.data(), sizeof header);
+  if (header.head > most_head) return fail(EPROTO, "the head of a message has {} bytes", header.head);
   if (header.bulk > kLongestBody) return fail(EPROTO, "a message says that it has {} bytes", header.bulk);
   CODECFS_TRY(map(kStateBytes + header.head + header.bulk));
   const auto* body = mapped_ + kStateBytes;

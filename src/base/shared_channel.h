@@ -54,8 +54,9 @@ class Channel {
   };
   /// EPIPE if the other end is closed; ENOMEM if shared memory is exhausted.
   Result<> send(uint32_t kind, std::string_view head, Bytes bulk = {});
-  /// Waits for a message. EPIPE if the other end is closed; EPROTO if it is no message.
-  Result<Message> receive();
+  /// Waits for a message. EPIPE if the other end is closed; EPROTO if it is no message or its head is longer than
+  /// `most_head` bytes.
+  Result<Message> receive(uint32_t most_head = UINT32_MAX);
   /// Whether receive() would not wait, at the latest after `milliseconds`.
   [[nodiscard]] bool wait(int milliseconds) const;
   /// Null if there is no memory.

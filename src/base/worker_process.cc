@@ -65,12 +65,12 @@ void start_timer() {
   ::timer_settime(step.timer, 0, &allowance, nullptr);
 }
 
-extern "C" void on_fatal_signal(int signal) {
+void on_fatal_signal(int signal) {
   record_end(signal);
   ::_exit(1);
 }
 
-extern "C" void on_time_limit(int) {
+void on_time_limit(int) {
   if (step.seconds == 0) return;
   if (step.progress != nullptr) {
     const uint64_t now = step.progress->load(std::memory_order_relaxed);
