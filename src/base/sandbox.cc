@@ -1,0 +1,126 @@
+#include "base/sandbox.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+namespace codecfs {
+namespace {
+
+// What is allowed with any arguments. Names, because libseccomp skips those that this architecture lacks.
+constexpr std::array kAllowed{
+    // descriptors that are open
+    "read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2", "lseek",
+    "_llseek", "close", "close_range", "fstat", "fstat64", "fstatfs", "ftruncate", "ftruncate64", "fallocate", "fsync",
+    "fdatasync", "sync_file_range", "fadvise64", "fadvise64_64", "copy_file_range", "sendfile", "flock", "dup", "dup2",
+    "dup3", "pipe", "pipe2", "eventfd2", "poll", "ppoll", "select", "_newselect", "pselect6", "epoll_create1",
+    "epoll_ctl", "epoll_wait", "epoll_pwait",
+    // the connection to the daemon
+    "sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown", "getsockopt",
+    // memory
+    "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "brk", "membarrier",
+    "get_mempolicy",
+    // threads of this process; clone() is below
+    "futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "gettid", "getpid",
+    "getppid", "exit", "exit_group", "sched_yield", "sched_getaffinity", "sched_setaffinity", "sched_getscheduler",
+    "sched_getparam", "sched_get_priority_max", "sched_get_priority_min", "getcpu", "arch_prctl", "restart_syscall",
+    // time
+    "clock_gettime", "clock_gettime64", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "times",
+    "getrusage", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete", "setitimer",
+    "getitimer", "alarm",
+    // its own signals
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigreturn", "rt_sigsuspend", "rt_sigpending", "rt_sigtimedwait",
+    "sigaltstack", "pause",
+    // questions
+    "getrandom", "uname", "sysinfo", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "ugetrlimit"};
+
+struct Release {
+  void operator()(void* filter) const { seccomp_release(filter); }
+};
+
+/// Allows a call if its argument, with this mask, has this value. False on errors.
+bool allow_if(scmp_filter_ctx filter, const char* name, unsigned argument, uint64_t mask, uint64_t value) {
+  const int call = seccomp_syscall_resolve_name(name);
+  if (call == __NR_SCMP_ERROR) return true;
+  const scmp_arg_cmp condition{argument, SCMP_CMP_MASKED_EQ, mask, value};
+  return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition) == 0;
+}
+
+bool filter_system_calls() {
+  const std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
+  if (!filter) return false;
+  for (const char* name : kAllowed) {
+    const int call = seccomp_syscall_resolve_name(name);
+    if (call != __NR_SCMP_ERROR && seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 0) != 0) return false;
+  }
+  constexpr uint64_t kAll = UINT32_MAX;  // of arguments that are an int
+  bool good = true;
+  // Threads, but no processes. clone3() passes its flags in memory, which a filter cannot read; the C library then uses
+  // clone().
+  good &= allow_if(filter.get(), "clone", 0, CLONE_THREAD, CLONE_THREAD);
+  good &= seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0;
+  // The C library's fstat() is a call with AT_EMPTY_PATH.
+  good &= allow_if(filter.get(), "newfstatat", 3, AT_EMPTY_PATH, AT_EMPTY_PATH);
+  good &= allow_if(filter.get(), "statx", 2, AT_EMPTY_PATH, AT_EMPTY_PATH);
+  // F_SETOWN would send signals to other processes.
+  for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW,
+                            F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_ADD_SEALS, F_GET_SEALS})
+    for (const char* name : {"fcntl", "fcntl64"})
+      good &= allow_if(filter.get(), name, 1, kAll, static_cast<uint64_t>(command));
+  // Signals to itself, limits of itself.
+  const auto own = static_cast<uint64_t>(::getpid());
+  for (const char* name : {"tgkill", "kill", "prlimit64"}) good &= allow_if(filter.get(), name, 0, kAll, own);
+  good &= allow_if(filter.get(), "prlimit64", 0, kAll, 0);
+  good &= allow_if(filter.get(), "prctl", 0, kAll, PR_SET_NAME);
+  good &= allow_if(filter.get(), "prctl", 0, kAll, PR_GET_NAME);
+  good &= seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1) == 0;  // for threads that a library has started
+  return good && seccomp_load(filter.get()) == 0;
+}
+
+bool drop_capabilities() {
+  (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (unsigned long i = 0; i <= CAP_LAST_CAP; ++i) (void)::prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::array<__user_cap_data_struct, 2> none{};
+  return ::syscall(SYS_capset, &header, none.data()) == 0;
+}
+
+bool set_limits(unsigned most_files) {
+  const rlimit files{most_files, most_files};
+  const rlimit nothing{0, 0};
+  return ::setrlimit(RLIMIT_NOFILE, &files) == 0 && ::setrlimit(RLIMIT_CORE, &nothing) == 0;
+}
+
+}  // namespace
+
+SandboxParts enter_sandbox(unsigned most_files) {
+  SandboxParts parts = 0;
+  const auto add = [&](SandboxPart part, bool is_active) { parts |= is_active ? static_cast<uint32_t>(part) : 0; };
+  add(SandboxPart::limits, set_limits(most_files));
+  add(SandboxPart::no_capabilities, drop_capabilities());
+  add(SandboxPart::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  add(SandboxPart::system_calls, filter_system_calls());
+  return parts;
+}
+
+std::string names_of(SandboxParts parts) {
+  std::string names;
+  for (const auto& [part, name] :
+       {std::pair(SandboxPart::no_new_privileges, "no new privileges"),
+        std::pair(SandboxPart::no_capabilities, "no capabilities"), std::pair(SandboxPart::limits, "limits"),
+        std::pair(SandboxPart::system_calls, "a filter of system calls")})
+    if ((parts & static_cast<uint32_t>(part)) != 0) names += (names.empty() ? "" : ", ") + std::string(name);
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace codecfs
