@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 
+#include "base/worker_process.h"
 #include "cli/report.h"
 #include "filters/plugins/plugins.h"
 #include "mount/session.h"
@@ -51,6 +52,7 @@ Result<bool> MountCommand::is_requested(const CLI::App&) {
 
 int MountCommand::run() {
   if (!is_there(arguments_)) return 0;
+  start_supervisors();
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   if (!rules) return report(rules.error(), kUsage);
   if (arguments_.is_fake) return 0;

@@ -21,6 +21,7 @@
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "filters/plugins/plugins.h"
 #include "model/limits.h"
 
 namespace codecfs::hdf5 {
@@ -81,6 +82,7 @@ void limit_memory(uint64_t more) {
 }
 
 [[noreturn]] void run_scout() {
+  filters::use_plugins_in_process();  // it may crash
   static std::shared_ptr<ScoutTrace> trace;
   trace = map_trace(kTrace);
   ::close(kTrace);

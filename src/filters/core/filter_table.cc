@@ -67,6 +67,7 @@ std::string filter_table() {
     text += "# no plugins are loaded (-o plugins=off)\n";
   else if (search.directories.empty())
     text += "# no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=)\n";
+  for (const auto& [path, state] : search.workers) text += fmt::format("# workers of {}: {}\n", path, state);
   for (const auto& [path, why] : search.set_aside) text += fmt::format("# not used {}: {}\n", path, why);
   return text;
 }

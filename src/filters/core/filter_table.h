@@ -16,7 +16,8 @@ namespace codecfs::filters {
 ///   codec side  "yes" if there is a mapping between JSON and parameters, else "-"
 ///   status      "usable", or what is not and why
 ///
-/// Then, as comment lines: the directories that were searched, and the libraries in them that are not used.
+/// Then, as comment lines: the directories that were searched, the libraries in use with the state of their worker
+/// processes, and the libraries that are not used.
 std::string filter_table();
 
 }  // namespace codecfs::filters

@@ -9,7 +9,8 @@
 
 namespace codecfs::filters {
 
-/// The class that is used for this id; none if no plugin has it.
+/// The class that is used for this id; none if no plugin has it. Its functions are the plugin's if this process has
+/// loaded it; else they call the codec workers.
 std::optional<H5Z_class2_t> plugin_class(uint32_t id);
 
 }  // namespace codecfs::filters

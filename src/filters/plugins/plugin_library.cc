@@ -109,16 +109,47 @@ Result<PluginLibrary> open_plugin(const std::string& path, const std::string& sh
       plugin.codecs.push_back(*codec);
     }
   }
+  plugin.defaults_from = plugin.codecs.size();
   if (const auto defaults = symbol<const void* (*)()>(library, "NCZ_codec_info_defaults")) {
     const auto* list = static_cast<const NCZ_codec_t* const*>(defaults());
     for (size_t i = 0; list != nullptr && i < kMaxDefaults && list[i] != nullptr; ++i) {
       if (Result<NCZ_codec_t> codec = check_codec(list[i]))
-        plugin.defaults.push_back(*codec);
+        plugin.codecs.push_back(*codec);
       else
         plugin.problems.push_back(codec.error().reason);
     }
   }
   return plugin;
+}
+
+PluginDescription describe(const PluginLibrary& library) {
+  PluginDescription description{.path = library.path, .hdf5 = {}, .codecs = {}, .problems = library.problems};
+  if (const auto& filter = library.hdf5)
+    description.hdf5 = {.id = static_cast<uint32_t>(filter->id),
+                        .name = shown_name(filter->name == nullptr ? "" : filter->name),
+                        .encodes = filter->encoder_present != 0,
+                        .decodes = filter->decoder_present != 0,
+                        .has_can_apply = filter->can_apply != nullptr,
+                        .has_set_local = filter->set_local != nullptr};
+  for (size_t i = 0; i < library.codecs.size(); ++i) {
+    const NCZ_codec_t& codec = library.codecs[i];
+    description.codecs.push_back({.id = codec.codecid,
+                                  .hdf5_id = codec.hdf5id,
+                                  .has_modify_parameters = codec.NCZ_modify_parameters != nullptr,
+                                  .is_default = i >= library.defaults_from});
+  }
+  return description;
+}
+
+std::string shown_name(std::string_view name) {
+  std::string shown;
+  // The text after a semicolon is a reference.
+  for (const char c : name.substr(0, name.find(';'))) {
+    if (shown.size() == 64) break;
+    shown += c >= ' ' && c < 127 ? c : '?';
+  }
+  while (shown.ends_with(' ')) shown.pop_back();
+  return shown;
 }
 
 }  // namespace codecfs::filters

@@ -2,55 +2,71 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "base/log.h"
 #include "filters/core/filter.h"
+#include "filters/plugins/codec_workers.h"
+#include "filters/plugins/direct_calls.h"
 #include "filters/plugins/foreign_filter.h"
+#include "filters/plugins/forwarding_class.h"
 #include "filters/plugins/plugin_class.h"
 #include "filters/plugins/plugin_library.h"
 #include "filters/plugins/plugin_path.h"
-#include "filters/plugins/plugin_probe.h"
 #include "filters/plugins/plugin_trust.h"
 
 namespace codecfs::filters {
 namespace {
 
-using Finalizer = void (*)();
+/// An HDF5 filter for libhdf5: the plugin's own class, or the workers that calls are forwarded to.
+struct LentFilter {
+  std::optional<H5Z_class2_t> own;
+  std::shared_ptr<CodecWorkers> workers;
+};
 
 class Search {
  public:
   PluginSearch found;
-  std::vector<Finalizer> finalizers;
-  std::map<uint32_t, H5Z_class2_t> classes;  // HDF5 filter classes in use
+  std::map<uint32_t, LentFilter> lent;  // HDF5 filters in use
+  /// The libraries in use.
+  std::vector<Plugin> used;
+
+  explicit Search(bool in_process) : in_process_(in_process) {}
 
   void run(std::span<const std::string> directories) {
     for (const std::string& directory : directories) collect(directory);
-    const std::vector<std::string> fates = probe_plugins(paths_);
-    for (size_t i = 0; i < paths_.size(); ++i) {
-      if (fates[i].empty())
-        load(paths_[i], shown_[i]);
-      else
-        set_aside(shown_[i], fates[i]);
+    for (size_t i = 0; i < paths_.size(); ++i) load(paths_[i], shown_[i]);
+    for (const Loaded& loaded : libraries_) take(loaded);
+    for (const Loaded& loaded : libraries_) {
+      const std::vector<PluginDescription::Codec>& codecs = loaded.plugin.description.codecs;
+      for (size_t i = 0; i < codecs.size(); ++i)
+        if (codecs[i].is_default) halves_[codecs[i].hdf5_id].codec.try_emplace(loaded, i);
     }
-    for (const PluginLibrary& plugin : libraries_) take(plugin);
-    for (const PluginLibrary& plugin : libraries_)
-      for (const NCZ_codec_t& codec : plugin.defaults) halves_[codec.hdf5id].codec.try_emplace(plugin, codec);
     for (const auto& [id, halves] : halves_) register_pair(id, halves);
+    for (const Loaded& loaded : libraries_)
+      if (loaded.is_used) used.push_back(loaded.plugin);
   }
 
  private:
+  struct Loaded {
+    Plugin plugin;
+    LentFilter filter;
+    mutable bool is_used = false;
+  };
   struct CodecHalf {
-    const PluginLibrary* plugin = nullptr;
-    const NCZ_codec_t* codec = nullptr;
-    void try_emplace(const PluginLibrary& from, const NCZ_codec_t& given) {
-      if (plugin == nullptr) *this = {&from, &given};
+    const Loaded* from = nullptr;
+    size_t index = 0;
+    void try_emplace(const Loaded& loaded, size_t codec) {
+      if (from == nullptr) *this = {&loaded, codec};
     }
+    [[nodiscard]] const std::string& path() const { return from->plugin.description.path; }
+    [[nodiscard]] const PluginDescription::Codec& declared() const { return from->plugin.description.codecs[index]; }
   };
   struct Halves {
-    const PluginLibrary* hdf5 = nullptr;
+    const Loaded* hdf5 = nullptr;
     CodecHalf codec = {};
   };
 
@@ -93,81 +109,99 @@ class Search {
     found.directories.push_back({directory, fmt::format("{} plugin{}", plugins, plugins == 1 ? "" : "s")});
   }
 
-  void load(const std::string& path, const std::string& shown) {
-    Result<PluginLibrary> plugin = open_plugin(path, shown);
-    if (!plugin) return set_aside(shown, plugin.error().reason);
-    for (const std::string& problem : plugin->problems) set_aside(shown, problem);
-    libraries_.push_back(*std::move(plugin));
+  Result<Loaded> open(const std::string& path, const std::string& shown) const {
+    Loaded loaded;
+    if (in_process_) {
+      CODECFS_ASSIGN(PluginLibrary library, open_plugin(path, shown));
+      loaded.plugin.description = describe(library);
+      loaded.filter.own = library.hdf5;
+      loaded.plugin.calls = std::make_shared<DirectCalls>(std::move(library));
+    } else {
+      CODECFS_ASSIGN(loaded.filter.workers, CodecWorkers::start(path, shown));
+      loaded.plugin.description = loaded.filter.workers->description();
+      loaded.plugin.calls = loaded.filter.workers;
+    }
+    return loaded;
   }
 
-  void take(const PluginLibrary& plugin) {
+  void load(const std::string& path, const std::string& shown) {
+    Result<Loaded> loaded = open(path, shown);
+    if (!loaded) return set_aside(shown, loaded.error().reason);
+    for (const std::string& problem : loaded->plugin.description.problems) set_aside(shown, problem);
+    libraries_.push_back(*std::move(loaded));
+  }
+
+  void take(const Loaded& loaded) {
+    const PluginDescription& plugin = loaded.plugin.description;
     if (plugin.hdf5) {
-      Halves& halves = halves_[static_cast<uint32_t>(plugin.hdf5->id)];
+      Halves& halves = halves_[plugin.hdf5->id];
       if (halves.hdf5 == nullptr)
-        halves.hdf5 = &plugin;
+        halves.hdf5 = &loaded;
       else
-        not_needed(plugin.path, fmt::format("filter {}: {} comes first", plugin.hdf5->id, halves.hdf5->path));
+        not_needed(plugin.path,
+                   fmt::format("filter {}: {} comes first", plugin.hdf5->id, halves.hdf5->plugin.description.path));
     }
-    for (const NCZ_codec_t& codec : plugin.codecs) {
-      CodecHalf& half = halves_[codec.hdf5id].codec;
-      if (half.plugin == nullptr)
-        half = {&plugin, &codec};
+    for (size_t i = 0; i < plugin.codecs.size(); ++i) {
+      if (plugin.codecs[i].is_default) continue;
+      CodecHalf& half = halves_[plugin.codecs[i].hdf5_id].codec;
+      if (half.from == nullptr)
+        half = {&loaded, i};
       else
-        not_needed(plugin.path, fmt::format("codec '{}': {} comes first", codec.codecid, half.plugin->path));
+        not_needed(plugin.path, fmt::format("codec '{}': {} comes first", plugin.codecs[i].id, half.path()));
     }
   }
 
   void register_pair(uint32_t id, const Halves& halves) {
     const FilterPtr known = find_registered(id);
     Filter filter = known != nullptr ? *known : Filter{.id = id};
-    bool changed = false;
+    bool has_hdf5 = false;
     if (halves.hdf5 != nullptr) {
+      const std::string& path = halves.hdf5->plugin.description.path;
       if (filter.make_coder) {
-        not_needed(halves.hdf5->path,
-                   fmt::format("filter {} is built in (-o builtin=off:{} uses the plugin instead)", id, id));
+        not_needed(path, fmt::format("filter {} is built in (-o builtin=off:{} uses the plugin instead)", id, id));
       } else if (filter.in_libhdf5) {
-        not_needed(halves.hdf5->path, fmt::format("filter {} is libhdf5's own", id));
+        not_needed(path, fmt::format("filter {} is libhdf5's own", id));
       } else {
-        add_hdf5_half(filter, *halves.hdf5);
-        classes.emplace(id, *halves.hdf5->hdf5);
-        changed = true;
+        add_hdf5_half(filter, halves.hdf5->plugin);
+        lent.emplace(id, halves.hdf5->filter);
+        has_hdf5 = true;
       }
     }
     bool has_codec = false;
-    if (const auto& [plugin, codec] = halves.codec; plugin != nullptr) {
+    if (const CodecHalf& half = halves.codec; half.from != nullptr) {
+      const std::string& codec = half.declared().id;
       if (!filter.codec.empty()) {
-        not_needed(plugin->path, fmt::format("codec '{}' of filter {} is built in", codec->codecid, id));
-      } else if (const FilterPtr other = find_registered(codec->codecid)) {
-        not_needed(plugin->path,
-                   fmt::format("codec '{}' is that of filter {} ({}) already", codec->codecid, other->id, other->name));
+        not_needed(half.path(), fmt::format("codec '{}' of filter {} is built in", codec, id));
+      } else if (const FilterPtr other = find_registered(codec)) {
+        not_needed(half.path(),
+                   fmt::format("codec '{}' is that of filter {} ({}) already", codec, other->id, other->name));
       } else {
-        add_codec_half(filter, *plugin, *codec);
-        has_codec = changed = true;
+        add_codec_half(filter, half.from->plugin, half.index);
+        has_codec = true;
       }
     }
-    if (!changed) return;
+    if (!has_hdf5 && !has_codec) return;
     if (filter.name.empty()) filter.name = name_for(id, halves);
     if (known != nullptr) (void)unregister_filter(id);
     if (Result<> registered = register_filter(std::move(filter)); !registered) {
       log::warning("plugins of filter {}: {}", id, registered.error().reason);
       return;
     }
-    if (!has_codec) return;
-    const NCZ_codec_t& codec = *halves.codec.codec;
-    if (codec.NCZ_codec_initialize != nullptr) codec.NCZ_codec_initialize();
-    if (codec.NCZ_codec_finalize != nullptr) finalizers.push_back(codec.NCZ_codec_finalize);
+    if (has_hdf5) halves.hdf5->is_used = true;
+    if (has_codec) halves.codec.from->is_used = true;
   }
 
   /// The plugin's own name, unless another filter has it.
   static std::string name_for(uint32_t id, const Halves& halves) {
-    const char* told = halves.hdf5 != nullptr ? halves.hdf5->hdf5->name : halves.codec.codec->codecid;
-    std::string name = shown_name(told);
+    std::string name =
+        shown_name(halves.hdf5 != nullptr ? halves.hdf5->plugin.description.hdf5->name : halves.codec.declared().id);
     return name.empty() || is_registered_name(name) ? fmt::format("filter-{}", id) : name;
   }
 
+  const bool in_process_;
   std::vector<std::string> paths_;  // without links, as they are loaded
   std::vector<std::string> shown_;  // as they were found
-  std::vector<PluginLibrary> libraries_;
+  std::vector<Loaded> libraries_;
   std::map<uint32_t, Halves> halves_;  // refer to libraries_, which is complete by then
 };
 
@@ -176,8 +210,9 @@ struct State {
   std::vector<std::string> directories CODECFS_GUARDED_BY(mutex);
   bool refused CODECFS_GUARDED_BY(mutex) = false;
   PluginSearch found CODECFS_GUARDED_BY(mutex);
-  std::vector<Finalizer> finalizers CODECFS_GUARDED_BY(mutex);
-  std::map<uint32_t, H5Z_class2_t> classes CODECFS_GUARDED_BY(mutex);
+  bool in_process CODECFS_GUARDED_BY(mutex) = false;
+  std::vector<Plugin> used CODECFS_GUARDED_BY(mutex);
+  std::map<uint32_t, LentFilter> lent CODECFS_GUARDED_BY(mutex);
   std::atomic<bool> loaded = false;
 };
 
@@ -213,28 +248,42 @@ bool plugins_are_loaded() { return state().loaded.load(std::memory_order_acquire
 void load_plugins() {
   const LockGuard lock(state().mutex);
   if (plugins_are_loaded()) return;
-  Search search;
+  Search search(state().in_process);
   if (!state().refused) search.run(state().directories);
   state().found = std::move(search.found);
-  state().classes = std::move(search.classes);
-  state().finalizers = std::move(search.finalizers);
+  state().used = std::move(search.used);
+  state().lent = std::move(search.lent);
   state().loaded.store(true, std::memory_order_release);
 }
 
 void finalize_plugins() {
   const LockGuard lock(state().mutex);
-  for (const Finalizer finalize : std::exchange(state().finalizers, {})) finalize();
+  for (const Plugin& plugin : state().used) plugin.calls->finalize();
+}
+
+void use_plugins_in_process() {
+  const LockGuard lock(state().mutex);
+  state().in_process = true;
 }
 
 std::optional<H5Z_class2_t> plugin_class(uint32_t id) {
   const LockGuard lock(state().mutex);
-  const auto found = state().classes.find(id);
-  return found == state().classes.end() ? std::nullopt : std::optional(found->second);
+  const auto found = state().lent.find(id);
+  if (found == state().lent.end()) return std::nullopt;
+  if (found->second.workers == nullptr) return found->second.own;
+  const Result<H5Z_class2_t> made = forwarding_class(found->second.workers);
+  if (made) return *made;
+  log::warning("filter {}: {}", id, made.error().reason);
+  return std::nullopt;
 }
 
 PluginSearch plugin_search() {
   const LockGuard lock(state().mutex);
-  return state().found;
+  PluginSearch search = state().found;
+  for (const Plugin& plugin : state().used)
+    if (std::string text = plugin.calls->state(); !text.empty())
+      search.workers.push_back({plugin.description.path, std::move(text)});
+  return search;
 }
 
 }  // namespace codecfs::filters

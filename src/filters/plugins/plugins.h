@@ -1,5 +1,6 @@
 #pragma once
-// The plugins of this process: searched once, when the first unregistered filter is looked up.
+// The plugins of this process: searched once, when the first unregistered filter is looked up. Worker processes load
+// and call them (codec_workers.h), unless this process does it itself.
 //
 // For each filter, the first library in the order of directories (then of file names) provides the HDF5 filter, and the
 // first one with a codec provides the codec; both belong together if they have the same HDF5 id. Registered filters
@@ -20,14 +21,19 @@ std::vector<std::string> searched_directories();
 void refuse_plugins();
 bool plugins_are_refused();
 
+/// Makes this process load and call plugins itself: it crashes or hangs if one of them does. For processes that may do
+/// so. Same restriction.
+void use_plugins_in_process();
+
 /// Searches and registers the plugins at the first call; concurrent calls wait for it. The lookups of filter.h call it.
 void load_plugins();
 bool plugins_are_loaded();
-/// Runs NCZ_codec_finalize of the codecs in use. After that no filter of a plugin may be used.
+/// Runs NCZ_codec_finalize of the libraries in use, in each process that has loaded them. After that no filter of a
+/// plugin may be used.
 void finalize_plugins();
 
-/// Must be held while libhdf5 may call plugins itself (in H5Dread): during its lifetime other threads do not call
-/// plugins through us, except re-entrant ones. At most one per thread.
+/// Must be held while libhdf5 may call plugins of this process itself (in H5Dread): during its lifetime other threads
+/// do not call them through us, except re-entrant ones. At most one per thread.
 class PluginsHeld {
  public:
   PluginsHeld();
@@ -47,6 +53,7 @@ struct PluginSearch {
   };
   std::vector<Note> directories;  // "2 plugins", "No such file or directory"
   std::vector<Note> set_aside;    // libraries, or parts of them, that are not used, and why
+  std::vector<Note> workers;      // libraries in use, and the state of the processes that run them
   std::vector<Note> untrusted;    // directories and libraries that are not used because other users can write to them
 };
 PluginSearch plugin_search();

@@ -16,11 +16,12 @@ int nc_inq_var_chunking(int, int, int*, size_t*);
 int nc_inq_var_endian(int, int, int*);
 
 static void trace(const char* what) {
+  static FILE* file; /* opened while the library is loaded; later it may not open files */
   const char* path = getenv("MASK_TRACE");
-  FILE* file = path ? fopen(path, "a") : NULL;
+  if (!file && path) file = fopen(path, "a");
   if (!file) return;
   fputs(what, file);
-  fclose(file);
+  fflush(file);
 }
 static void initialize(void) { trace("initialize\n"); }
 static void finalize(void) { trace("finalize\n"); }

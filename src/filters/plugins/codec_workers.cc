@@ -1,0 +1,300 @@
+#include "filters/plugins/codec_workers.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/fd_passing.h"
+#include "base/log.h"
+#include "filters/plugins/codec_worker_main.h"
+
+namespace codecfs::filters {
+namespace {
+
+constexpr int kMaxKills = 20;  // by other programs, during one call
+constexpr int kMaxCrashes = 2;
+constexpr uint64_t kMostExpansion = 64;  // of the input, for limits
+constexpr std::chrono::seconds kFinalizing{2};
+constexpr int kEndMilliseconds = 1000;
+constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without what a filter returns
+constexpr int kKilled = ECONNRESET;               // by another program
+constexpr const char* kTooLate = "did not finish in time";
+
+int milliseconds(std::chrono::seconds time) { return static_cast<int>(std::chrono::milliseconds(time).count()); }
+
+int valid_code(int code) { return code > 0 && code < 4096 ? code : EIO; }
+
+// Once for the process.
+void log_protections(SandboxParts parts) {
+  static std::once_flag logged;
+  std::call_once(logged, [&] {
+    if (parts == kWholeSandbox)
+      log::info("plugins run in processes with {}", names_of(parts));
+    else
+      log::warning("plugins run in processes without {}, which this system does not allow; with {}",
+                   names_of(kWholeSandbox & ~parts), names_of(parts));
+  });
+}
+
+bool has_ended(const WorkerProcess& process) {
+  pollfd event{process.control.get(), 0, 0};  // POLLHUP is always reported
+  return ::poll(&event, 1, 0) != 0;
+}
+
+}  // namespace
+
+CodecWorkers::CodecWorkers(std::string path, std::string shown, const CodecCallLimits& limits)
+    : path_(std::move(path)),
+      shown_(std::move(shown)),
+      limits_(limits),
+      most_workers_(std::max(1U, std::thread::hardware_concurrency())) {}
+
+CodecWorkers::~CodecWorkers() { CodecWorkers::finalize(); }
+
+Result<std::shared_ptr<CodecWorkers>> CodecWorkers::start(const std::string& path, const std::string& shown,
+                                                          const CodecCallLimits& limits) {
+  const std::shared_ptr<CodecWorkers> made(new CodecWorkers(path, shown, limits));
+  CODECFS_ASSIGN(WorkerPtr first, made->start_one());
+  {
+    const LockGuard guard(made->mutex_);
+    made->running_ = 1;
+  }
+  made->release(std::move(first));
+  return made;
+}
+
+// --- calls
+
+Result<Buffer> CodecWorkers::filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) {
+  if (in.empty()) return fail(EIO, "there are no bytes to filter");
+  MessageWriter arguments;
+  arguments.number(flags).number(most).parameters(parameters);
+  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = most};
+  return call(request, [&](MessageReader&, Bytes out) -> Result<Buffer> {
+    if (out.empty()) return fail(EIO, "{} returns no bytes", shown_);
+    if (out.size() > most) return fail(EIO, "{} made {} bytes, more than {}", shown_, out.size(), most);
+    return Buffer::copy_of(out);
+  });
+}
+
+Result<std::vector<uint32_t>> CodecWorkers::parameters_of(size_t codec, const std::string& json) {
+  MessageWriter arguments;
+  arguments.number(codec).text(json);
+  return call({.task = CodecTask::parameters_of, .arguments = arguments.bytes()},
+              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+}
+
+Result<std::string> CodecWorkers::codec_of(size_t codec, std::span<const uint32_t> parameters) {
+  MessageWriter arguments;
+  arguments.number(codec).parameters(parameters);
+  return call({.task = CodecTask::codec_of, .arguments = arguments.bytes()},
+              [](MessageReader& results, Bytes) -> Result<std::string> { return results.text(); });
+}
+
+Result<std::vector<uint32_t>> CodecWorkers::working_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                               const ChunkShape& chunk) {
+  MessageWriter arguments;
+  arguments.number(codec).parameters(parameters).chunk(chunk);
+  return call({.task = CodecTask::working_parameters, .arguments = arguments.bytes()},
+              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+}
+
+Result<std::vector<uint32_t>> CodecWorkers::prepare_dataset(const DatasetToPrepare& dataset) {
+  MessageWriter arguments;
+  arguments.dataset(dataset);
+  return call({.task = CodecTask::prepare_dataset, .arguments = arguments.bytes()},
+              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+}
+
+template <class Take>
+auto CodecWorkers::call(const Request& request, const Take& take)
+    -> decltype(take(std::declval<MessageReader&>(), Bytes())) {
+  const std::chrono::seconds elapsed = limits_.elapsed + 8 * std::chrono::seconds(processor_seconds(request));
+  int kills = 0;
+  int crashes = 0;
+  for (;;) {
+    CODECFS_ASSIGN(WorkerPtr worker, acquire());
+    Exchange exchanged = exchange(*worker, request, elapsed);
+    if (exchanged.answer) {
+      MessageReader results(exchanged.answer->head);
+      const AnswerHead head = results.answer_head();
+      auto taken = head.code == 0 ? take(results, exchanged.answer->bulk)
+                                  : decltype(take(results, Bytes()))(fail(valid_code(head.code), "{}", head.reason));
+      if (results.is_valid()) {
+        release(std::move(worker));
+        return taken;
+      }
+      exchanged.end = End{"returns an invalid answer", true};
+    }
+    if (!exchanged.end) {
+      release(std::move(worker));
+      return pass_on(exchanged.answer);
+    }
+    const End end = *std::move(exchanged.end);
+    note_end(std::move(worker), end);
+    if (end.cause.empty() && ++kills >= kMaxKills)
+      return fail(EIO, "{}: the process that runs it was killed {} times", shown_, kills);
+    if (!end.cause.empty() && (!end.is_repeated || ++crashes >= kMaxCrashes))
+      return fail(EIO, "{} {}", shown_, end.cause);
+  }
+}
+
+unsigned CodecWorkers::processor_seconds(const Request& request) const {
+  const uint64_t bytes = request.bulk.size() + std::min(request.expected, kMostExpansion * request.bulk.size());
+  return static_cast<unsigned>(limits_.processor.count() +
+                               static_cast<int64_t>(bytes >> 20) * limits_.processor_per_mib.count());
+}
+
+CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& request,
+                                              std::chrono::seconds elapsed) const {
+  const uint64_t expected =
+      request.expected == SIZE_MAX ? 2 * request.bulk.size() : request.expected;  // of an encoder: unknown
+  const RequestHead head{.serial = ++worker.serial,
+                         .seconds = processor_seconds(request),
+                         .memory = limits_.memory + 4 * (request.bulk.size() + expected)};
+  MessageWriter writer;
+  writer.head(head);
+  const Result<> sent =
+      worker.channel.send(static_cast<uint32_t>(request.task), writer.bytes() + request.arguments, request.bulk);
+  if (!sent && sent.error().code == ENOMEM) return {std::unexpected(sent.error()), std::nullopt};
+  if (!sent) return {std::unexpected(sent.error()), end_of(worker)};
+  if (!worker.channel.wait(milliseconds(elapsed))) {
+    worker.process.kill();
+    return {fail(EIO, "too late"), End{kTooLate, false}};
+  }
+  Result<Channel::Message> answer = worker.channel.receive(kMaxHead);
+  if (answer && answer->kind == worker.serial) return {std::move(answer), std::nullopt};
+  if (answer || answer.error().code == EPROTO) {
+    worker.process.kill();
+    return {fail(EIO, "invalid"), End{"returns an invalid answer", true}};
+  }
+  return {std::move(answer), end_of(worker)};
+}
+
+// --- workers
+
+CodecWorkers::End CodecWorkers::end_of(Worker& worker) {
+  // A plugin may have closed the channel alone, so do not wait forever.
+  pollfd event{worker.process.control.get(), 0, 0};
+  const bool ended = ::poll(&event, 1, kEndMilliseconds) > 0;
+  End end{.cause = ended ? worker.process.cause_of_end() : "closes the connection to the daemon",
+          .is_repeated = worker.process.trace->end != WorkerTrace::kOutOfTime};
+  if (end.cause.empty() && worker.process.trace->words[kExitWord] != 0) end.cause = "ends the process";
+  worker.process.kill();
+  return end;
+}
+
+Result<CodecWorkers::WorkerPtr> CodecWorkers::acquire() {
+  for (;;) {
+    WorkerPtr worker;
+    {
+      UniqueLock lock(mutex_);
+      while (idle_.empty() && running_ >= most_workers_) released_.wait(lock);
+      if (idle_.empty()) {
+        ++running_;
+      } else {
+        worker = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (worker != nullptr) {
+      if (!has_ended(worker->process)) return worker;
+      const End end = end_of(*worker);  // killed while it was idle
+      note_end(std::move(worker), end);
+      continue;
+    }
+    Result<WorkerPtr> started = start_one();
+    if (started) return started;
+    {
+      const LockGuard guard(mutex_);
+      --running_;
+      released_.notify_one();
+    }
+    return fail(EIO, "{}: {}", shown_, started.error().reason);
+  }
+}
+
+void CodecWorkers::release(WorkerPtr worker) {
+  const LockGuard guard(mutex_);
+  idle_.push_back(std::move(worker));
+  released_.notify_one();
+}
+
+void CodecWorkers::note_end(WorkerPtr worker, const End& end) {
+  if (end.cause.empty())
+    log::info("a process that runs plugin {} was killed; it is replaced", shown_);
+  else
+    log::warning("plugin {} {}; its process is replaced", shown_, end.cause);
+  worker.reset();
+  const LockGuard guard(mutex_);
+  --running_;
+  ++ended_;
+  latest_cause_ = end.cause.empty() ? "killed by another program" : end.cause;
+  released_.notify_one();
+}
+
+Result<CodecWorkers::WorkerPtr> CodecWorkers::start_one() {
+  for (int kills = 0; kills < kMaxKills; ++kills) {
+    Result<WorkerPtr> started = load_in_new_worker();
+    if (started || started.error().code != kKilled) return started;
+  }
+  return fail(EIO, "the processes that load it were killed {} times", kMaxKills);
+}
+
+Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {
+  CODECFS_ASSIGN(WorkerProcess process, start_worker(run_codec_worker));
+  CODECFS_ASSIGN(auto connection, Channel::make());
+  auto& [channel, other] = connection;
+  auto worker = std::make_unique<Worker>(std::move(process), std::move(channel));
+  const bool sent =
+      send_datagram(worker->process.control.get(), "codec", std::array{other.socket.get(), other.memory.get()});
+  other = {};
+  MessageWriter arguments;
+  arguments.text(path_).text(shown_);
+  Exchange loaded = sent ? exchange(*worker, {.task = CodecTask::load, .arguments = arguments.bytes()}, limits_.loading)
+                         : Exchange{fail(EPIPE, "ended"), end_of(*worker)};
+  if (loaded.end) {
+    const std::string& cause = loaded.end->cause;
+    if (cause.empty()) return fail(kKilled, "killed by another program");
+    if (cause == kTooLate) return fail(EIO, "did not finish loading within {} s", limits_.loading.count());
+    const size_t verb = std::min(cause.find(" ("), cause.size());
+    return fail(EIO, "{} while it is loaded{}", cause.substr(0, verb), cause.substr(verb));
+  }
+  if (!loaded.answer) return pass_on(loaded.answer);
+  MessageReader results(loaded.answer->head);
+  const AnswerHead head = results.answer_head();
+  if (head.code != 0) return fail(ENOEXEC, "{}", head.reason);
+  PluginDescription description = results.description();
+  const auto protections = static_cast<SandboxParts>(results.number());
+  if (!results.is_valid()) return fail(EIO, "returns an invalid answer while it is loaded");
+  if (description_.path.empty()) {
+    description.path = shown_;
+    description_ = std::move(description);
+    protections_ = protections;
+    log_protections(protections);
+  }
+  return worker;
+}
+
+void CodecWorkers::finalize() {
+  std::vector<WorkerPtr> workers;
+  {
+    const LockGuard guard(mutex_);
+    workers = std::exchange(idle_, {});
+    running_ -= workers.size();
+  }
+  for (const WorkerPtr& worker : workers) (void)exchange(*worker, {.task = CodecTask::finalize}, kFinalizing);
+}
+
+std::string CodecWorkers::state() const {
+  const LockGuard guard(mutex_);
+  std::string text = fmt::format("{} running, {} ended", running_, ended_);
+  if (!latest_cause_.empty()) text += fmt::format(", the latest: {}", latest_cause_);
+  return text;
+}
+
+}  // namespace codecfs::filters

@@ -1,0 +1,107 @@
+#pragma once
+// The processes that run one plugin library for the daemon, which never loads it. At most one per processor, started
+// when they are needed; each has loaded the library and serves one call at a time. They end with the daemon.
+//
+// A call whose worker is killed by another program is repeated on a new worker; one that kills its worker is repeated
+// once, then it fails, and only it. States of a worker: starting (loads the library), idle, in a call, ended.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/sandbox.h"
+#include "base/shared_channel.h"
+#include "base/worker_process.h"
+#include "filters/plugins/codec_messages.h"
+#include "filters/plugins/plugin_calls.h"
+
+namespace codecfs::filters {
+
+/// What one call may take. Long chunks get more.
+struct CodecCallLimits {
+  std::chrono::seconds processor{10};         // of the thread that calls the plugin
+  std::chrono::seconds processor_per_mib{1};  // in addition, for each MiB of input and expected output
+  std::chrono::seconds elapsed{60};           // more than 8 times the processor time; for plugins that wait
+  std::chrono::seconds loading{10};
+  uint64_t memory = uint64_t{1} << 30;  // bytes, in addition to four times the input and expected output
+};
+
+class CodecWorkers final : public PluginCalls {
+ public:
+  /// Starts the first worker, which loads the library. `path`: absolute, without links; `shown`: its name in messages.
+  /// ENOEXEC with the loader's reason; EIO "crashes while it is loaded (Segmentation fault)".
+  static Result<std::shared_ptr<CodecWorkers>> start(const std::string& path, const std::string& shown,
+                                                     const CodecCallLimits& limits = {});
+  ~CodecWorkers() override;
+
+  [[nodiscard]] const PluginDescription& description() const { return description_; }
+  /// What confines the workers.
+  [[nodiscard]] SandboxParts protections() const { return protections_; }
+
+  Result<Buffer> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) override;
+  Result<std::vector<uint32_t>> parameters_of(size_t codec, const std::string& json) override;
+  Result<std::string> codec_of(size_t codec, std::span<const uint32_t> parameters) override;
+  Result<std::vector<uint32_t>> working_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                   const ChunkShape& chunk) override;
+  /// HDF5's can_apply or set_local: the filter's parameters afterwards. EINVAL, ENOTSUP.
+  Result<std::vector<uint32_t>> prepare_dataset(const DatasetToPrepare& dataset);
+  void finalize() override;
+  [[nodiscard]] std::string state() const override;
+
+ private:
+  struct Worker {
+    WorkerProcess process;
+    Channel channel;
+    uint32_t serial = 0;  // of the latest request
+  };
+  using WorkerPtr = std::unique_ptr<Worker>;
+  struct Request {
+    CodecTask task;
+    std::string arguments = {};
+    Bytes bulk = {};
+    uint64_t expected = 0;  // bytes of the result
+  };
+  /// Why a worker did not answer.
+  struct End {
+    std::string cause;         // the predicate of a sentence; empty if another program killed it
+    bool is_repeated = false;  // whether a second attempt may succeed
+  };
+  struct Exchange {
+    Result<Channel::Message> answer;
+    std::optional<End> end;  // set if the worker has ended; `answer` is then an error
+  };
+
+  CodecWorkers(std::string path, std::string shown, const CodecCallLimits& limits);
+  Result<WorkerPtr> start_one();
+  Result<WorkerPtr> load_in_new_worker();
+  Result<WorkerPtr> acquire();
+  void release(WorkerPtr worker);
+  void note_end(WorkerPtr worker, const End& end);
+  Exchange exchange(Worker& worker, const Request& request, std::chrono::seconds elapsed) const;
+  static End end_of(Worker& worker);
+  [[nodiscard]] unsigned processor_seconds(const Request& request) const;
+  /// Calls `take(MessageReader&, Bytes)` with the results of a successful call; it returns a Result.
+  template <class Take>
+  auto call(const Request& request, const Take& take) -> decltype(take(std::declval<MessageReader&>(), Bytes()));
+
+  const std::string path_;
+  const std::string shown_;
+  const CodecCallLimits limits_;
+  const size_t most_workers_;
+  PluginDescription description_;  // constant after start(), as is what follows
+  SandboxParts protections_ = 0;
+
+  mutable Mutex mutex_;
+  ConditionVariable released_;
+  std::vector<WorkerPtr> idle_ CODECFS_GUARDED_BY(mutex_);
+  size_t running_ CODECFS_GUARDED_BY(mutex_) = 0;  // idle, starting, or in a call
+  uint64_t ended_ CODECFS_GUARDED_BY(mutex_) = 0;
+  std::string latest_cause_ CODECFS_GUARDED_BY(mutex_);
+};
+
+}  // namespace codecfs::filters
