@@ -269,14 +269,26 @@ WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
   kill();
   control = std::move(other.control);
   trace = std::move(other.trace);
+  pid = other.pid;
   return *this;
+}
+
+bool WorkerProcess::await_start() {
+  constexpr int kMillisecond = 1;
+  while ((pid = trace->pid) == 0) {
+    pollfd event{control.get(), 0, 0};
+    if (::poll(&event, 1, kMillisecond) > 0) break;
+  }
+  pid = trace->pid;  // it may have ended since it set this
+  return pid > 0;
 }
 
 // The process cannot have been reaped and its id reused while its end of the socket is open.
 void WorkerProcess::kill() {
-  if (const int pid = trace ? trace->pid.load() : 0; pid > 0 && control) {
+  const int own = pid != 0 ? pid : trace ? trace->pid.load() : 0;
+  if (own > 0 && control) {
     pollfd event{control.get(), 0, 0};
-    if (::poll(&event, 1, 0) == 0) ::kill(pid, SIGKILL);
+    if (::poll(&event, 1, 0) == 0) ::kill(own, SIGKILL);
   }
   control.reset();
 }

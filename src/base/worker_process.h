@@ -43,11 +43,15 @@ struct WorkerTrace {
 struct WorkerProcess {
   UniqueFd control;  // SOCK_SEQPACKET; end of file when the worker ends
   std::shared_ptr<WorkerTrace> trace;
+  int pid = 0;  // by await_start(); 0: that in `trace`, which an untrusted worker may change
 
   WorkerProcess() = default;
   WorkerProcess(WorkerProcess&&) = default;
   WorkerProcess& operator=(WorkerProcess&& other) noexcept;
   ~WorkerProcess() { kill(); }
+  /// Waits until it runs. To be called before the worker runs untrusted code: what that writes to `trace` does not
+  /// affect kill() then. False if the worker has ended.
+  bool await_start();
   /// Kills it, even if it does not respond.
   void kill();
   /// Waits until it has ended (its end of `control` is closed).

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/worker_process.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"
@@ -18,6 +19,8 @@ Result<filters::FilterRules> set_up_filters(const FilterOptions& options) {
     const Result<> removed = filters::unregister_built_in(name);
     if (!removed && options.builtin) return fail(EINVAL, "-o builtin=off:{}: {}", name, removed.error().reason);
   }
+  // Worker processes inherit these settings. Plugins are not searched yet, so no mutex of theirs is held.
+  start_supervisors();
   filters::FilterRules rules;
   for (const auto& [option, text] : options.rules) {
     const Result<> added = rules.add(text);

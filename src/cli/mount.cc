@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 
-#include "base/worker_process.h"
 #include "cli/report.h"
 #include "filters/plugins/plugins.h"
+#include "model/limits.h"
 #include "mount/session.h"
 
 namespace codecfs::cli {
@@ -52,7 +52,7 @@ Result<bool> MountCommand::is_requested(const CLI::App&) {
 
 int MountCommand::run() {
   if (!is_there(arguments_)) return 0;
-  start_supervisors();
+  set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   if (!rules) return report(rules.error(), kUsage);
   if (arguments_.is_fake) return 0;

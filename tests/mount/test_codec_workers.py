@@ -156,8 +156,8 @@ def test_writing_through_workers(mount, hostile, tmp_path):
     assert read(again, "v/1") == new and read(again, "v/2") == chunk(b"GOOD", 2)
 
 
-@pytest.mark.parametrize("library, filter_", [("libh5zzfp.so", "32013,1,0,0,1077149696"), ("libblosc_filter.so", "32001,0,0,0,0,5,1,1")])
-def test_set_local_runs_in_a_worker(mount, tmp_path, library, filter_):
+@pytest.mark.parametrize("filter_", ["32013,1,0,0,1077149696", "32001,0,0,0,0,5,1,1"])
+def test_set_local_runs_in_a_worker(mount, tmp_path, filter_):
     """libhdf5 creates the dataset in the daemon, but the plugin completes its parameters in a worker."""
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.create_dataset("v", data=DATA.astype("<f8"), chunks=(10, 50))
@@ -165,7 +165,7 @@ def test_set_local_runs_in_a_worker(mount, tmp_path, library, filter_):
     os.setxattr(mounted.path / "v", "user._Filter", filter_.encode())
     stored = xattr(mounted.path / "v", "_Filter")
     assert stored != filter_, stored
-    assert not [maps for maps in open(f"/proc/{mounted.process.pid}/maps") if library in maps]
+    assert f"{DEBIAN}/" not in open(f"/proc/{mounted.process.pid}/maps").read()
     shown = every_chunk(mounted, "v")
     mounted.close()
     program = f"""

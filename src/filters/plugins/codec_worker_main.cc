@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -130,8 +132,12 @@ class CodecWorker {
 void run_codec_worker(int control) {
   Datagram first = receive_datagram(control, 64);
   if (first.fds.size() != 2) return;
+  (void)::prctl(PR_SET_NAME, "codecfs-codec");
   end_with_daemon(control);
   ::mallopt(M_ARENA_MAX, 2);  // each arena reserves address space, which is limited
+  // Chunks are allocated repeatedly; do not return their memory to the kernel each time.
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
   std::atexit(note_exit);
   Channel channel(std::move(first.fds[0]), std::move(first.fds[1]));
   CodecWorker worker(channel);

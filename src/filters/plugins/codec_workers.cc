@@ -247,6 +247,7 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::start_one() {
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {
   CODECFS_ASSIGN(WorkerProcess process, start_worker(run_codec_worker));
+  if (!process.await_start()) return fail(kKilled, "killed by another program");
   CODECFS_ASSIGN(auto connection, Channel::make());
   auto& [channel, other] = connection;
   auto worker = std::make_unique<Worker>(std::move(process), std::move(channel));
