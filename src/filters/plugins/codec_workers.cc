@@ -33,7 +33,7 @@ void log_protections(SandboxParts parts) {
   static std::once_flag logged;
   std::call_once(logged, [&] {
     if (parts == kWholeSandbox)
-      log::info("plugins run in processes with {}", names_of(parts));
+      log::debug("plugins run in processes with {}", names_of(parts));
     else
       log::warning("plugins run in processes without {}, which this system does not allow; with {}",
                    names_of(kWholeSandbox & ~parts), names_of(parts));
@@ -295,6 +295,7 @@ std::string CodecWorkers::state() const {
   const LockGuard guard(mutex_);
   std::string text = fmt::format("{} running, {} ended", running_, ended_);
   if (!latest_cause_.empty()) text += fmt::format(", the latest: {}", latest_cause_);
+  if (protections_ != kWholeSandbox) text += fmt::format("; without {}", names_of(kWholeSandbox & ~protections_));
   return text;
 }
 

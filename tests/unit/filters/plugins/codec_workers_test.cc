@@ -97,7 +97,7 @@ TEST(CodecWorkers, ACallThatEndsItsWorkerIsRefusedAlone) {
   EXPECT_EQ(failure(*workers, "E"), ": the process that runs it was killed 20 times");
   EXPECT_EQ(failure(*workers, "k"), ": the process that runs it was killed 20 times");
   EXPECT_NE(failure(*workers, "f"), "none");  // closes the connection
-  EXPECT_TRUE(failure(*workers, "L").starts_with(" says that it made")) << failure(*workers, "L");
+  EXPECT_NE(failure(*workers, "L").find("gives no room"), std::string::npos);
   EXPECT_TRUE(decodes(*workers));
 }
 
@@ -105,8 +105,10 @@ TEST(CodecWorkers, ACallThatEndsItsWorkerIsRefusedAlone) {
 TEST(CodecWorkers, SurvivesWritesOutOfBoundsAndExhaustedMemory) {
   const auto workers = start(CODECFS_HOSTILE_FILTER);
   ASSERT_NE(workers, nullptr);
-  EXPECT_TRUE(failure(*workers, "o").starts_with(" crashes (")) << failure(*workers, "o");
-  EXPECT_TRUE(failure(*workers, "m").starts_with(" crashes (")) << failure(*workers, "m");
+  for (const char* behaviour : {"o", "m"}) {
+    const std::string reason = failure(*workers, behaviour);
+    EXPECT_TRUE(reason.starts_with(" crashes (")) << behaviour << ": " << reason;
+  }
   EXPECT_TRUE(decodes(*workers));
 }
 #endif
