@@ -60,9 +60,9 @@ static size_t hostile_filter(unsigned flags, size_t cd_nelmts, const unsigned cd
     case 'l':
       while (forever) continue; /* loop */
     case 's':
-      for (;;) pause();                                             /* sleep */
+      for (;;) pause();                                                    /* sleep */
     case 'o': memset(bytes - 64, 0x5a, nbytes + ((size_t)4 << 30)); break; /* write out of bounds */
-    case 'm':                                                       /* exhaust memory */
+    case 'm':                                                              /* exhaust memory */
       for (;;) *(volatile char*)malloc(64 << 20) = 1;
     case 'd': return (size_t)dig(bytes); /* overflow the stack */
     case 'e': exit(3);

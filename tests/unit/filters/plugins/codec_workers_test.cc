@@ -62,7 +62,7 @@ TEST(CodecWorkers, ReportsWhatTheLibraryDeclares) {
   EXPECT_TRUE(plugin.hdf5->decodes && plugin.hdf5->encodes);
   EXPECT_FALSE(plugin.hdf5->has_set_local);
   EXPECT_TRUE(plugin.codecs.empty() && plugin.problems.empty());
-  EXPECT_EQ(workers->state(), "1 running, 0 ended");
+  EXPECT_TRUE(workers->state().starts_with("1 running, 0 ended")) << workers->state();
 }
 
 TEST(CodecWorkers, NamesTheLoadersReason) {
@@ -82,7 +82,7 @@ TEST(CodecWorkers, DecodesAndEncodesDataOfAnySize) {
   const auto short_of = workers->filter(kReverse, {}, data_of("GOOD"), 999);
   ASSERT_FALSE(short_of);
   EXPECT_NE(short_of.error().reason.find("made 1000 bytes, more than 999"), std::string::npos);
-  EXPECT_EQ(workers->state(), "1 running, 0 ended");
+  EXPECT_TRUE(workers->state().starts_with("1 running, 0 ended")) << workers->state();
 }
 
 TEST(CodecWorkers, ACallThatEndsItsWorkerIsRefusedAlone) {
@@ -90,7 +90,8 @@ TEST(CodecWorkers, ACallThatEndsItsWorkerIsRefusedAlone) {
   ASSERT_NE(workers, nullptr);
   EXPECT_EQ(failure(*workers, "c"), " crashes (Segmentation fault)");
   EXPECT_TRUE(decodes(*workers));
-  EXPECT_EQ(workers->state(), "1 running, 2 ended, the latest: crashes (Segmentation fault)");
+  EXPECT_TRUE(workers->state().starts_with("1 running, 2 ended, the latest: crashes (Segmentation fault)"))
+      << workers->state();
   EXPECT_EQ(failure(*workers, "a"), " crashes (Aborted)");
   EXPECT_EQ(failure(*workers, "d"), " crashes (Segmentation fault)");
   EXPECT_EQ(failure(*workers, "e"), " ends the process");
@@ -126,6 +127,24 @@ TEST(CodecWorkers, LimitsTheTimeOfACall) {
   ASSERT_NE(for_sleep, nullptr);
   EXPECT_EQ(failure(*for_sleep, "s"), " did not finish in time");
   EXPECT_TRUE(decodes(*for_sleep));
+}
+
+TEST(CodecWorkers, SeveralDecodeAtOnce) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor: one worker";
+  const auto workers = start(CODECFS_HOSTILE_FILTER);
+  ASSERT_NE(workers, nullptr);
+  const std::vector<std::byte> bytes = data_of("BADn");  // takes 20 ms
+  std::atomic<bool> all_right = true;
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 2; ++i)
+      readers.emplace_back([&] {
+        while (workers->state().starts_with("1 running, 0 ended"))
+          if (!workers->filter(kReverse, {}, bytes, bytes.size())) all_right = false;
+      });
+  }
+  EXPECT_TRUE(all_right);
+  EXPECT_TRUE(workers->state().starts_with("2 running, 0 ended")) << workers->state();
 }
 
 TEST(CodecWorkers, AreConfined) {
