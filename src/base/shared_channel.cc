@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -42,7 +43,8 @@ Channel::Channel(Channel&& other) noexcept
     : socket_(std::move(other.socket_)),
       memory_(std::move(other.memory_)),
       mapped_(std::exchange(other.mapped_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      allocated_(std::exchange(other.allocated_, 0)) {}
 
 Channel::~Channel() {
   if (mapped_ != nullptr) ::munmap(mapped_, size_);
@@ -66,14 +68,20 @@ Result<> Channel::map(uint64_t bytes) {
 Result<> Channel::reserve(uint64_t bytes) {
   if (bytes > kLongestBody) return fail(EMSGSIZE, "a message of {} bytes is too long", bytes);
   const uint64_t rounded = (kStateBytes + bytes + kRounding - 1) / kRounding * kRounding;
-  if (size_ > kStateBytes + kKept && rounded <= kKept)
+  if (allocated_ > kKept && rounded <= kKept) {
     (void)::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kKept),
                       static_cast<off_t>(size_ - kKept));
+    allocated_ = kKept;
+  }
+  // Both ends free only what is beyond kKept.
+  if (rounded <= std::min(allocated_, kKept)) return {};
   int status = 0;
   do status = ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(rounded));
   while (status != 0 && errno == EINTR);
   if (status != 0) return fail(ENOMEM, "there is no memory for a message of {} bytes", bytes);
-  return map(rounded);
+  CODECFS_TRY(map(rounded));
+  allocated_ = std::max(allocated_, rounded);
+  return {};
 }
 
 Result<> Channel::send(uint32_t kind, std::string_view head, Bytes bulk) {

@@ -75,7 +75,8 @@ class Channel {
   UniqueFd socket_;
   UniqueFd memory_;
   std::byte* mapped_ = nullptr;
-  uint64_t size_ = 0;  // bytes mapped
+  uint64_t size_ = 0;       // bytes mapped
+  uint64_t allocated_ = 0;  // bytes that have pages, as far as this end has allocated them
 };
 
 }  // namespace codecfs

@@ -47,7 +47,8 @@ class CodecWorker {
   bool serve(const Channel::Message& request) {
     MessageReader arguments(request.head);
     const RequestHead head = arguments.request_head();
-    if (head.memory != 0) limit_memory(head.memory);
+    if (head.memory != 0 && head.memory != memory_) limit_memory(head.memory);
+    memory_ = head.memory;
     begin_step(head.serial, head.seconds);
     const auto task = static_cast<CodecTask>(request.kind);
     FilteredBytes bulk;
@@ -124,6 +125,7 @@ class CodecWorker {
   }
 
   Channel& channel_;
+  uint64_t memory_ = 0;  // bytes; the limit in force
   std::optional<DirectCalls> plugin_;
 };
 

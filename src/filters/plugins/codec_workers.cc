@@ -24,7 +24,15 @@ constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without 
 constexpr int kKilled = ECONNRESET;               // by another program
 constexpr const char* kTooLate = "did not finish in time";
 
-int milliseconds(std::chrono::seconds time) { return static_cast<int>(std::chrono::milliseconds(time).count()); }
+bool is_readable(int socket, std::chrono::seconds limit) {
+  pollfd event{socket, POLLIN, 0};
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const int ready = ::poll(&event, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready >= 0 || errno != EINTR) return ready != 0;
+  }
+}
 
 int valid_code(int code) { return code > 0 && code < 4096 ? code : EIO; }
 
@@ -155,14 +163,14 @@ CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& req
       request.expected == SIZE_MAX ? 2 * request.bulk.size() : request.expected;  // of an encoder: unknown
   const RequestHead head{.serial = ++worker.serial,
                          .seconds = processor_seconds(request),
-                         .memory = limits_.memory + 4 * (request.bulk.size() + expected)};
+                         .memory = limits_.memory + (4 * (request.bulk.size() + expected) >> 24 << 24)};
   MessageWriter writer;
   writer.head(head);
   const Result<> sent =
       worker.channel.send(static_cast<uint32_t>(request.task), writer.bytes() + request.arguments, request.bulk);
   if (!sent && sent.error().code == ENOMEM) return {std::unexpected(sent.error()), std::nullopt};
   if (!sent) return {std::unexpected(sent.error()), end_of(worker)};
-  if (!worker.channel.wait(milliseconds(elapsed))) {
+  if (!is_readable(worker.channel.socket(), elapsed)) {
     worker.process.kill();
     return {fail(EIO, "too late"), End{kTooLate, false}};
   }
