@@ -45,8 +45,9 @@ struct Variable {
   /// The fill value of .zarray. Zarr readers return uninitialised memory for absent chunks if it is null, so absent
   /// chunks are then shown as files.
   JsonValue fill_value;
-  /// One element of fill, type.size bytes (zeros if the source defines none). For object types, the element as the
-  /// object codec stores it (vlen-utf8: LE32 length, text).
+  /// One element of fill, type.size bytes (zeros if the source defines none), or empty: zeros, of which an element may
+  /// be too large to be kept. For object types, the element as the object codec stores it (vlen-utf8: LE32 length,
+  /// text).
   std::vector<std::byte> fill;
   /// Readers of the source get arbitrary bytes instead of `fill` for chunks that are not stored (Zarr's null
   /// fill_value, HDF5's undefined fill value and H5D_FILL_TIME_NEVER). So a chunk that is written must be stored even
