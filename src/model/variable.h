@@ -63,6 +63,9 @@ struct Variable {
 
   /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;
+  /// Set if the attributes cannot be read (EIO), with the reason: `attributes` is then empty, and `dimensions` may be
+  /// generated names.
+  std::optional<Error> unreadable_attributes;
 };
 
 using VariablePtr = std::shared_ptr<const Variable>;
