@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -11,26 +12,28 @@ import pytest
 import xarray
 import zarr
 from conftest import CODECFS, xattr
-from damage import checked_length, lookup3
 
 DATA = np.arange(12, dtype="<i4")
-OLD_DAMAGES = ["version", "size", "type"]
-DENSE_DAMAGES = ["BTHD", "FRHP"]
+OLD_DAMAGES = ["version", "size", "type", "second"]
+DENSE_DAMAGES = ["BTHD", "BTLF", "FRHP", "FHDB"]
 
 
 def damaged_message(path, damage):
     """A message of an attribute in the oldest format."""
     with h5py.File(path, "w") as f:
         v = f.create_dataset("v", data=DATA, chunks=(4,), fillvalue=-1)
-        v.attrs["an_attribute"] = np.arange(3)
+        g = f.create_group("g")
+        if damage == "second":  # libhdf5 1.10 crashes if it has read others before
+            for i in range(5):
+                v.attrs[f"sound{i}"] = g.attrs[f"sound{i}"] = i
+        v.attrs["an_attribute"] = g.attrs["of_a_group"] = np.arange(3)
         f["w"] = DATA
-        f.create_group("g").attrs["of_a_group"] = np.arange(3)
     content = bytearray(path.read_bytes())
     for name in (b"an_attribute\0", b"of_a_group\0"):
         at = content.index(name)
         # Version 1 of the message: version, reserved, sizes of name, type and space (2 bytes each), then these.
         assert content[at - 8] == 1 and content[at - 6] == len(name)
-        if damage == "version":
+        if damage in ("version", "second"):
             content[at - 8] = 99
         elif damage == "size":
             content[at - 6:at - 4] = b"\xff\xff"
@@ -40,7 +43,7 @@ def damaged_message(path, damage):
 
 
 def damaged_index(path, damage):
-    """The B-tree or heap of many attributes, in the newest format."""
+    """The B-tree or heap of many attributes: its header, or the records, in the newest format."""
     with h5py.File(path, "w", libver="latest") as f:
         v = f.create_dataset("v", data=DATA, chunks=(4,), fillvalue=-1)
         f["w"] = DATA
@@ -56,16 +59,22 @@ def damaged_index(path, damage):
     path.write_bytes(content)
 
 
+def reads_attributes(path):
+    """Whether h5py does, in a process that may crash."""
+    program = "import h5py, sys; dict(h5py.File(sys.argv[1])['v'].attrs)"
+    return subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 0
+
+
 @pytest.fixture(params=OLD_DAMAGES + DENSE_DAMAGES)
 def damaged(request, tmp_path):
     path = tmp_path / "attributes.h5"
     (damaged_message if request.param in OLD_DAMAGES else damaged_index)(path, request.param)
-    dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
-    assert "0, 1, 2, 3" in dumped
+    if request.param != "second":
+        dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
+        assert "0, 1, 2, 3" in dumped
     with h5py.File(path) as f:
         assert np.array_equal(f["v"][:], DATA)
-        with pytest.raises(Exception):
-            dict(f["v"].attrs)
+    assert not reads_attributes(path)
     return path
 
 
@@ -133,8 +142,7 @@ def test_attributes_are_not_changed_but_data_is(mount, damaged):
     with h5py.File(damaged) as f:
         assert f["v"][:].tolist() == [0, 1, 2, 3, 104, 105, 106, 107, 8, 9, 10, 11]
         assert dict(f["w"].attrs) == {"new": 1}
-        with pytest.raises(Exception):
-            dict(f["v"].attrs)
+    assert not reads_attributes(damaged)
 
 
 def test_compaction_refuses_with_the_reason(damaged):

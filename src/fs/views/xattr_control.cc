@@ -38,7 +38,7 @@ Result<XattrView> XattrControl::all(Ino ino) {
   if (!view.stored) {
     Result<std::vector<Xattr>> made = make_xattrs(place, view.incomplete);
     if (!made) view.incomplete = made.error();
-    if (view.incomplete) mount_.note_error(ino, *view.incomplete);
+    if (view.incomplete) note_incomplete(ino, *view.incomplete);
     view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
     uint64_t bytes = 0;
     for (const Xattr& xattr : *view.stored) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
@@ -47,6 +47,12 @@ Result<XattrView> XattrControl::all(Ino ino) {
   }
   CODECFS_ASSIGN(view.live, live(ino));
   return view;
+}
+
+// Programs read one attribute after another, of which each call would add the same line to the log.
+void XattrControl::note_incomplete(Ino ino, const Error& error) {
+  const auto known = mount_.errors.find(ino);
+  if (known == nullptr || known->reason != error.reason) mount_.note_error(ino, error);
 }
 
 Result<std::vector<Xattr>> XattrControl::live(Ino ino) {

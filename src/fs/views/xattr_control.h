@@ -36,6 +36,7 @@ class XattrControl {
   Result<> remove(Ino ino, std::string_view name, const Cancelled& cancelled = {});
 
  private:
+  void note_incomplete(Ino ino, const Error& error);
   /// `unreadable`: set if the attributes of the source are missing from the result.
   Result<std::vector<Xattr>> make_xattrs(const Place& place, std::optional<Error>& unreadable);
 

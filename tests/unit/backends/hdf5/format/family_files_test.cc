@@ -76,7 +76,7 @@ TEST_F(FamilyFilesTest, TheMembersAreOneFile) {
 TEST_F(FamilyFilesTest, TheSourceShowsThem) {
   for (const bool latest : {false, true}) {
     create_family("f%d.h5", latest);
-    const auto source = open_hdf5(path("f0.h5"));
+    const auto source = open_hdf5(path("f0.h5"), true);
     ASSERT_TRUE(source) << source.error().reason;
     const ObjectId variable = hdf5_testing::object_at(**source, "v");
     EXPECT_EQ(hdf5_testing::elements_of<int>(*(*source)->read_chunk(variable, 0)), values());
