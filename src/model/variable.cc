@@ -53,7 +53,7 @@ Result<Buffer> make_fill_chunk(const Variable& variable) {
     return fail(EOPNOTSUPP, "no chunk of fill can be made for object codec {}", print_json(variable.object_codec));
   }
   uint64_t size = 0;
-  if (variable.fill.size() != variable.type.size)
+  if (!variable.fill.empty() && variable.fill.size() != variable.type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable.fill.size(), variable.type.size);
   if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &size))
     return fail(ENOMEM, "a chunk of {} elements is too large", variable.grid.elements_per_chunk());

@@ -45,8 +45,9 @@ struct Variable {
   /// The fill value of .zarray. Zarr readers return uninitialised memory for absent chunks if it is null, so absent
   /// chunks are then shown as files.
   JsonValue fill_value;
-  /// One element of fill, type.size bytes (zeros if the source defines none). For object types, the element as the
-  /// object codec stores it (vlen-utf8: LE32 length, text).
+  /// One element of fill, type.size bytes (zeros if the source defines none), or empty: zeros, of which an element may
+  /// be too large to be kept. For object types, the element as the object codec stores it (vlen-utf8: LE32 length,
+  /// text).
   std::vector<std::byte> fill;
   /// Readers of the source get arbitrary bytes instead of `fill` for chunks that are not stored (Zarr's null
   /// fill_value, HDF5's undefined fill value and H5D_FILL_TIME_NEVER). So a chunk that is written must be stored even
@@ -62,6 +63,9 @@ struct Variable {
 
   /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;
+  /// Set if the attributes cannot be read (EIO), with the reason: `attributes` is then empty, and `dimensions` may be
+  /// generated names.
+  std::optional<Error> unreadable_attributes;
 };
 
 using VariablePtr = std::shared_ptr<const Variable>;

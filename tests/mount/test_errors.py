@@ -248,37 +248,3 @@ def test_an_external_file_that_is_missing_is_an_error(mount, tmp_path):
         (m.path / "v/0").read_bytes()
     assert error.value.errno == errno.EIO and "gone.raw" in m.messages()
     assert (m.path / "w/0").read_bytes()
-
-
-@pytest.mark.parametrize("damage", ["version", "size", "type"])
-def test_damaged_attributes_leave_the_data(mount, tmp_path, damage):
-    path = tmp_path / "attributes.h5"
-    data = np.arange(12, dtype="<i4")
-    with h5py.File(path, "w") as f:
-        f.create_dataset("v", data=data, chunks=(4,)).attrs["an_attribute"] = np.arange(3)
-        f["w"] = data
-    content = bytearray(path.read_bytes())
-    name = content.index(b"an_attribute\0")
-    # Version 1 of the message: version, reserved, sizes of name, type and space (2 bytes each), then these.
-    assert content[name - 8] == 1 and content[name - 6] == len("an_attribute\0")
-    if damage == "version":
-        content[name - 8] = 99
-    elif damage == "size":
-        content[name - 6:name - 4] = b"\xff\xff"
-    else:
-        content[name + 16] = 0x1f
-    path.write_bytes(content)
-    dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
-    assert "0, 1, 2, 3" in dumped
-    mounted = mount(path)
-    assert sorted(os.listdir(mounted.path)) == [".zattrs", ".zgroup", ".zmetadata", "v", "w"]
-    for number in range(3):
-        assert (mounted.path / f"v/{number}").read_bytes() == data[4 * number:4 * number + 4].tobytes()
-    assert b'"<i4"' in (mounted.path / "v/.zarray").read_bytes()
-    with pytest.raises(OSError) as error:
-        (mounted.path / "v/.zattrs").read_bytes()
-    assert error.value.errno == errno.EIO
-    assert "attributes" in xattr(mounted.path / "v", "_Error")
-    with pytest.raises(OSError):
-        os.getxattr(mounted.path / "v", "user.an_attribute")
-    assert (mounted.path / "w/0").read_bytes() == data.tobytes()

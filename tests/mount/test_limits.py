@@ -262,6 +262,71 @@ def test_claims_of_hdf5_files_take_no_memory(mount, tmp_path):
     is_within(m, CACHE, DIRTY)
 
 
+def test_elements_of_any_size(mount, tmp_path):
+    """Their fill takes no memory: each of the 40 datasets has an element of 200 MiB."""
+    path = tmp_path / "a.h5"
+    size = 20_000_000
+    opaque = h5py.h5t.create(h5py.h5t.OPAQUE, size)
+    opaque.set_tag(b"x")
+    numbers = h5py.h5t.array_create(h5py.h5t.STD_I32LE, (size // 4,))
+    compound = h5py.h5t.create(h5py.h5t.COMPOUND, size + 8)
+    compound.insert(b"a", 0, h5py.h5t.STD_I32LE)
+    compound.insert(b"b", 8, numbers)
+    text = h5py.h5t.C_S1.copy()
+    text.set_size(size)
+    value = np.random.default_rng(3).integers(0, 4, size + 8, "u1")
+    kinds = {"opaque": opaque, "numbers": numbers, "compound": compound, "text": text}
+    with h5py.File(path, "w") as f:
+        for name, kind in kinds.items():
+            for chunked in (True, False):
+                properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                if chunked:
+                    properties.set_chunk((1,))
+                    properties.set_deflate(1)
+                full = f"{name}{chunked}".encode()
+                dataset = h5py.h5d.create(f.id, full, kind, h5py.h5s.create_simple((3,)), properties)
+                space = dataset.get_space()
+                space.select_hyperslab((1,), (1,))
+                dataset.write(h5py.h5s.create_simple((1,)), space, value, mtype=kind)
+        large = h5py.h5t.create(h5py.h5t.OPAQUE, 200 * MIB)
+        large.set_tag(b"x")
+        for i in range(40):
+            h5py.h5d.create(f.id, b"large%d" % i, large, h5py.h5s.create_simple((1,)))
+    m = mount(path, "cache=16M")
+    assert len(json.loads((m.path / ".zmetadata").read_bytes())["metadata"]) == 2 + 2 * (8 + 40)
+    for i in range(40):
+        assert len((m.path / f"large{i}/.zarray").read_bytes()) < 400 and len(os.listxattr(m.path / f"large{i}")) > 2
+    is_within(m)
+    for name, kind in kinds.items():
+        end = ".0" if name == "numbers" else ""
+        wanted = bytearray(value[:kind.get_size()].tobytes())
+        for chunked in (True, False):
+            folder = m.path / f"{name}{chunked}"
+            got = bytearray((folder / f"1{end}").read_bytes())
+            if name == "compound":
+                got[4:8] = wanted[4:8]  # padding
+            assert got == wanted, folder
+            absent = (folder / f"0{end}").read_bytes()
+            assert absent == bytes(kind.get_size()), folder
+    (m.path / "opaqueTrue/2").write_bytes(value[:size].tobytes()[::-1])
+    with open(m.path / "opaqueTrue/1", "r+b") as file:
+        file.seek(size - 3)
+        file.write(b"end")
+    os.truncate(m.path / "opaqueTrue/0", 0)
+    with open(m.path / "opaqueTrue/0", "r+b") as file:
+        file.write(b"begin")
+    raw = (m.path / ".codecfs/view/raw/opaqueTrue").read_bytes()
+    assert len(raw) == 3 * size and raw[:5] == b"begin" and not any(raw[5:100]) and raw[2 * size - 3:2 * size] == b"end"
+    m.unmount()
+    with h5py.File(path) as f:
+        dataset = f["opaqueTrue"].id
+        stored = np.empty((3, size), "u1")
+        dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, stored, mtype=dataset.get_type())
+        assert stored[0].tobytes() == b"begin" + bytes(size - 5)
+        assert stored[1].tobytes() == value[:size - 3].tobytes() + b"end"
+        assert stored[2].tobytes() == value[:size].tobytes()[::-1]
+
+
 # --- what readers ask for at the same time
 
 

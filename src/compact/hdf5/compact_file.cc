@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/file_driver.h"
 #include "backends/hdf5/library/handle.h"
@@ -81,6 +82,14 @@ Result<> check_can_be_replaced(const Locked& locked) {
   // A log that appeared after the recovery: another mount wrote the file.
   if (log_exists(locked.directory, log_name_for(locked.name)))
     return fail(EBUSY, "{}: a log of changes exists beside it; try again", path);
+  CODECFS_ASSIGN(const std::optional<FamilyFiles> family,
+                 FamilyFiles::open(locked.directory, locked.name, locked.file));
+  if (family)
+    return fail(
+        EOPNOTSUPP,
+        "{}: it is the first of a family of {} files (HDF5's family driver); make one file of them: h5repack {} "
+        "ONE.h5",
+        path, family->count(), family->pattern());
   if (marked_as_open(locked.file.fd.get()))
     return fail(EROFS, "{}: it is marked as open for writing (h5clear -s removes the mark)", path);
   if (locked.status.st_nlink > 1)

@@ -234,7 +234,9 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
         return {};
       }
     }
-    return std::unexpected(Error{ENODATA, {}});
+    // It may be one of those that cannot be read, which all() has noted.
+    const bool is_known = !view.incomplete || is_special_xattr(wanted);
+    return std::unexpected(Error{is_known ? ENODATA : view.incomplete->code, {}});
   });
 }
 

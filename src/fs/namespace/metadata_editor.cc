@@ -65,6 +65,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+    if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
     now = variable->attributes;
     dimensions = variable->dimensions;
     // Zarr writers tell it as the fill_value of .zarray, and only there.

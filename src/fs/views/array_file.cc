@@ -27,7 +27,7 @@ Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
   const ChunkGrid& grid = variable->grid;
   CODECFS_ASSIGN(std::string header, npy_header(variable->type, grid.shape()));
   if (variable->unreadable && variable->unreadable->code == EOPNOTSUPP) return std::unexpected(*variable->unreadable);
-  if (variable->fill.size() != variable->type.size)
+  if (!variable->fill.empty() && variable->fill.size() != variable->type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable->fill.size(), variable->type.size);
   ArrayFile file;
   if (with_header) file.header_ = std::move(header);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "base/log.h"
 #include "filters/core/codec_json.h"
 #include "fs/views/metadata_files.h"
 #include "model/json.h"
@@ -12,6 +13,29 @@ namespace codecfs::fs {
 namespace {
 
 Text make_text(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
+/// Source::variable(). If it fails as a whole on damaged attributes, for instance because libhdf5 crashed on them, the
+/// rest is shown without them.
+Result<VariablePtr> describe(Source& source, ObjectId id) {
+  Result<VariablePtr> variable = source.variable(id);
+  if (variable || variable.error().code != EIO) return variable;
+  const Result<VariablePtr> facts = source.facts(id);
+  if (!facts) return variable;
+  auto without = std::make_shared<Variable>(**facts);
+  without->attributes.clear();
+  without->unreadable_attributes = variable.error();
+  without->dimensions.emplace();
+  for (size_t d = 0; d < without->grid.rank(); ++d) without->dimensions->push_back(fmt::format("dim_{}", d));
+  return VariablePtr(std::move(without));
+}
+
+/// .zattrs in .zmetadata of an object whose attributes cannot be read: readers take the data all the same.
+Json reason_json(const std::string& path, const Error& error) {
+  log::warning("{}: .zmetadata has no attributes of \"/{}\"", error.reason, path);
+  Json json = Json::object();
+  json["_Error"] = error.reason;
+  return json;
+}
 
 constexpr int kMaxDepth = 1024;  // nested groups: a deeper path would exceed PATH_MAX
 
@@ -38,9 +62,11 @@ class Consolidation {
 
   Result<> collect(ObjectId group, const std::string& directory, int depth) {
     if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", directory, kMaxDepth);
-    CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_.group_attributes(group));
+    Result<std::vector<Attribute>> attributes = source_.group_attributes(group);
+    if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
     append_member(metadata_, directory + ".zgroup", zgroup_json());
-    append_member(metadata_, directory + ".zattrs", zattrs_json(std::span(attributes)));
+    append_member(metadata_, directory + ".zattrs",
+                  attributes ? zattrs_json(std::span(*attributes)) : reason_json(directory, attributes.error()));
     CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
     for (const Entry& entry : entries) {
       const Result<> added = add(entry, directory, depth);
@@ -53,8 +79,8 @@ class Consolidation {
   Result<> add(const Entry& entry, const std::string& directory, int depth) {
     if (entry.kind == EntryKind::group) return collect(entry.object, directory + entry.name + "/", depth + 1);
     if (entry.kind == EntryKind::variable) {
-      CODECFS_ASSIGN(const VariablePtr facts, source_.variable(entry.object));
-      add_variable(directory + entry.name, *facts);
+      CODECFS_ASSIGN(const VariablePtr variable, describe(source_, entry.object));
+      add_variable(directory + entry.name, *variable);
     } else {
       links_.push_back({directory, entry.name, entry.target});
     }
@@ -67,10 +93,12 @@ class Consolidation {
     return now->object == entry.object && now->kind == entry.kind;
   }
 
-  void add_variable(const std::string& path, const Variable& facts) {
+  void add_variable(const std::string& path, const Variable& variable) {
     variables_.emplace(path, metadata_.size());
-    append_member(metadata_, path + "/.zarray", zarray_of_(path, facts));
-    append_member(metadata_, path + "/.zattrs", zattrs_json(facts));
+    append_member(metadata_, path + "/.zarray", zarray_of_(path, variable));
+    Json zattrs = zattrs_json(variable);
+    if (variable.unreadable_attributes) zattrs.update(reason_json(path, *variable.unreadable_attributes));
+    append_member(metadata_, path + "/.zattrs", std::move(zattrs));
   }
 
   /// A link to a variable is a variable for readers, so it is listed as one. Links to groups are not listed, as they
@@ -116,7 +144,7 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
 Result<VariablePtr> Dataset::described(ObjectId id) {
   if (VariablePtr known = described_.get(id)) return known;
   const uint64_t changes = changes_;
-  CODECFS_ASSIGN(VariablePtr variable, source_->variable(id));
+  CODECFS_ASSIGN(VariablePtr variable, describe(*source_, id));
   described_.put_if(id, variable, memory_estimate(*variable), [&] { return changes_ == changes; });
   return variable;
 }

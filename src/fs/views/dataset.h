@@ -41,13 +41,14 @@ class Dataset {
   Result<VariableViewPtr> variable(ObjectId id);
   /// The cached state; null if there is none.
   VariableViewPtr known(ObjectId id) { return variables_.get(id); }
-  /// With attributes and dimension names.
+  /// With attributes and dimension names. Callers check Variable::unreadable_attributes.
   Result<VariablePtr> described(ObjectId id);
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group);
   /// The consolidated metadata of everything below a group: {"metadata": {".zgroup": ..., "a/.zarray": ...},
-  /// "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long.
+  /// "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long. For attributes that cannot be
+  /// read it has the reason as the attribute "_Error".
   Result<Text> zmetadata(ObjectId group);
   /// The same as JSON, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;

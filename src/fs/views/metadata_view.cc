@@ -38,6 +38,7 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
     }
     case FileKind::zattrs: {
       CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+      if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
       return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
     }
     case FileKind::codecs: return view->codecs;

@@ -34,18 +34,25 @@ std::string not_stored_text(const std::vector<std::string>& paths) {
 Result<XattrView> XattrControl::all(Ino ino) {
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
-  XattrView view{mount_.xattrs.get(ino), {}};
+  XattrView view{mount_.xattrs.get(ino), {}, {}};
   if (!view.stored) {
-    Result<std::vector<Xattr>> made = make_xattrs(place);
-    if (!made) mount_.note_error(ino, made.error());
+    Result<std::vector<Xattr>> made = make_xattrs(place, view.incomplete);
+    if (!made) view.incomplete = made.error();
+    if (view.incomplete) note_incomplete(ino, *view.incomplete);
     view.stored = std::make_shared<const std::vector<Xattr>>(made ? std::move(*made) : std::vector<Xattr>());
     uint64_t bytes = 0;
     for (const Xattr& xattr : *view.stored) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
-    if (made && place.file != FileKind::chunk)
+    if (!view.incomplete && place.file != FileKind::chunk)
       mount_.xattrs.put_if(ino, view.stored, bytes, [&] { return mount_.dataset.changes() == changes; });
   }
   CODECFS_ASSIGN(view.live, live(ino));
   return view;
+}
+
+// Programs read one attribute after another, of which each call would add the same line to the log.
+void XattrControl::note_incomplete(Ino ino, const Error& error) {
+  const auto known = mount_.errors.find(ino);
+  if (known == nullptr || known->reason != error.reason) mount_.note_error(ino, error);
 }
 
 Result<std::vector<Xattr>> XattrControl::live(Ino ino) {
@@ -81,6 +88,7 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
   const std::string_view plain = name.substr(kUser.size());
   CODECFS_ASSIGN(const XattrView view, all(ino));
+  if (view.incomplete && !is_special_xattr(name)) return std::unexpected(*view.incomplete);
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
@@ -126,6 +134,7 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
   }
   if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
   CODECFS_ASSIGN(const XattrView view, all(ino));
+  if (view.incomplete && !is_special_xattr(name)) return std::unexpected(*view.incomplete);
   if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
     return std::unexpected(Error{ENODATA, {}});
   if (place.file != FileKind::itself && place.file != FileKind::array)
@@ -143,7 +152,7 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
   return {};
 }
 
-Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place) {
+Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::optional<Error>& unreadable) {
   const Node& node = *place.node;
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, place.chunk));
@@ -152,11 +161,13 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place) {
   if (is_variable(place)) {
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
     CODECFS_ASSIGN(const VariablePtr described, mount_.dataset.described(node.object));
+    unreadable = described->unreadable_attributes;
     return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts));
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
-    CODECFS_ASSIGN(const std::vector<Attribute> attributes, mount_.dataset.source().group_attributes(node.object));
-    return group_xattrs(attributes, mount_.overlay.state_of(node).chain);
+    Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
+    if (!attributes) unreadable = std::move(attributes.error());
+    return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.overlay.state_of(node).chain);
   }
   return std::vector<Xattr>();
 }

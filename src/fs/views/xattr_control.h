@@ -2,6 +2,7 @@
 // Extended attributes of the mounted files: reading them, and what setting them changes. Thread-safe.
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace codecfs::fs {
 
 struct XattrView {
   std::shared_ptr<const std::vector<Xattr>> stored;
-  std::vector<Xattr> live;  // user._Error, user._ErrorTime, user._Progress and user._NotStored, if they exist
+  std::vector<Xattr> live;          // user._Error, user._ErrorTime, user._Progress and user._NotStored, if they exist
+  std::optional<Error> incomplete;  // why `stored` lacks attributes of the source
 };
 
 enum class XattrMode { any, create, replace };  // create: EEXIST; replace: ENODATA
@@ -34,7 +36,9 @@ class XattrControl {
   Result<> remove(Ino ino, std::string_view name, const Cancelled& cancelled = {});
 
  private:
-  Result<std::vector<Xattr>> make_xattrs(const Place& place);
+  void note_incomplete(Ino ino, const Error& error);
+  /// `unreadable`: set if the attributes of the source are missing from the result.
+  Result<std::vector<Xattr>> make_xattrs(const Place& place, std::optional<Error>& unreadable);
 
   MountContext& mount_;
   MountRules& rules_;

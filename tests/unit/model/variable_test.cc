@@ -30,9 +30,11 @@ TEST(FillChunk, RepeatsTheElement) {
 }
 
 TEST(FillChunk, OfZeros) {
-  const auto chunk = make_fill_chunk(make("<f8", std::vector<std::byte>(8), {100}));
-  ASSERT_TRUE(chunk);
-  EXPECT_EQ(std::vector(chunk->bytes().begin(), chunk->bytes().end()), std::vector<std::byte>(800));
+  for (const std::vector<std::byte>& fill : {std::vector<std::byte>(8), std::vector<std::byte>()}) {
+    const auto chunk = make_fill_chunk(make("<f8", fill, {100}));
+    ASSERT_TRUE(chunk);
+    EXPECT_EQ(std::vector(chunk->bytes().begin(), chunk->bytes().end()), std::vector<std::byte>(800));
+  }
 }
 
 TEST(FillChunk, OfStringsHasACountAndLengths) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 #include "base/endian.h"
 
@@ -27,7 +28,72 @@ constexpr size_t kOffsetSizeAt = 9;
 constexpr size_t kFlagsAt = 11;
 constexpr size_t kLargest = kFlagsAt + 1 + 4 * 8 + 4;
 
+// Superblock of version 0 and 1:
+//   0 signature  8 version  13 size of offsets (O)
+//   24 (version 1: 28) base address (O)  free space (O)  end of file (O)  driver information block's address (O)
+// Driver information, a block (version 0 and 1) or a message in the superblock extension (2 and 3):
+//   block    0 version  4 size of the information (4)  8 driver (8)  16 information
+//   message  0 version  1 driver (8)  9 size of the information (2)  11 information
+constexpr size_t kOldOffsetSizeAt = 13;
+constexpr std::string_view kFamily = "NCSAfami";
+constexpr std::string_view kMulti = "NCSAmult";
+constexpr char kDriverMessage = 0x14;
+constexpr size_t kExtension = 1024;  // bytes in which the message is searched
+
+// Up to `size` bytes, fewer at the end of the file.
+std::vector<std::byte> bytes_at(int fd, uint64_t address, size_t size) {
+  std::vector<std::byte> bytes(size);
+  const ssize_t count = address > INT64_MAX ? -1 : pread(fd, bytes.data(), size, static_cast<off_t>(address));
+  bytes.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return bytes;
+}
+
+uint64_t load_offset(const std::byte* from, size_t size) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < size; ++i) value |= std::to_integer<uint64_t>(from[i]) << (8 * i);
+  return value;
+}
+
+// Where the driver's name is in a driver information block, or in the messages of a superblock extension.
+std::optional<size_t> find_driver(std::span<const std::byte> info, std::string_view driver, bool is_block) {
+  const std::string_view text(reinterpret_cast<const char*>(info.data()), info.size());
+  if (is_block) return text.size() >= 16 && text.substr(8, 8) == driver ? std::optional<size_t>(8) : std::nullopt;
+  for (size_t at = text.find(driver); at != std::string_view::npos; at = text.find(driver, at + 1)) {
+    // The message begins with its version; its type is in a header of 4 bytes (object header version 2) or 8 bytes.
+    const auto has_type = [&](size_t header) { return at > header && text[at - 1 - header] == kDriverMessage; };
+    if (at > 0 && text[at - 1] == 0 && (has_type(4) || has_type(8))) return at;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<DriverInfo> driver_info(int fd) {
+  const auto at = find_signature(fd);
+  if (!at) return std::nullopt;
+  const std::vector<std::byte> block = bytes_at(fd, *at, 128);
+  if (block.size() < kLargest) return std::nullopt;
+  const unsigned version = std::to_integer<unsigned>(block[kVersionAt]);
+  const bool old = version < 2;
+  const size_t offset_size = std::to_integer<size_t>(block[old ? kOldOffsetSizeAt : kOffsetSizeAt]);
+  if (offset_size > 8) return std::nullopt;
+  const std::byte* const addresses = block.data() + (version == 0 ? 24 : version == 1 ? 28 : kFlagsAt + 1);
+  const auto address = [&](size_t index) { return load_offset(addresses + index * offset_size, offset_size); };
+  if (static_cast<size_t>(addresses - block.data()) + 4 * offset_size > block.size()) return std::nullopt;
+
+  DriverInfo found{.file_bytes = address(2)};
+  const uint64_t info_at = address(old ? 3 : 1);
+  if (offset_size == 0 || info_at == UINT64_MAX >> (64 - 8 * offset_size)) return found;  // none
+  const std::vector<std::byte> info = bytes_at(fd, *at + info_at, old ? 24 : kExtension);
+  if (find_driver(info, kMulti, old)) found.driver = DriverInfo::Driver::multi;
+  const auto family = find_driver(info, kFamily, old);
+  if (!family) return found;
+  const size_t size_at = *family + kFamily.size() + (old ? 0 : sizeof(uint16_t));
+  if (size_at + sizeof(uint64_t) > info.size()) return std::nullopt;
+  found.driver = DriverInfo::Driver::family;
+  found.member_bytes = load_le<uint64_t>(info.data() + size_at);
+  return found;
+}
 
 std::optional<uint64_t> find_signature(int fd, uint64_t within) {
   struct stat status{};

@@ -170,10 +170,10 @@ herr_t driver_truncate(H5FD_t* library_file, hid_t, hbool_t) {
 // Ignore libhdf5's flushes: only a commit of the whole file is a consistent state.
 herr_t driver_flush(H5FD_t*, hid_t, hbool_t) { return 0; }
 
-H5FD_class_t driver_class() {
+H5FD_class_t driver_class(const char* name) {
   H5FD_class_t driver{};
   set_driver_version(driver);
-  driver.name = "codecfs";
+  driver.name = name;
   driver.maxaddr = static_cast<haddr_t>(INT64_MAX);
   driver.fc_degree = H5F_CLOSE_WEAK;
   driver.open = driver_open;
@@ -194,10 +194,13 @@ H5FD_class_t driver_class() {
 
 }  // namespace
 
-hid_t file_driver() {
-  static const H5FD_class_t driver = driver_class();
+hid_t file_driver(bool family) {
+  static const H5FD_class_t driver = driver_class("codecfs");
   static const hid_t id = H5FDregister(&driver);
-  return id;
+  if (!family) return id;
+  static const H5FD_class_t family_driver = driver_class("family");
+  static const hid_t family_id = H5FDregister(&family_driver);
+  return family_id;
 }
 
 bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size) {

@@ -28,8 +28,9 @@
 
 namespace codecfs::hdf5 {
 
-/// The driver's identifier, registered at the first call (under a LibraryLock); negative on failure.
-hid_t file_driver();
+/// The driver's identifier, registered at the first call (under a LibraryLock); negative on failure. `family`: for a
+/// file of HDF5's family driver, which libhdf5 opens only with a driver of that name.
+hid_t file_driver(bool family = false);
 
 /// During its lifetime, the next file that this thread opens with libhdf5 uses `file`, which must outlive the open
 /// file.

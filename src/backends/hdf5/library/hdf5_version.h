@@ -17,8 +17,9 @@ struct ObjectInfo {
   H5O_type_t type = H5O_TYPE_UNKNOWN;
   uint64_t address = 0;
   uint64_t references = 0;
-  uint64_t attributes = 0;
+  uint64_t attributes = 0;  // kUnknownAttributes: damaged, so that libhdf5 cannot count them
 };
+inline constexpr uint64_t kUnknownAttributes = UINT64_MAX;
 
 // The minor error code for an identifier (hid_t) that libhdf5 does not know.
 #ifdef H5E_BADID
@@ -43,13 +44,12 @@ inline hid_t open_object(hid_t file, uint64_t address) {
   if (H5VLnative_addr_to_token(file, address, &token) < 0) return H5I_INVALID_HID;
   return H5Oopen_by_token(file, token);
 }
-inline bool convert_object_info(hid_t location, const H5O_info2_t& from, ObjectInfo& info) {
-  info = {from.type, address_of(location, from.token), from.rc, from.num_attrs};
-  return info.address != HADDR_UNDEF;
-}
 inline bool object_info(hid_t object, ObjectInfo& info) {
   H5O_info2_t raw;
-  return H5Oget_info3(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0 && convert_object_info(object, raw, info);
+  const bool counted = H5Oget_info3(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0;
+  if (!counted && H5Oget_info3(object, &raw, H5O_INFO_BASIC) < 0) return false;
+  info = {raw.type, address_of(object, raw.token), raw.rc, counted ? raw.num_attrs : kUnknownAttributes};
+  return info.address != HADDR_UNDEF;
 }
 /// The size of an object's header with all its parts. 0: an error.
 inline uint64_t header_bytes(hid_t object) {
@@ -58,8 +58,10 @@ inline uint64_t header_bytes(hid_t object) {
 }
 inline bool object_info_by_name(hid_t group, const char* name, ObjectInfo& info, hid_t access = H5P_DEFAULT) {
   H5O_info2_t raw;
-  return H5Oget_info_by_name3(group, name, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, access) >= 0 &&
-         convert_object_info(group, raw, info);
+  const bool counted = H5Oget_info_by_name3(group, name, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, access) >= 0;
+  if (!counted && H5Oget_info_by_name3(group, name, &raw, H5O_INFO_BASIC, access) < 0) return false;
+  info = {raw.type, address_of(group, raw.token), raw.rc, counted ? raw.num_attrs : kUnknownAttributes};
+  return info.address != HADDR_UNDEF;
 }
 using RawLinkInfo = H5L_info2_t;
 inline LinkInfo link_info(hid_t group, const RawLinkInfo& raw) {
@@ -86,8 +88,9 @@ inline unsigned header_version(hid_t object) {
 inline hid_t open_object(hid_t file, uint64_t address) { return H5Oopen_by_addr(file, address); }
 inline bool object_info(hid_t object, ObjectInfo& info) {
   H5O_info_t raw;
-  if (H5Oget_info2(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) < 0) return false;
-  info = {raw.type, raw.addr, raw.rc, raw.num_attrs};
+  const bool counted = H5Oget_info2(object, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0;
+  if (!counted && H5Oget_info2(object, &raw, H5O_INFO_BASIC) < 0) return false;
+  info = {raw.type, raw.addr, raw.rc, counted ? raw.num_attrs : kUnknownAttributes};
   return true;
 }
 inline uint64_t header_bytes(hid_t object) {
@@ -96,8 +99,9 @@ inline uint64_t header_bytes(hid_t object) {
 }
 inline bool object_info_by_name(hid_t group, const char* name, ObjectInfo& info, hid_t access = H5P_DEFAULT) {
   H5O_info_t raw;
-  if (H5Oget_info_by_name2(group, name, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, access) < 0) return false;
-  info = {raw.type, raw.addr, raw.rc, raw.num_attrs};
+  const bool counted = H5Oget_info_by_name2(group, name, &raw, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS, access) >= 0;
+  if (!counted && H5Oget_info_by_name2(group, name, &raw, H5O_INFO_BASIC, access) < 0) return false;
+  info = {raw.type, raw.addr, raw.rc, counted ? raw.num_attrs : kUnknownAttributes};
   return true;
 }
 using RawLinkInfo = H5L_info_t;

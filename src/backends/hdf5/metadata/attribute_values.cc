@@ -183,12 +183,17 @@ Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
   return ValueReader().nested(type.get(), at, dims.data(), rank);
 }
 
-herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* to) {
+struct NamedAttribute {
+  std::string name;
+  H5O_msg_crt_idx_t order = 0;  // of creation, if the object stores that
+};
+
+herr_t collect_name(hid_t, const char* name, const H5A_info_t* info, void* to) {
   try {
-    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    static_cast<std::vector<NamedAttribute>*>(to)->push_back({name, info->corder});
     return 0;
   } catch (const std::exception&) {
-    return -1;
+    return -1;  // out of memory; no exception may leave a callback of a C library
   }
 }
 
@@ -212,20 +217,11 @@ struct Collector {
   }
 };
 
-herr_t visit_attribute(hid_t holder, const char* name, const H5A_info_t*, void* data) {
-  try {
-    static_cast<Collector*>(data)->add(holder, name);
-    return 0;
-  } catch (const std::exception&) {
-    return -1;  // out of memory; no exception may leave a callback of a C library
-  }
-}
-
-H5_index_t attribute_order(hid_t holder) {
+bool tracks_order(hid_t holder) {
   const Result<Handle> properties = creation_properties_of(holder);
   unsigned flags = 0;
-  if (!properties || H5Pget_attr_creation_order(properties->get(), &flags) < 0) return H5_INDEX_NAME;
-  return (flags & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+  return properties && H5Pget_attr_creation_order(properties->get(), &flags) >= 0 &&
+         (flags & H5P_CRT_ORDER_TRACKED) != 0;
 }
 
 // Opens an attribute with a type of this class; invalid if there is none.
@@ -249,11 +245,19 @@ Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules
   return read_value(attribute, rules.netcdf);
 }
 
+// libhdf5 1.10 crashes when it collects attributes in a table, of which one is damaged. It does so for attributes in
+// the object header, unless they were decoded before, which the search for a name does; and to sort those in a heap.
 Result<std::vector<std::string>> attribute_names(hid_t holder) {
-  std::vector<std::string> names;
+  const auto failed = [] { return fail_library(EIO, "the attributes cannot be listed"); };
+  if (H5Aexists(holder, "\x01 no attribute has this name") < 0) return failed();
+  std::vector<NamedAttribute> found;
   hsize_t position = 0;
-  if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, collect_name, &names) < 0)
-    return fail_library(EIO, "the attributes cannot be listed");
+  if (H5Aiterate2(holder, H5_INDEX_NAME, H5_ITER_NATIVE, &position, collect_name, &found) < 0) return failed();
+  std::ranges::sort(found, {}, &NamedAttribute::name);
+  if (tracks_order(holder)) std::ranges::stable_sort(found, {}, &NamedAttribute::order);
+  std::vector<std::string> names;
+  names.reserve(found.size());
+  for (NamedAttribute& attribute : found) names.push_back(std::move(attribute.name));
   return names;
 }
 
@@ -264,10 +268,10 @@ bool has_many_attributes(hid_t holder) {
 }
 
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
+  const Result<std::vector<std::string>> names = attribute_names(holder);
+  if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
   Collector collector{rules, object, {}};
-  hsize_t position = 0;
-  if (H5Aiterate2(holder, attribute_order(holder), H5_ITER_INC, &position, visit_attribute, &collector) < 0)
-    return fail_library(EIO, "{}: its attributes cannot be listed", object);
+  for (const std::string& name : *names) collector.add(holder, name.c_str());
   return std::move(collector.attributes);
 }
 

@@ -2,10 +2,9 @@
 
 #include "backends/hdf5/metadata/dimensions.h"
 
-#include <hdf5_hl.h>
-
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <unordered_set>
 
 #include "backends/hdf5/library/hdf5_version.h"
@@ -45,7 +44,17 @@ herr_t refuse_external(const char*, const char*, const char*, const char*, unsig
 
 }  // namespace
 
-bool is_dimension_scale(hid_t dataset) { return H5DSis_scale(dataset) > 0; }
+// As H5DSis_scale(), which reads all attributes to find this one, so that libhdf5 1.10 crashes if one of many is
+// damaged.
+bool is_dimension_scale(hid_t dataset) {
+  constexpr std::string_view kScale = "DIMENSION_SCALE";
+  if (H5Aexists(dataset, "CLASS") <= 0) return false;
+  const Handle attribute(H5Aopen(dataset, "CLASS", H5P_DEFAULT));
+  const Handle type(H5Aget_type(attribute.get()));
+  const bool fits = H5Tget_class(type.get()) == H5T_STRING && H5Tis_variable_str(type.get()) <= 0 &&
+                    H5Tget_strpad(type.get()) == H5T_STR_NULLTERM && H5Tget_size(type.get()) == kScale.size() + 1;
+  return fits && text_attribute(dataset, "CLASS") == kScale;
+}
 
 std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
   std::vector<std::vector<uint64_t>> scales;

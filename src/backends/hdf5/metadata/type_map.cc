@@ -14,7 +14,6 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxElement = uint64_t{16} << 20;  // bytes; one element is kept in memory as the fill
 constexpr int kMaxDepth = 32;
 
 ByteOrder order_of(hid_t type, uint64_t size) {
@@ -62,9 +61,6 @@ class Mapper {
   Result<MappedType> map(hid_t type, int depth) {
     const uint64_t size = H5Tget_size(type);
     if (size == 0) return fail_library(EIO, "the size of a datatype");
-    // For an array the limit applies to its elements; their number is part of the shape.
-    if (size > kMaxElement && H5Tget_class(type) != H5T_ARRAY)
-      return fail(EFBIG, "an element of {} bytes is larger than the limit of {} MiB", size, kMaxElement >> 20);
     if (depth > kMaxDepth) return fail(EIO, "a datatype is nested more than {} deep", kMaxDepth);
     MappedType mapped;
     mapped.memory = Handle(H5Tcopy(type));

@@ -25,7 +25,7 @@ struct MappedType {
   [[nodiscard]] uint64_t count() const;
 };
 
-/// Under a LibraryLock. EIO for a type that libhdf5 cannot describe, or that is larger than 1 GiB.
+/// Under a LibraryLock. EIO for a type that libhdf5 cannot describe.
 Result<MappedType> map_type(hid_t file_type);
 
 /// The type in HDF5's DDL, for user._Type. Empty if libhdf5 cannot print it.

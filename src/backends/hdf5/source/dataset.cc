@@ -19,6 +19,10 @@ namespace {
 
 using Dims = std::array<hsize_t, H5S_MAX_RANK>;
 
+// A fill value is a message of the object header, which holds less (in bytes). Larger elements have no other fill than
+// zeros.
+constexpr uint64_t kMaxFill = uint64_t{64} << 10;
+
 // The largest pieces of at most kPieceBytes that are contiguous in C order: whole in the fastest dimensions, divided in
 // the next one, and of length one in the slower ones.
 std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
@@ -200,7 +204,8 @@ Result<> Dataset::read_grid(hid_t properties) {
 }
 
 Result<> Dataset::read_fill(hid_t properties) {
-  facts_.fill.assign(mapped_.text ? sizeof(uint32_t) : facts_.type.size, std::byte{0});
+  const uint64_t size = mapped_.text ? sizeof(uint32_t) : facts_.type.size;
+  if (size <= kMaxFill) facts_.fill.assign(size, std::byte{0});
   if (facts_.unreadable) return {};
   H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
   if (H5Pfill_value_defined(properties, &defined) < 0) return fail_library(EIO, "{}: its fill value", name_);
@@ -214,12 +219,15 @@ Result<> Dataset::read_fill(hid_t properties) {
     const OwnedText owned(mapped_.memory.get(), &text);
     facts_.fill = text_element(text);
   } else if (defined == H5D_FILL_VALUE_USER_DEFINED) {
+    if (H5Tget_size(mapped_.memory.get()) > kMaxFill)
+      return fail(EIO, "{}: a fill value of more than 64 KiB, which HDF5 cannot hold", name_);
     std::vector<std::byte> element(H5Tget_size(mapped_.memory.get()));
     if (H5Pget_fill_value(properties, mapped_.memory.get(), element.data()) < 0)
       return fail_library(EIO, "{}: its fill value", name_);
     if (element.size() < facts_.fill.size()) return fail(EIO, "{}: its fill value is too short", name_);
     std::copy_n(element.begin(), facts_.fill.size(), facts_.fill.begin());
   }
+  if (facts_.fill.empty()) return {};
   const std::vector<std::byte> attribute = fill_attribute(dataset_.get(), mapped_);
   if (attribute.empty() || attribute != facts_.fill) return {};
   if (mapped_.text)

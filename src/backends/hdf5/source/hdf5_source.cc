@@ -67,17 +67,21 @@ class Hdf5Source final : public Source {
       const LibraryLock lock;
       ObjectTree& tree = *mounted_.tree;
       CODECFS_ASSIGN(const Handle handle, tree.open(group));
-      if (has_many_attributes(handle.get())) CODECFS_TRY(mounted_.file.watch->attributes(tree.address(group)));
-      return read_attributes(handle.get(), {mounted_.is_netcdf, false}, tree.path(group));
+      return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false}, tree.path(group));
     });
   }
   Result<VariablePtr> variable(ObjectId id) override {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
       const LibraryLock lock;
-      if (has_many_attributes(dataset.id())) CODECFS_TRY(mounted_.file.watch->attributes(dataset.address()));
       const AttributeRules rules{mounted_.is_netcdf, is_dimension_scale(dataset.id())};
-      CODECFS_ASSIGN(variable->attributes, read_attributes(dataset.id(), rules, dataset.name()));
+      auto attributes = attributes_of(dataset.id(), dataset.address(), rules, dataset.name());
+      if (attributes)
+        variable->attributes = *std::move(attributes);
+      else if (attributes.error().code == EIO && !dataset.outdated())
+        variable->unreadable_attributes = std::move(attributes.error());
+      else
+        return pass_on(attributes);
       CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
       return VariablePtr(std::move(variable));
     });
@@ -202,6 +206,11 @@ class Hdf5Source final : public Source {
   }
 
  private:
+  Result<std::vector<Attribute>> attributes_of(hid_t holder, uint64_t address, const AttributeRules& rules,
+                                               const std::string& name) {
+    if (has_many_attributes(holder)) CODECFS_TRY(mounted_.file.watch->attributes(address));
+    return read_attributes(holder, rules, name);
+  }
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
     return guarded([&] { return datasets_.with(id, use); });

@@ -79,6 +79,11 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
 std::optional<Error> MountedFile::why_not_writable(bool may_write) const {
   if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
   if (file.bytes->missing_log()) return Error{EROFS, file.bytes->missing_log()->reason};
+  if (const auto& family = file.bytes->family())
+    return Error{EROFS,
+                 fmt::format("{}: it is the first of a family of {} files, which are only read here; to write, make "
+                             "one file of them: h5repack {} ONE.h5",
+                             file.path, family->count(), family->pattern())};
   if (file.bytes->locked_by_another())
     return Error{EROFS, fmt::format("{}: another program has it open for writing", file.path)};
   if (access(file.path.c_str(), W_OK) != 0) return Error{EROFS, fmt::format("{}: {}", file.path, std::strerror(errno))};

@@ -73,7 +73,7 @@ ChangeTurn::ChangeTurn(SourceFile& file) : outer_(std::exchange(changed_by_threa
 ChangeTurn::~ChangeTurn() { changed_by_thread = outer_; }
 
 Result<Handle> SourceFile::open_in_library(unsigned flags) const {
-  const hid_t driver = file_driver();
+  const hid_t driver = file_driver(bytes->family().has_value());
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail(EIO, "{}", latest_failure().reason);
   keep_index_in_memory(access.get());

@@ -53,7 +53,9 @@ Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
     if (piece.origin == Overlay::Origin::zeros) {
       std::memset(part.data(), 0, part.size());
     } else {
-      CODECFS_ASSIGN(const size_t got, read_at(fd, source_.path, piece.position, part));
+      const bool of_family = family_ && piece.origin == Overlay::Origin::source;
+      CODECFS_ASSIGN(const size_t got, of_family ? family_->read(source_, piece.position, part)
+                                                 : read_at(fd, source_.path, piece.position, part));
       if (got < part.size()) {
         return fail(EIO, "{}: {} bytes at {} are missing: another program has truncated the file or its log",
                     source_.path, part.size(), offset + done);

@@ -42,6 +42,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/recode/left_space.h"
 #include "backends/hdf5/wal/write_log_file.h"
 #include "backends/hdf5/wal/write_log_overlay.h"
@@ -64,7 +65,8 @@ class LoggedFile {
   using Recovery = LogRecovery;
 
   /// Opens the source, a regular file, for reading; changes nothing. The errors of the system calls; EBUSY: another
-  /// codecfs is writing it; EUCLEAN, ENOTSUP, EPERM: the log beside it cannot be used (read_log()).
+  /// codecfs is writing it; EUCLEAN, ENOTSUP, EPERM: the log beside it cannot be used (read_log()); those of
+  /// FamilyFiles::open().
   static Result<std::unique_ptr<LoggedFile>> open(const std::string& path, FileIo& io = real_file_io());
   ~LoggedFile();
   LoggedFile(const LoggedFile&) = delete;
@@ -79,6 +81,8 @@ class LoggedFile {
   [[nodiscard]] uint64_t size() const;
   /// The source, open for reading only.
   [[nodiscard]] int fd() const { return source_.fd.get(); }
+  /// The file is the first of a family (HDF5's family driver): reads are of all its members. Not to be written.
+  [[nodiscard]] const std::optional<FamilyFiles>& family() const { return family_; }
   /// Another program held the exclusive lock at open(): the content may change or be inconsistent.
   [[nodiscard]] bool locked_by_another() const { return locked_by_another_; }
   /// The log that open() found and that reads include.
@@ -183,6 +187,7 @@ class LoggedFile {
   File directory_;
   std::string name_;                     // of the source in it; only relocate_log() changes both
   const File source_;                    // for reading; has the shared lock
+  std::optional<FamilyFiles> family_;    // never changes after open()
   File writable_;                        // for writing; has the exclusive lock
   SourceIdentity identity_;              // of the source when it was opened or the last log was finished
   std::optional<CommittedLog> old_log_;  // found at open(), visible until begin_writing()

@@ -51,6 +51,7 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
     return fail(EBUSY, "{}: another codecfs is writing it", where);
   }
   CODECFS_ASSIGN(file->identity_, identify(file->source_));
+  CODECFS_ASSIGN(file->family_, FamilyFiles::open(file->directory_, name, file->source_));
   CODECFS_ASSIGN(FoundLog found, find_log(file->directory_, name, file->source_, LogAccess::read));
   file->is_marked_ = is_marked;
   file->missing_ = std::move(found.missing);
@@ -59,7 +60,7 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
     file->found_ = {.pending = true, .transactions = log->transactions, .bytes = log->bytes};
     file->show(log->overlay, log->file.fd.get(), -1);
   } else {
-    file->show(Overlay(file->identity_.size), -1, -1);
+    file->show(Overlay(file->family_ ? file->family_->size() : file->identity_.size), -1, -1);
     file->left_space_ = read_left_space(file->source_, file->identity_);
   }
   return file;

@@ -134,5 +134,49 @@ TEST_F(DatasetTest, AttributesThatWereReadBeforeAChangeAreNotKept) {
   EXPECT_EQ(source_->reads, reads) << "the old description took the place of the new one";
 }
 
+/// A source whose backend fails as a whole on the attributes of each variable.
+class FailingSource : public MemorySource {
+ public:
+  Result<VariablePtr> variable(ObjectId) override { return fail(error, "its attributes are damaged"); }
+  Result<VariablePtr> facts(ObjectId id) override { return MemorySource::variable(id); }
+  Result<std::vector<Attribute>> group_attributes(ObjectId) override { return fail(EIO, "a group's are too"); }
+  int error = EIO;
+};
+
+class UnreadableAttributes : public testing::Test {
+ protected:
+  UnreadableAttributes() {
+    source_->add_group("/g");
+    source_->add_variable("/g/v", text_variable({8, 1}, {4, 1}));
+  }
+  ObjectId variable() { return source_->object("/g/v"); }
+  FailingSource* source_ = new FailingSource;
+  Dataset dataset_{std::unique_ptr<Source>(source_)};
+};
+
+TEST_F(UnreadableAttributes, AVariableIsDescribedWithoutThem) {
+  const auto described = dataset_.described(variable());
+  ASSERT_TRUE(described);
+  ASSERT_TRUE((*described)->unreadable_attributes);
+  EXPECT_EQ((*described)->unreadable_attributes->reason, "its attributes are damaged");
+  EXPECT_EQ((*described)->grid.shape(), (std::vector<uint64_t>{8, 1}));
+  EXPECT_EQ((*described)->dimensions, (std::vector<std::string>{"dim_0", "dim_1"})) << "xarray requires names";
+}
+
+TEST_F(UnreadableAttributes, OtherErrorsArePassedOn) {
+  source_->error = ENOMEM;
+  EXPECT_EQ(dataset_.described(variable()).error().code, ENOMEM);
+}
+
+TEST_F(UnreadableAttributes, TheConsolidatedMetadataGivesTheReason) {
+  const auto text = dataset_.zmetadata(source_->root().object);
+  ASSERT_TRUE(text);
+  const Json metadata = parse_json(**text)->at("metadata");
+  EXPECT_EQ(metadata["g/v/.zarray"]["chunks"], Json::parse("[4,1]"));
+  EXPECT_EQ(metadata["g/v/.zattrs"],
+            Json::parse(R"({"_ARRAY_DIMENSIONS":["dim_0","dim_1"],"_Error":"its attributes are damaged"})"));
+  EXPECT_EQ(metadata["g/.zattrs"], Json::parse(R"({"_Error":"a group's are too"})"));
+}
+
 }  // namespace
 }  // namespace codecfs::fs

@@ -123,6 +123,27 @@ TEST_F(XattrControlTest, ErrorsAreShownUntilTheyAreRemoved) {
   EXPECT_EQ(error_of(xattrs().remove(chunk, "user._Error")), ENODATA);
 }
 
+TEST_F(XattrControlTest, UnreadableAttributesLeaveTheSpecialOnes) {
+  Variable damaged = text_variable({8}, {4}, {deflate(1)});
+  damaged.unreadable_attributes = Error{EIO, "its attributes are damaged"};
+  source_->add_variable("/damaged", damaged);
+  const Ino variable = ino("/damaged");
+  const Result<XattrView> view = xattrs().all(variable);
+  ASSERT_TRUE(view && view->incomplete);
+  EXPECT_EQ(view->incomplete->reason, "its attributes are damaged");
+  EXPECT_EQ(value(variable, "user._Storage"), "chunked");
+  EXPECT_EQ(value(variable, "user._Error"), "its attributes are damaged");
+  for (const XattrMode mode : {XattrMode::any, XattrMode::create, XattrMode::replace})
+    EXPECT_EQ(set(variable, "user.units", "K", mode), EIO);
+  EXPECT_EQ(error_of(xattrs().remove(variable, "user.units")), EIO);
+  EXPECT_EQ(set(variable, "user._Filter", "1,2"), 0);
+  EXPECT_EQ(read("/damaged/.zattrs"), "error 5");
+  EXPECT_NE(read("/damaged/.zarray").find("\"chunks\""), std::string::npos);
+  Components parts(mount());
+  EXPECT_EQ(error_of(parts.editor.apply(node("/damaged").ino(FileKind::zattrs), "{}", {})), EIO);
+  EXPECT_TRUE(source_->described("/damaged").attributes.empty());
+}
+
 TEST_F(XattrControlTest, TheRootTellsWhatIsNotStored) {
   EXPECT_EQ(value(kRootIno, "user._NotStored"), "none");
   ASSERT_TRUE(write_file("/v/.1.tmp", "x"));

@@ -1,6 +1,8 @@
 // The metadata of variables: types that h5py cannot create or numpy cannot name, fill values, attributes.
 
 #include <array>
+#include <fstream>
+#include <iterator>
 
 #include "backends/hdf5/library/library_lock.h"
 #include "model/json.h"
@@ -180,6 +182,56 @@ TEST_F(Hdf5Facts, AttributesAsJson) {
   EXPECT_TRUE(shown["null"].is_null());
   EXPECT_FALSE(shown.contains("reference"));
   EXPECT_EQ(source->format(), "HDF5");
+}
+
+TEST_F(Hdf5Facts, DamagedAttributesLeaveTheRest) {
+  {
+    const hdf5::LibraryLock lock;
+    const Handle file = create();
+    const Handle dataset = make_dataset(file, "v", H5T_NATIVE_INT, {3, 2});
+    write_all(dataset, H5T_NATIVE_INT, std::vector{1, 2, 3, 4, 5, 6});
+    const Handle space(H5Screate(H5S_SCALAR));
+    const Handle attribute(
+        H5Acreate2(dataset.get(), "an_attribute", H5T_NATIVE_INT, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  }
+  std::string bytes;
+  {
+    std::ifstream file(path(), std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const size_t name = bytes.find("an_attribute");
+  ASSERT_NE(name, std::string::npos);
+  bytes[name - 6] = char(0xff);  // the size of the name: 8 bytes of sizes and version are before it
+  std::ofstream(path(), std::ios::binary) << bytes;
+  const auto opened = open_hdf5(path(), true);
+  ASSERT_TRUE(opened);
+  const std::unique_ptr<Source>& source = *opened;
+  const VariablePtr variable = variable_at(*source, "v");
+  ASSERT_TRUE(variable);
+  ASSERT_TRUE(variable->unreadable_attributes);
+  EXPECT_EQ(variable->unreadable_attributes->code, EIO);
+  EXPECT_NE(variable->unreadable_attributes->reason.find("/v: the attributes cannot be listed"), std::string::npos);
+  EXPECT_TRUE(variable->attributes.empty());
+  EXPECT_EQ(variable->dimensions->size(), 2U);
+  EXPECT_EQ(elements_of<int>(*source->read_chunk(object_at(*source, "v"), 0)), (std::vector{1, 2, 3, 4, 5, 6}));
+  const Attribute units{"units", Json("K")};
+  EXPECT_EQ(source->set_attributes(object_at(*source, "v"), std::span(&units, 1), {}).error().code, EIO);
+}
+
+TEST_F(Hdf5Facts, AFillOfZerosOfLargeElementsTakesNoMemory) {
+  {
+    const hdf5::LibraryLock lock;
+    const Handle file = create();
+    const Handle large(H5Tcreate(H5T_OPAQUE, size_t{100} << 20));
+    make_dataset(file, "large", large.get(), {2});
+    const Handle small(H5Tcreate(H5T_OPAQUE, 1000));
+    make_dataset(file, "small", small.get(), {2});
+  }
+  auto source = open_source_of(path());
+  EXPECT_EQ(variable_at(*source, "large")->type, plain(TypeKind::raw, ByteOrder::none, uint64_t{100} << 20));
+  EXPECT_TRUE(variable_at(*source, "large")->fill.empty());
+  EXPECT_TRUE(variable_at(*source, "large")->fill_value.is_null());
+  EXPECT_EQ(variable_at(*source, "small")->fill, std::vector<std::byte>(1000));
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+"""Attributes that libhdf5 cannot read hide nothing but themselves: data, .zarray and .zmetadata are there."""
+import errno
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+import zarr
+from conftest import CODECFS, xattr
+
+DATA = np.arange(12, dtype="<i4")
+OLD_DAMAGES = ["version", "size", "type", "second"]
+DENSE_DAMAGES = ["BTHD", "BTLF", "FRHP", "FHDB"]
+
+
+def damaged_message(path, damage):
+    """A message of an attribute in the oldest format."""
+    with h5py.File(path, "w") as f:
+        v = f.create_dataset("v", data=DATA, chunks=(4,), fillvalue=-1)
+        g = f.create_group("g")
+        if damage == "second":  # libhdf5 1.10 crashes if it has read others before
+            for i in range(5):
+                v.attrs[f"sound{i}"] = g.attrs[f"sound{i}"] = i
+        v.attrs["an_attribute"] = g.attrs["of_a_group"] = np.arange(3)
+        f["w"] = DATA
+    content = bytearray(path.read_bytes())
+    for name in (b"an_attribute\0", b"of_a_group\0"):
+        at = content.index(name)
+        # Version 1 of the message: version, reserved, sizes of name, type and space (2 bytes each), then these.
+        assert content[at - 8] == 1 and content[at - 6] == len(name)
+        if damage in ("version", "second"):
+            content[at - 8] = 99
+        elif damage == "size":
+            content[at - 6:at - 4] = b"\xff\xff"
+        else:
+            content[at + 16] = 0x1f
+    path.write_bytes(content)
+
+
+def damaged_index(path, damage):
+    """The B-tree or heap of many attributes: its header, or the records, in the newest format."""
+    with h5py.File(path, "w", libver="latest") as f:
+        v = f.create_dataset("v", data=DATA, chunks=(4,), fillvalue=-1)
+        f["w"] = DATA
+        g = f.create_group("g")
+        for i in range(20):
+            v.attrs[f"a{i}"] = g.attrs[f"a{i}"] = i
+    content = bytearray(path.read_bytes())
+    mark = damage.encode()
+    at = content.find(mark)
+    while at >= 0:
+        content[at + 4] = 99  # the version
+        at = content.find(mark, at + 1)
+    path.write_bytes(content)
+
+
+def reads_attributes(path):
+    """Whether h5py does, in a process that may crash."""
+    program = "import h5py, sys; dict(h5py.File(sys.argv[1])['v'].attrs)"
+    return subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 0
+
+
+@pytest.fixture(params=OLD_DAMAGES + DENSE_DAMAGES)
+def damaged(request, tmp_path):
+    path = tmp_path / "attributes.h5"
+    (damaged_message if request.param in OLD_DAMAGES else damaged_index)(path, request.param)
+    if request.param != "second":
+        dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
+        assert "0, 1, 2, 3" in dumped
+    with h5py.File(path) as f:
+        assert np.array_equal(f["v"][:], DATA)
+    assert not reads_attributes(path)
+    return path
+
+
+def fails(call):
+    with pytest.raises(OSError) as error:
+        call()
+    assert error.value.errno == errno.EIO, error.value
+    return True
+
+
+def test_the_data_is_there(mount, damaged):
+    m = mount(damaged)
+    assert sorted(os.listdir(m.path)) == [".zattrs", ".zgroup", ".zmetadata", "g", "v", "w"]
+    for number in range(3):
+        assert (m.path / f"v/{number}").read_bytes() == DATA[4 * number:4 * number + 4].tobytes()
+    assert json.loads((m.path / "v/.zarray").read_bytes())["dtype"] == "<i4"
+    assert (m.path / "g/.zgroup").read_bytes() and sorted(os.listdir(m.path / "g"))
+    assert (m.path / "w/0").read_bytes() == DATA.tobytes() and (m.path / "w/.zattrs").read_bytes()
+
+
+def test_the_attributes_fail_with_the_reason(mount, damaged):
+    m = mount(damaged)
+    for name in ("v", "g"):
+        for view in ("", ".codecfs/view/encoded"):
+            assert fails((m.path / view / name / ".zattrs").read_bytes)
+        assert fails(lambda: os.getxattr(m.path / name, "user.an_attribute"))
+        assert "attributes" in xattr(m.path / name, "_Error")
+    assert {"user._Filter", "user._Storage", "user._Error"} <= set(os.listxattr(m.path / "v"))
+    assert xattr(m.path / "v", "_Filter") == "none"
+    assert "attributes cannot be listed" in m.messages()
+    with pytest.raises(OSError) as error:
+        os.getxattr(m.path / "w", "user.an_attribute")
+    assert error.value.errno == errno.ENODATA
+
+
+@pytest.mark.parametrize("view", ["", ".codecfs/view/encoded"])
+def test_clients_with_consolidated_metadata_read_the_data(mount, damaged, view):
+    top = str(mount(damaged).path / view)
+    metadata = json.loads((pathlib.Path(top) / ".zmetadata").read_bytes())["metadata"]
+    assert "attributes cannot be listed" in metadata["v/.zattrs"]["_Error"]
+    assert "attributes cannot be listed" in metadata["g/.zattrs"]["_Error"]
+    assert "_Error" not in metadata["w/.zattrs"]
+    group = zarr.open_consolidated(top, mode="r")
+    assert np.array_equal(group["v"][:], DATA) and np.array_equal(group["w"][:], DATA)
+    with xarray.open_zarr(top, consolidated=True) as shown:
+        assert np.array_equal(shown["v"].values, DATA) and np.array_equal(shown["w"].values, DATA)
+    assert np.array_equal(zarr.open_group(top, mode="r")["v"][:], DATA)
+
+
+def test_attributes_are_not_changed_but_data_is(mount, damaged):
+    m = mount(damaged)
+    for name in ("v", "g"):
+        assert fails(lambda: os.setxattr(m.path / name, "user.new", b"1"))
+        assert fails(lambda: os.removexattr(m.path / name, "user.an_attribute"))
+        assert fails(lambda: (m.path / name / ".zattrs").write_text("{}"))
+        (m.path / name / ".new").write_text('{"new": 1}')
+        assert fails(lambda: os.rename(m.path / name / ".new", m.path / name / ".zattrs"))
+        (m.path / name / ".new").unlink()
+    changed = DATA + 100
+    (m.path / "v/1").write_bytes(changed[4:8].tobytes())
+    os.setxattr(m.path / "w", "user.new", b"1")
+    before = damaged.read_bytes()
+    m.unmount()
+    assert damaged.read_bytes() != before
+    with h5py.File(damaged) as f:
+        assert f["v"][:].tolist() == [0, 1, 2, 3, 104, 105, 106, 107, 8, 9, 10, 11]
+        assert dict(f["w"].attrs) == {"new": 1}
+    assert not reads_attributes(damaged)
+
+
+def test_compaction_refuses_with_the_reason(damaged):
+    before = damaged.read_bytes()
+    done = subprocess.run([CODECFS, "--compact", damaged], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "the attributes cannot be listed" in done.stderr, done.stderr
+    assert damaged.read_bytes() == before
