@@ -118,7 +118,8 @@ DatasetToPrepare MessageReader::dataset() {
 PluginDescription MessageReader::description() {
   PluginDescription value;
   if (number() != 0) {
-    PluginDescription::Hdf5Filter& filter = value.hdf5.emplace();
+    value.hdf5 = PluginDescription::Hdf5Filter{};
+    PluginDescription::Hdf5Filter& filter = *value.hdf5;
     filter.id = static_cast<uint32_t>(number());
     filter.name = text();
     filter.encodes = number() != 0;

@@ -70,7 +70,7 @@ Result<std::vector<uint32_t>> returned(const std::string& path, size_t count, co
 
 }  // namespace
 
-void FilteredBytes::Release::operator()(void* memory) const { release(memory); }
+void FilteredBytes::Release::operator()(void* bytes) const { release(bytes); }
 
 DirectCalls::DirectCalls(PluginLibrary library) : library_(std::move(library)) {
   for (const NCZ_codec_t& codec : library_.codecs)

@@ -77,8 +77,7 @@ Result<std::optional<FamilyFiles>> FamilyFiles::open(const File& directory, cons
   if (!info) return std::nullopt;
   if (info->driver == DriverInfo::Driver::multi) return std::unexpected(multi_error(directory, name));
   CODECFS_ASSIGN(const uint64_t first_bytes, size_of(first));
-  if (info->driver == DriverInfo::Driver::other)
-    return open_unmarked(directory, name, first, first_bytes, info->file_bytes);
+  if (info->driver == DriverInfo::Driver::other) return open_unmarked(directory, name, first_bytes, info->file_bytes);
   FamilyFiles family;
   family.member_bytes_ = info->member_bytes;
   family.size_ = std::min(first_bytes, info->member_bytes);
@@ -110,7 +109,7 @@ Result<std::optional<FamilyFiles>> FamilyFiles::open(const File& directory, cons
 }
 
 // A family as h5repart makes it: the files fit together, and only the first one begins as an HDF5 file.
-std::optional<FamilyFiles> FamilyFiles::open_unmarked(const File& directory, const std::string& name, const File& first,
+std::optional<FamilyFiles> FamilyFiles::open_unmarked(const File& directory, const std::string& name,
                                                       uint64_t member_bytes, uint64_t file_bytes) {
   if (member_bytes == 0 || file_bytes <= member_bytes || file_bytes / member_bytes >= kMaxMembers) return std::nullopt;
   const uint64_t count = (file_bytes - 1) / member_bytes + 1;

@@ -30,8 +30,8 @@ class FamilyFiles {
   Result<size_t> read(const File& first, uint64_t offset, MutableBytes to) const;
 
  private:
-  static std::optional<FamilyFiles> open_unmarked(const File& directory, const std::string& name, const File& first,
-                                                  uint64_t member_bytes, uint64_t file_bytes);
+  static std::optional<FamilyFiles> open_unmarked(const File& directory, const std::string& name, uint64_t member_bytes,
+                                                  uint64_t file_bytes);
 
   std::vector<File> others_;  // without the first
   std::string pattern_;
