@@ -37,6 +37,26 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   const UniqueFd file_;
 };
 
+class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FunctionSink(std::function<void(Level, std::string_view)> function) : function_(std::move(function)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    Level level = Level::error;
+    if (message.level <= spdlog::level::debug)
+      level = Level::debug;
+    else if (message.level == spdlog::level::info)
+      level = Level::info;
+    else if (message.level == spdlog::level::warn)
+      level = Level::warning;
+    function_(level, {message.payload.data(), message.payload.size()});
+  }
+  void flush_() override {}
+
+  const std::function<void(Level, std::string_view)> function_;
+};
+
 struct Log {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> ring =
       std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(kRecentMessages);
@@ -73,6 +93,10 @@ spdlog::level::level_enum to_spdlog(Level level) {
 void write(Level level, std::string_view message) { instance().logger.log(to_spdlog(level), message); }
 
 void to_stderr() { instance().send_to(std::make_shared<spdlog::sinks::stderr_sink_mt>()); }
+
+void to_function(std::function<void(Level, std::string_view)> function) {
+  instance().send_to(std::make_shared<FunctionSink>(std::move(function)));
+}
 
 void to_syslog() {
   auto sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("codecfs", 0, 0, /*enable_formatting=*/false);

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ void to_syslog();
 /// Appends to a file, which is created if it does not exist, and prefixes each message with the time. The errors of
 /// open(2).
 Result<> to_file(const std::string& path);
+/// Hands each message to a function, which may be called from any thread, one call at a time.
+void to_function(std::function<void(Level, std::string_view)> function);
 /// Messages below this level are dropped. Default: info.
 void set_level(Level level);
 /// "debug", "info", "warning", "error".

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -14,7 +15,7 @@
 
 namespace codecfs {
 
-template <class Key, class Value>
+template <class Key, class Value, class Hash = std::hash<Key>>
 class LruMap {
  public:
   using Pointer = std::shared_ptr<const Value>;
@@ -108,7 +109,7 @@ class LruMap {
   Mutex mutex_;
   Items items_ CODECFS_GUARDED_BY(mutex_);
   uint64_t weight_ CODECFS_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<Key, typename Items::iterator> places_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<Key, typename Items::iterator, Hash> places_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs

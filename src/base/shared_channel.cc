@@ -1,7 +1,6 @@
 #include "base/shared_channel.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -108,11 +107,6 @@ Result<Channel::Message> Channel::receive(uint32_t most_head) {
   return Message{.kind = header.kind,
                  .head = std::string(reinterpret_cast<const char*>(body), header.head),
                  .bulk = Bytes(body + header.head, header.bulk)};
-}
-
-bool Channel::wait(int milliseconds) const {
-  pollfd event{socket_.get(), POLLIN, 0};
-  return ::poll(&event, 1, milliseconds) > 0;
 }
 
 CallState* Channel::state() {

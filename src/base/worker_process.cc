@@ -168,8 +168,10 @@ void keep_only(std::span<const int> fds) {
 }
 
 void run_supervisor(int control) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ})
+    ::signal(signal, SIG_IGN);
   keep_only(std::array{control});
+  ::prctl(PR_SET_NAME, "codecfs-super");  // for ps(1)
   // Leave all inherited files and directories, so that nothing stays in use.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
@@ -283,19 +285,30 @@ bool WorkerProcess::await_start() {
   return pid > 0;
 }
 
-// The process cannot have been reaped and its id reused while its end of the socket is open.
 void WorkerProcess::kill() {
-  const int own = pid != 0 ? pid : trace ? trace->pid.load() : 0;
-  if (own > 0 && control) {
-    pollfd event{control.get(), 0, 0};
-    if (::poll(&event, 1, 0) == 0) ::kill(own, SIGKILL);
-  }
+  end();
   control.reset();
 }
 
+// The process cannot have been reaped and its id reused while its end of the socket is open.
+void WorkerProcess::end() const {
+  if (!control || !trace) return;
+  ::shutdown(control.get(), SHUT_WR);  // if it has not begun to run, it ends when it does
+  pollfd event{control.get(), 0, 0};
+  const int own = pid != 0 ? pid : trace->pid.load();
+  if (own > 0 && ::poll(&event, 1, 0) == 0) ::kill(own, SIGKILL);
+}
+
+// Its sockets are closed before its locks are released and before it is a zombie.
 void WorkerProcess::await_end() const {
   pollfd event{control.get(), 0, 0};  // POLLHUP is always reported
   while (control && ::poll(&event, 1, -1) < 0 && errno == EINTR) continue;
+  const int own = pid != 0 ? pid : trace ? trace->pid.load() : 0;
+  if (own <= 0) return;
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, own, 0)));
+  pollfd end{process.get(), POLLIN, 0};
+  constexpr int kMost = 10'000;  // milliseconds; if the id belongs to another process already
+  while (process && ::poll(&end, 1, kMost) < 0 && errno == EINTR) continue;
 }
 
 std::string WorkerProcess::cause_of_end() const {
@@ -343,6 +356,8 @@ void note_access(uint64_t address) {
   step.address = address;
   if (step.seconds != 0) start_timer();
 }
+
+uint64_t accessed_address() { return step.address; }
 
 void limit_memory(uint64_t more) {
   rlimit memory{};

@@ -52,9 +52,11 @@ struct WorkerProcess {
   /// Waits until it runs. To be called before the worker runs untrusted code: what that writes to `trace` does not
   /// affect kill() then. False if the worker has ended.
   bool await_start();
-  /// Kills it, even if it does not respond.
+  /// Kills it, even if it does not respond, and closes `control`.
   void kill();
-  /// Waits until it has ended (its end of `control` is closed).
+  /// The same without closing `control`; for any thread.
+  void end() const;
+  /// Waits until it has ended, so that its locks are released.
   void await_end() const;
   /// "crashes (Segmentation fault)": why it has ended, as the predicate of a sentence. Empty if it was killed by
   /// another program.
@@ -80,6 +82,8 @@ void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>*
 void end_step();
 /// Records which object of the input is accessed, and lets the limit of processor time begin anew.
 void note_access(uint64_t address);
+/// The last of this thread's step; 0: none.
+[[nodiscard]] uint64_t accessed_address();
 /// Limits the memory that the worker may allocate from now on, in bytes; a failed allocation ends it.
 void limit_memory(uint64_t more);
 /// End the worker, with the cause.

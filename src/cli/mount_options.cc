@@ -63,6 +63,14 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
               }},
+    OwnOption{"isolate=HOW",
+              "scout (default): a process tries libhdf5's calls first; worker: it runs them (in testing)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "scout" && value != "worker")
+                  return fail(EINVAL, "-o isolate={}: is neither scout nor worker", value);
+                arguments.options.isolated = value == "worker";
+                return {};
+              }},
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");

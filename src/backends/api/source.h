@@ -58,6 +58,9 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
 /// otherwise it is started when it is first needed.
 void prepare_sources();
 
+/// Whether open_source() opens each HDF5 file from now on in a process of its own (backends/worker). Default: no.
+void isolate_sources(bool isolated);
+
 /// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is
 /// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);

@@ -41,4 +41,7 @@ template <class... Args>
       Error{code, fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), latest_failure().reason)});
 }
 
+/// In a forked process: replaces the lock, which a thread that does not exist here may have held.
+void reset_library_lock();
+
 }  // namespace codecfs::hdf5

@@ -49,6 +49,24 @@ Result<ObjectTree> ObjectTree::below(hid_t file, uint64_t group, Watch& watch) {
   return tree;
 }
 
+void ObjectTree::keep_journal(std::unique_ptr<NodeJournal> journal) {
+  for (auto& [number, node] : journal->read()) {
+    if (number >= nodes_.size()) nodes_.resize(number + 1, TreeNode{0, 0, "", false, true});
+    if (!nodes_[number].gone) numbers_.erase(nodes_[number].address);
+    nodes_[number] = std::move(node);
+    if (!nodes_[number].gone) numbers_[nodes_[number].address] = number;
+  }
+  journal_ = std::move(journal);
+}
+
+void ObjectTree::note(ObjectId object) const {
+  if (journal_) journal_->note(object, nodes_[object]);
+}
+
+void ObjectTree::write_journal() const {
+  if (journal_) journal_->write();
+}
+
 bool ObjectTree::is_netcdf() const {
   const auto root = open(kRoot);
   if (!root) return false;
@@ -250,6 +268,7 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
     entry.object = nodes_.size();
     nodes_.push_back({info.address, group, link.name, info.type == H5O_TYPE_GROUP});
     numbers_.emplace(info.address, entry.object);
+    note(entry.object);
   }
   return entry;
 }
@@ -355,12 +374,14 @@ void ObjectTree::removed(ObjectId object) {
   for (const ObjectId id : subtree(object)) {
     nodes_[id].gone = true;
     numbers_.erase(nodes_[id].address);
+    note(id);
   }
 }
 
 void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
   nodes_[object].parent = group;
   nodes_[object].name = std::move(link_name);
+  note(object);
 }
 
 // The paths of all objects with several links may have changed, if there are such objects.

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/watch.h"
 #include "backends/hdf5/metadata/links.h"
+#include "backends/hdf5/metadata/node_journal.h"
 
 namespace codecfs::hdf5 {
 
@@ -43,6 +45,12 @@ class ObjectTree {
   /// A tree with one group as root, which ignores that objects may have several links.
   static Result<ObjectTree> below(hid_t file, uint64_t group, Watch& watch);
 
+  /// Continues with the numbers in a journal, and records new ones there.
+  void keep_journal(std::unique_ptr<NodeJournal> journal);
+  /// Stores what was recorded; to be called before numbers are given to another process.
+  void write_journal() const;
+  /// Bytes that are stored there.
+  [[nodiscard]] uint64_t journal_end() const { return journal_ ? journal_->end() : 0; }
   /// Sets the identifier of the reopened file.
   void use(hid_t file) { file_ = file; }
 
@@ -93,13 +101,6 @@ class ObjectTree {
   void find_places();
 
  private:
-  struct Node {
-    uint64_t address = 0;
-    ObjectId parent = 0;
-    std::string name;
-    bool group = false;
-    bool gone = false;
-  };
   struct Place {
     uint64_t parent = 0;  // address of the parent group
     std::string name;
@@ -121,7 +122,10 @@ class ObjectTree {
   Watch* watch_ = nullptr;
   std::string file_path_;
   struct stat status_{};
-  std::vector<Node> nodes_;
+  void note(ObjectId object) const;
+
+  std::vector<TreeNode> nodes_;
+  std::unique_ptr<NodeJournal> journal_;
   std::unordered_map<uint64_t, ObjectId> numbers_;             // by address
   std::optional<std::unordered_map<uint64_t, Place>> places_;  // of groups and of objects with several links
 };

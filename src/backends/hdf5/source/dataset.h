@@ -27,6 +27,7 @@
 #include "backends/hdf5/format/external_storage.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/source/source_file.h"
 #include "filters/core/pipeline.h"
 #include "model/variable.h"
@@ -57,8 +58,15 @@ class Dataset {
   /// Rank of the dataset itself; facts().grid has more dimensions for array elements, and one for a null dataspace.
   [[nodiscard]] size_t rank() const { return rank_; }
 
+  /// See ChunkLayout; another number after each opening.
+  [[nodiscard]] uint64_t layout() const { return layout_; }
   Result<ChunkInfo> locate(uint64_t number) const;
   Result<std::vector<uint64_t>> stored_chunks(uint64_t from, size_t limit);
+  /// The places of `count` chunks from `first` on, fewer at the end of the grid.
+  Result<StoredPlaces> places(uint64_t first, uint64_t count) const;
+  /// Reads the encoded bytes of a chunk for ChunkLayout::decode() if it can be read so; none if fetch_chunk() must be
+  /// called. ENOENT if it is not stored.
+  Result<std::optional<filters::EncodedChunk>> fetch_encoded(uint64_t number) const;
   Result<DecodedChunk> fetch_chunk(uint64_t number) const;
 
   /// The form of a chunk in the file before the first filter: elements of the file's datatype, with unresolved
@@ -150,6 +158,8 @@ class Dataset {
   /// `rewrite_mask`: the index may contain another mask than stored_chunk() returns, so write it in any case.
   Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation,
                      bool rewrite_mask = false);
+  [[nodiscard]] Result<StoredPlace> place_of(uint64_t number) const;
+  [[nodiscard]] bool is_decodable(const Region& region) const;
   [[nodiscard]] bool has_exact_encoding(const Region& region) const;
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> repair_mask(const Region& region, const StoredChunk& before);
@@ -164,6 +174,7 @@ class Dataset {
   mutable Handle dataset_;  // see id(); guarded by the LibraryLock
   mutable uint64_t epoch_;  // of the file when dataset_ was last validated; guarded by the LibraryLock
   uint64_t address_ = 0;
+  const uint64_t layout_ = ++file_.shared->layouts;  // its number
   std::string name_;
   Variable facts_;
   MappedType mapped_;

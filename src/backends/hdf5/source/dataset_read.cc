@@ -95,8 +95,7 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
       return fail(ENOENT, "{}: chunk {} is not stored", name_,
                   facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
     Region valid = valid_part(region);
-    // No known filter expands data much more; a damaged index may contain any size.
-    const uint64_t most = 2 * chunk_bytes + (uint64_t{64} << 10);
+    const uint64_t most = most_encoded_bytes(chunk_bytes);
     if (chunk.size > most)
       return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, chunk_bytes, chunk.size);
     if (round < kTries) lock.reset();
@@ -119,14 +118,7 @@ Result<DecodedChunk> Dataset::fetch_stored(const Region& region) const {
 }
 
 Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
-  if (pipeline_) return pipeline_->decode(std::move(stored), filter_mask);
-  // A filter is missing, but chunks that were stored without it can be read.
-  std::vector<FilterStage> applied;
-  for (size_t i = 0; i < facts_.filters.size(); ++i)
-    if (i >= 32 || (filter_mask >> i & 1) == 0) applied.push_back(facts_.filters[i]);
-  if (applied.size() == facts_.filters.size()) return std::unexpected(*pipeline_error_);
-  CODECFS_ASSIGN(const filters::Pipeline pipeline, filters::Pipeline::make(applied, filters::shape_of_chunk(facts_)));
-  return pipeline.decode(std::move(stored));
+  return decode_chunk(facts_, pipeline_, pipeline_error_, std::move(stored), filter_mask);
 }
 
 Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes fill) const {

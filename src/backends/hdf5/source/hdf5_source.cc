@@ -12,11 +12,13 @@
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/source/isolated_source.h"
 #include "backends/hdf5/source/mounted_file.h"
 #include "backends/hdf5/source/open_datasets.h"
 #include "backends/hdf5/source/pipeline_changes.h"
 #include "backends/hdf5/source/tree_changes.h"
 #include "backends/isolation/scout.h"
+#include "base/worker_process.h"
 
 namespace codecfs {
 namespace hdf5 {
@@ -34,9 +36,36 @@ auto guarded(Function function) -> decltype(function()) {
   }
 }
 
-class Hdf5Source final : public Source {
+/// Records which object is accessed, and refuses those that are known to be damaged.
+class AccessRecorder final : public Watch {
+ public:
+  explicit AccessRecorder(std::unordered_map<uint64_t, Error> damaged) : damaged_(std::move(damaged)) {}
+  Result<> object(uint64_t address) override { return header(address); }
+  Result<> list(uint64_t address) override { return header(address); }
+  Result<> find(uint64_t address, std::string_view) override { return header(address); }
+  Result<> attributes(uint64_t address) override {
+    note_access(address);
+    return {};
+  }
+  Result<> header(uint64_t address) override {
+    note_access(address);
+    if (const auto known = damaged_.find(address); known != damaged_.end()) return std::unexpected(known->second);
+    return {};
+  }
+
+ private:
+  const std::unordered_map<uint64_t, Error> damaged_;
+};
+
+class Hdf5Source final : public IsolatedSource {
  public:
   Result<> open(const std::string& path, bool may_write, FileIo& io) { return mounted_.open(path, may_write, io); }
+
+  Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state) {
+    mounted_.file.shared = std::move(state.shared);
+    mounted_.file.watch = std::make_unique<AccessRecorder>(std::move(state.damaged));
+    return mounted_.resume(path, may_write, std::move(state.journal));
+  }
 
   [[nodiscard]] const struct stat& status() const override { return mounted_.file.status; }
   [[nodiscard]] struct statvfs filesystem() const override {
@@ -53,13 +82,13 @@ class Hdf5Source final : public Source {
   Result<std::vector<Entry>> list(ObjectId group) override {
     return guarded([&] {
       const LibraryLock lock;
-      return mounted_.tree->list(group);
+      return with_journal(mounted_.tree->list(group));
     });
   }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return guarded([&] {
       const LibraryLock lock;
-      return mounted_.tree->find(group, name);
+      return with_journal(mounted_.tree->find(group, name));
     });
   }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
@@ -95,19 +124,19 @@ class Hdf5Source final : public Source {
   // --- chunks
 
   Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](const Dataset& dataset) { return dataset.locate(number); });
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.locate(number); });
   }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
-    return with_dataset(id, [&](Dataset& dataset) { return dataset.stored_chunks(from, limit); });
+    return with_chunks(id, [&](Dataset& dataset) { return dataset.stored_chunks(from, limit); });
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](const Dataset& dataset) { return dataset.fetch_chunk(number); });
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.fetch_chunk(number); });
   }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](const Dataset& dataset) { return dataset.read_stored(number); });
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.read_stored(number); });
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](const Dataset& dataset) { return dataset.stored_bytes(number); });
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.stored_bytes(number); });
   }
   Result<> writable() override { return mounted_.writable(); }
   Result<> variable_writable(ObjectId id) override {
@@ -127,14 +156,32 @@ class Hdf5Source final : public Source {
     });
   }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
-    return with_dataset(id, [&](Dataset& dataset) { return dataset.write_chunk(number, chunk); });
+    CODECFS_TRY(with_chunks(id, [&](Dataset& dataset) { return dataset.write_chunk(number, chunk); }));
+    return seal();
   }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
-    return with_dataset(id, [&](Dataset& dataset) { return dataset.write_stored(number, stored); });
+    CODECFS_ASSIGN(const bool done,
+                   with_chunks(id, [&](Dataset& dataset) { return dataset.write_stored(number, stored); }));
+    CODECFS_TRY(seal());
+    return done;
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    return with_dataset(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); });
+    CODECFS_TRY(with_chunks(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); }));
+    return seal();
   }
+
+  Result<StoredPlaces> places(ObjectId id, uint64_t first, uint64_t count) override {
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.places(first, count); });
+  }
+  Result<std::optional<filters::EncodedChunk>> fetch_encoded(ObjectId id, uint64_t number) override {
+    return with_chunks(id, [&](const Dataset& dataset) { return dataset.fetch_encoded(number); });
+  }
+  Result<Layout> layout(ObjectId id) override {
+    return with_dataset(id, [](const Dataset& dataset) -> Result<Layout> {
+      return Layout{dataset.layout(), dataset.name(), std::make_shared<const Variable>(dataset.facts())};
+    });
+  }
+  bool begin_edit(uint64_t edit) override { return changes_.begin_edit(edit); }
 
   // --- changes of the tree and of metadata
 
@@ -215,6 +262,28 @@ class Hdf5Source final : public Source {
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
     return guarded([&] { return datasets_.with(id, use); });
   }
+  // From then on, a crash is no defect of the object's header.
+  template <class Use>
+  auto with_chunks(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
+    return with_dataset(id, [&](Dataset& dataset) {
+      note_access(0);
+      return use(dataset);
+    });
+  }
+  template <class T>
+  T with_journal(T result) {
+    mounted_.tree->write_journal();
+    return result;
+  }
+  // What the caller learns to be written must survive this process.
+  Result<> seal() {
+    if (!mounted_.file.is_isolated) return {};
+    return guarded([&]() -> Result<> {
+      const ChangeTurn turn(mounted_.file);
+      const LibraryLock lock;
+      return mounted_.file.seal_change();
+    });
+  }
 
   MountedFile mounted_;
   OpenDatasets datasets_{mounted_};
@@ -226,7 +295,19 @@ class Hdf5Source final : public Source {
 }  // namespace
 }  // namespace hdf5
 
-void prepare_sources() { hdf5::start_fork_server(); }
+void prepare_sources() {
+  hdf5::start_fork_server();
+  start_supervisors();
+}
+
+Result<std::unique_ptr<hdf5::IsolatedSource>> hdf5::open_isolated(const std::string& path, bool may_write,
+                                                                  IsolatedState state) {
+  return guarded([&]() -> Result<std::unique_ptr<IsolatedSource>> {
+    auto source = std::make_unique<Hdf5Source>();
+    CODECFS_TRY(source->open_isolated(path, may_write, std::move(state)));
+    return source;
+  });
+}
 
 bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
 

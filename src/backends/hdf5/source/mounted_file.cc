@@ -21,7 +21,7 @@ namespace {
 /// Starts the process that tests each access for crashes. Null in the crash tests, whose files exist in a simulated
 /// filesystem only.
 Result<std::unique_ptr<Scout>> start_scout(const SourceFile& file, const FileIo& io) {
-  if (&io != &real_file_io()) return nullptr;
+  if (&io != &real_file_io() || file.is_isolated) return nullptr;
   return Scout::start(file.path, !file.not_writable);
 }
 
@@ -73,6 +73,24 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   };
   scout->set_context(
       {[this](uint64_t address, size_t count) { return tree->following(address, count); }, name, is_netcdf});
+  return {};
+}
+
+Result<> MountedFile::resume(const std::string& path, bool may_write, UniqueFd journal) {
+  file.is_isolated = true;
+  CODECFS_TRY(open(path, may_write, real_file_io()));
+  const LibraryLock lock;
+  SharedState& shared = *file.shared;
+  auto numbers = std::make_unique<NodeJournal>(std::move(journal));
+  if (shared.edit != shared.edit_done) {
+    // The process was killed during a change: it was made if its commit is in the log.
+    const LoggedFile::LastCommit last = file.bytes->last_commit();
+    if (shared.edit_log != 0 && shared.edit_log == last.log && last.sequence > shared.edit_sequence)
+      shared.edit_done = shared.edit.load();
+    else
+      numbers->truncate(shared.edit_journal);
+  }
+  tree->keep_journal(std::move(numbers));
   return {};
 }
 

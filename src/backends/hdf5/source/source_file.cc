@@ -243,6 +243,8 @@ Result<> SourceFile::seal() {
   return {};
 }
 
+Result<> SourceFile::seal_change() { return is_isolated ? seal() : Result<>(); }
+
 Result<> SourceFile::commit() {
   {
     const LibraryLock lock;
@@ -298,7 +300,7 @@ Result<> SourceFile::roll_back() {
   const uint64_t forgotten = untracked_space;
   Result<> done = close_and_hold();  // discards what closing writes, too
   untracked_space = forgotten;
-  for (std::atomic<uint64_t>& generation : generations) ++generation;
+  for (std::atomic<uint64_t>& generation : shared->generations) ++generation;
   if (done) done = bytes->rollback();
   CODECFS_TRY(reopen_in_library());
   if (!done) return change_failed(std::unexpected(done.error()));

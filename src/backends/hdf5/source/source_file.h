@@ -17,6 +17,7 @@
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/watch.h"
 #include "backends/hdf5/recode/kept_space.h"
+#include "backends/hdf5/source/shared_state.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/fair_shared_mutex.h"
 #include "base/mutex.h"
@@ -37,6 +38,7 @@ struct SourceFile {
   std::optional<Error> not_writable;       // why it is open for reading only
   struct stat status{};                    // when it was opened
   Handle file;
+  bool is_isolated = false;  // another process continues if this one is killed: see seal_change()
   // asked before libhdf5 accesses anything for the first time
   std::unique_ptr<Watch> watch = std::make_unique<Watch>();
 
@@ -66,12 +68,10 @@ struct SourceFile {
   std::shared_ptr<const std::vector<uint64_t>> listing;
   const Dataset* listing_owner = nullptr;
 
-  /// Change counters for the locations of a dataset's chunks, by address. A reader loads the counter under the
-  /// LibraryLock together with a location, and again after it has read the bytes without the lock: if the counter
-  /// changed, the bytes may be another chunk's. Several variables may share a counter.
-  std::array<std::atomic<uint64_t>, 256> generations{};
-  std::atomic<uint64_t>& generation_of(uint64_t address) {
-    return generations[std::hash<uint64_t>{}(address / 8) % generations.size()];
+  /// See SharedState; changed and loaded together with locations under the LibraryLock.
+  std::shared_ptr<SharedState> shared = std::make_shared<SharedState>();
+  std::atomic<uint64_t>& generation_of(uint64_t address) const {
+    return shared->generations[SharedState::slot_of(address)];
   }
 
   /// Checks everything that was not checked yet, before objects or links change. See Watch::check_all(). EIO: the file
@@ -96,6 +96,9 @@ struct SourceFile {
   /// Ends a transaction in the log with all changes so far: a failure rolls back later changes alone. Durable after the
   /// next commit. Under the LibraryLock.
   Result<> seal();
+  /// The same, at the end of a change that is reported as successful: a process that opens the file after this one was
+  /// killed finds it.
+  Result<> seal_change();
   /// Makes all previous changes durable. Must be called without the LibraryLock and without a ChangeTurn. While the log
   /// is synced, chunks can be located and written. A log that has become long is then brought into the source;
   /// meanwhile chunks can be located and read, and changes wait.

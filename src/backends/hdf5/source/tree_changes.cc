@@ -23,7 +23,35 @@ CODECFS_NO_THREAD_SAFETY_ANALYSIS auto TreeChanges::change(Step step) -> decltyp
     ~AtTheEnd() { datasets.close_all_locked(); }
   } const at_the_end{datasets_};
   TreeWriter writer(mounted_.file, *mounted_.tree, *mounted_.dimensions, mounted_.is_netcdf);
-  return step(writer);
+  auto result = step(writer);
+  if (result) CODECFS_TRY(seal());
+  return result;
+}
+
+bool TreeChanges::begin_edit(uint64_t edit) {
+  const LibraryLock lock;
+  SharedState& shared = *mounted_.file.shared;
+  if (shared.edit == edit && shared.edit_done == edit) return true;
+  mounted_.tree->write_journal();
+  shared.edit_done = 0;
+  shared.edit_log = 0;
+  shared.edit_journal = mounted_.tree->journal_end();
+  shared.edit = edit;
+  return false;
+}
+
+// The numbers of objects first: the next process drops them if the change is not in the log (MountedFile::resume()).
+Result<> TreeChanges::seal() {
+  SourceFile& file = mounted_.file;
+  if (!file.is_isolated) return {};
+  SharedState& shared = *file.shared;
+  mounted_.tree->write_journal();
+  const LoggedFile::LastCommit last = file.bytes->last_commit();
+  shared.edit_sequence = last.sequence;
+  shared.edit_log = last.log;
+  CODECFS_TRY(file.seal_change());
+  shared.edit_done = shared.edit.load();
+  return {};
 }
 
 Result<Entry> TreeChanges::make_group(ObjectId group, std::string_view name) {

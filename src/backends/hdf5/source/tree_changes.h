@@ -29,7 +29,11 @@ class TreeChanges {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names);
   Result<> resize(ObjectId id, std::span<const uint64_t> shape);
 
+  /// See IsolatedSource::begin_edit().
+  bool begin_edit(uint64_t edit);
+
  private:
+  Result<> seal();
   template <class Lock, class Step>
   auto change(Step step) -> decltype(step(std::declval<TreeWriter&>()));
   Result<std::vector<std::string>> dimension_names(ObjectId id);

@@ -36,6 +36,22 @@ std::string present_path(const File& file) {
 
 }  // namespace
 
+bool LoggedFile::is_in_source(uint64_t offset, uint64_t size) const {
+  std::unique_lock turn(turn_);
+  const std::shared_lock lock(readable_mutex_);
+  turn.unlock();
+  const Overlay& overlay = readable_.overlay;
+  if (offset >= overlay.size() || size > overlay.size() - offset) return false;
+  const Overlay::Piece piece = overlay.piece_at(offset);
+  return piece.origin == Overlay::Origin::source && piece.position == offset && piece.length >= size;
+}
+
+LoggedFile::LastCommit LoggedFile::last_commit() const {
+  if (log_) return {log_->id(), log_->committed_sequence()};
+  if (old_log_) return {old_log_->header.id, old_log_->sequence};
+  return {};
+}
+
 Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
   std::unique_lock turn(turn_);
   const std::shared_lock lock(readable_mutex_);

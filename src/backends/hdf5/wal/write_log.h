@@ -77,6 +77,8 @@ class LoggedFile {
   /// Reads up to to.size() bytes, fewer at the end of the file, and returns how many. EIO if the source has been
   /// truncated.
   Result<size_t> read(uint64_t offset, MutableBytes to) const;
+  /// Whether all bytes of a range are those of the source at the same position.
+  [[nodiscard]] bool is_in_source(uint64_t offset, uint64_t size) const;
   /// Size including all writes, in bytes.
   [[nodiscard]] uint64_t size() const;
   /// The source, open for reading only.
@@ -87,6 +89,13 @@ class LoggedFile {
   [[nodiscard]] bool locked_by_another() const { return locked_by_another_; }
   /// The log that open() found and that reads include.
   [[nodiscard]] const Recovery& found() const { return found_; }
+  /// Identifies the last commit in the log, found or written: the log's id and the number of its last committed frame.
+  /// Zeros if there is none.
+  struct LastCommit {
+    uint64_t log = 0;
+    uint64_t sequence = 0;
+  };
+  [[nodiscard]] LastCommit last_commit() const;
   /// The source has a log that was not found: reads lack its commits, and writing is refused.
   [[nodiscard]] const std::optional<Error>& missing_log() const { return missing_; }
   /// The free space that the previous writer recorded. Empty after begin_writing() if its attribute could not be

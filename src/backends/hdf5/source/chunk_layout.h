@@ -1,0 +1,66 @@
+#pragma once
+// What a process needs to read and decode the chunks of a dataset without libhdf5.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "filters/core/pipeline.h"
+#include "model/variable.h"
+
+namespace codecfs::hdf5 {
+
+/// Where a chunk is.
+struct StoredPlace {
+  enum class Kind : uint8_t {
+    absent,     // not stored
+    encoded,    // `size` bytes at `offset` of the file, to be decoded
+    piece,      // `size` bytes at `offset` of the file, decoded; the rest of the chunk is fill
+    elsewhere,  // only the process that runs libhdf5 can read it
+  };
+  uint64_t offset = 0;
+  uint64_t size = 0;         // bytes as stored, as ChunkInfo::stored_size
+  uint32_t filter_mask = 0;  // for decoding
+  uint32_t shown_mask = 0;   // ChunkInfo::filter_mask
+  Kind kind = Kind::absent;
+  bool has_offset = false;  // ChunkInfo::offset
+  bool is_exact = false;    // see ChunkReader::read_stored()
+};
+
+/// The places of consecutive chunks.
+struct StoredPlaces {
+  uint64_t layout = 0;      // the number of the ChunkLayout
+  uint64_t slot = 0;        // of the counter in SharedState::generations,
+  uint64_t generation = 0;  // and its value when they were looked up
+  std::vector<StoredPlace> places;
+};
+
+/// Decodes chunks; immutable and thread-safe.
+class ChunkLayout {
+ public:
+  explicit ChunkLayout(VariablePtr facts);
+  [[nodiscard]] const Variable& facts() const { return *facts_; }
+  /// Decodes all bytes of a chunk that has no place in the file's edge cases.
+  Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
+  /// Null, if chunks are not decoded by a pipeline or a filter is missing.
+  [[nodiscard]] const filters::Pipeline* pipeline() const { return pipeline_ ? &*pipeline_ : nullptr; }
+  [[nodiscard]] const std::optional<Error>& pipeline_error() const { return pipeline_error_; }
+
+ private:
+  VariablePtr facts_;
+  std::optional<filters::Pipeline> pipeline_;
+  std::optional<Error> pipeline_error_;  // why pipeline_ is empty
+};
+
+/// A number of encoded bytes that no known filter exceeds for a chunk; a damaged index may contain any size.
+inline uint64_t most_encoded_bytes(uint64_t chunk_bytes) { return 2 * chunk_bytes + (uint64_t{64} << 10); }
+
+/// Decodes with a pipeline, or, if a filter is missing (`error`), chunks that were stored without it.
+Result<Buffer> decode_chunk(const Variable& facts, const std::optional<filters::Pipeline>& pipeline,
+                            const std::optional<Error>& error, Buffer stored, uint32_t filter_mask);
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,48 @@
+#pragma once
+// An HDF5 file as a Source in a process of its own (backends/worker), which may be killed at any time: each change is
+// in the log, not necessarily synced, when its function returns, and the next such process continues where this one
+// ended.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "backends/api/source.h"
+#include "backends/hdf5/source/chunk_layout.h"
+#include "backends/hdf5/source/shared_state.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "filters/core/pipeline.h"
+
+namespace codecfs::hdf5 {
+
+class IsolatedSource : public Source {
+ public:
+  /// See Dataset::places() and Dataset::fetch_encoded().
+  virtual Result<StoredPlaces> places(ObjectId variable, uint64_t first, uint64_t count) = 0;
+  virtual Result<std::optional<filters::EncodedChunk>> fetch_encoded(ObjectId variable, uint64_t number) = 0;
+  /// The number of the variable's present ChunkLayout, with its facts.
+  struct Layout {
+    uint64_t number = 0;
+    std::string name;  // for messages
+    VariablePtr facts;
+  };
+  virtual Result<Layout> layout(ObjectId variable) = 0;
+  /// The number of the next change of the tree, for SharedState::edit. No other change of the tree may run until it has
+  /// returned. Whether it was made already, by a process that was killed before it could say so.
+  virtual bool begin_edit(uint64_t edit) = 0;
+};
+
+/// What outlives the process.
+struct IsolatedState {
+  std::shared_ptr<SharedState> shared;
+  UniqueFd journal;                             // see NodeJournal
+  std::unordered_map<uint64_t, Error> damaged;  // objects that must not be accessed, by address
+};
+
+/// As open_hdf5(). Records accesses with note_access().
+Result<std::unique_ptr<IsolatedSource>> open_isolated(const std::string& path, bool may_write, IsolatedState state);
+
+}  // namespace codecfs::hdf5

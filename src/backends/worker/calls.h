@@ -1,0 +1,54 @@
+#pragma once
+// The protocol between the daemon and the process that runs libhdf5 for one file.
+//
+// Over WorkerProcess::control, datagrams with a letter first:
+//   daemon -> worker   's' with the descriptors of SharedState and of the NodeJournal; 'c' with those of a Channel
+//   worker -> daemon   'l', a log::Level (1 byte), text: a message for the log
+//                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
+//                      'd', address (8 bytes), text: an object in which libhdf5 reports damage; the worker then ends
+//
+// Over each Channel, one call at a time: Message::kind is a Call, the head and bulk are its arguments (wire.h), the
+// answer's are the Result. The first call of the first Channel is Call::open.
+
+#include <cstdint>
+
+namespace codecfs::worker {
+
+enum class Call : uint32_t {
+  open,  // path, may_write, working directory, damaged objects -> format, status, root, Result<> of writable()
+  list,
+  find,
+  group_attributes,
+  variable,
+  facts,
+  locate,
+  stored_chunks,
+  fetch_chunk,
+  read_stored,
+  stored_bytes,
+  places,
+  fetch_encoded,
+  layout,
+  variable_writable,
+  write_chunk,
+  write_stored,
+  remove_chunk,
+  begin_writing_to,
+  // These begin with the number of the edit (SharedState::edit).
+  make_group,
+  make_variable,
+  make_link,
+  remove,
+  rename,
+  set_attributes,
+  set_dimensions,
+  resize,
+  set_filters,  // reports its progress in CallState
+  reclaimable_bytes,
+  commit,
+  commit_at_interval,
+  relocate_log,
+  finish,
+};
+
+}  // namespace codecfs::worker

@@ -1,0 +1,55 @@
+#include "backends/worker/chunk_index.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace codecfs::worker {
+
+Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
+  const std::pair key(variable, number / kBlock);
+  const uint64_t edits = edits_;
+  const auto known = blocks_.get(key);
+  const auto pick = [&](const Block& block) -> std::optional<Found> {
+    if (block.edits != edits || number < block.first || number - block.first >= block.found.places.size())
+      return std::nullopt;
+    Found found{block.found.places[number - block.first], block.found.layout, block.found.slot, block.found.generation};
+    return is_current(found) ? std::optional(found) : std::nullopt;
+  };
+  if (known)
+    if (const auto found = pick(*known)) return *found;
+
+  auto block = std::make_shared<Block>();
+  block->edits = edits;
+  block->lookups = known ? known->lookups + 1 : 1;
+  // One chunk, then a few, then all of the range.
+  constexpr uint64_t kFew = 16;
+  const uint64_t begin = key.second * kBlock;
+  uint64_t count = 1;
+  block->first = number;
+  if (block->lookups == 2) {
+    count = std::min(kFew, begin + kBlock - number);
+  } else if (block->lookups > 2) {
+    block->first = begin;
+    count = kBlock;
+  }
+  auto fetched = fetch_(variable, block->first, count);
+  if (!fetched && block->first != number) {
+    block->first = number;  // another chunk of the range cannot be looked up
+    fetched = fetch_(variable, number, 1);
+  }
+  if (!fetched) return pass_on(fetched);
+  block->found = *std::move(fetched);
+  if (number - block->first >= block->found.places.size()) {
+    // A chunk before it cannot be looked up.
+    CODECFS_ASSIGN(block->found, fetch_(variable, number, 1));
+    block->first = number;
+    if (block->found.places.empty()) return fail(EIO, "a chunk has no place");
+  }
+  const Found found{block->found.places[number - block->first], block->found.layout, block->found.slot,
+                    block->found.generation};
+  const uint64_t weight = sizeof(Block) + block->found.places.size() * sizeof(hdf5::StoredPlace);
+  blocks_.put(key, std::move(block), weight);
+  return found;
+}
+
+}  // namespace codecfs::worker

@@ -1,0 +1,276 @@
+// Serves the calls of the daemon: one thread per Channel. The main thread waits for new ones, and for the end of the
+// daemon.
+
+#include "backends/worker/hdf5_worker.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "backends/api/written_sources.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/source/isolated_source.h"
+#include "backends/worker/calls.h"
+#include "backends/worker/library_damage.h"
+#include "backends/worker/wire.h"
+#include "base/fd_passing.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/shared_channel.h"
+#include "base/worker_process.h"
+#include "filters/plugins/plugins.h"
+#include "model/limits.h"
+
+namespace codecfs::worker {
+namespace {
+
+constexpr uint64_t kMemory = uint64_t{2} << 30;           // bytes, beside chunks
+constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for libhdf5's throughput
+constexpr unsigned kSeconds = 3;
+constexpr unsigned kMaxSeconds = 60;
+constexpr size_t kLongestOrder = 16;
+
+int control_socket = -1;
+
+/// Tells the daemon which files are being written.
+class Forwarder final : public WritingObserver {
+ public:
+  void began(uint64_t id, int source, int log) override {
+    const std::array fds{source, log};
+    (void)send_datagram(control_socket, with_number('w', id), std::span(fds).first(log < 0 ? 1 : 2));
+  }
+  void ended(uint64_t id) override { (void)send_datagram(control_socket, with_number('e', id)); }
+
+  static std::string with_number(char letter, uint64_t number) {
+    std::string text(1, letter);
+    text.append(reinterpret_cast<const char*>(&number), sizeof number);
+    return text;
+  }
+};
+
+void forward_log(log::Level level, std::string_view text) {
+  constexpr size_t kMost = 4000;
+  std::string message{'l', static_cast<char>(level)};
+  message += text.substr(0, kMost);
+  (void)send_datagram(control_socket, message);
+}
+
+// How the argument of a call is held while it runs.
+template <class T>
+struct Held {
+  using type = std::remove_cvref_t<T>;
+};
+template <>
+struct Held<std::string_view> {
+  using type = std::string;
+};
+template <class T>
+  requires(!std::is_same_v<T, std::byte>)
+struct Held<std::span<const T>> {
+  using type = std::vector<T>;
+};
+
+class Work {
+ public:
+  explicit Work(hdf5::IsolatedState state) : state_(std::move(state)) {}
+
+  void answer(Call call, Decoder& in, Encoder& out, CallState* progress) {
+    if (call == Call::open) return open(in, out);
+    if (!source_) return out.put(Result<>(fail(EIO, "the file is not open")));
+    switch (call) {
+      case Call::open: break;
+      case Call::list: return run(in, out, &Source::list);
+      case Call::find: return run(in, out, &Source::find);
+      case Call::group_attributes: return run(in, out, &Source::group_attributes);
+      case Call::variable: return run(in, out, &Source::variable);
+      case Call::facts: return run(in, out, &Source::facts);
+      case Call::locate: return run(in, out, &Source::locate);
+      case Call::stored_chunks: return run(in, out, &Source::stored_chunks);
+      case Call::fetch_chunk: return run(in, out, &Source::fetch_chunk);
+      case Call::read_stored: return run(in, out, &Source::read_stored);
+      case Call::stored_bytes: return run(in, out, &Source::stored_bytes);
+      case Call::places: return run(in, out, &hdf5::IsolatedSource::places);
+      case Call::fetch_encoded: return run(in, out, &hdf5::IsolatedSource::fetch_encoded);
+      case Call::layout: return run(in, out, &hdf5::IsolatedSource::layout);
+      case Call::variable_writable: return run(in, out, &Source::variable_writable);
+      case Call::write_chunk: return run(in, out, &Source::write_chunk);
+      case Call::write_stored: return run(in, out, &Source::write_stored);
+      case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
+      case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
+      case Call::make_group: return edit(in, out, &Source::make_group);
+      case Call::make_variable: return edit(in, out, &Source::make_variable);
+      case Call::make_link: return edit(in, out, &Source::make_link);
+      case Call::remove: return edit(in, out, &Source::remove);
+      case Call::rename: return edit(in, out, &Source::rename);
+      case Call::set_attributes: return edit(in, out, &Source::set_attributes);
+      case Call::set_dimensions: return edit(in, out, &Source::set_dimensions);
+      case Call::resize: return edit(in, out, &Source::resize);
+      case Call::set_filters: return set_filters(in, out, progress);
+      case Call::reclaimable_bytes: return out.put(Result<uint64_t>(source_->reclaimable_bytes()));
+      case Call::commit: return run(in, out, &Source::commit);
+      case Call::commit_at_interval: return run(in, out, &Source::commit_at_interval);
+      case Call::relocate_log: return run(in, out, &Source::relocate_log);
+      case Call::finish: return run(in, out, &Source::finish);
+    }
+    out.put(Result<>(fail(EPROTO, "there is no such call")));
+  }
+  [[nodiscard]] unsigned seconds() const { return seconds_; }
+
+ private:
+  void open(Decoder& in, Encoder& out) {
+    std::string path;
+    bool may_write = false;
+    std::string directory;
+    std::vector<uint64_t> addresses;
+    std::vector<std::string> reasons;
+    in.get(path);
+    in.get(may_write);
+    in.get(directory);
+    in.get(addresses);
+    in.get(reasons);
+    if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
+    for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
+    if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
+    auto opened = hdf5::open_isolated(path, may_write, std::move(state_));
+    if (!opened) return out.put(Result<>(pass_on(opened)));
+    source_ = *std::move(opened);
+    const auto size = static_cast<uint64_t>(source_->status().st_size);
+    const uint64_t limit = kSeconds + size / kBytesPerSecond + 3 * max_chunk_bytes() / kBytesPerSecond / 8;
+    seconds_ = static_cast<unsigned>(std::min<uint64_t>(limit, kMaxSeconds));
+    out.put(Result<>());
+    out.put(source_->format());
+    out.put(source_->status());
+    out.put(source_->root());
+    out.put(source_->writable());
+  }
+
+  template <class Class, class R, class... A>
+  void run(Decoder& in, Encoder& out, R (Class::*method)(A...)) {
+    std::tuple<typename Held<std::remove_cvref_t<A>>::type...> arguments;
+    std::apply([&](auto&... argument) { (in.get(argument), ...); }, arguments);
+    if (in.failed()) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
+    out.put(std::apply([&](auto&... argument) { return (source_.get()->*method)(argument...); }, arguments));
+  }
+
+  // A change that was made by a process that was killed before it could say so is not made again.
+  template <class R, class... A>
+  void edit(Decoder& in, Encoder& out, R (TreeEditor::*method)(A...)) {
+    uint64_t number = 0;
+    in.get(number);
+    if (!source_->begin_edit(number)) return run(in, out, method);
+    if constexpr (std::is_same_v<R, Result<Entry>>) {
+      ObjectId group = 0;
+      std::string name;
+      in.get(group);
+      in.get(name);
+      out.put(source_->find(group, name));
+    } else {
+      out.put(Result<>());
+    }
+  }
+
+  void set_filters(Decoder& in, Encoder& out, CallState* state) {
+    ObjectId variable = 0;
+    std::vector<FilterStage> chain;
+    in.get(variable);
+    in.get(chain);
+    if (in.failed() || state == nullptr) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
+    Progress progress;
+    progress.cancelled = [&] {
+      state->done = progress.done.load();
+      state->total = progress.total.load();
+      return state->cancelled != 0;
+    };
+    out.put(source_->set_filters(variable, chain, progress));
+    (void)progress.cancelled();
+  }
+
+  hdf5::IsolatedState state_;
+  std::unique_ptr<hdf5::IsolatedSource> source_;
+  std::atomic<unsigned> seconds_ = kMaxSeconds;
+};
+
+// Whether libhdf5's report of damage during this call means that its memory may be damaged, too. H5Dread fails for many
+// other reasons.
+bool is_metadata(Call call) { return call <= Call::facts || call == Call::layout; }
+
+void serve(Work& work, Channel channel, uint32_t number) {
+  CallState* const state = channel.state();
+  while (const auto request = channel.receive()) {
+    const auto call = static_cast<Call>(request->kind);
+    begin_step(number, work.seconds(), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
+    Encoder out;
+    DamageReports reports(is_metadata(call));
+    try {
+      Decoder in(request->head, request->bulk);
+      work.answer(call, in, out, state);
+    } catch (const std::bad_alloc&) {
+      end_out_of_memory();
+    } catch (const std::exception& error) {
+      out = {};
+      out.put(Result<>(fail(EIO, "{}", error.what())));
+    }
+    if (hdf5::library_ran_out_of_memory()) end_out_of_memory();
+    end_step();
+    if (!channel.send(0, out.head, out.bulk)) return;
+    // libhdf5's memory may be damaged. Everything that was reported as done is in the log.
+    if (reports.any()) {
+      (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
+      ::_exit(0);
+    }
+  }
+}
+
+std::shared_ptr<hdf5::SharedState> map_shared(int fd) {
+  void* at = ::mmap(nullptr, sizeof(hdf5::SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return nullptr;
+  return {static_cast<hdf5::SharedState*>(at), [](hdf5::SharedState*) {}};  // until the process ends
+}
+
+}  // namespace
+
+void run_hdf5_worker(int control) {
+  control_socket = control;
+  ::prctl(PR_SET_NAME, "codecfs-hdf5");  // for ps(1)
+  hdf5::reset_library_lock();
+  filters::use_plugins_in_process();  // they may end this process
+  ::mallopt(M_ARENA_MAX, 2);          // each arena takes 64 MiB of the limit
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  limit_memory(kMemory + 8 * max_chunk_bytes());
+#endif
+  log::to_function(forward_log);
+  static Forwarder forwarder;
+  observe_writing(&forwarder);
+  Work* work = nullptr;  // never destroyed
+  for (uint32_t channels = 0;;) {
+    Datagram order = receive_datagram(control, kLongestOrder);
+    if (order.bytes.empty()) return;
+    if (order.bytes[0] == 's' && order.fds.size() == 2 && work == nullptr) {
+      hdf5::IsolatedState state;
+      state.shared = map_shared(order.fds[0].get());
+      state.journal = std::move(order.fds[1]);
+      if (!state.shared) return;
+      work = new Work(std::move(state));
+    } else if (order.bytes[0] == 'c' && order.fds.size() == 2 && work != nullptr) {
+      Channel channel(std::move(order.fds[0]), std::move(order.fds[1]));
+      std::thread([work, moved = std::move(channel), number = ++channels]() mutable {
+        serve(*work, std::move(moved), number);
+      }).detach();
+    }
+  }
+}
+
+}  // namespace codecfs::worker

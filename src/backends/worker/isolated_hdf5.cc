@@ -1,0 +1,276 @@
+#include "backends/worker/isolated_hdf5.h"
+
+#include <sys/statvfs.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "backends/hdf5/source/chunk_layout.h"
+#include "backends/worker/chunk_index.h"
+#include "backends/worker/worker_client.h"
+#include "base/file_io.h"
+#include "base/lru_map.h"
+#include "model/fill.h"
+
+namespace codecfs {
+namespace worker {
+namespace {
+
+constexpr uint64_t kIndexBytes = uint64_t{32} << 20;
+constexpr size_t kLayouts = 1024;
+
+class IsolatedHdf5 final : public Source {
+ public:
+  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write) {}
+  Result<> open() {
+    CODECFS_TRY(client_.open());
+    const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
+      return client_.call<hdf5::StoredPlaces>(Call::places, variable, first, count);
+    };
+    index_ = std::make_unique<ChunkIndex>(client_.shared(), fetch, kIndexBytes);
+    return {};
+  }
+
+  [[nodiscard]] const struct stat& status() const override { return client_.opened().status; }
+  [[nodiscard]] struct statvfs filesystem() const override {
+    struct statvfs numbers{};
+    if (::fstatvfs(client_.fd().get(), &numbers) != 0) numbers = {};
+    return numbers;
+  }
+  [[nodiscard]] std::string format() const override { return client_.opened().format; }
+  [[nodiscard]] bool shares_metadata() const override { return true; }
+  [[nodiscard]] Entry root() const override { return client_.opened().root; }
+
+  // --- reading the tree
+
+  Result<std::vector<Entry>> list(ObjectId group) override {
+    return client_.call<std::vector<Entry>>(Call::list, group);
+  }
+  Result<Entry> find(ObjectId group, std::string_view name) override {
+    return client_.call<Entry>(Call::find, group, name);
+  }
+  Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
+    return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
+  }
+  Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
+  Result<VariablePtr> facts(ObjectId id) override { return client_.call<VariablePtr>(Call::facts, id); }
+
+  // --- reading chunks
+
+  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
+    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+    const hdf5::StoredPlace& place = found.place;
+    ChunkInfo info;
+    info.stored = place.kind != hdf5::StoredPlace::Kind::absent;
+    info.stored_size = place.size;
+    if (place.has_offset) info.offset = place.offset;
+    info.filter_mask = place.shown_mask;
+    return info;
+  }
+  Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
+    return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
+  }
+  Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
+  Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
+    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+    if (found.place.kind == hdf5::StoredPlace::Kind::encoded && found.place.is_exact)
+      if (auto bytes = read_place(found)) return bytes;
+    return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
+  }
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
+    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+    if (!found.place.is_exact) return std::nullopt;
+    return found.place.size;
+  }
+
+  // --- writing
+
+  Result<> writable() override { return client_.opened().writable; }
+  Result<> variable_writable(ObjectId id) override { return client_.call<void>(Call::variable_writable, id); }
+  Result<> begin_writing_to(ObjectId id) override {
+    if (begun_.load(std::memory_order_relaxed)) return {};
+    CODECFS_TRY(client_.call<void>(Call::begin_writing_to, id));
+    client_.set_writing();
+    begun_ = true;
+    return {};
+  }
+  Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
+    CODECFS_TRY(begin_writing_to(id));
+    return client_.call<void>(Call::write_chunk, id, number, chunk);
+  }
+  Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
+    CODECFS_TRY(begin_writing_to(id));
+    return client_.call<bool>(Call::write_stored, id, number, stored);
+  }
+  Result<> remove_chunk(ObjectId id, uint64_t number) override {
+    CODECFS_TRY(begin_writing_to(id));
+    return client_.call<void>(Call::remove_chunk, id, number);
+  }
+
+  // --- changes of the tree and of metadata
+
+  Result<Entry> make_group(ObjectId group, std::string_view name) override {
+    return edit<Entry>(Call::make_group, group, name);
+  }
+  Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable) override {
+    return edit<Entry>(Call::make_variable, group, name, variable);
+  }
+  Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target) override {
+    return edit<Entry>(Call::make_link, group, name, target);
+  }
+  Result<> remove(ObjectId group, std::string_view name) override { return edit<void>(Call::remove, group, name); }
+  Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
+    return edit<void>(Call::rename, from, name, to, new_name);
+  }
+  Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
+    return edit<void>(Call::set_attributes, id, set, remove);
+  }
+  Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
+    return edit<void>(Call::set_dimensions, id, names);
+  }
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<void>(Call::resize, id, shape); }
+  Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
+    CODECFS_TRY(begin_writing_to(id));
+    const Change change(*this);
+    return client_.call_with_progress<void>(Call::set_filters, &progress, id, chain);
+  }
+
+  // --- commits and the log
+
+  uint64_t reclaimable_bytes() override {
+    return client_.call<uint64_t>(Call::reclaimable_bytes).value_or(uint64_t{0});
+  }
+  Result<> commit() override {
+    if (!begun_) return {};
+    CODECFS_TRY(client_.call<void>(Call::begin_writing_to, ObjectId{0}));  // of a new process: recovers the log
+    return client_.call<void>(Call::commit);
+  }
+  Result<bool> commit_at_interval() override {
+    if (!begun_) return true;
+    return client_.call<bool>(Call::commit_at_interval);
+  }
+  Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
+  void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit reports an error
+  Result<> finish() override { return client_.call<void>(Call::finish); }
+
+ private:
+  using Kind = hdf5::StoredPlace::Kind;
+  using LayoutPtr = LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>>::Pointer;
+
+  /// During its lifetime, the index is not valid.
+  class Change {
+   public:
+    explicit Change(IsolatedHdf5& source) : source_(source) { source_.index_->invalidate(); }
+    ~Change() {
+      source_.index_->invalidate();
+      source_.client_.forget_refusals();
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+   private:
+    IsolatedHdf5& source_;
+  };
+
+  template <class R, class... Arguments>
+  Result<R> edit(Call call, const Arguments&... arguments) {
+    CODECFS_TRY(begin_writing_to(0));
+    const LockGuard one(edit_mutex_);
+    const Change change(*this);
+    return client_.call<R>(call, ++edits_, arguments...);
+  }
+
+  Result<LayoutPtr> layout(ObjectId id, uint64_t number);
+  std::optional<Buffer> read_place(const ChunkIndex::Found& found) const;
+  Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
+
+  WorkerClient client_;
+  std::unique_ptr<ChunkIndex> index_;
+  LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
+  std::atomic<bool> begun_ = false;
+  Mutex edit_mutex_;
+  uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
+};
+
+// Null if the layout is another one by now.
+Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout(ObjectId id, uint64_t number) {
+  if (auto known = layouts_.get(number)) return known;
+  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout present, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
+  auto made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
+      std::move(present.name), hdf5::ChunkLayout(std::move(present.facts)));
+  layouts_.put(present.number, made);
+  return present.number == number ? LayoutPtr(made) : nullptr;
+}
+
+// None if the bytes are no longer there.
+std::optional<Buffer> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
+  auto bytes = Buffer::allocate(found.place.size);
+  if (!bytes) return std::nullopt;
+  const auto count = read_at(client_.fd().get(), client_.path(), found.place.offset, bytes->mutable_bytes());
+  if (!count || *count != bytes->size() || !index_->is_current(found)) return std::nullopt;
+  return *std::move(bytes);
+}
+
+Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Found& found,
+                                                          const hdf5::ChunkLayout& layout) const {
+  const Variable& facts = layout.facts();
+  if (found.place.kind == Kind::encoded) {
+    auto stored = read_place(found);
+    if (!stored) return std::nullopt;
+    CODECFS_ASSIGN(Buffer decoded, layout.decode(*std::move(stored), found.place.filter_mask));
+    return decoded;
+  }
+  if (!facts.chunk_bytes || found.place.size > *facts.chunk_bytes) return std::nullopt;
+  CODECFS_ASSIGN(Buffer piece, Buffer::allocate(*facts.chunk_bytes));
+  const MutableBytes inside = piece.mutable_bytes().first(found.place.size);
+  const auto count = read_at(client_.fd().get(), client_.path(), found.place.offset, inside);
+  if (!count || *count != inside.size() || !index_->is_current(found)) return std::nullopt;
+  repeat_element(facts.fill, piece.mutable_bytes().subspan(inside.size()));
+  return piece;
+}
+
+Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
+  constexpr int kTries = 4;
+  for (int round = 0; round < kTries; ++round) {
+    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+    const Kind kind = found.place.kind;
+    if (kind == Kind::absent) break;  // the call below says which chunk is not stored
+    CODECFS_ASSIGN(const LayoutPtr known, layout(id, found.layout));
+    if (!known) {
+      index_->invalidate();
+      continue;
+    }
+    const auto& [name, decoder] = *known;
+    const auto say_where = [&](const Error& error) {
+      return fail(error.code, "{}: chunk {}: {}", name, decoder.facts().grid.name_of(number), error.reason);
+    };
+    if (kind == Kind::encoded || kind == Kind::piece) {
+      auto read = read_directly(found, decoder);
+      if (!read) return say_where(read.error());
+      if (*read) return DecodedChunk{**std::move(read), found.place.size};
+      continue;  // changed meanwhile
+    }
+    CODECFS_ASSIGN(auto stored, client_.call<std::optional<filters::EncodedChunk>>(Call::fetch_encoded, id, number));
+    if (!stored) break;
+    const uint64_t size = stored->bytes.size();
+    auto decoded = decoder.decode(std::move(stored->bytes), stored->filter_mask);
+    if (!decoded) return say_where(decoded.error());
+    return DecodedChunk{*std::move(decoded), size};
+  }
+  return client_.call<DecodedChunk>(Call::fetch_chunk, id, number);
+}
+
+}  // namespace
+}  // namespace worker
+
+Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return fail_errno(errno, "{}", path);
+  const std::string absolute = resolved;
+  std::free(resolved);  // NOLINT: realpath allocates with malloc
+  auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write);
+  CODECFS_TRY(source->open());
+  return source;
+}
+
+}  // namespace codecfs

@@ -1,0 +1,17 @@
+#pragma once
+// An HDF5 file as a Source whose libhdf5 runs in another process. Chunks are read and decoded in this process, from the
+// file itself, where that is possible.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/api/source.h"
+#include "base/result.h"
+
+namespace codecfs {
+
+/// As open_hdf5(). Starts a worker.
+Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write);
+
+}  // namespace codecfs

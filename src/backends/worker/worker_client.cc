@@ -1,0 +1,263 @@
+#include "backends/worker/worker_client.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "backends/worker/worker_session.h"
+#include "base/log.h"
+
+namespace codecfs::worker {
+namespace {
+
+constexpr unsigned kMaxDefects = 1000;      // of one file; then no new process is started
+constexpr unsigned kMaxDefectsOfCall = 64;  // objects that one call finds damaged
+constexpr unsigned kMaxKills = 100;         // of one call, by other programs
+constexpr size_t kMaxRefused = 4096;        // calls
+
+std::string_view action(Call call) {
+  switch (call) {
+    case Call::open: return "when it opens";
+    case Call::list: return "when it lists";
+    case Call::find: return "when it searches a name in";
+    case Call::group_attributes: return "when it reads the attributes of";
+    case Call::locate:
+    case Call::places:
+    case Call::stored_chunks: return "in the chunk index of";
+    case Call::fetch_chunk:
+    case Call::fetch_encoded:
+    case Call::read_stored: return "when it reads a chunk of";
+    default: return call >= Call::write_chunk ? "when it changes" : "when it reads";
+  }
+}
+
+UniqueFd make_memory(const char* name, uint64_t size) {
+  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
+  if (fd && ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fd.reset();
+  return fd;
+}
+
+std::string key_of(Call call, const Encoder& request) {
+  std::string key(1, static_cast<char>(call));
+  return key + request.head;
+}
+
+}  // namespace
+
+WorkerClient::WorkerClient(std::string path, bool may_write)
+    : path_(std::move(path)),
+      working_directory_([] {
+        std::error_code error;
+        return std::filesystem::current_path(error).string();
+      }()),
+      may_write_(may_write) {}
+
+WorkerClient::~WorkerClient() = default;
+
+Result<> WorkerClient::open() {
+  fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd_) return fail_errno(errno, "{}", path_);
+  shared_fd_ = make_memory("codecfs-state", sizeof(hdf5::SharedState));
+  journal_ = make_memory("codecfs-journal", 0);
+  void* at = MAP_FAILED;
+  if (shared_fd_ && journal_)
+    at = ::mmap(nullptr, sizeof(hdf5::SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_.get(), 0);
+  if (at == MAP_FAILED) return fail_errno(errno, "cannot create shared memory");
+  shared_ = {static_cast<hdf5::SharedState*>(at),
+             [](hdf5::SharedState* state) { ::munmap(state, sizeof(hdf5::SharedState)); }};
+  const auto session = current();
+  return session ? Result<>() : Result<>(std::unexpected(session.error()));
+}
+
+Result<WorkerClient::SessionPtr> WorkerClient::current() {
+  if (SessionPtr running = running_session()) return running;
+  const LockGuard one(starting_);
+  if (SessionPtr running = running_session()) return running;
+  {
+    const LockGuard lock(mutex_);
+    session_.reset();
+    if (defects_ >= kMaxDefects)
+      return fail(EIO, "{}: libhdf5 has failed {} times because of it; it is not tried again", path_, defects_);
+  }
+  return start();
+}
+
+// Null if there is none. A session calls learn(), so not under the mutex.
+WorkerClient::SessionPtr WorkerClient::running_session() {
+  SessionPtr session;
+  {
+    const LockGuard lock(mutex_);
+    session = session_;
+  }
+  return session && !session->has_ended() ? session : nullptr;
+}
+
+Result<WorkerClient::SessionPtr> WorkerClient::start() {
+  for (unsigned kills = 0, crashes = 0;;) {
+    // What was read before may be of a state that the next process does not find.
+    for (auto& generation : shared_->generations) ++generation;
+    CODECFS_ASSIGN(SessionPtr session,
+                   WorkerSession::start(shared_fd_.get(), journal_.get(), [this](uint64_t address, std::string reason) {
+                     (void)learn(address, "finds damage (" + reason + ")", Call::facts);
+                   }));
+    const Result<> opened = open_in(*session);
+    if (opened) {
+      const LockGuard lock(mutex_);
+      ++started_;
+      session_ = session;
+      return session;
+    }
+    if (opened.error().code != EPIPE) return std::unexpected(opened.error());
+    session->await_end(true);
+    const std::string cause = session->cause_of_end();
+    if (cause.empty()) {
+      if (++kills > kMaxKills) return fail(EIO, "{}: the process that opens it was killed {} times", path_, kills);
+    } else if (!learn(session->trace().address, cause, Call::open) && ++crashes > 1) {
+      return fail(EIO, "libhdf5 {} when it opens {}; the file is damaged", cause, path_);
+    }
+  }
+}
+
+// EPIPE if the process has ended.
+Result<> WorkerClient::open_in(WorkerSession& session) {
+  CODECFS_ASSIGN(auto connection, session.connect());
+  std::vector<uint64_t> addresses;
+  std::vector<std::string> reasons;
+  {
+    const LockGuard lock(mutex_);
+    for (const auto& [address, reason] : damaged_) {
+      addresses.push_back(address);
+      reasons.push_back(reason);
+    }
+  }
+  Encoder request;
+  // The file may have been moved meanwhile.
+  std::error_code error;
+  const auto present = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd_.get()), error);
+  request.put(error || opened_.format.empty() ? path_ : present.string());
+  request.put(may_write_);
+  request.put(working_directory_);
+  request.put(addresses);
+  request.put(reasons);
+  CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::open), request.head));
+  CODECFS_ASSIGN(const Channel::Message answer, connection->channel.receive());
+  Decoder in(answer.head, answer.bulk);
+  const Result<> done = in.get_result<void>();
+  if (!done) return done.error().code == EPIPE ? fail(EIO, "{}", done.error().reason) : done;
+  Opened opened;
+  in.get(opened.format);
+  in.get(opened.status);
+  in.get(opened.root);
+  opened.writable = in.get_result<void>();
+  if (opened_.format.empty()) {
+    opened_ = std::move(opened);
+  } else if (opened.status.st_ino != opened_.status.st_ino || opened.status.st_dev != opened_.status.st_dev) {
+    return fail(ESTALE, "{}: was replaced by another file; mount it again", path_);
+  }
+  if (!writing_) {
+    session.give_back(std::move(connection));
+    return {};
+  }
+  // Recover what the previous process wrote. The next change tries again, and reports why it fails.
+  Encoder begin;
+  begin.put(ObjectId{0});
+  CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::begin_writing_to), begin.head));
+  CODECFS_ASSIGN(const Channel::Message begun, connection->channel.receive());
+  if (const Result<> recovered = Decoder(begun.head, begun.bulk).get_result<void>(); !recovered)
+    log::error("{}", recovered.error().reason);
+  session.give_back(std::move(connection));
+  return {};
+}
+
+std::string WorkerClient::name_of(uint64_t address) const {
+  return address == 0 ? path_ : fmt::format("the object at {} of {}", address, path_);
+}
+
+bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) {
+  const LockGuard lock(mutex_);
+  ++defects_;
+  last_end_ = cause;
+  if (address == 0) return false;
+  const std::string reason =
+      fmt::format("libhdf5 {} {} {}; the file is damaged", cause, action(call), name_of(address));
+  const bool is_new = damaged_.emplace(address, reason).second;
+  if (is_new) log::warning("{}", reason);
+  return is_new;
+}
+
+void WorkerClient::forget_refusals() {
+  const LockGuard lock(mutex_);
+  refused_.clear();
+}
+
+WorkerClient::State WorkerClient::state() {
+  const SessionPtr running = running_session();
+  const LockGuard lock(mutex_);
+  return {running ? running->trace().pid.load() : 0, started_, last_end_};
+}
+
+Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* progress,
+                                const std::function<void(Decoder)>& use) {
+  const std::string key = key_of(call, request);
+  for (unsigned kills = 0, crashes = 0, objects = 0;;) {
+    {
+      const LockGuard lock(mutex_);
+      if (const auto known = refused_.find(key); known != refused_.end()) return std::unexpected(known->second);
+    }
+    CODECFS_ASSIGN(const SessionPtr session, current());
+    auto connection = session->connect();
+    if (!connection && connection.error().code != EPIPE) return pass_on(connection);
+    Result<> done = connection ? Result<>() : Result<>(pass_on(connection));
+    const uint32_t number = connection ? (*connection)->number : 0;
+    if (done) {
+      Channel& channel = (*connection)->channel;
+      CallState* const state = channel.state();
+      if (progress != nullptr && state != nullptr) {
+        state->done = 0;
+        state->total = 0;
+        state->cancelled = 0;
+      }
+      done = channel.send(static_cast<uint32_t>(call), request.head, request.bulk);
+      if (!done && done.error().code != EPIPE) {
+        session->give_back(*std::move(connection));
+        return done;
+      }
+      const int interval = progress != nullptr && state != nullptr ? 100 : -1;  // milliseconds
+      while (done && !session->wait(channel, interval)) {
+        progress->done = state->done.load();
+        progress->total = state->total.load();
+        if (progress->cancelled && progress->cancelled()) state->cancelled = 1;
+      }
+      if (done) {
+        auto answer = channel.receive();
+        if (answer) {
+          use(Decoder(answer->head, answer->bulk));
+          session->give_back(*std::move(connection));
+          return {};
+        }
+        done = pass_on(answer);
+      }
+    }
+    // Otherwise the process has ended, or sends what is no message.
+    session->await_end(done.error().code != EPIPE && done.error().code != ECONNRESET);
+    const std::string cause = session->cause_of_end();
+    if (cause.empty() || number == 0 || session->trace().culprit != number) {
+      if (++kills > kMaxKills) return fail(EIO, "{}: the process that reads it was killed {} times", path_, kills);
+      continue;
+    }
+    if (learn(session->trace().address, cause, call) && ++objects < kMaxDefectsOfCall) continue;
+    if (++crashes < 2) continue;
+    Error error{EIO, fmt::format("libhdf5 {} {} {}; the file is damaged", cause, action(call), path_)};
+    log::warning("{}", error.reason);
+    const LockGuard lock(mutex_);
+    if (refused_.size() < kMaxRefused && request.bulk.empty()) refused_.emplace(key, error);
+    return std::unexpected(std::move(error));
+  }
+}
+
+}  // namespace codecfs::worker

@@ -1,0 +1,113 @@
+#pragma once
+// Calls to the process that runs libhdf5 for one file, and its replacement if it ends. Thread-safe.
+//
+// A call whose process was killed by another program is repeated on the next one: clients see nothing but a delay. A
+// call that ends its process itself (crash, too much memory or processor time) is repeated once and then refused, that
+// call only; if the cause is an object of the file, that object is refused from then on (it is damaged).
+//
+// The next process continues with the numbers of objects (NodeJournal) and with all changes that were reported as done,
+// because they are in the log. If the file was being written, it begins with recovering the log.
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/api/source.h"
+#include "backends/hdf5/source/shared_state.h"
+#include "backends/worker/calls.h"
+#include "backends/worker/wire.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace codecfs::worker {
+
+class WorkerSession;
+
+class WorkerClient {
+ public:
+  WorkerClient(std::string path, bool may_write);
+  ~WorkerClient();
+  WorkerClient(const WorkerClient&) = delete;
+  WorkerClient& operator=(const WorkerClient&) = delete;
+
+  /// Starts the first process, which opens the file. The errors of open_hdf5().
+  Result<> open();
+  /// What the file said when it was opened.
+  struct Opened {
+    std::string format;
+    struct stat status{};
+    Entry root;
+    Result<> writable;
+  };
+  [[nodiscard]] const Opened& opened() const { return opened_; }
+  /// The file, for reading.
+  [[nodiscard]] const UniqueFd& fd() const { return fd_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] hdf5::SharedState& shared() const { return *shared_; }
+
+  template <class R, class... Arguments>
+  Result<R> call(Call call, const Arguments&... arguments) {
+    return call_with_progress<R>(call, nullptr, arguments...);
+  }
+  template <class R, class... Arguments>
+  Result<R> call_with_progress(Call call, Progress* progress, const Arguments&... arguments) {
+    Encoder request;
+    (request.put(arguments), ...);
+    std::optional<Result<R>> answer;
+    CODECFS_TRY(transact(call, request, progress, [&](Decoder in) { answer = in.get_result<R>(); }));
+    return *std::move(answer);
+  }
+  /// From now on each new process begins with acquiring the right to write, which recovers the log.
+  void set_writing() { writing_ = true; }
+  /// Forgets which calls were refused.
+  void forget_refusals();
+  /// The process id, 0 if there is none; the number of processes that were started, and why the latest one ended.
+  struct State {
+    int pid = 0;
+    unsigned started = 0;
+    std::string last_end;
+  };
+  State state();
+
+ private:
+  using SessionPtr = std::shared_ptr<WorkerSession>;
+
+  Result<> transact(Call call, const Encoder& request, Progress* progress, const std::function<void(Decoder)>& use);
+  Result<SessionPtr> current();
+  SessionPtr running_session();
+  Result<SessionPtr> start() CODECFS_REQUIRES(starting_);
+  Result<> open_in(WorkerSession& session) CODECFS_REQUIRES(starting_);
+  /// Whether the end of the process is a defect of an object that was not known.
+  bool learn(uint64_t address, const std::string& cause, Call call);
+  [[nodiscard]] std::string name_of(uint64_t address) const;
+
+  const std::string path_;  // absolute
+  const std::string working_directory_;
+  const bool may_write_;
+  UniqueFd fd_;
+  UniqueFd shared_fd_;
+  UniqueFd journal_;
+  std::shared_ptr<hdf5::SharedState> shared_;
+  Opened opened_;
+  std::atomic<bool> writing_ = false;
+
+  Mutex starting_;
+  Mutex mutex_;  // locked after starting_
+  SessionPtr session_ CODECFS_GUARDED_BY(mutex_);
+  unsigned started_ CODECFS_GUARDED_BY(mutex_) = 0;
+  unsigned defects_ CODECFS_GUARDED_BY(mutex_) = 0;
+  std::string last_end_ CODECFS_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::string> damaged_ CODECFS_GUARDED_BY(mutex_);         // reasons, by address
+  std::unordered_map<std::string, Error> refused_ CODECFS_GUARDED_BY(mutex_);  // by the bytes of the call
+};
+
+}  // namespace codecfs::worker

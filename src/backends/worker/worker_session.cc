@@ -1,0 +1,108 @@
+#include "backends/worker/worker_session.h"
+
+#include <poll.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "backends/worker/hdf5_worker.h"
+#include "base/fd_passing.h"
+#include "base/log.h"
+
+namespace codecfs::worker {
+namespace {
+
+constexpr size_t kLongestMessage = 8192;
+
+}  // namespace
+
+Result<std::shared_ptr<WorkerSession>> WorkerSession::start(int shared, int journal, OnDamage on_damage) {
+  std::shared_ptr<WorkerSession> session(new WorkerSession(std::move(on_damage)));
+  CODECFS_ASSIGN(session->process_, start_worker(run_hdf5_worker));
+  if (!session->process_.await_start()) return session;  // the first call notices
+  (void)send_datagram(session->process_.control.get(), "s", std::array{shared, journal});
+  return session;
+}
+
+WorkerSession::~WorkerSession() { await_end(true); }
+
+Result<std::unique_ptr<WorkerSession::Connection>> WorkerSession::connect() {
+  const LockGuard lock(mutex_);
+  if (ended_) return fail(EPIPE, "the process has ended");
+  if (!idle_.empty()) {
+    auto connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
+  }
+  CODECFS_ASSIGN(auto made, Channel::make());
+  auto& [channel, other] = made;
+  // The process counts its connections, too.
+  auto connection = std::make_unique<Connection>(std::move(channel), ++connections_);
+  if (!send_datagram(process_.control.get(), "c", std::array{other.socket.get(), other.memory.get()}))
+    return fail(EPIPE, "the process has ended");
+  return connection;
+}
+
+void WorkerSession::give_back(std::unique_ptr<Connection> connection) {
+  const LockGuard lock(mutex_);
+  idle_.push_back(std::move(connection));
+}
+
+bool WorkerSession::has_ended() {
+  const LockGuard lock(control_mutex_);
+  for (pollfd event{process_.control.get(), POLLIN, 0}; !ended_ && ::poll(&event, 1, 0) > 0;) {
+    Datagram message = receive_datagram(process_.control.get(), kLongestMessage);
+    if (!message.bytes.empty()) {
+      handle(message.bytes, std::move(message.fds));
+      continue;
+    }
+    process_.await_end();
+    written_.clear();
+    ended_ = true;
+  }
+  return ended_;
+}
+
+bool WorkerSession::wait(const Channel& channel, int milliseconds) {
+  for (;;) {
+    std::array<pollfd, 2> events{{{channel.socket(), POLLIN, 0}, {process_.control.get(), POLLIN, 0}}};
+    const int ready = ::poll(events.data(), events.size(), milliseconds);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return false;
+    if (events[0].revents != 0) return true;
+    if (has_ended()) return true;
+  }
+}
+
+void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds) {
+  const std::string_view text = message;
+  uint64_t number = 0;
+  if (text[0] == 'l' && text.size() >= 2) {
+    const auto level = static_cast<uint8_t>(text[1]);
+    if (level <= static_cast<uint8_t>(log::Level::error)) log::write(static_cast<log::Level>(level), text.substr(2));
+    return;
+  }
+  if (text.size() < 1 + sizeof number) return;
+  std::memcpy(&number, text.data() + 1, sizeof number);
+  if (text[0] == 'w' && !fds.empty()) {
+    auto written = std::make_unique<WrittenSource>(fds[0].get());
+    if (fds.size() > 1) written->has_log(std::move(fds[1]));
+    written_[number] = std::move(written);
+  } else if (text[0] == 'e') {
+    written_.erase(number);
+  } else if (text[0] == 'd') {
+    on_damage_(number, std::string(text.substr(1 + sizeof number)));
+  }
+}
+
+void WorkerSession::await_end(bool kill) {
+  if (!process_.control) return;  // it was not started
+  if (kill) process_.end();
+  while (!has_ended()) {
+    pollfd event{process_.control.get(), POLLIN, 0};
+    (void)::poll(&event, 1, -1);
+  }
+}
+
+}  // namespace codecfs::worker

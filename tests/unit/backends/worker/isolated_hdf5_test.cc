@@ -1,0 +1,151 @@
+// An HDF5 file whose libhdf5 runs in another process: the same answers as in this one, also after that process was
+// killed.
+
+#include "backends/worker/isolated_hdf5.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "base/worker_process.h"
+#include "support/hdf5_testing.h"
+
+namespace codecfs::hdf5_testing {
+namespace {
+
+// The process of this test that runs libhdf5.
+std::vector<pid_t> workers() {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string comm;
+    std::getline(std::ifstream(entry.path() / "comm"), comm);
+    std::error_code error;
+    if (comm != "codecfs-hdf5" || !std::filesystem::equivalent(entry.path() / "exe", "/proc/self/exe", error)) continue;
+    std::string group;
+    std::ifstream stat(entry.path() / "stat");
+    for (int i = 0; i < 5; ++i) stat >> group;  // pid, name, state, parent, process group
+    if (group == std::to_string(::getpgrp())) found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+void kill_workers() {
+  for (const pid_t pid : workers()) ::kill(pid, SIGKILL);
+}
+
+class IsolatedHdf5Test : public Hdf5Files {
+ protected:
+  void SetUp() override {
+    const hdf5::LibraryLock lock;
+    const Handle file = create();
+    const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+    const std::array<hsize_t, 1> chunk{100};
+    H5Pset_chunk(properties.get(), 1, chunk.data());
+    H5Pset_deflate(properties.get(), 1);
+    const Handle chunked = make_dataset(file, "group/chunked", H5T_STD_I32LE, {1000}, properties.get());
+    const Handle plain = make_dataset(file, "plain", H5T_STD_I32LE, {1000});
+    std::iota(values_.begin(), values_.end(), 7);
+    plain_ = values_;
+    write_all(chunked, H5T_NATIVE_INT32, values_);
+    write_all(plain, H5T_NATIVE_INT32, values_);
+  }
+  std::unique_ptr<Source> open(bool may_write) {
+    auto source = open_hdf5_in_worker(path(), may_write);
+    EXPECT_TRUE(source) << source.error().reason;
+    return source ? *std::move(source) : nullptr;
+  }
+  void expect_values(Source& source) {
+    const ObjectId chunked = object_at(source, "group/chunked");
+    for (uint64_t number = 0; number < 10; ++number) {
+      const auto chunk = source.read_chunk(chunked, number);
+      ASSERT_TRUE(chunk) << chunk.error().reason;
+      EXPECT_EQ(std::memcmp(chunk->data(), values_.data() + 100 * number, 400), 0);
+    }
+    const auto whole = source.read_chunk(object_at(source, "plain"), 0);
+    ASSERT_TRUE(whole) << whole.error().reason;
+    EXPECT_EQ(std::memcmp(whole->data(), plain_.data(), 4000), 0);
+  }
+  std::vector<int32_t> values_ = std::vector<int32_t>(1000);  // of the chunked dataset
+  std::vector<int32_t> plain_;
+};
+
+TEST_F(IsolatedHdf5Test, AnswersAsInThisProcess) {
+  const auto isolated = open(false);
+  const auto direct = open_source_of(path());
+  EXPECT_EQ(isolated->format(), direct->format());
+  EXPECT_EQ(isolated->status().st_ino, direct->status().st_ino);
+  expect_values(*isolated);
+  const ObjectId id = object_at(*isolated, "group/chunked");
+  const ObjectId same = object_at(*direct, "group/chunked");
+  for (uint64_t number = 0; number < 10; ++number) {
+    const auto one = isolated->locate(id, number);
+    const auto other = direct->locate(same, number);
+    EXPECT_EQ(one->stored_size, other->stored_size);
+    EXPECT_EQ(one->offset, other->offset);
+    const auto stored = isolated->read_stored(id, number);
+    ASSERT_TRUE(stored && *stored);
+    EXPECT_TRUE(std::ranges::equal((*stored)->bytes(), (**direct->read_stored(same, number)).bytes()));
+  }
+  EXPECT_EQ(*isolated->stored_chunks(id, 3, 4), *direct->stored_chunks(same, 3, 4));
+  EXPECT_EQ(isolated->find(0, "nothing").error().code, ENOENT);
+  EXPECT_EQ(isolated->read_chunk(id, 10).error().code, ENOENT);
+  EXPECT_EQ(isolated->write_chunk(id, 0, {}).error().code, EROFS);
+}
+
+TEST_F(IsolatedHdf5Test, GoesOnAfterEachKill) {
+  const auto source = open(true);
+  const ObjectId id = object_at(*source, "group/chunked");
+  std::vector<int32_t> chunk(100);
+  for (int round = 0; round < 5; ++round) {
+    kill_workers();
+    chunk.assign(100, -round);
+    ASSERT_TRUE(source->write_chunk(id, 2, std::as_bytes(std::span(chunk))));
+    kill_workers();
+    const auto read = source->read_chunk(id, 2);
+    ASSERT_TRUE(read) << read.error().reason;
+    EXPECT_EQ(std::memcmp(read->data(), chunk.data(), 400), 0);
+    kill_workers();
+    const auto made = source->make_group(0, fmt::format("g{}", round));
+    ASSERT_TRUE(made) << made.error().reason;
+    kill_workers();
+    EXPECT_EQ(source->find(0, made->name)->object, made->object);
+    ASSERT_TRUE(source->rename(0, made->name, 0, made->name + "x"));
+    kill_workers();
+    EXPECT_EQ(source->find(0, made->name + "x")->object, made->object);
+    if (round % 2 == 0) {
+      ASSERT_TRUE(source->commit());
+    } else {
+      ASSERT_TRUE(source->remove(0, made->name + "x"));
+    }
+  }
+  ASSERT_TRUE(source->finish());
+  std::ranges::copy(chunk, values_.begin() + 200);
+  const auto again = open_source_of(path());
+  expect_values(*again);
+  EXPECT_EQ(again->list(0)->size(), 5U);  // group, plain, g0x, g2x, g4x
+}
+
+TEST_F(IsolatedHdf5Test, AFileThatCannotBeOpenedIsAnError) {
+  std::ofstream(path("bad.h5")) << "\211HDF\r\n\032\n and nothing more";
+  const auto opened = open_hdf5_in_worker(path("bad.h5"), true);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, EIO);
+  EXPECT_EQ(open_hdf5_in_worker(path("none.h5"), true).error().code, ENOENT);
+}
+
+TEST_F(IsolatedHdf5Test, NoProcessIsLeft) {
+  {
+    const auto source = open(false);
+    EXPECT_EQ(workers().size(), 1U);
+  }
+  for (int i = 0; i < 1000 && !workers().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(workers().empty());
+}
+
+}  // namespace
+}  // namespace codecfs::hdf5_testing
