@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/isolation/scout.h"
@@ -60,6 +61,7 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   // Until then the LoggedFile discards what libhdf5 writes.
   CODECFS_TRY(file.open_as_allowed());
   warn_of_damage(path);
+  CODECFS_TRY(check_root(path));
 
   CODECFS_ASSIGN(ObjectTree opened, ObjectTree::make(file.file.get(), file.path, file.status, *file.watch));
   tree.emplace(std::move(opened));
@@ -111,6 +113,17 @@ std::optional<Error> MountedFile::why_not_writable(bool may_write) const {
   if (marked_as_open(file.fd.get()))
     return Error{EROFS, fmt::format("{}: it is marked as open for writing (h5clear -s removes the mark)", file.path)};
   return std::nullopt;
+}
+
+// A truncated file of which not even the root is complete would look empty.
+Result<> MountedFile::check_root(const std::string& path) const {
+  hsize_t size = 0;
+  if (H5Fget_filesize(file.file.get(), &size) < 0 || size <= file.bytes->size()) return {};
+  const Handle root(H5Gopen2(file.file.get(), "/", H5P_DEFAULT));
+  ObjectInfo info;
+  if (root && object_info(root.get(), info) && info.attributes != kUnknownAttributes) return {};
+  return fail(EIO, "{} is truncated: it has {} bytes of {}, and its root group cannot be read", path,
+              file.bytes->size(), size);
 }
 
 void MountedFile::warn_of_damage(const std::string& path) const {

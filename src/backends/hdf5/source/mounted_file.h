@@ -42,6 +42,7 @@ struct MountedFile {
  private:
   [[nodiscard]] std::optional<Error> why_not_writable(bool may_write) const;
   void warn_of_damage(const std::string& path) const;
+  [[nodiscard]] Result<> check_root(const std::string& path) const;
 };
 
 }  // namespace codecfs::hdf5

@@ -41,6 +41,7 @@ void kill_workers() {
 class IsolatedHdf5Test : public Hdf5Files {
  protected:
   void SetUp() override {
+    (void)::setpgid(0, 0);  // other tests run beside this one; see workers()
     const hdf5::LibraryLock lock;
     const Handle file = create();
     const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
