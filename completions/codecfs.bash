@@ -34,6 +34,7 @@ _codecfs_options() {
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
+    isolate=*) _codecfs_part "$last" = "scout worker" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
     cache=* | dirty=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
@@ -49,7 +50,7 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= idle= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
+        filter= idle= isolate= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
         ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac
