@@ -1,5 +1,5 @@
 #pragma once
-// An HDF5 file as a Source whose libhdf5 runs in another process. Chunks are read and decoded in this process, from the
+// An HDF5 file as a Source; libhdf5 runs in another process. Chunks are read and decoded in this process, from the
 // file itself, where that is possible.
 
 #include <cstdint>

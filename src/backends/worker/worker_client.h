@@ -1,7 +1,7 @@
 #pragma once
 // Calls to the process that runs libhdf5 for one file, and its replacement if it ends. Thread-safe.
 //
-// A call whose process was killed by another program is repeated on the next one: clients see nothing but a delay. A
+// A call is repeated on the next process if its own was killed by another program: clients see nothing but a delay. A
 // call that ends its process itself (crash, too much memory or processor time) is repeated once and then refused, that
 // call only; if the cause is an object of the file, that object is refused from then on (it is damaged).
 //

@@ -2,7 +2,7 @@
 // The processes that run one plugin library for the daemon, which never loads it. At most one per processor, started
 // when they are needed; each has loaded the library and serves one call at a time. They end with the daemon.
 //
-// A call whose worker is killed by another program is repeated on a new worker; one that kills its worker is repeated
+// A call is repeated on a new worker if another program kills its worker; one that kills its worker itself is repeated
 // once, then it fails, and only it. States of a worker: starting (loads the library), idle, in a call, ended.
 
 #include <chrono>

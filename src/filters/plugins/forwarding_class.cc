@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "filters/plugins/dataset_preparation.h"
+#include "filters/plugins/plugin_class.h"
 #include "model/limits.h"
 
 namespace codecfs::filters {
@@ -41,13 +42,7 @@ size_t filter_function(unsigned flags, size_t count, const unsigned* values, siz
       log::warning("{}", out.error().reason);
       return 0;
     }
-    void* memory = H5allocate_memory(out->size(), false);
-    if (memory == nullptr) return 0;
-    std::memcpy(memory, out->data(), out->size());
-    H5free_memory(*buffer);
-    *buffer = memory;
-    *room = out->size();
-    return out->size();
+    return give_to_library(out->bytes(), room, buffer);
   } catch (const std::exception&) {
     return 0;
   }
@@ -103,6 +98,16 @@ constexpr std::array<Functions, kSlots> functions_of(std::index_sequence<slot...
 constexpr std::array<Functions, kSlots> kFunctions = functions_of(std::make_index_sequence<kSlots>());
 
 }  // namespace
+
+size_t give_to_library(Bytes out, size_t* room, void** buffer) {
+  void* memory = H5allocate_memory(out.size(), false);
+  if (memory == nullptr) return 0;
+  std::memcpy(memory, out.data(), out.size());
+  H5free_memory(*buffer);
+  *buffer = memory;
+  *room = out.size();
+  return out.size();
+}
 
 Result<H5Z_class2_t> forwarding_class(const std::shared_ptr<CodecWorkers>& workers) {
   const PluginDescription::Hdf5Filter& filter = *workers->description().hdf5;

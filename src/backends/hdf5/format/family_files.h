@@ -1,5 +1,5 @@
 #pragma once
-// The files of HDF5's family driver: one file that is cut into members of one size, whose names have a number from 0.
+// The files of HDF5's family driver: one file that is cut into members of one size, which are numbered from 0.
 // Only read here. Thread-safe.
 
 #include <cstdint>

@@ -66,13 +66,7 @@ size_t filter_function(unsigned flags, size_t count, const unsigned* values, siz
     const Result<Buffer> out =
         run(stage, (flags & H5Z_FLAG_REVERSE) != 0, {static_cast<const std::byte*>(*buffer), size});
     if (!out || out->empty()) return 0;
-    void* memory = H5allocate_memory(out->size(), 0);
-    if (memory == nullptr) return 0;
-    std::memcpy(memory, out->data(), out->size());
-    H5free_memory(*buffer);
-    *buffer = memory;
-    *room = out->size();
-    return out->size();
+    return filters::give_to_library(out->bytes(), room, buffer);
   } catch (const std::exception&) {
     return 0;
   }

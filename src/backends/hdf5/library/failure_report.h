@@ -1,0 +1,19 @@
+#pragma once
+// What a failure of libhdf5 says about the file. For the callback of H5Eset_auto2, whose error paths have been seen to
+// free invalid memory.
+
+#include <hdf5.h>
+
+namespace codecfs::hdf5 {
+
+struct FailureReport {
+  bool out_of_memory = false;
+  bool is_damage = false;        // the error does not occur in undamaged files
+  bool in_attributes = false;    // it occurred while attributes were read
+  const char* reason = nullptr;  // libhdf5's text, valid in the callback; null if there is none
+};
+
+/// `stack`: the argument of the callback. Under a LibraryLock.
+FailureReport report_failure(hid_t stack);
+
+}  // namespace codecfs::hdf5
