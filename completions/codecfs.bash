@@ -34,7 +34,7 @@ _codecfs_options() {
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
-    isolate=*) _codecfs_part "$last" = "scout worker" ;;
+    isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
     cache=* | dirty=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;

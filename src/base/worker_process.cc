@@ -44,10 +44,13 @@ uint64_t memory_at_start = 0;  // bytes
 struct Step {
   volatile uint32_t culprit = 0;
   volatile uint64_t address = 0;
-  volatile unsigned seconds = 0;
+  volatile unsigned seconds = 0;  // the limit; 0: none
+  volatile unsigned spent = 0;    // seconds without progress
+  // Either of these changes when there is progress.
+  volatile uint64_t accesses = 0;
   const std::atomic<uint64_t>* volatile progress = nullptr;
-  volatile uint64_t seen = 0;  // of `progress`
-  timer_t timer{};
+  volatile uint64_t seen = 0;  // their sum, one second ago
+  timer_t timer{};             // of processor time, every second
   bool has_timer = false;
 };
 thread_local Step step;
@@ -58,11 +61,18 @@ void record_end(int end) {
   trace_of_worker->end = end;
 }
 
+uint64_t count_progress() {
+  const std::atomic<uint64_t>* progress = step.progress;
+  return step.accesses + (progress == nullptr ? 0 : progress->load(std::memory_order_relaxed));
+}
+
 void start_timer() {
+  step.spent = 0;
+  step.seen = count_progress();
   if (!step.has_timer) return;
-  itimerspec allowance{};
-  allowance.it_value.tv_sec = step.seconds;
-  ::timer_settime(step.timer, 0, &allowance, nullptr);
+  itimerspec interval{};
+  interval.it_value.tv_sec = interval.it_interval.tv_sec = step.seconds == 0 ? 0 : 1;
+  ::timer_settime(step.timer, 0, &interval, nullptr);
 }
 
 void on_fatal_signal(int signal) {
@@ -70,16 +80,12 @@ void on_fatal_signal(int signal) {
   ::_exit(1);
 }
 
-void on_time_limit(int) {
+void on_second(int) {
   if (step.seconds == 0) return;
-  if (step.progress != nullptr) {
-    const uint64_t now = step.progress->load(std::memory_order_relaxed);
-    if (now != step.seen) {
-      step.seen = now;
-      start_timer();
-      return;
-    }
-  }
+  const uint64_t now = count_progress();
+  step.spent = now == step.seen ? step.spent + 1 : 0;
+  step.seen = now;
+  if (step.spent < step.seconds) return;
   record_end(WorkerTrace::kOutOfTime);
   ::_exit(1);
 }
@@ -106,7 +112,7 @@ void install_handlers() {
     ::sigaction(signal, &action, nullptr);
   }
   struct sigaction action{};
-  action.sa_handler = on_time_limit;
+  action.sa_handler = on_second;
   action.sa_flags = SA_ONSTACK | SA_RESTART;
   ::sigaction(SIGPROF, &action, nullptr);
   std::set_new_handler(end_out_of_memory);
@@ -340,7 +346,6 @@ void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>*
   step.culprit = culprit;
   step.address = 0;
   step.progress = progress;
-  step.seen = progress == nullptr ? 0 : progress->load(std::memory_order_relaxed);
   step.seconds = seconds;
   start_timer();
 }
@@ -352,9 +357,15 @@ void end_step() {
   start_timer();  // disarms it
 }
 
+void extend_step(unsigned more_seconds) {
+  if (step.seconds == 0) return;
+  step.seconds = step.seconds + more_seconds;
+  step.spent = 0;
+}
+
 void note_access(uint64_t address) {
   step.address = address;
-  if (step.seconds != 0) start_timer();
+  step.accesses = step.accesses + 1;
 }
 
 uint64_t accessed_address() { return step.address; }

@@ -75,12 +75,14 @@ Result<WorkerProcess> start_worker(WorkerMain main);
 /// The page of shared memory of this worker. Null in processes that are not workers.
 WorkerTrace* own_trace();
 
-/// In a worker, for the calling thread: `culprit` identifies what it does from now on, and the limit of processor time
-/// (seconds; 0: none) begins anew. `progress`, if not null, must outlive the step; the limit begins anew as long as it
-/// changes.
+/// In a worker, for the calling thread: `culprit` identifies what it does from now on, and ends the worker after so
+/// many seconds of processor time without progress (0: no limit), or up to one more. Progress is a call of
+/// note_access() or a change of `progress`, which may be null and must outlive the step.
 void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>* progress = nullptr);
 void end_step();
-/// Records which object of the input is accessed, and lets the limit of processor time begin anew.
+/// The limit of this thread's step begins anew, and is longer from now on.
+void extend_step(unsigned more_seconds);
+/// Records which object of the input is accessed. Makes no system call.
 void note_access(uint64_t address);
 /// The last of this thread's step; 0: none.
 [[nodiscard]] uint64_t accessed_address();

@@ -63,12 +63,10 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
               }},
-    OwnOption{"isolate=HOW",
-              "scout (default): a process tries libhdf5's calls first; worker: it runs them (in testing)",
+    OwnOption{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "scout" && value != "worker")
-                  return fail(EINVAL, "-o isolate={}: is neither scout nor worker", value);
-                arguments.options.isolated = value == "worker";
+                if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);
+                arguments.options.isolated = value == "on";
                 return {};
               }},
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",

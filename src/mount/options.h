@@ -21,7 +21,7 @@ struct Options {
   bool read_only = false;                       // -o ro
   fs::View view = fs::View::decoded;            // -o view=NAME: what the root of the mount shows
   bool coherent = false;                        // -o coherent
-  bool isolated = false;                        // -o isolate=worker
+  bool isolated = true;                         // -o isolate=on
   bool make_mountpoint = false;                 // -o mkdir
   unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
   std::string log_file;                         // -o log=FILE; empty: stderr or syslog

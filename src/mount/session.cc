@@ -205,7 +205,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   isolate_sources(options.isolated);
-  prepare_sources();                     // its processes inherit the limit
+  prepare_sources();                     // workers inherit the limit
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));

@@ -1,20 +1,18 @@
 """Damaged HDF5 files: the daemon lives, answers in time, and stays small. scripts/damage-test does more of it."""
 import errno
 import os
-import pathlib
 import random
 import shutil
 import signal
 import subprocess
-import time
 
 import h5py
 import numpy as np
 import pytest
 
 import damage
-from conftest import CODECFS, DATA, is_mounted, mounted, xattr
-from damage import checked_length, lookup3
+from conftest import CODECFS, DATA, is_mounted, mounted, wait_until, xattr
+from mounts import workers_of
 
 SEED = "short"
 
@@ -61,45 +59,19 @@ def test_the_generator_gives_the_same_files_again():
     assert damage.make(DATA, SEED, 5)[1] != damage.make(DATA, SEED, 5 + len(damage.sources(DATA)))[1]
 
 
-def helpers_of(mount):
-    """Pids of the processes that look at files first: they are forked from the daemon and have its command line."""
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-    own = command_line(mount.process.pid)
-    return [pid for pid in pids if pid != mount.process.pid and is_codecfs(pid) and command_line(pid) == own]
-
-
-def parent_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def command_line(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return None
-
-
-def is_codecfs(pid):
-    try:
-        return os.path.samefile(f"/proc/{pid}/exe", CODECFS)
-    except OSError:
-        return False
-
-
-def test_a_helper_that_is_killed_is_replaced(mount):
-    mounted = mount(DATA / "hdf5/netcdf_groups.nc")
-    before = helpers_of(mounted)
-    (scout,) = [pid for pid in before if parent_of(pid) in before]
-    os.kill(scout, signal.SIGKILL)
-    names = [path for path, _, _ in os.walk(mounted.path)]
-    assert len(names) > 2 and mounted.process.poll() is None
-    assert set(before) - set(helpers_of(mounted)) == {scout}
-
-
-def test_without_helpers_nothing_new_is_looked_at(mount):
-    mounted = mount(DATA / "hdf5/netcdf_groups.nc")
-    for pid in helpers_of(mounted):
+def kill_workers(mountpoint):
+    """Including the processes that start workers, before one of them can replace the other."""
+    pids = workers_of(mountpoint)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not workers_of(mountpoint))
+
+
+def test_without_any_worker_nothing_is_read(mount):
+    mounted = mount(DATA / "hdf5/netcdf_groups.nc")
+    kill_workers(mounted.path)
     with pytest.raises(OSError) as failure:
         os.listdir(mounted.path)
     assert failure.value.errno == errno.EIO and mounted.process.poll() is None
@@ -109,24 +81,19 @@ def test_without_helpers_nothing_new_is_looked_at(mount):
 def test_a_mount_without_a_readable_root_is_unmounted(tmp_path, place):
     """codecfs -u stores everything first, with the root as its handle."""
     shutil.copy(DATA / "hdf5/netcdf_groups.nc", tmp_path / "a.nc")
-    with mounted(tmp_path / "a.nc", place) as m:
-        for pid in helpers_of(m):
-            os.kill(pid, signal.SIGKILL)
+    with mounted(tmp_path / "a.nc", place):
+        kill_workers(place)
         with pytest.raises(OSError):
             os.listdir(place)
         done = subprocess.run([CODECFS, "-u", place], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and not is_mounted(place), done.stderr
 
 
-def test_helpers_end_with_the_daemon(mount):
+def test_workers_end_with_the_daemon(mount):
     mounted = mount(DATA / "hdf5/netcdf_groups.nc")
-    pids = helpers_of(mounted)
-    assert pids
+    assert workers_of(mounted.path)
     mounted.kill()
-    deadline = time.monotonic() + 10
-    while any(is_codecfs(pid) for pid in pids):
-        assert time.monotonic() < deadline, "a helper outlives its daemon"
-        time.sleep(0.01)
+    wait_until(lambda: not workers_of(mounted.path), seconds=10)
 
 
 def test_an_external_file_that_is_not_there_is_an_error(mount, tmp_path):

@@ -12,24 +12,10 @@ import numpy as np
 import pytest
 
 from conftest import wait_until
+from mounts import WORKERS, workers_of
 
 KILLS = int(os.environ.get("CODECFS_TEST_KILLS", "60"))
 CELLS, LENGTH = 32, 20_000
-NAMES = ("codecfs-hdf5", "codecfs-super", "codecfs-codec")
-
-
-def helpers(mountpoint, names=NAMES):
-    """The processes of a mount beside the daemon: {pid: name}."""
-    found = {}
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            name = (process / "comm").read_text().strip()
-            state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if name in names and state != "Z" and os.fsencode(mountpoint) in (process / "cmdline").read_bytes():
-                found[int(process.name)] = name
-        except OSError:
-            continue
-    return found
 
 
 def names_in(directory):
@@ -50,22 +36,22 @@ def source(tmp_path):
 
 
 def test_one_worker_and_nothing_left(mount, source):
-    m = mount(source, "isolate=worker")
-    assert sorted(helpers(m.path).values()) == ["codecfs-hdf5", "codecfs-super", "codecfs-super"]
+    m = mount(source)
+    assert sorted(workers_of(m.path).values()) == ["codecfs-hdf5", "codecfs-super", "codecfs-super"]
     point = m.path
     m.unmount()
-    wait_until(lambda: not helpers(point))
+    wait_until(lambda: not workers_of(point))
 
 
 def test_killed_while_idle(mount, source):
     """Reads, metadata and writes go on after each process was killed."""
-    m = mount(source, "isolate=worker")
+    m = mount(source)
     with h5py.File(source) as file:
         values = file["read"][...]
-    for name in NAMES[:2]:
-        for pid in helpers(m.path, [name]):
+    for name in WORKERS[:2]:
+        for pid in workers_of(m.path, [name]):
             os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: pid not in helpers(m.path))
+            wait_until(lambda: pid not in workers_of(m.path))
             assert names_in(m.path) == ["mapped", "read", "recoded", "tree", "written"]
             assert (np.fromfile(m.path / "read/3.0", "<i4") == values[3]).all()
             (m.path / f"tree/after_{pid}").mkdir()
@@ -78,10 +64,10 @@ def test_killed_while_idle(mount, source):
 
 def test_killed_after_each_kind_of_change(mount, source):
     """What was acknowledged is there after the worker was killed, without an fsync."""
-    m = mount(source, "isolate=worker", "commit=3600")
+    m = mount(source, "commit=3600")
 
     def kill():
-        for pid in helpers(m.path, ["codecfs-hdf5"]):
+        for pid in workers_of(m.path, ["codecfs-hdf5"]):
             os.kill(pid, signal.SIGKILL)
 
     tree = m.path / "tree"
@@ -194,13 +180,13 @@ class Load:
 def test_killed_under_load(mount, source):
     with h5py.File(source) as file:
         values = {name: file[name][...] for name in ("read", "written", "mapped", "recoded")}
-    m = mount(source, "isolate=worker", "commit=1")
+    m = mount(source, "commit=1")
     rng = random.Random(7)
     load = Load(m.path, values)
     kills = 0
     while kills < KILLS and not load.failures:
         time.sleep(rng.random() * 0.1)
-        found = helpers(m.path)
+        found = workers_of(m.path)
         if not found:
             continue
         # Workers more often than the supervisors; never both supervisors within an instant.
@@ -219,7 +205,7 @@ def test_killed_under_load(mount, source):
     assert min(load.done.values()) > 0, load.done
     point = m.path
     m.unmount()
-    wait_until(lambda: not helpers(point))
+    wait_until(lambda: not workers_of(point))
     with h5py.File(source) as file:
         assert (file["read"][...] == values["read"]).all()
         assert (file["recoded"][...] == values["recoded"]).all()

@@ -98,6 +98,23 @@ def processes_of(session):
             yield int(entry)
 
 
+WORKERS = ("codecfs-hdf5", "codecfs-super", "codecfs-codec")  # names of processes
+
+
+def workers_of(mountpoint, names=WORKERS):
+    """The processes of a mount beside the daemon that run libhdf5 and plugins, and that start these: {pid: name}."""
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name = (process / "comm").read_text().strip()
+            state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if name in names and state != "Z" and os.fsencode(mountpoint) in (process / "cmdline").read_bytes():
+                found[int(process.name)] = name
+        except OSError:
+            continue
+    return found
+
+
 def memory_of(pid, name="VmHWM"):
     """Bytes of memory that a process held at most (VmHWM) or holds now (VmRSS); 0 when it is gone."""
     with contextlib.suppress(OSError):

@@ -54,11 +54,11 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
 /// name the format.
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
-/// Starts the process from which helper processes of sources are forked. Should be called before any thread is created;
-/// otherwise it is started when it is first needed.
+/// Starts the processes from which workers are forked. Should be called before any thread is created; otherwise they
+/// are started when they are first needed.
 void prepare_sources();
 
-/// Whether open_source() opens each HDF5 file from now on in a process of its own (backends/worker). Default: no.
+/// Whether open_source() opens each HDF5 file from now on in a process of its own (backends/worker). Default: yes.
 void isolate_sources(bool isolated);
 
 /// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is

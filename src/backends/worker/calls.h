@@ -5,7 +5,8 @@
 //   daemon -> worker   's' with the descriptors of SharedState and of the NodeJournal; 'c' with those of a Channel
 //   worker -> daemon   'l', a log::Level (1 byte), text: a message for the log
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
-//                      'd', address (8 bytes), text: an object in which libhdf5 reports damage; the worker then ends
+//                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
+//                      worker ends after the answer
 //
 // Over each Channel, one call at a time: Message::kind is a Call, the head and bulk are its arguments (wire.h), the
 // answer's are the Result. The first call of the first Channel is Call::open.

@@ -39,7 +39,7 @@ namespace {
 
 constexpr uint64_t kMemory = uint64_t{2} << 30;           // bytes, beside chunks
 constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for libhdf5's throughput
-constexpr unsigned kSeconds = 3;
+constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
 constexpr size_t kLongestOrder = 16;
 
@@ -82,6 +82,10 @@ template <class T>
 struct Held<std::span<const T>> {
   using type = std::vector<T>;
 };
+
+// Calls that only read metadata. Where libhdf5 reports damage in one, its memory may be damaged, too; H5Dread fails for
+// many other reasons.
+bool is_metadata(Call call) { return call <= Call::facts || call == Call::layout; }
 
 class Work {
  public:
@@ -127,16 +131,17 @@ class Work {
     }
     out.put(Result<>(fail(EPROTO, "there is no such call")));
   }
-  [[nodiscard]] unsigned seconds() const { return seconds_; }
+  /// Of processor time, for each object and for each chunk.
+  [[nodiscard]] unsigned seconds(Call call) const { return call < Call::set_filters ? seconds_.load() : kMaxSeconds; }
+  [[nodiscard]] const std::string& path() const { return path_; }  // after open()
 
  private:
   void open(Decoder& in, Encoder& out) {
-    std::string path;
     bool may_write = false;
     std::string directory;
     std::vector<uint64_t> addresses;
     std::vector<std::string> reasons;
-    in.get(path);
+    in.get(path_);
     in.get(may_write);
     in.get(directory);
     in.get(addresses);
@@ -144,12 +149,12 @@ class Work {
     if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
     for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
     if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
-    auto opened = hdf5::open_isolated(path, may_write, std::move(state_));
+    auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
     if (!opened) return out.put(Result<>(pass_on(opened)));
     source_ = *std::move(opened);
     const auto size = static_cast<uint64_t>(source_->status().st_size);
-    const uint64_t limit = kSeconds + size / kBytesPerSecond + 3 * max_chunk_bytes() / kBytesPerSecond / 8;
-    seconds_ = static_cast<unsigned>(std::min<uint64_t>(limit, kMaxSeconds));
+    const uint64_t most_metadata = size / 8;
+    seconds_ = static_cast<unsigned>(std::min<uint64_t>(kSeconds + most_metadata / kBytesPerSecond, kMaxSeconds));
     out.put(Result<>());
     out.put(source_->format());
     out.put(source_->status());
@@ -198,20 +203,17 @@ class Work {
     (void)progress.cancelled();
   }
 
+  std::string path_;
   hdf5::IsolatedState state_;
   std::unique_ptr<hdf5::IsolatedSource> source_;
-  std::atomic<unsigned> seconds_ = kMaxSeconds;
+  std::atomic<unsigned> seconds_ = kMaxSeconds;  // until the file is open
 };
-
-// Whether libhdf5's report of damage during this call means that its memory may be damaged, too. H5Dread fails for many
-// other reasons.
-bool is_metadata(Call call) { return call <= Call::facts || call == Call::layout; }
 
 void serve(Work& work, Channel channel, uint32_t number) {
   CallState* const state = channel.state();
   while (const auto request = channel.receive()) {
     const auto call = static_cast<Call>(request->kind);
-    begin_step(number, work.seconds(), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
+    begin_step(number, work.seconds(call), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
     Encoder out;
     DamageReports reports(is_metadata(call));
     try {
@@ -225,12 +227,16 @@ void serve(Work& work, Channel channel, uint32_t number) {
     }
     if (hdf5::library_ran_out_of_memory()) end_out_of_memory();
     end_step();
-    if (!channel.send(0, out.head, out.bulk)) return;
-    // libhdf5's memory may be damaged. Everything that was reported as done is in the log.
     if (reports.any()) {
       (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
-      ::_exit(0);
+      if (call == Call::open && reports.address() == 0) {  // the next process would find the same
+        out = {};
+        out.put(Result<>(fail(EIO, "{} cannot be opened as HDF5: {}", work.path(), reports.reason())));
+      }
     }
+    if (!channel.send(0, out.head, out.bulk)) return;
+    // libhdf5's memory may be damaged. Everything that was reported as done is in the log.
+    if (reports.any()) ::_exit(0);
   }
 }
 
@@ -247,7 +253,7 @@ void run_hdf5_worker(int control) {
   ::prctl(PR_SET_NAME, "codecfs-hdf5");  // for ps(1)
   hdf5::reset_library_lock();
   filters::use_plugins_in_process();  // they may end this process
-  ::mallopt(M_ARENA_MAX, 2);          // each arena takes 64 MiB of the limit
+  ::mallopt(M_ARENA_MAX, 1);          // others take 64 MiB of the limit each, and grow by a page at a time
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   limit_memory(kMemory + 8 * max_chunk_bytes());
 #endif

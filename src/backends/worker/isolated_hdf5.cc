@@ -151,7 +151,7 @@ class IsolatedHdf5 final : public Source {
   }
   Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
   void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit reports an error
-  Result<> finish() override { return client_.call<void>(Call::finish); }
+  Result<> finish() override { return begun_ ? client_.call<void>(Call::finish) : Result<>(); }
 
  private:
   using Kind = hdf5::StoredPlace::Kind;

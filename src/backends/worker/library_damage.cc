@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include "backends/hdf5/library/access_recorder.h"
 #include "backends/hdf5/library/failure_report.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "base/worker_process.h"
@@ -17,7 +18,8 @@ struct DamageRecorder {
   static void record(bool in_attributes, const char* reason) {
     if (reports == nullptr || reports->any_) return;
     reports->any_ = true;
-    reports->address_ = in_attributes ? 0 : accessed_address();
+    const uint64_t accessed = accessed_address();
+    reports->address_ = in_attributes && accessed != 0 ? hdf5::attributes_of_object(accessed) : accessed;
     reports->reason_ = reason;
   }
 };

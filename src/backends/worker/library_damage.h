@@ -17,7 +17,7 @@ class DamageReports {
   DamageReports& operator=(const DamageReports&) = delete;
 
   [[nodiscard]] bool any() const { return any_; }
-  /// The object that was accessed; 0: unknown, or only its attributes are damaged.
+  /// The object that was accessed, or its attributes (hdf5::attributes_of_object()); 0: unknown.
   [[nodiscard]] uint64_t address() const { return address_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }
 

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "backends/api/source.h"
+#include "backends/hdf5/library/access_recorder.h"
 #include "backends/worker/worker_session.h"
 #include "base/log.h"
 
@@ -40,6 +42,12 @@ UniqueFd make_memory(const char* name, uint64_t size) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
   if (fd && ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fd.reset();
   return fd;
+}
+
+// libhdf5 mostly reports unknown versions without an error code of their own.
+std::string verdict_of(const std::string& cause) {
+  return cause.contains("version") ? fmt::format("the file is damaged, or newer than {}", format_versions())
+                                   : "the file is damaged";
 }
 
 std::string key_of(Call call, const Encoder& request) {
@@ -174,17 +182,15 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   return {};
 }
 
-std::string WorkerClient::name_of(uint64_t address) const {
-  return address == 0 ? path_ : fmt::format("the object at {} of {}", address, path_);
-}
-
 bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) {
   const LockGuard lock(mutex_);
   ++defects_;
   last_end_ = cause;
   if (address == 0) return false;
-  const std::string reason =
-      fmt::format("libhdf5 {} {} {}; the file is damaged", cause, action(call), name_of(address));
+  const uint64_t object = hdf5::object_of(address);
+  const std::string reason = fmt::format("libhdf5 {} {} the object at {} of {}; {}", cause,
+                                         object == address ? action(call) : "when it reads the attributes of", object,
+                                         path_, verdict_of(cause));
   const bool is_new = damaged_.emplace(address, reason).second;
   if (is_new) log::warning("{}", reason);
   return is_new;

@@ -88,7 +88,6 @@ class WorkerClient {
   Result<> open_in(WorkerSession& session) CODECFS_REQUIRES(starting_);
   /// Whether the end of the process is a defect of an object that was not known.
   bool learn(uint64_t address, const std::string& cause, Call call);
-  [[nodiscard]] std::string name_of(uint64_t address) const;
 
   const std::string path_;  // absolute
   const std::string working_directory_;

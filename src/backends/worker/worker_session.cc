@@ -70,8 +70,8 @@ bool WorkerSession::wait(const Channel& channel, int milliseconds) {
     const int ready = ::poll(events.data(), events.size(), milliseconds);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return false;
-    if (events[0].revents != 0) return true;
-    if (has_ended()) return true;
+    const bool ended = events[1].revents != 0 && has_ended();
+    if (ended || events[0].revents != 0) return true;
   }
 }
 

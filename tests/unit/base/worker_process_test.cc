@@ -11,6 +11,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <string>
 #include <thread>
@@ -30,6 +31,11 @@ void obey(int control) {
   if (order.bytes == "crash") ::raise(SIGSEGV);
   if (order.bytes == "exit") return;
   if (order.bytes == "damage") end_damaged("the tree has no roots");
+  if (order.bytes == "progress") {  // for longer than the limit
+    constexpr clock_t kLong = 5 * CLOCKS_PER_SEC / 2;
+    for (const clock_t begin = ::clock(); ::clock() - begin < kLong;) note_access(4711);
+    end_damaged("it is out of branches");
+  }
   if (order.bytes == "memory") {
     limit_memory(uint64_t{64} << 20);
     std::vector<char*> all;
@@ -66,6 +72,7 @@ TEST(WorkerProcess, TellsHowItEnded) {
   EXPECT_EQ(end_after("overflow"), "crashes (Segmentation fault)");
   EXPECT_EQ(end_after("damage"), "reports damage: the tree has no roots");
   EXPECT_EQ(end_after("loop"), "needs more processor time than allowed");
+  EXPECT_EQ(end_after("progress"), "reports damage: it is out of branches");
   EXPECT_EQ(end_after("exit"), "");
 }
 

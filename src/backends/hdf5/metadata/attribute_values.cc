@@ -261,12 +261,6 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
   return names;
 }
 
-bool has_many_attributes(hid_t holder) {
-  constexpr uint64_t kMany = 64;
-  ObjectInfo info;
-  return object_info(holder, info) && info.attributes > kMany;
-}
-
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);

@@ -80,7 +80,8 @@ std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank) {
 // A walk through the file in netCDF's order.
 class Dimensions::Walk {
  public:
-  Walk(hid_t file, Watch& watch) : file_(file), watch_(watch), access_(H5Pcreate(H5P_LINK_ACCESS)) {
+  Walk(hid_t file, const AccessRecorder& recorder)
+      : file_(file), recorder_(recorder), access_(H5Pcreate(H5P_LINK_ACCESS)) {
     H5Pset_elink_cb(access_.get(), refuse_external, nullptr);  // do not follow external links
   }
 
@@ -127,7 +128,7 @@ class Dimensions::Walk {
     const size_t self = groups_.size();
     groups_.emplace_back();
     visited_.insert(address);
-    if (!watch_.header(address)) return;
+    if (!recorder_.object(address)) return;
     const Handle handle(open_object(file_, address));
     if (!handle || depth > kMaxDepth) return;
     auto links = links_of(handle.get());
@@ -135,16 +136,17 @@ class Dimensions::Walk {
     std::vector<uint64_t> children;
     for (const Link& link : *links) {
       if (link.info.type != H5L_TYPE_HARD && link.info.type != H5L_TYPE_SOFT) continue;
-      if (!watch_.header(link.info.type == H5L_TYPE_HARD ? link.info.address : address)) continue;
+      if (!recorder_.object(link.info.type == H5L_TYPE_HARD ? link.info.address : address)) continue;
       ObjectInfo info;
       if (!object_info_by_name(handle.get(), link.name.c_str(), info, access_.get())) continue;
       if (info.type == H5O_TYPE_GROUP && link.info.type == H5L_TYPE_HARD && !visited_.contains(info.address)) {
         visited_.insert(info.address);
         children.push_back(info.address);
       } else if (info.type == H5O_TYPE_DATASET) {
-        if (!watch_.header(info.address)) continue;
+        if (!recorder_.object(info.address)) continue;
         const Handle dataset(open_object(file_, info.address));
-        if (dataset) read_dataset(groups_[self], dataset.get(), info.address, link.name);
+        if (dataset && recorder_.attributes(info.address))
+          read_dataset(groups_[self], dataset.get(), info.address, link.name);
       }
     }
     links->clear();
@@ -274,7 +276,7 @@ class Dimensions::Walk {
   }
 
   hid_t file_;
-  Watch& watch_;
+  const AccessRecorder& recorder_;
   Handle access_;
   std::vector<Group> groups_;
   std::unordered_set<uint64_t> visited_;
@@ -285,8 +287,7 @@ class Dimensions::Walk {
 };
 
 const Dimensions::Numbering& Dimensions::numbering() {
-  if (!numbering_)
-    numbering_ = watch_.numbering() ? Walk(file_, watch_).run(tree_.address(ObjectTree::kRoot)) : Numbering();
+  if (!numbering_) numbering_ = Walk(file_, recorder_).run(tree_.address(ObjectTree::kRoot));
   return *numbering_;
 }
 
@@ -307,7 +308,7 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
     auto members = members_.find(group);
     if (members == members_.end()) {
       members = members_.emplace(group, std::unordered_map<uint64_t, std::string>()).first;
-      auto handle = watch_.links(tree_.address(group)) ? tree_.open(group) : Result<Handle>(fail(EIO, "damaged"));
+      auto handle = tree_.open(group);
       auto links = handle ? links_of(handle->get()) : Result<std::vector<Link>>(pass_on(handle));
       if (links)
         for (Link& link : *links)
@@ -317,7 +318,6 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
       return as_utf8(netcdf_name(found->second));
     if (group == ObjectTree::kRoot) break;
   }
-  if (!watch_.name(scale)) return std::nullopt;
   const std::string path = path_of(file_, scale);
   if (path.empty()) return std::nullopt;
   std::string name = as_utf8(netcdf_name(std::string_view(path).substr(path.rfind('/') + 1)));

@@ -33,7 +33,8 @@ std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
 
 class Dimensions {
  public:
-  Dimensions(hid_t file, const ObjectTree& tree, Watch& watch) : file_(file), tree_(tree), watch_(watch) {}
+  Dimensions(hid_t file, const ObjectTree& tree, const AccessRecorder& recorder)
+      : file_(file), tree_(tree), recorder_(recorder) {}
 
   /// Sets the identifier of the reopened file.
   void use(hid_t file) { file_ = file; }
@@ -87,7 +88,7 @@ class Dimensions {
 
   hid_t file_;
   const ObjectTree& tree_;
-  Watch& watch_;
+  const AccessRecorder& recorder_;
   std::optional<Numbering> numbering_;
   std::optional<std::unordered_map<uint64_t, std::vector<uint64_t>>> record_shapes_;
   std::unordered_map<ObjectId, std::unordered_map<uint64_t, std::string>> members_;  // link names by group and address

@@ -25,13 +25,14 @@ bool is_dimension_without_variable(hid_t dataset) {
   return text_attribute(dataset, "NAME").starts_with(kDimensionOnly);
 }
 
-Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct stat& status, Watch& watch) {
+Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct stat& status,
+                                    const AccessRecorder& recorder) {
   const Handle root(H5Gopen2(file, "/", H5P_DEFAULT));
   ObjectInfo info;
   if (!root || !object_info(root.get(), info)) return fail_library(EIO, "{}: its root group", path);
   ObjectTree tree;
   tree.file_ = file;
-  tree.watch_ = &watch;
+  tree.recorder_ = &recorder;
   tree.file_path_ = std::move(path);
   tree.status_ = status;
   tree.nodes_.push_back({info.address, kRoot, "", true});
@@ -39,10 +40,10 @@ Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct s
   return tree;
 }
 
-Result<ObjectTree> ObjectTree::below(hid_t file, uint64_t group, Watch& watch) {
+Result<ObjectTree> ObjectTree::below(hid_t file, uint64_t group, const AccessRecorder& recorder) {
   ObjectTree tree;
   tree.file_ = file;
-  tree.watch_ = &watch;
+  tree.recorder_ = &recorder;
   tree.nodes_.push_back({group, kRoot, "", true});
   tree.numbers_.emplace(group, kRoot);
   tree.places_.emplace();
@@ -72,16 +73,16 @@ bool ObjectTree::is_netcdf() const {
   if (!root) return false;
   if (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0) return true;
   struct Search {
-    Watch& watch;
+    const AccessRecorder& recorder;
     int left = 16;
     bool found = false;
     static herr_t visit(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
       auto& search = *static_cast<Search*>(data);
-      search.found = info->type == H5L_TYPE_HARD && search.watch.header(link_info(group, *info).address) &&
+      search.found = info->type == H5L_TYPE_HARD && search.recorder.attributes(link_info(group, *info).address) &&
                      H5Aexists_by_name(group, name, "_Netcdf4Dimid", H5P_DEFAULT) > 0;
       return search.found || --search.left == 0 ? 1 : 0;
     }
-  } search{*watch_};
+  } search{*recorder_};
   // The first links in native order: sorting would make libhdf5 read all of them.
   iterate_links(root->get(), H5_INDEX_NAME, H5_ITER_NATIVE, Search::visit, &search);
   return search.found;
@@ -90,7 +91,8 @@ bool ObjectTree::is_netcdf() const {
 Result<Handle> ObjectTree::open(ObjectId object) const {
   if (object >= nodes_.size()) return fail(ENOENT, "no object has the number {}", object);
   if (nodes_[object].gone) return fail(ENOENT, "{} no longer exists", path(object));
-  CODECFS_TRY(watch_->object(nodes_[object].address));
+  if (const Result<> allowed = recorder_->object(nodes_[object].address); !allowed)
+    return fail(allowed.error().code, "{}: {}", path(object), allowed.error().reason);
   Handle handle(open_object(file_, nodes_[object].address));
   if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));
   const H5I_type_t kind = H5Iget_type(handle.get());
@@ -124,12 +126,11 @@ std::string ObjectTree::path(ObjectId object) const {
 
 Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
-  CODECFS_TRY(watch_->list(nodes_[group].address));
   CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
   std::vector<Entry> entries;
   entries.reserve(links.size());
   for (const Link& link : links) {
-    (void)watch_->header(nodes_[group].address);
+    (void)recorder_->object(nodes_[group].address);
     auto entry = entry_of(group, handle.get(), link);
     if (!entry) {
       log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
@@ -147,7 +148,6 @@ Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
 
 Result<ObjectTree::Member> ObjectTree::member(ObjectId group, std::string_view file_name) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
-  CODECFS_TRY(watch_->find(nodes_[group].address, file_name));
   const auto try_link = [&](const Link& link) -> Result<std::optional<Entry>> {
     if (shown_name(handle.get(), link.name) != file_name) return std::optional<Entry>();
     return entry_of(group, handle.get(), link);
@@ -201,9 +201,10 @@ Result<> ObjectTree::check_empty(ObjectId group) {
 bool ObjectTree::is_hidden(hid_t group, const std::string& link_name) const {
   LinkInfo info;
   if (!link_info(group, link_name.c_str(), info) || info.type != H5L_TYPE_HARD) return false;
-  if (!watch_->header(info.address)) return false;
+  if (!recorder_->object(info.address)) return false;
   const Handle object(open_object(file_, info.address));
-  return object && H5Iget_type(object.get()) == H5I_DATASET && is_dimension_without_variable(object.get());
+  return object && H5Iget_type(object.get()) == H5I_DATASET && recorder_->attributes(info.address) &&
+         is_dimension_without_variable(object.get());
 }
 
 // The name without netCDF's prefix, unless another member has that name.
@@ -235,13 +236,14 @@ Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, 
 }
 
 Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
-  CODECFS_TRY(watch_->header(link.info.address));
+  CODECFS_TRY(recorder_->object(link.info.address));
   ObjectInfo info;
   if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
   if (info.type == H5O_TYPE_DATASET && info.attributes > 0) {
     const Handle dataset(open_object(file_, info.address));
-    if (dataset && is_dimension_without_variable(dataset.get())) return std::optional<Entry>();
+    if (dataset && recorder_->attributes(info.address) && is_dimension_without_variable(dataset.get()))
+      return std::optional<Entry>();
   }
 
   const auto known = numbers_.find(info.address);
@@ -321,18 +323,17 @@ std::string ObjectTree::relative_target(ObjectId group, std::string_view path) c
 // The breadth-first walk. Skips unreadable groups, whose errors are reported when they are listed.
 void ObjectTree::find_places() {
   places_.emplace();
-  if (!watch_->places()) return;
   places_->emplace(nodes_[kRoot].address, Place{nodes_[kRoot].address, ""});
   std::deque<uint64_t> groups{nodes_[kRoot].address};
   for (; !groups.empty(); groups.pop_front()) {
-    if (!watch_->header(groups.front())) continue;
+    if (!recorder_->object(groups.front())) continue;
     const Handle group(open_object(file_, groups.front()));
     if (!group) continue;
     const auto links = links_of(group.get());
     if (!links) continue;
     for (const Link& link : *links) {
       if (link.info.type != H5L_TYPE_HARD || places_->contains(link.info.address)) continue;
-      if (!watch_->header(link.info.address)) continue;
+      if (!recorder_->object(link.info.address)) continue;
       ObjectInfo info;
       if (!object_info_by_name(group.get(), link.name.c_str(), info)) continue;
       if (info.type == H5O_TYPE_GROUP)
@@ -347,15 +348,6 @@ void ObjectTree::find_places() {
 std::optional<ObjectId> ObjectTree::number_of(uint64_t address) const {
   const auto known = numbers_.find(address);
   return known == numbers_.end() ? std::nullopt : std::optional(known->second);
-}
-
-std::vector<uint64_t> ObjectTree::following(uint64_t address, size_t count) const {
-  std::vector<uint64_t> addresses;
-  const auto known = numbers_.find(address);
-  if (known == numbers_.end()) return {address};
-  for (ObjectId id = known->second; id < nodes_.size() && addresses.size() < count; ++id)
-    if (!nodes_[id].gone) addresses.push_back(nodes_[id].address);
-  return addresses;
 }
 
 bool ObjectTree::is_within(ObjectId object, ObjectId group) const {

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "backends/hdf5/library/access_recorder.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
-#include "backends/hdf5/library/watch.h"
 #include "backends/hdf5/metadata/links.h"
 #include "backends/hdf5/metadata/node_journal.h"
 
@@ -41,9 +41,10 @@ class ObjectTree {
   static constexpr ObjectId kRoot = 0;
 
   /// `file` must stay open as long as the tree exists; `path` and `status` are the file's.
-  static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status, Watch& watch);
+  static Result<ObjectTree> make(hid_t file, std::string path, const struct stat& status,
+                                 const AccessRecorder& recorder);
   /// A tree with one group as root, which ignores that objects may have several links.
-  static Result<ObjectTree> below(hid_t file, uint64_t group, Watch& watch);
+  static Result<ObjectTree> below(hid_t file, uint64_t group, const AccessRecorder& recorder);
 
   /// Continues with the numbers in a journal, and records new ones there.
   void keep_journal(std::unique_ptr<NodeJournal> journal);
@@ -85,8 +86,6 @@ class ObjectTree {
   [[nodiscard]] ObjectId parent(ObjectId object) const { return nodes_[object].parent; }
   /// The number of the object at an address, if it has one.
   [[nodiscard]] std::optional<ObjectId> number_of(uint64_t address) const;
-  /// The addresses of up to `count` objects in the order of their numbers, starting with the one at `address`.
-  [[nodiscard]] std::vector<uint64_t> following(uint64_t address, size_t count) const;
   /// All numbered objects that are `object` or its descendants.
   [[nodiscard]] std::vector<ObjectId> subtree(ObjectId object) const;
   /// Whether `object` is `group` or below it.
@@ -119,7 +118,7 @@ class ObjectTree {
   [[nodiscard]] std::optional<std::string> place_path(uint64_t address) const;
 
   hid_t file_ = H5I_INVALID_HID;
-  Watch* watch_ = nullptr;
+  const AccessRecorder* recorder_ = nullptr;
   std::string file_path_;
   struct stat status_{};
   void note(ObjectId object) const;

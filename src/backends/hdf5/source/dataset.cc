@@ -227,8 +227,9 @@ Result<> Dataset::read_fill(hid_t properties) {
     if (element.size() < facts_.fill.size()) return fail(EIO, "{}: its fill value is too short", name_);
     std::copy_n(element.begin(), facts_.fill.size(), facts_.fill.begin());
   }
-  if (facts_.fill.empty()) return {};
+  if (facts_.fill.empty() || !file_.recorder->attributes(address_)) return {};
   const std::vector<std::byte> attribute = fill_attribute(dataset_.get(), mapped_);
+  (void)file_.recorder->object(address_);
   if (attribute.empty() || attribute != facts_.fill) return {};
   if (mapped_.text)
     facts_.fill_value = Json(as_utf8(

@@ -137,13 +137,9 @@ class Dataset {
   [[nodiscard]] const std::vector<uint64_t>& stored_shape() const;
   [[nodiscard]] Region valid_part(Region region) const;
   [[nodiscard]] bool is_partial(const Region& region) const;
-  [[nodiscard]] uint64_t number_in_file(const Region& region) const;
   void fill_beyond(const Region& valid, MutableBytes chunk) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
   Result<> check_current() const;
-  Result<> check_index() const;
-  Result<> check_lookup(uint64_t number) const;
-  [[nodiscard]] Result<std::vector<uint64_t>> all_stored_chunks() const;
   Result<Encoded> read_encoded(const Region& region, uint64_t chunk_bytes) const;
   Result<DecodedChunk> fetch_stored(const Region& region) const;
   Result<Buffer> read_values(const Region& region) const;
@@ -192,8 +188,6 @@ class Dataset {
   mutable std::vector<uint64_t> stored_shape_;  // if longer_; this and the next two guarded by the LibraryLock
   mutable uint64_t stored_epoch_ = UINT64_MAX;  // for which stored_shape_ is valid
   mutable uint64_t stored_generation_ = 0;
-  mutable bool index_known_ = false;      // the whole chunk index was checked; guarded by the LibraryLock
-  mutable unsigned ways_ = 0;             // single lookups that were checked before; guarded likewise
   std::optional<uint64_t> stored_count_;  // number of stored chunks, once known; guarded by the LibraryLock
 };
 

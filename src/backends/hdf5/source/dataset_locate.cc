@@ -49,7 +49,6 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
     CODECFS_TRY(check_current());
     return StoredChunk{};
   }
-  CODECFS_TRY(check_lookup(number_in_file(region)));
   auto chunk = locate_chunk(id(), {region.start.data(), rank_});
   if (!chunk) return fail(chunk.error().code, "{}: {}", name_, chunk.error().reason);
   if (const auto written = file_.written_masks.find(address_);
@@ -57,21 +56,6 @@ Result<StoredChunk> Dataset::stored_chunk(const Region& region) const {
     chunk->filter_mask = written->second.filter_mask;
   if (raw_partial_chunks_ && is_partial(region)) chunk->filter_mask = ~uint32_t{0};
   return chunk;
-}
-
-// A read of a single chunk must not wait for the check of a large index.
-Result<> Dataset::check_lookup(uint64_t number) const {
-  constexpr unsigned kFew = 64;
-  constexpr uint64_t kLargeGrid = 1 << 16;
-  if (index_known_) return {};
-  if (facts_.grid.count() < kLargeGrid || ++ways_ > kFew) return check_index();
-  return file_.watch->way_to(address_, number);
-}
-
-Result<> Dataset::check_index() const {
-  if (!index_known_) CODECFS_TRY(file_.watch->index(address_));
-  index_known_ = true;
-  return {};
 }
 
 Result<ChunkInfo> Dataset::locate(uint64_t number) const {
@@ -109,13 +93,12 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
 
   if (grid.count() > kSmallGrid) {
     const LibraryLock lock;
-    CODECFS_TRY(check_index());
     if (!stored_count_) {
       CODECFS_ASSIGN(stored_count_, count_stored_chunks(id()));
     }
     if (*stored_count_ < grid.count() / kSparse) {
       if (file_.listing_owner != this) {
-        CODECFS_ASSIGN(auto all, all_stored_chunks());
+        CODECFS_ASSIGN(auto all, list_stored_chunks(id(), facts_.grid, rank_));
         file_.listing = std::make_shared<const std::vector<uint64_t>>(std::move(all));
         file_.listing_owner = this;
       }
@@ -133,7 +116,6 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
   std::vector<uint64_t> offset(grid.rank());
   for (uint64_t number = from; number < grid.count() && numbers.size() < limit;) {
     const LibraryLock lock;
-    CODECFS_TRY(check_index());
     const uint64_t until = std::min(grid.count(), number + kCellsAtOnce);
     for (; number < until && numbers.size() < limit; ++number) {
       grid.coordinates_of(number, offset);
@@ -142,22 +124,6 @@ Result<std::vector<uint64_t>> Dataset::stored_chunks(uint64_t from, size_t limit
       CODECFS_ASSIGN(const bool stored, is_chunk_stored(id(), {offset.data(), rank_}));
       if (stored) numbers.push_back(number);
     }
-  }
-  return numbers;
-}
-
-Result<std::vector<uint64_t>> Dataset::all_stored_chunks() const {
-  CODECFS_ASSIGN(const std::optional<Buffer> found, file_.watch->stored_chunks(address_));
-  if (!found) return list_stored_chunks(id(), facts_.grid, rank_);
-  std::vector<uint64_t> numbers(found->size() / sizeof(uint64_t));
-  if (!numbers.empty()) std::memcpy(numbers.data(), found->data(), numbers.size() * sizeof(uint64_t));
-  if (!longer_) return numbers;
-  // Numbers in both grids are ordered by coordinates, so the order stays.
-  CODECFS_ASSIGN(const ChunkGrid stored, ChunkGrid::make(stored_shape(), facts_.grid.chunks()));
-  std::vector<uint64_t> at(stored.rank());
-  for (uint64_t& number : numbers) {
-    stored.coordinates_of(number, at);
-    number = facts_.grid.number_of(at);
   }
   return numbers;
 }

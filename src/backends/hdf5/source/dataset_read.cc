@@ -61,13 +61,7 @@ Result<DecodedChunk> Dataset::fetch_chunk(uint64_t number) const {
 
 Result<Buffer> Dataset::read_values(const Region& region) const {
   if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
-  {
-    const LibraryLock lock;
-    CODECFS_TRY(check_current());
-    CODECFS_ASSIGN(std::optional<Buffer> chunk,
-                   file_.watch->chunk(address_, number_in_file(region), name_, facts_.chunk_bytes.value_or(0)));
-    if (chunk) return *std::move(chunk);
-  }
+  CODECFS_TRY(check_current());
   return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
 }
 

@@ -43,13 +43,6 @@ Dataset::Region Dataset::valid_part(Region region) const {
 
 bool Dataset::is_partial(const Region& region) const { return !valid_part(region).whole(facts_.grid); }
 
-// The chunk's number in the grid of the stored array, which is the key of other tables. Under the LibraryLock.
-uint64_t Dataset::number_in_file(const Region& region) const {
-  if (!longer_) return facts_.grid.number_of(region.coordinates);
-  const auto grid = ChunkGrid::make(stored_shape(), facts_.grid.chunks());
-  return grid ? grid->number_of(region.coordinates) : 0;
-}
-
 // Iterates over contiguous rows.
 void Dataset::fill_beyond(const Region& valid, MutableBytes chunk) const {
   const std::vector<uint64_t>& chunks = facts_.grid.chunks();

@@ -152,7 +152,6 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   register_temporarily(facts_);
   const ChangeTurn turn(file_);
   const LibraryRead library;
-  if (facts_.storage == Storage::chunked) CODECFS_TRY(check_index());
   CODECFS_TRY(file_.allow_risky_change(chunk.size(), chunk.size()));
   Handle memory;
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));

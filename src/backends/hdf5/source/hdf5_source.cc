@@ -6,6 +6,7 @@
 #include "backends/hdf5/source/hdf5_source.h"
 
 #include <atomic>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -17,7 +18,6 @@
 #include "backends/hdf5/source/open_datasets.h"
 #include "backends/hdf5/source/pipeline_changes.h"
 #include "backends/hdf5/source/tree_changes.h"
-#include "backends/isolation/scout.h"
 #include "base/worker_process.h"
 
 namespace codecfs {
@@ -36,34 +36,13 @@ auto guarded(Function function) -> decltype(function()) {
   }
 }
 
-/// Records which object is accessed, and refuses those that are known to be damaged.
-class AccessRecorder final : public Watch {
- public:
-  explicit AccessRecorder(std::unordered_map<uint64_t, Error> damaged) : damaged_(std::move(damaged)) {}
-  Result<> object(uint64_t address) override { return header(address); }
-  Result<> list(uint64_t address) override { return header(address); }
-  Result<> find(uint64_t address, std::string_view) override { return header(address); }
-  Result<> attributes(uint64_t address) override {
-    note_access(address);
-    return {};
-  }
-  Result<> header(uint64_t address) override {
-    note_access(address);
-    if (const auto known = damaged_.find(address); known != damaged_.end()) return std::unexpected(known->second);
-    return {};
-  }
-
- private:
-  const std::unordered_map<uint64_t, Error> damaged_;
-};
-
 class Hdf5Source final : public IsolatedSource {
  public:
   Result<> open(const std::string& path, bool may_write, FileIo& io) { return mounted_.open(path, may_write, io); }
 
   Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state) {
     mounted_.file.shared = std::move(state.shared);
-    mounted_.file.watch = std::make_unique<AccessRecorder>(std::move(state.damaged));
+    mounted_.file.recorder = std::make_unique<AccessRecorder>(std::move(state.damaged));
     return mounted_.resume(path, may_write, std::move(state.journal));
   }
 
@@ -96,22 +75,28 @@ class Hdf5Source final : public IsolatedSource {
       const LibraryLock lock;
       ObjectTree& tree = *mounted_.tree;
       CODECFS_ASSIGN(const Handle handle, tree.open(group));
-      return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false}, tree.path(group));
+      if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
+        return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
+      return read_attributes(handle.get(), {mounted_.is_netcdf, false}, tree.path(group));
     });
   }
   Result<VariablePtr> variable(ObjectId id) override {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
       const LibraryLock lock;
-      const AttributeRules rules{mounted_.is_netcdf, is_dimension_scale(dataset.id())};
-      auto attributes = attributes_of(dataset.id(), dataset.address(), rules, dataset.name());
+      const Result<> readable = mounted_.file.recorder->attributes(dataset.address());
+      auto attributes =
+          readable ? attributes_of(dataset)
+                   : Result<std::vector<Attribute>>(fail(EIO, "{}: {}", dataset.name(), readable.error().reason));
       if (attributes)
         variable->attributes = *std::move(attributes);
       else if (attributes.error().code == EIO && !dataset.outdated())
         variable->unreadable_attributes = std::move(attributes.error());
       else
         return pass_on(attributes);
-      CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
+      if (readable) {
+        CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
+      }
       return VariablePtr(std::move(variable));
     });
   }
@@ -253,20 +238,20 @@ class Hdf5Source final : public IsolatedSource {
   }
 
  private:
-  Result<std::vector<Attribute>> attributes_of(hid_t holder, uint64_t address, const AttributeRules& rules,
-                                               const std::string& name) {
-    if (has_many_attributes(holder)) CODECFS_TRY(mounted_.file.watch->attributes(address));
-    return read_attributes(holder, rules, name);
+  Result<std::vector<Attribute>> attributes_of(const Dataset& dataset) const {
+    return read_attributes(dataset.id(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())}, dataset.name());
   }
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
     return guarded([&] { return datasets_.with(id, use); });
   }
-  // From then on, a crash is no defect of the object's header.
+  // From then on, a crash is no defect of the object's header, and time is taken by filters, too.
   template <class Use>
   auto with_chunks(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
     return with_dataset(id, [&](Dataset& dataset) {
+      constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // of slow filters
       note_access(0);
+      extend_step(static_cast<unsigned>(dataset.facts().chunk_bytes.value_or(0) / kBytesPerSecond));
       return use(dataset);
     });
   }
@@ -295,10 +280,7 @@ class Hdf5Source final : public IsolatedSource {
 }  // namespace
 }  // namespace hdf5
 
-void prepare_sources() {
-  hdf5::start_fork_server();
-  start_supervisors();
-}
+void prepare_sources() { start_supervisors(); }
 
 Result<std::unique_ptr<hdf5::IsolatedSource>> hdf5::open_isolated(const std::string& path, bool may_write,
                                                                   IsolatedState state) {

@@ -13,20 +13,9 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/wal/survivor.h"
-#include "backends/isolation/scout.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
-namespace {
-
-/// Starts the process that tests each access for crashes. Null in the crash tests, whose files exist in a simulated
-/// filesystem only.
-Result<std::unique_ptr<Scout>> start_scout(const SourceFile& file, const FileIo& io) {
-  if (&io != &real_file_io() || file.is_isolated) return nullptr;
-  return Scout::start(file.path, !file.not_writable);
-}
-
-}  // namespace
 
 MountedFile::~MountedFile() {
   const LibraryLock lock;
@@ -54,27 +43,17 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   file.left = KeptSpace(file.bytes->left_space());
 
   const LibraryLock lock;
-  CODECFS_ASSIGN(std::unique_ptr<Scout> started, start_scout(file, io));
-  Scout* const scout = started.get();
-  if (started) file.watch = std::move(started);
   // Open the file in libhdf5 for writing even before the first write, because libhdf5 cannot change the mode later.
   // Until then the LoggedFile discards what libhdf5 writes.
   CODECFS_TRY(file.open_as_allowed());
   warn_of_damage(path);
   CODECFS_TRY(check_root(path));
 
-  CODECFS_ASSIGN(ObjectTree opened, ObjectTree::make(file.file.get(), file.path, file.status, *file.watch));
+  CODECFS_ASSIGN(ObjectTree opened, ObjectTree::make(file.file.get(), file.path, file.status, *file.recorder));
   tree.emplace(std::move(opened));
-  dimensions.emplace(file.file.get(), *tree, *file.watch);
+  dimensions.emplace(file.file.get(), *tree, *file.recorder);
   is_netcdf = tree->is_netcdf();
   file.reopened = [this] { use_reopened(); };
-  if (scout == nullptr) return {};
-  const auto name = [this](uint64_t address) {
-    const auto object = tree->number_of(address);
-    return object ? tree->path(*object) : std::string();
-  };
-  scout->set_context(
-      {[this](uint64_t address, size_t count) { return tree->following(address, count); }, name, is_netcdf});
   return {};
 }
 
@@ -169,11 +148,6 @@ void MountedFile::use_reopened() {
 Result<> MountedFile::writable() const {
   if (file.not_writable) return std::unexpected(*file.not_writable);
   return {};
-}
-
-Result<> MountedFile::check_all() {
-  const LibraryLock lock;
-  return file.check_all();
 }
 
 }  // namespace codecfs::hdf5

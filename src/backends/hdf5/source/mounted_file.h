@@ -20,7 +20,7 @@ struct MountedFile {
 
   /// Opens the file once. `io` must outlive this object. The errors of open_hdf5().
   Result<> open(const std::string& path, bool may_write, FileIo& io);
-  /// The same in a process that another one continues. `journal`: see NodeJournal; SharedState and Watch are set
+  /// The same in a process that another one continues. `journal`: see NodeJournal; SharedState and the recorder are set
   /// before.
   Result<> resume(const std::string& path, bool may_write, UniqueFd journal);
   /// Closes the file after a last commit: in libhdf5, which writes more metadata that is part of the state that other
@@ -31,8 +31,6 @@ struct MountedFile {
   void use_reopened();
   /// EROFS with the reason.
   [[nodiscard]] Result<> writable() const;
-  /// See SourceFile::check_all(). Takes the LibraryLock.
-  Result<> check_all();
 
   SourceFile file;
   bool is_netcdf = false;

@@ -12,7 +12,10 @@ Result<> PipelineChanges::set_filters(ObjectId id, std::span<const FilterStage> 
   {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.current(id));
     Recoding recoding(mounted_.file, *dataset);
-    CODECFS_TRY(mounted_.check_all());
+    {
+      const LibraryLock lock;
+      mounted_.file.check_left_space();
+    }
     CODECFS_ASSIGN(const bool needed, recoding.prepare(chain));
     if (!needed) return {};
     CODECFS_TRY(recoding.copy(progress));

@@ -155,7 +155,6 @@ Result<> SourceFile::begin_writing() {
     written = std::move(begun);
     if (bytes->left_space().datasets.empty()) left = {};
   }
-  watch->writing();
   if (left_is_released) return {};
   left_is_released = true;
   const Result<> released = left.release(file.get());
@@ -164,15 +163,9 @@ Result<> SourceFile::begin_writing() {
   return change_failed(std::unexpected(released.error()));
 }
 
-// After check_all(), the watch permits all unknown objects.
-Result<> SourceFile::check_all() {
-  check_left_space();
-  return watch->check_all();
-}
-
 void SourceFile::check_left_space() {
   if (std::exchange(left_is_checked, true)) return;
-  left.check([this](uint64_t address) { return watch->object(address).has_value(); });
+  left.check([this](uint64_t address) { return recorder->object(address).has_value(); });
 }
 
 Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
@@ -263,7 +256,7 @@ Result<> SourceFile::commit() {
     const LibraryLock lock;
     if (!has_long_log()) return {};
     CODECFS_TRY(seal());  // other threads may have written meanwhile
-    CODECFS_TRY(check_all());
+    check_left_space();
     stopped = bytes->stop_writes();
   }
   return forgive_lack_of_space(bytes->checkpoint(std::move(stopped)));
@@ -292,7 +285,7 @@ Result<> SourceFile::forgive_lack_of_space(Result<> checkpointed) const {
 }
 
 Result<> SourceFile::checkpoint() {
-  CODECFS_TRY(check_all());
+  check_left_space();
   return bytes->checkpoint();
 }
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "backends/api/written_sources.h"
+#include "backends/hdf5/library/access_recorder.h"
 #include "backends/hdf5/library/handle.h"
-#include "backends/hdf5/library/watch.h"
 #include "backends/hdf5/recode/kept_space.h"
 #include "backends/hdf5/source/shared_state.h"
 #include "backends/hdf5/wal/write_log.h"
@@ -39,8 +39,7 @@ struct SourceFile {
   struct stat status{};                    // when it was opened
   Handle file;
   bool is_isolated = false;  // another process continues if this one is killed: see seal_change()
-  // asked before libhdf5 accesses anything for the first time
-  std::unique_ptr<Watch> watch = std::make_unique<Watch>();
+  std::unique_ptr<const AccessRecorder> recorder = std::make_unique<AccessRecorder>();
 
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO with libhdf5's reason.
   Result<Handle> open_in_library(unsigned flags) const;
@@ -74,9 +73,6 @@ struct SourceFile {
     return shared->generations[SharedState::slot_of(address)];
   }
 
-  /// Checks everything that was not checked yet, before objects or links change. See Watch::check_all(). EIO: the file
-  /// is too damaged for changes.
-  Result<> check_all();
   /// Acquires the right to write, once. Under the LibraryLock. EROFS, EBUSY, ESTALE; EIO after a failure.
   Result<> begin_writing();
   /// Must be called before each change, under the LibraryLock: acquires the right to write, and reserves disk space for
@@ -152,6 +148,8 @@ struct SourceFile {
   KeptSpace left;
   bool left_is_checked = false;
   bool left_is_released = false;
+  /// Must be called before objects or links change: afterwards it is no longer known which datasets hold it. Under the
+  /// LibraryLock.
   void check_left_space();
 
   /// The directory for a relative name in the source: the source's own directory if the file exists there, else the

@@ -15,7 +15,7 @@ CODECFS_NO_THREAD_SAFETY_ANALYSIS auto TreeChanges::change(Step step) -> decltyp
   const LockGuard guard(datasets_.mutex());
   const Lock lock;
   CODECFS_TRY(mounted_.writable());
-  CODECFS_TRY(mounted_.file.check_all());
+  mounted_.file.check_left_space();
   if (mounted_.is_netcdf) (void)mounted_.dimensions->record_shape(0);  // record the shapes before the first change
   datasets_.close_all_locked();
   struct AtTheEnd {

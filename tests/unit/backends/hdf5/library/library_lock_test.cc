@@ -10,8 +10,6 @@
 #include <future>
 #include <thread>
 
-#include "backends/isolation/scout_process.h"
-
 namespace codecfs::hdf5 {
 namespace {
 
