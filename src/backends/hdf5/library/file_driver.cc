@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,14 @@ namespace {
 thread_local Captured* capture = nullptr;
 thread_local LoggedFile* to_open = nullptr;
 
+/// Metadata from a larger read: libhdf5 lists a group by many small reads of its members' headers, one after the other.
+struct ReadAhead {
+  std::vector<std::byte> bytes;
+  haddr_t address = 0;
+  haddr_t latest = 0;  // where the latest read began
+  unsigned near = 0;   // consecutive reads that began a little after the one before
+};
+
 struct DriverFile {
   H5FD_t library{};                 // the base class of libhdf5; must be the first member
   std::unique_ptr<LoggedFile> own;  // of files that were opened without an OpenScope
@@ -34,6 +43,7 @@ struct DriverFile {
   // Bytes that replace the file's own at this address, for reads.
   haddr_t superblock_address = 0;
   std::vector<std::byte> superblock;
+  ReadAhead ahead;
 };
 
 DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
@@ -115,8 +125,37 @@ herr_t driver_set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) {
 
 haddr_t driver_end_of_file(const H5FD_t* file, H5FD_mem_t) { return of(file).file->size(); }
 
+// As LoggedFile::read(). Nothing is kept of a file that this or another program writes.
+Result<size_t> read_metadata(DriverFile& file, haddr_t address, MutableBytes to) {
+  constexpr size_t kBytes = size_t{32} << 10;
+  constexpr haddr_t kNear = 4096;  // bytes
+  constexpr unsigned kBegin = 4;   // reads
+  ReadAhead& ahead = file.ahead;
+  if (file.file->writing() || file.file->locked_by_another()) {
+    ahead = {};
+    return file.file->read(address, to);
+  }
+  ahead.near = address >= ahead.latest && address - ahead.latest <= kNear ? ahead.near + 1 : 0;
+  ahead.latest = address;
+  const auto copy = [&]() -> std::optional<size_t> {
+    if (address < ahead.address || address - ahead.address > ahead.bytes.size()) return std::nullopt;
+    const auto rest = std::span(ahead.bytes).subspan(address - ahead.address);
+    if (rest.size() < to.size()) return std::nullopt;
+    std::memcpy(to.data(), rest.data(), to.size());
+    return to.size();
+  };
+  if (const auto copied = copy()) return *copied;
+  if (ahead.near < kBegin || to.size() > kBytes) return file.file->read(address, to);
+  ahead.bytes.resize(kBytes);
+  ahead.address = address;
+  const Result<size_t> count = file.file->read(address, ahead.bytes);
+  ahead.bytes.resize(count.value_or(0));
+  if (const auto copied = copy()) return *copied;
+  return file.file->read(address, to);
+}
+
 herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address, size_t size, void* buffer) {
-  const DriverFile& file = of(library_file);
+  DriverFile& file = of(library_file);
   if (type == H5FD_MEM_DRAW && capture != nullptr) {
     capture->address = address;
     capture->size = size;
@@ -126,7 +165,12 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
   constexpr haddr_t kLargest = INT64_MAX;
   if (address > kLargest || size > kLargest - address) return -1;
   auto* to = static_cast<std::byte*>(buffer);
-  const Result<size_t> count = file.file->read(address, {to, size});
+  Result<size_t> count = size_t{0};
+  try {
+    count = type == H5FD_MEM_DRAW ? file.file->read(address, {to, size}) : read_metadata(file, address, {to, size});
+  } catch (const std::exception&) {
+    return -1;
+  }
   if (!count) return -1;
   const size_t have = *count;
   if (have < size) {
@@ -149,6 +193,7 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
 herr_t driver_write(H5FD_t* library_file, H5FD_mem_t, hid_t, haddr_t address, size_t size, const void* buffer) {
   DriverFile& file = of(library_file);
   const Bytes bytes(static_cast<const std::byte*>(buffer), size);
+  file.ahead = {};
   try {
     if (address != file.superblock_address) return file.file->write(address, bytes) ? 0 : -1;
     std::vector<std::byte> block(bytes.begin(), bytes.end());
@@ -164,6 +209,7 @@ herr_t driver_write(H5FD_t* library_file, H5FD_mem_t, hid_t, haddr_t address, si
 herr_t driver_truncate(H5FD_t* library_file, hid_t, hbool_t) {
   DriverFile& file = of(library_file);
   if (file.file->size() == file.end_of_allocation) return 0;
+  file.ahead = {};
   return file.file->set_size(file.end_of_allocation) ? 0 : -1;
 }
 
