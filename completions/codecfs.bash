@@ -37,7 +37,7 @@ _codecfs_options() {
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
-    cache=* | dirty=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
+    cache=* | dirty=* | index=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
     plugin_path=*)
       local at=${last##*[=:]}
       COMPREPLY=()
@@ -50,7 +50,7 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= idle= isolate= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
+        filter= idle= index= isolate= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
         ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac

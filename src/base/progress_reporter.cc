@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ void print(std::string_view text) {
 
 Mutex all_mutex;
 std::vector<const ProgressReporter*> all CODECFS_GUARDED_BY(all_mutex);  // running ones
+std::map<std::pair<const void*, uint64_t>, std::string> remote CODECFS_GUARDED_BY(all_mutex);
+
+void (*forward)(uint64_t id, const std::string& line) = nullptr;
+std::atomic<uint64_t> latest_id = 0;
 
 }  // namespace
 
@@ -31,9 +36,13 @@ ProgressReporter::ProgressReporter(std::string what, const Pace& pace)
     : what_(std::move(what)),
       pace_(terminal >= 0 ? pace.terminal : pace.log),
       outer_(std::exchange(current_, this)),
+      id_(++latest_id),
       next_report_((Clock::now() + pace_).time_since_epoch().count()) {
-  const LockGuard lock(all_mutex);
-  all.push_back(this);
+  {
+    const LockGuard lock(all_mutex);
+    all.push_back(this);
+  }
+  forward_if_due();
 }
 
 ProgressReporter::~ProgressReporter() {
@@ -42,6 +51,7 @@ ProgressReporter::~ProgressReporter() {
     std::erase(all, this);
   }
   current_ = outer_;
+  if (forward != nullptr) forward(id_, "");
   // Clear the line even if this process has not written it: a child process that runs libhdf5 may have.
   if (terminal >= 0)
     print("\r\x1b[K");
@@ -60,7 +70,18 @@ void ProgressReporter::add(uint64_t more) {
   report_if_due();
 }
 
+void ProgressReporter::forward_if_due() {
+  if (forward == nullptr) return;
+  constexpr std::chrono::milliseconds kInterval{50};
+  const Clock::time_point now = Clock::now();
+  Clock::rep next = next_forward_.load(std::memory_order_relaxed);
+  const Clock::rep after = (now + kInterval).time_since_epoch().count();
+  if (now.time_since_epoch().count() >= next && next_forward_.compare_exchange_strong(next, after))
+    forward(id_, line());
+}
+
 void ProgressReporter::report_if_due() {
+  forward_if_due();
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep next = next_report_.load(std::memory_order_relaxed);
   if (now < next || !next_report_.compare_exchange_strong(next, now + pace_.count())) return;
@@ -82,12 +103,28 @@ std::string ProgressReporter::under_way() {
   const LockGuard lock(all_mutex);
   std::string lines;
   for (const ProgressReporter* work : all) lines += (lines.empty() ? "" : "\n") + work->line();
+  for (const auto& [id, line] : remote) lines += (lines.empty() ? "" : "\n") + line;
   return lines;
 }
 
 void ProgressReporter::add_to_current(uint64_t more) {
   if (current_ != nullptr) current_->add(more);
 }
+
+void ProgressReporter::show_remote(const void* process, uint64_t id, std::string line) {
+  const LockGuard lock(all_mutex);
+  if (line.empty())
+    remote.erase({process, id});
+  else
+    remote[{process, id}] = std::move(line);
+}
+
+void ProgressReporter::forget_remote(const void* process) {
+  const LockGuard lock(all_mutex);
+  std::erase_if(remote, [&](const auto& work) { return work.first.first == process; });
+}
+
+void ProgressReporter::forward_to(void (*to)(uint64_t id, const std::string& line)) { forward = to; }
 
 void ProgressReporter::show_on_terminal(int fd) { terminal = fd; }
 

@@ -39,6 +39,14 @@ class ProgressReporter {
   /// newline; empty if there is none. Thread-safe.
   static std::string under_way();
 
+  /// Work of another process (`process` identifies it) is part of under_way(), after that of this process. `line`: as
+  /// there; empty when the work has ended. Thread-safe.
+  static void show_remote(const void* process, uint64_t id, std::string line);
+  static void forget_remote(const void* process);
+  /// In such a process, before there is any work: called with what show_remote() expects, by any thread, at most every
+  /// 50 ms for each work beside its begin and end.
+  static void forward_to(void (*forward)(uint64_t id, const std::string& line));
+
   /// From now on shows progress on this terminal (a file descriptor) instead of in the log.
   static void show_on_terminal(int fd);
 
@@ -46,15 +54,18 @@ class ProgressReporter {
   using Clock = std::chrono::steady_clock;
 
   void report_if_due();
+  void forward_if_due();
   std::string line() const;
 
   const std::string what_;
   const Clock::duration pace_;
   ProgressReporter* const outer_;
+  const uint64_t id_;  // in this process
   std::atomic<uint64_t> done_ = 0;
   std::atomic<uint64_t> total_ = 0;      // 0: not known
   std::atomic<Clock::rep> next_report_;  // time of the next report
   std::atomic<bool> reported_ = false;
+  std::atomic<Clock::rep> next_forward_ = 0;
 
   static thread_local ProgressReporter* current_;
 };

@@ -49,6 +49,10 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_size(arguments.options.dirty_bytes, "dirty", value);
               }},
+    OwnOption{"index=SIZE", "places of chunks of HDF5 files kept in memory (default 32M)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_size(arguments.options.hdf5.index_bytes, "index", value);
+              }},
     OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
               set_max_chunk},
     OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
@@ -66,7 +70,7 @@ const std::array kOwnOptions{
     OwnOption{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);
-                arguments.options.isolated = value == "on";
+                arguments.options.hdf5.isolated = value == "on";
                 return {};
               }},
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/api/source.h"
 #include "base/log.h"
 #include "fs/namespace/nodes.h"
 #include "model/limits.h"
@@ -21,7 +22,7 @@ struct Options {
   bool read_only = false;                       // -o ro
   fs::View view = fs::View::decoded;            // -o view=NAME: what the root of the mount shows
   bool coherent = false;                        // -o coherent
-  bool isolated = true;                         // -o isolate=on
+  Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
   bool make_mountpoint = false;                 // -o mkdir
   unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
   std::string log_file;                         // -o log=FILE; empty: stderr or syslog

@@ -204,7 +204,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     CODECFS_TRY(create_source(options.source, options.create));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
-  isolate_sources(options.isolated);
+  set_hdf5_options(options.hdf5);
   prepare_sources();                     // workers inherit the limit
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));

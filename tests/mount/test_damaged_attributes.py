@@ -3,6 +3,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -104,7 +105,7 @@ def test_the_attributes_fail_with_the_reason(mount, damaged):
         assert "attributes" in xattr(m.path / name, "_Error")
     assert {"user._Filter", "user._Storage", "user._Error"} <= set(os.listxattr(m.path / "v"))
     assert xattr(m.path / "v", "_Filter") == "none"
-    assert "reads the attributes of" in m.messages()
+    assert re.search("attributes cannot be listed|reads the attributes of", m.messages())
     with pytest.raises(OSError) as error:
         os.getxattr(m.path / "w", "user.an_attribute")
     assert error.value.errno == errno.ENODATA
@@ -114,8 +115,8 @@ def test_the_attributes_fail_with_the_reason(mount, damaged):
 def test_clients_with_consolidated_metadata_read_the_data(mount, damaged, view):
     top = str(mount(damaged).path / view)
     metadata = json.loads((pathlib.Path(top) / ".zmetadata").read_bytes())["metadata"]
-    assert "attributes of" in metadata["v/.zattrs"]["_Error"]
-    assert "attributes of" in metadata["g/.zattrs"]["_Error"]
+    assert "attributes" in metadata["v/.zattrs"]["_Error"]
+    assert "attributes" in metadata["g/.zattrs"]["_Error"]
     assert "_Error" not in metadata["w/.zattrs"]
     group = zarr.open_consolidated(top, mode="r")
     assert np.array_equal(group["v"][:], DATA) and np.array_equal(group["w"][:], DATA)
@@ -150,3 +151,33 @@ def test_compaction_refuses_with_the_reason(damaged):
     done = subprocess.run([CODECFS, "--compact", damaged], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and "the attributes cannot be listed" in done.stderr, done.stderr
     assert damaged.read_bytes() == before
+
+
+def test_attributes_that_libhdf5_reads_forever(mount, tmp_path):
+    """libhdf5 1.10 never ends at free space of no size in the heap of texts: only the attributes are refused."""
+    path = tmp_path / "endless.h5"
+    with h5py.File(path, "w") as f:
+        v = f.create_dataset("v", data=DATA, chunks=(4,))
+        v.attrs["an_attribute"] = "text"
+        f["w"] = DATA
+    content = bytearray(path.read_bytes())
+    heap = at = content.index(b"GCOL")
+    end, at = heap + int.from_bytes(content[heap + 8:heap + 16], "little"), heap + 16
+    while at < end:  # objects: index, references, reserved, size, data
+        size = int.from_bytes(content[at + 8:at + 16], "little")
+        if content[at:at + 2] == b"\0\0":
+            content[at + 8:at + 16] = bytes(8)
+            break
+        at += 16 + (size + 7) // 8 * 8
+    path.write_bytes(content)
+    m = mount(path)
+    assert {"v", "w"} <= set(os.listdir(m.path))
+    for _ in range(2):
+        assert fails((m.path / "v/.zattrs").read_bytes)
+        assert np.fromfile(m.path / "v/1", "<i4").tolist() == DATA[4:8].tolist()
+    assert "reads the attributes of" in xattr(m.path / "v", "_Error")
+    (m.path / "v/1").write_bytes(DATA[:4].tobytes())
+    assert json.loads((m.path / "w/.zattrs").read_bytes()) is not None
+    m.unmount()
+    with h5py.File(path) as f:
+        assert f["v"][4:8].tolist() == DATA[:4].tolist()

@@ -3,13 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <atomic>
+#include <memory>
 #include <string_view>
 
 #include "backends/api/source.h"
 #include "backends/api/source_format.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
+#include "backends/worker/chunk_index.h"
 #include "backends/worker/isolated_hdf5.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/zip_archive.h"
@@ -45,7 +46,15 @@ std::unexpected<Error> refuse(const std::string& path, const char* what) {
   return fail(EINVAL, "{}: is {}", path, what);
 }
 
-std::atomic<bool> are_isolated = true;
+Hdf5Options& hdf5_options() {
+  static Hdf5Options options;
+  return options;
+}
+
+std::shared_ptr<worker::ChunkRanges>& chunk_ranges() {
+  static auto ranges = std::make_shared<worker::ChunkRanges>(hdf5_options().index_bytes);
+  return ranges;
+}
 
 // Bytes of a folder's file that are searched for HDF5's signature. User blocks are smaller.
 constexpr uint64_t kLookedAt = uint64_t{64} << 10;
@@ -66,7 +75,8 @@ Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, 
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size, bool may_write) {
   if (size == 0) return fail(EINVAL, "{}: is empty", path);
-  if (looks_like_hdf5(fd)) return are_isolated ? open_hdf5_in_worker(path, may_write) : open_hdf5(path, may_write);
+  if (looks_like_hdf5(fd))
+    return hdf5_options().isolated ? open_hdf5_in_worker(path, may_write, chunk_ranges()) : open_hdf5(path, may_write);
   char start[8] = {};
   const ssize_t count = ::pread(fd, start, sizeof start, 0);
   if (count < 0) return fail_errno(errno, "{}", path);
@@ -94,7 +104,10 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
   return fail(EINVAL, "{}: is neither a file nor a directory", path);
 }
 
-void isolate_sources(bool isolated) { are_isolated = isolated; }
+void set_hdf5_options(const Hdf5Options& options) {
+  hdf5_options() = options;
+  chunk_ranges() = std::make_shared<worker::ChunkRanges>(options.index_bytes);
+}
 
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {
   if (S_ISDIR(status.st_mode)) {

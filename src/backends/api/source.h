@@ -58,8 +58,13 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
 /// are started when they are first needed.
 void prepare_sources();
 
-/// Whether open_source() opens each HDF5 file from now on in a process of its own (backends/worker). Default: yes.
-void isolate_sources(bool isolated);
+/// How open_source() opens HDF5 files.
+struct Hdf5Options {
+  bool isolated = true;                       // in a process of its own (backends/worker)
+  uint64_t index_bytes = uint64_t{32} << 20;  // for what is known of the places of chunks, of all isolated files
+};
+/// For the files that are opened from now on. Not thread-safe: to be called before the first of them is opened.
+void set_hdf5_options(const Hdf5Options& options);
 
 /// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is
 /// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.

@@ -5,6 +5,7 @@
 //   daemon -> worker   's' with the descriptors of SharedState and of the NodeJournal; 'c' with those of a Channel
 //   worker -> daemon   'l', a log::Level (1 byte), text: a message for the log
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
+//                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
 //                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
 //                      worker ends after the answer
 //

@@ -6,10 +6,10 @@
 namespace codecfs::worker {
 
 Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
-  const std::pair key(variable, number / kBlock);
+  const ChunkRanges::Key key{number_, variable, number / kBlock};
   const uint64_t edits = edits_;
-  const auto known = blocks_.get(key);
-  const auto pick = [&](const Block& block) -> std::optional<Found> {
+  const auto known = ranges_->ranges_.get(key);
+  const auto pick = [&](const Range& block) -> std::optional<Found> {
     if (block.edits != edits || number < block.first || number - block.first >= block.found.places.size())
       return std::nullopt;
     Found found{block.found.places[number - block.first], block.found.layout, block.found.slot, block.found.generation};
@@ -18,12 +18,12 @@ Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
   if (known)
     if (const auto found = pick(*known)) return *found;
 
-  auto block = std::make_shared<Block>();
+  auto block = std::make_shared<Range>();
   block->edits = edits;
   block->lookups = known ? known->lookups + 1 : 1;
   // One chunk, then a few, then all of the range.
   constexpr uint64_t kFew = 16;
-  const uint64_t begin = key.second * kBlock;
+  const uint64_t begin = key.block * kBlock;
   uint64_t count = 1;
   block->first = number;
   if (block->lookups == 2) {
@@ -47,8 +47,8 @@ Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
   }
   const Found found{block->found.places[number - block->first], block->found.layout, block->found.slot,
                     block->found.generation};
-  const uint64_t weight = sizeof(Block) + block->found.places.size() * sizeof(hdf5::StoredPlace);
-  blocks_.put(key, std::move(block), weight);
+  const uint64_t weight = sizeof(Range) + block->found.places.size() * sizeof(hdf5::StoredPlace);
+  ranges_->ranges_.put(key, std::move(block), weight);
   return found;
 }
 

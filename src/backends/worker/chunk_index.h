@@ -1,6 +1,5 @@
 #pragma once
-// Where chunks are, as the daemon knows it: ranges of places per variable, bounded in memory, least recently used first
-// out. Thread-safe.
+// Where chunks are, as the daemon knows it: ranges of places per variable. Thread-safe.
 //
 // A random access costs one call; from the second access to a range on, the rest of the range is fetched at once. An
 // entry is valid as long as the variable's counter of changes (SharedState::generations) is what it was at the lookup.
@@ -20,13 +19,44 @@
 
 namespace codecfs::worker {
 
+/// The ranges of all indexes of this process, bounded in memory: least recently used first out. An index leaves its
+/// ranges behind.
+class ChunkRanges {
+ public:
+  /// `bytes`: the memory that they may take.
+  explicit ChunkRanges(uint64_t bytes) : ranges_(SIZE_MAX, bytes) {}
+
+ private:
+  friend class ChunkIndex;
+  struct Key {
+    uint64_t index = 0;
+    ObjectId variable = 0;
+    uint64_t block = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
+      return std::hash<uint64_t>{}((key.index * kSpread ^ key.variable) * kSpread ^ key.block);
+    }
+  };
+  struct Range {
+    hdf5::StoredPlaces found;  // its places begin at `first`
+    uint64_t first = 0;
+    uint64_t edits = 0;
+    unsigned lookups = 0;
+  };
+
+  LruMap<Key, Range, KeyHash> ranges_;
+  std::atomic<uint64_t> indexes_ = 0;
+};
+
 class ChunkIndex {
  public:
   using Fetch = std::function<Result<hdf5::StoredPlaces>(ObjectId variable, uint64_t first, uint64_t count)>;
 
-  /// `bytes`: the memory that entries may take.
-  ChunkIndex(const hdf5::SharedState& shared, Fetch fetch, uint64_t bytes)
-      : shared_(shared), fetch_(std::move(fetch)), blocks_(SIZE_MAX, bytes) {}
+  ChunkIndex(const hdf5::SharedState& shared, Fetch fetch, std::shared_ptr<ChunkRanges> ranges)
+      : shared_(shared), fetch_(std::move(fetch)), ranges_(std::move(ranges)), number_(++ranges_->indexes_) {}
 
   struct Found {
     hdf5::StoredPlace place;
@@ -45,21 +75,12 @@ class ChunkIndex {
 
  private:
   static constexpr uint64_t kBlock = 256;  // chunks
-  struct Block {
-    hdf5::StoredPlaces found;  // its places begin at `first`
-    uint64_t first = 0;
-    uint64_t edits = 0;
-    unsigned lookups = 0;
-  };
-  struct KeyHash {
-    size_t operator()(const std::pair<ObjectId, uint64_t>& key) const {
-      return std::hash<uint64_t>{}(key.first * 0x9E3779B97F4A7C15 ^ key.second);
-    }
-  };
+  using Range = ChunkRanges::Range;
 
   const hdf5::SharedState& shared_;
   const Fetch fetch_;
-  LruMap<std::pair<ObjectId, uint64_t>, Block, KeyHash> blocks_;
+  const std::shared_ptr<ChunkRanges> ranges_;
+  const uint64_t number_;  // of this index in `ranges_`
   std::atomic<uint64_t> edits_ = 0;
 };
 

@@ -29,6 +29,7 @@
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/progress_reporter.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
 #include "filters/plugins/plugins.h"
@@ -42,6 +43,8 @@ constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for lib
 constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
 constexpr size_t kLongestOrder = 16;
+
+constexpr size_t kLongestText = 4000;  // bytes
 
 int control_socket = -1;
 
@@ -62,10 +65,13 @@ class Forwarder final : public WritingObserver {
 };
 
 void forward_log(log::Level level, std::string_view text) {
-  constexpr size_t kMost = 4000;
   std::string message{'l', static_cast<char>(level)};
-  message += text.substr(0, kMost);
+  message += text.substr(0, kLongestText);
   (void)send_datagram(control_socket, message);
+}
+
+void forward_progress(uint64_t id, const std::string& line) {
+  (void)send_datagram(control_socket, Forwarder::with_number('p', id) + line.substr(0, kLongestText));
 }
 
 // How the argument of a call is held while it runs.
@@ -258,6 +264,7 @@ void run_hdf5_worker(int control) {
   limit_memory(kMemory + 8 * max_chunk_bytes());
 #endif
   log::to_function(forward_log);
+  ProgressReporter::forward_to(forward_progress);
   static Forwarder forwarder;
   observe_writing(&forwarder);
   Work* work = nullptr;  // never destroyed

@@ -16,18 +16,17 @@ namespace codecfs {
 namespace worker {
 namespace {
 
-constexpr uint64_t kIndexBytes = uint64_t{32} << 20;
 constexpr size_t kLayouts = 1024;
 
 class IsolatedHdf5 final : public Source {
  public:
   IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write) {}
-  Result<> open() {
+  Result<> open(std::shared_ptr<ChunkRanges> ranges) {
     CODECFS_TRY(client_.open());
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
       return client_.call<hdf5::StoredPlaces>(Call::places, variable, first, count);
     };
-    index_ = std::make_unique<ChunkIndex>(client_.shared(), fetch, kIndexBytes);
+    index_ = std::make_unique<ChunkIndex>(client_.shared(), fetch, std::move(ranges));
     return {};
   }
 
@@ -150,7 +149,10 @@ class IsolatedHdf5 final : public Source {
     return client_.call<bool>(Call::commit_at_interval);
   }
   Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
-  void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit reports an error
+  void release_idle(std::chrono::seconds unused_for) override {
+    (void)relocate_log();  // the next commit reports an error
+    if (!begun_) client_.end_unused(unused_for);
+  }
   Result<> finish() override { return begun_ ? client_.call<void>(Call::finish) : Result<>(); }
 
  private:
@@ -263,13 +265,14 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
 }  // namespace
 }  // namespace worker
 
-Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write) {
+Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
+                                                    std::shared_ptr<worker::ChunkRanges> ranges) {
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return fail_errno(errno, "{}", path);
   const std::string absolute = resolved;
   std::free(resolved);  // NOLINT: realpath allocates with malloc
   auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write);
-  CODECFS_TRY(source->open());
+  CODECFS_TRY(source->open(std::move(ranges)));
   return source;
 }
 

@@ -11,7 +11,12 @@
 
 namespace codecfs {
 
-/// As open_hdf5(). Starts a worker.
-Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write);
+namespace worker {
+class ChunkRanges;
+}
+
+/// As open_hdf5(). Starts a worker. `ranges`: for its index of chunks.
+Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
+                                                    std::shared_ptr<worker::ChunkRanges> ranges);
 
 }  // namespace codecfs

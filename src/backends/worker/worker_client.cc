@@ -196,6 +196,14 @@ bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) 
   return is_new;
 }
 
+void WorkerClient::end_unused(std::chrono::seconds unused_for) {
+  if (std::chrono::steady_clock::now() - latest_call_.load() < unused_for) return;
+  SessionPtr unused;  // ends the process when its calls have returned
+  const LockGuard lock(mutex_);
+  unused = std::move(session_);
+  session_.reset();
+}
+
 void WorkerClient::forget_refusals() {
   const LockGuard lock(mutex_);
   refused_.clear();
@@ -210,6 +218,7 @@ WorkerClient::State WorkerClient::state() {
 Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* progress,
                                 const std::function<void(Decoder)>& use) {
   const std::string key = key_of(call, request);
+  latest_call_ = std::chrono::steady_clock::now();
   for (unsigned kills = 0, crashes = 0, objects = 0;;) {
     {
       const LockGuard lock(mutex_);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -68,6 +69,9 @@ class WorkerClient {
   }
   /// From now on each new process begins with acquiring the right to write, which recovers the log.
   void set_writing() { writing_ = true; }
+  /// Ends the process, and so gives back all memory of libhdf5, if there was no call for so long. The next call starts
+  /// another one.
+  void end_unused(std::chrono::seconds unused_for);
   /// Forgets which calls were refused.
   void forget_refusals();
   /// The process id, 0 if there is none; the number of processes that were started, and why the latest one ended.
@@ -98,6 +102,7 @@ class WorkerClient {
   std::shared_ptr<hdf5::SharedState> shared_;
   Opened opened_;
   std::atomic<bool> writing_ = false;
+  std::atomic<std::chrono::steady_clock::time_point> latest_call_ = std::chrono::steady_clock::now();
 
   Mutex starting_;
   Mutex mutex_;  // locked after starting_

@@ -9,6 +9,7 @@
 #include "backends/worker/hdf5_worker.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
+#include "base/progress_reporter.h"
 
 namespace codecfs::worker {
 namespace {
@@ -59,6 +60,7 @@ bool WorkerSession::has_ended() {
     }
     process_.await_end();
     written_.clear();
+    ProgressReporter::forget_remote(this);
     ended_ = true;
   }
   return ended_;
@@ -91,6 +93,8 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
     written_[number] = std::move(written);
   } else if (text[0] == 'e') {
     written_.erase(number);
+  } else if (text[0] == 'p') {
+    ProgressReporter::show_remote(this, number, std::string(text.substr(1 + sizeof number)));
   } else if (text[0] == 'd') {
     on_damage_(number, std::string(text.substr(1 + sizeof number)));
   }

@@ -15,10 +15,11 @@ bool is_called_by_programs(std::string_view function) {
 }
 
 // Errors that also occur in undamaged files: links to missing targets, cyclic links, links out of the file; unknown
-// types and kinds of links; queries of a property that the object does not have; stale ids; chunks that are not stored.
+// types and kinds of links; truncated files, which are opened for reading all the same; queries of a property that the
+// object does not have; stale ids; chunks that are not stored.
 bool is_of_sound_files(const H5E_error2_t& error) {
-  for (const hid_t minor :
-       {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_CALLBACK, H5E_UNSUPPORTED, minor_of_bad_number()})
+  for (const hid_t minor : {H5E_NOTFOUND, H5E_NLINKS, H5E_NOTREGISTERED, H5E_TRUNCATED, H5E_CALLBACK, H5E_UNSUPPORTED,
+                            minor_of_bad_number()})
     if (error.min_num == minor) return true;
   if (error.func_name == nullptr) return false;
   if (reports_absence(error.func_name)) return true;

@@ -145,8 +145,7 @@ class Dimensions::Walk {
       } else if (info.type == H5O_TYPE_DATASET) {
         if (!recorder_.object(info.address)) continue;
         const Handle dataset(open_object(file_, info.address));
-        if (dataset && recorder_.attributes(info.address))
-          read_dataset(groups_[self], dataset.get(), info.address, link.name);
+        if (dataset) read_dataset(groups_[self], dataset.get(), info.address, link.name);
       }
     }
     links->clear();
@@ -163,7 +162,8 @@ class Dimensions::Walk {
     const int found = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
     if (found < 0) return;
     const auto rank = static_cast<size_t>(found);
-    const bool scale = rank > 0 && is_dimension_scale(dataset);
+    const bool readable = recorder_.attributes(address).has_value();
+    const bool scale = readable && rank > 0 && is_dimension_scale(dataset);
     if (scale && read_scale(group, dataset, name, address, dims[0], most[0] == H5S_UNLIMITED)) return;
 
     Variable variable{address, {}, {}, !netcdf_understands(dataset), false};
@@ -171,8 +171,8 @@ class Dimensions::Walk {
       variable.shape.push_back(dims[d]);
       variable.unlimited.push_back(most[d] == H5S_UNLIMITED);
     }
-    const auto scales = naming_scales(dataset, rank);
-    const std::vector<int> told = integer_attribute(dataset, "_Netcdf4Coordinates");
+    const auto scales = readable ? naming_scales(dataset, rank) : std::vector<std::optional<uint64_t>>();
+    const std::vector<int> told = readable ? integer_attribute(dataset, "_Netcdf4Coordinates") : std::vector<int>();
     if (scale && rank == 1)
       note_records(variable, {address}, {});
     else
@@ -326,18 +326,19 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
 }
 
 Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Dataset& dataset) {
+  const bool readable = recorder_.attributes(dataset.address()).has_value();
   std::vector<std::optional<std::string>> found(dataset.facts().grid.rank());
   const size_t rank = dataset.rank();
-  const bool scale = rank > 0 && is_dimension_scale(dataset.id());
+  const bool scale = readable && rank > 0 && is_dimension_scale(dataset.id());
   if (scale && rank == 1) {
     found[0] = as_utf8(netcdf_name(tree_.link_name(object)));
-  } else if (!scale) {
+  } else if (readable && !scale) {
     const auto scales = naming_scales(dataset.id(), rank);
     for (size_t d = 0; d < scales.size(); ++d)
       if (scales[d]) found[d] = scale_name(object, *scales[d]);
   }
   const auto unnamed = [](const auto& name) { return !name.has_value(); };
-  if (std::ranges::any_of(found, unnamed)) {
+  if (readable && std::ranges::any_of(found, unnamed)) {
     const std::vector<int> ids = integer_attribute(dataset.id(), "_Netcdf4Coordinates");
     for (size_t d = 0; d < rank && ids.size() == rank; ++d) {
       const auto real = numbering().by_id.find(ids[d]);

@@ -94,9 +94,7 @@ class Hdf5Source final : public IsolatedSource {
         variable->unreadable_attributes = std::move(attributes.error());
       else
         return pass_on(attributes);
-      if (readable) {
-        CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
-      }
+      CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
       return VariablePtr(std::move(variable));
     });
   }

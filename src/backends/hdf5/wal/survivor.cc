@@ -62,6 +62,13 @@ bool has_writer(const std::string& source) {
   return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+// The process that wrote the file has to end, too; until then other programs cannot open the file.
+void await_writer(int source) {
+  constexpr std::chrono::seconds kLongestEnd{5};
+  for (const auto until = Clock::now() + kLongestEnd; Clock::now() < until && has_writer(path_of(source));)
+    std::this_thread::sleep_for(kPause);
+}
+
 }  // namespace
 
 UniqueFd mark_log(int source) {
@@ -87,7 +94,11 @@ Result<LogRecovery> recover_as_survivor(int source, int log) {
     struct stat status{};
     if (::fstat(source, &status) == 0 && status.st_nlink == 0) return LogRecovery();
     auto recovered = recover_log(path_of(source));
-    if (recovered || recovered.error().code != EBUSY || Clock::now() > until) return recovered;
+    if (recovered || recovered.error().code != EBUSY || Clock::now() > until) {
+      if (log >= 0) (void)lock(log, kAtWork, F_UNLCK);
+      await_writer(source);
+      return recovered;
+    }
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -34,7 +34,7 @@ class ChunkIndexTest : public testing::Test {
   Calls calls_;
   uint64_t broken_ = UINT64_MAX;
   ChunkIndex index_{shared_, [this](ObjectId id, uint64_t first, uint64_t count) { return fetch(id, first, count); },
-                    1 << 20};
+                    std::make_shared<ChunkRanges>(uint64_t{1} << 20)};
 };
 
 TEST_F(ChunkIndexTest, OneThenAFewThenTheRange) {
@@ -45,6 +45,17 @@ TEST_F(ChunkIndexTest, OneThenAFewThenTheRange) {
 TEST_F(ChunkIndexTest, RandomReadsAskForOneChunkEach) {
   for (const uint64_t number : {900U, 5U, 600U}) EXPECT_EQ(offset_of(number), 1000 * number);
   EXPECT_EQ(calls_, (Calls{{900, 1}, {5, 1}, {600, 1}}));
+}
+
+TEST_F(ChunkIndexTest, MemoryIsBoundedForAllIndexesTogether) {
+  const auto ranges = std::make_shared<ChunkRanges>(uint64_t{1});  // only the latest range stays
+  const auto get = [this](ObjectId id, uint64_t first, uint64_t count) { return fetch(id, first, count); };
+  ChunkIndex one(shared_, get, ranges);
+  ChunkIndex other(shared_, get, ranges);
+  EXPECT_TRUE(one.find(1, 7) && one.find(1, 7));
+  EXPECT_EQ(calls_.size(), 1U);
+  EXPECT_TRUE(other.find(1, 7) && one.find(1, 7));  // they do not share what they know, only the room for it
+  EXPECT_EQ(calls_.size(), 3U);
 }
 
 TEST_F(ChunkIndexTest, AChangeOfTheVariableOrOfTheTreeLooksUpAgain) {
@@ -67,14 +78,6 @@ TEST_F(ChunkIndexTest, AnUnreadablePlaceIsAnErrorOfItsChunkAlone) {
   broken_ = 10;
   for (uint64_t number = 0; number < 30; ++number)
     EXPECT_EQ(offset_of(number), number == 10 ? UINT64_MAX : 1000 * number);
-}
-
-TEST_F(ChunkIndexTest, MemoryIsBounded) {
-  ChunkIndex small(
-      shared_, [this](ObjectId id, uint64_t first, uint64_t count) { return fetch(id, first, count); }, 64);
-  for (int round = 0; round < 2; ++round)
-    for (const uint64_t number : {0U, 300U}) EXPECT_TRUE(small.find(1, number));
-  EXPECT_EQ(calls_.size(), 4U);
 }
 
 }  // namespace

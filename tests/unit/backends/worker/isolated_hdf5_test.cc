@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "backends/worker/chunk_index.h"
 #include "base/worker_process.h"
 #include "support/hdf5_testing.h"
 
@@ -38,6 +39,11 @@ void kill_workers() {
   for (const pid_t pid : workers()) ::kill(pid, SIGKILL);
 }
 
+Result<std::unique_ptr<Source>> open_in_worker(const std::string& path, bool may_write) {
+  constexpr uint64_t kBytes = uint64_t{1} << 20;
+  return open_hdf5_in_worker(path, may_write, std::make_shared<worker::ChunkRanges>(kBytes));
+}
+
 class IsolatedHdf5Test : public Hdf5Files {
  protected:
   void SetUp() override {
@@ -56,7 +62,7 @@ class IsolatedHdf5Test : public Hdf5Files {
     write_all(plain, H5T_NATIVE_INT32, values_);
   }
   std::unique_ptr<Source> open(bool may_write) {
-    auto source = open_hdf5_in_worker(path(), may_write);
+    auto source = open_in_worker(path(), may_write);
     EXPECT_TRUE(source) << source.error().reason;
     return source ? *std::move(source) : nullptr;
   }
@@ -133,10 +139,25 @@ TEST_F(IsolatedHdf5Test, GoesOnAfterEachKill) {
 
 TEST_F(IsolatedHdf5Test, AFileThatCannotBeOpenedIsAnError) {
   std::ofstream(path("bad.h5")) << "\211HDF\r\n\032\n and nothing more";
-  const auto opened = open_hdf5_in_worker(path("bad.h5"), true);
+  const auto opened = open_in_worker(path("bad.h5"), true);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, EIO);
-  EXPECT_EQ(open_hdf5_in_worker(path("none.h5"), true).error().code, ENOENT);
+  EXPECT_EQ(open_in_worker(path("none.h5"), true).error().code, ENOENT);
+}
+
+TEST_F(IsolatedHdf5Test, AnUnusedProcessEnds) {
+  const auto source = open(true);
+  source->release_idle(std::chrono::hours(1));
+  EXPECT_EQ(workers().size(), 1U);
+  source->release_idle(std::chrono::seconds(0));
+  EXPECT_EQ(workers().size(), 0U);
+  expect_values(*source);
+  EXPECT_EQ(workers().size(), 1U);
+  // One that has written has the log.
+  ASSERT_TRUE(source->begin_writing_to(0));
+  source->release_idle(std::chrono::seconds(0));
+  EXPECT_EQ(workers().size(), 1U);
+  EXPECT_TRUE(source->finish());
 }
 
 TEST_F(IsolatedHdf5Test, NoProcessIsLeft) {
