@@ -72,7 +72,7 @@ void ProgressReporter::add(uint64_t more) {
 
 void ProgressReporter::forward_if_due() {
   if (forward == nullptr) return;
-  constexpr std::chrono::milliseconds kInterval{50};
+  constexpr std::chrono::milliseconds kInterval{5};
   const Clock::time_point now = Clock::now();
   Clock::rep next = next_forward_.load(std::memory_order_relaxed);
   const Clock::rep after = (now + kInterval).time_since_epoch().count();

@@ -44,7 +44,7 @@ class ProgressReporter {
   static void show_remote(const void* process, uint64_t id, std::string line);
   static void forget_remote(const void* process);
   /// In such a process, before there is any work: called with what show_remote() expects, by any thread, at most every
-  /// 50 ms for each work beside its begin and end.
+  /// 5 ms for each work beside its begin and end.
   static void forward_to(void (*forward)(uint64_t id, const std::string& line));
 
   /// From now on shows progress on this terminal (a file descriptor) instead of in the log.

@@ -2,6 +2,9 @@
 // Writes and reads HDF5 files for the crash tests: creates them with plain libhdf5, changes them through a Source and a
 // model in parallel, and reads them with libhdf5's own driver afterwards.
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <random>
@@ -9,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/hdf5/source/isolated_source.h"
 #include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
 
@@ -134,13 +138,18 @@ struct Commit {
   State state;
   size_t tried_at;     // number of operations before it
   size_t returned_at;  // number of operations when it had succeeded
+  // Number of operations after which a kill of the process, without a power failure, must leave this state or a later
+  // one: when a change had returned whose Source must survive its process.
+  size_t sealed_at = SIZE_MAX;
 };
 
 /// Writes through a Source, and records the expected content in a model.
 class Work {
  public:
-  Work(std::filesystem::path path, crash_testing::Recorder& io)
-      : path_(std::move(path)), io_(io), model_(read_plainly(path_)) {
+  /// Whether each change is to survive the process: through an IsolatedSource, or only claimed, as a mutant.
+  enum class Sealing { none, each_change, only_claimed };
+  Work(std::filesystem::path path, crash_testing::Recorder& io, Sealing sealing = Sealing::none)
+      : path_(std::move(path)), io_(io), sealing_(sealing), model_(read_plainly(path_)) {
     commits_.push_back({model_, 0, 0});
     open();
   }
@@ -148,16 +157,18 @@ class Work {
   /// As after a kill of the mount and a new mount.
   void reopen() {
     source_.reset();
-    model_ = commits_.back().state;
+    if (sealing_ == Sealing::none) model_ = commits_.back().state;
     open();
   }
 
   [[nodiscard]] uint64_t chunks(const std::string& name) { return variable_at(*source_, name)->grid.count(); }
 
   void write(const std::string& name, uint64_t number, const Numbers& chunk) {
+    const size_t before = io_.operations().size();
     step(name,
          [&] { return source_->write_chunk(object_at(*source_, name), number, std::as_bytes(std::span(chunk))); });
     note(name, number, chunk);
+    note_sealed(before);
   }
   void write_noise(const std::string& name, uint64_t number) { write(name, number, noise(elements(name), ++seed_)); }
   void write_flat(const std::string& name, uint64_t number) {
@@ -175,8 +186,10 @@ class Work {
     write(name, number, chunk);
   }
   void remove(const std::string& name, uint64_t number) {
+    const size_t before = io_.operations().size();
     step(name, [&] { return source_->remove_chunk(object_at(*source_, name), number); });
     note(name, number, Numbers(elements(name), kFill));
+    note_sealed(before);
   }
   /// Writes the only chunk of a dataset of strings in numcodecs' vlen-utf8 form, numbers little-endian.
   void write_texts(const std::string& name, const std::vector<std::string>& texts) {
@@ -191,8 +204,10 @@ class Work {
       chunk += text;
       model += text + '\0';
     }
+    const size_t before = io_.operations().size();
     step(name, [&] { return source_->write_chunk(object_at(*source_, name), 0, std::as_bytes(std::span(chunk))); });
     model_.at(name) = std::move(model);
+    note_sealed(before);
   }
   /// Re-encodes a dataset with filters of these ids and parameters. Earlier writes are committed first.
   void recode(const std::string& name, const std::vector<std::pair<uint32_t, std::vector<uint32_t>>>& filters) {
@@ -223,9 +238,19 @@ class Work {
     EXPECT_TRUE(result) << name << ": " << result.error().reason;
   }
   void open() {
+    if (sealing_ == Sealing::each_change) {
+      hdf5::IsolatedState state{.shared = shared_, .journal = UniqueFd(::dup(journal_.get())), .damaged = {}};
+      auto source = hdf5::open_isolated(path_, true, std::move(state), io_);
+      if (!source) throw std::runtime_error(source.error().reason);
+      source_ = std::move(*source);
+      return;
+    }
     auto source = open_hdf5(path_, true, io_);
     if (!source) throw std::runtime_error(source.error().reason);
     source_ = std::move(*source);
+  }
+  void note_sealed(size_t before) {
+    if (sealing_ != Sealing::none) commits_.push_back({model_, before, SIZE_MAX, io_.operations().size()});
   }
   size_t elements(const std::string& name) { return variable_at(*source_, name)->grid.elements_per_chunk(); }
 
@@ -267,6 +292,9 @@ class Work {
 
   const std::filesystem::path path_;
   crash_testing::Recorder& io_;
+  const Sealing sealing_;
+  const std::shared_ptr<hdf5::SharedState> shared_ = std::make_shared<hdf5::SharedState>();  // survives reopen()
+  const UniqueFd journal_{::memfd_create("journal", MFD_CLOEXEC)};
   State model_;
   std::unique_ptr<Source> source_;
   std::vector<Commit> commits_;

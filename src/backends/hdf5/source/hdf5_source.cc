@@ -40,10 +40,10 @@ class Hdf5Source final : public IsolatedSource {
  public:
   Result<> open(const std::string& path, bool may_write, FileIo& io) { return mounted_.open(path, may_write, io); }
 
-  Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state) {
+  Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state, FileIo& io) {
     mounted_.file.shared = std::move(state.shared);
     mounted_.file.recorder = std::make_unique<AccessRecorder>(std::move(state.damaged));
-    return mounted_.resume(path, may_write, std::move(state.journal));
+    return mounted_.resume(path, may_write, std::move(state.journal), io);
   }
 
   [[nodiscard]] const struct stat& status() const override { return mounted_.file.status; }
@@ -281,10 +281,10 @@ class Hdf5Source final : public IsolatedSource {
 void prepare_sources() { start_supervisors(); }
 
 Result<std::unique_ptr<hdf5::IsolatedSource>> hdf5::open_isolated(const std::string& path, bool may_write,
-                                                                  IsolatedState state) {
+                                                                  IsolatedState state, FileIo& io) {
   return guarded([&]() -> Result<std::unique_ptr<IsolatedSource>> {
     auto source = std::make_unique<Hdf5Source>();
-    CODECFS_TRY(source->open_isolated(path, may_write, std::move(state)));
+    CODECFS_TRY(source->open_isolated(path, may_write, std::move(state), io));
     return source;
   });
 }

@@ -12,6 +12,7 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/source/shared_state.h"
+#include "base/file_io.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "filters/core/pipeline.h"
@@ -43,6 +44,7 @@ struct IsolatedState {
 };
 
 /// As open_hdf5(). Records accesses with note_access().
-Result<std::unique_ptr<IsolatedSource>> open_isolated(const std::string& path, bool may_write, IsolatedState state);
+Result<std::unique_ptr<IsolatedSource>> open_isolated(const std::string& path, bool may_write, IsolatedState state,
+                                                      FileIo& io = real_file_io());
 
 }  // namespace codecfs::hdf5

@@ -57,9 +57,9 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   return {};
 }
 
-Result<> MountedFile::resume(const std::string& path, bool may_write, UniqueFd journal) {
+Result<> MountedFile::resume(const std::string& path, bool may_write, UniqueFd journal, FileIo& io) {
   file.is_isolated = true;
-  CODECFS_TRY(open(path, may_write, real_file_io()));
+  CODECFS_TRY(open(path, may_write, io));
   const LibraryLock lock;
   SharedState& shared = *file.shared;
   auto numbers = std::make_unique<NodeJournal>(std::move(journal));

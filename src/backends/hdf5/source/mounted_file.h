@@ -22,7 +22,7 @@ struct MountedFile {
   Result<> open(const std::string& path, bool may_write, FileIo& io);
   /// The same in a process that another one continues. `journal`: see NodeJournal; SharedState and the recorder are set
   /// before.
-  Result<> resume(const std::string& path, bool may_write, UniqueFd journal);
+  Result<> resume(const std::string& path, bool may_write, UniqueFd journal, FileIo& io);
   /// Closes the file after a last commit: in libhdf5, which writes more metadata that is part of the state that other
   /// programs must find, and its log. No object of it may be in use. `committed`: the result of that commit.
   Result<> finish(const Result<>& committed);

@@ -286,8 +286,8 @@ class Hdf5Crash : public testing::Test {
     ASSERT_EQ(std::to_integer<Superblock>(content_of(source_).at(8)), superblock);
   }
 
-  void run(const Scenario& scenario, Recorder& recorder) {
-    Work work(source_, recorder);
+  void run(const Scenario& scenario, Recorder& recorder, Work::Sealing sealing = Work::Sealing::none) {
+    Work work(source_, recorder, sealing);
     scenario.run(work);
     commits_ = work.commits();
   }
@@ -331,14 +331,18 @@ class Hdf5Crash : public testing::Test {
     UnsyncedIo io;
     std::unordered_map<uint64_t, Finding> findings;
     for (size_t count = 0; count <= recorder.operations().size(); ++count) {
-      size_t first = 0;  // oldest commit that may be found
+      size_t first_durable = 0;  // oldest commit that may be found
+      size_t first_after_kill = 0;
       size_t last = 0;
       for (size_t i = 0; i < commits_.size(); ++i) {
-        if (commits_[i].returned_at <= count) first = i;
+        if (commits_[i].returned_at <= count) first_durable = i;
+        if (commits_[i].returned_at <= count || commits_[i].sealed_at <= count) first_after_kill = i;
         if (commits_[i].returned_at <= count || commits_[i].tried_at < count) last = i;
       }
       for (const Crash& crash : all_crashes()) {
         ++outcome.points;
+        const bool is_kill = crash.unsynced == Crash::Fate::kept && crash.names == Crash::Fate::kept;
+        const size_t first = is_kill ? first_after_kill : first_durable;
         const std::string where =
             fmt::format("after {} operations, unsynced {}, names {}, seed {}", count, static_cast<int>(crash.unsynced),
                         static_cast<int>(crash.names), crash.seed);
@@ -411,6 +415,34 @@ TEST_P(Hdf5CrashScenario, EveryPointRecoversToACommit) {
   RecordProperty("crash_points", static_cast<int>(outcome.points));
   RecordProperty("different_states", static_cast<int>(outcome.states));
   RecordProperty("crash_points_in_recovery", static_cast<int>(outcome.points_in_recovery));
+}
+
+// As in a worker: what a call has returned must survive a kill, what was committed a power failure.
+class Hdf5SealedCrash : public Hdf5Crash, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Hdf5SealedCrash, EachChangeSurvivesAKill) {
+  const auto* const scenario = std::ranges::find(kScenarios, std::string_view(GetParam()), &Scenario::name);
+  ASSERT_NE(scenario, std::end(kScenarios));
+  ASSERT_NO_FATAL_FAILURE(make(*scenario, 0));
+  Recorder recorder(directory_);
+  run(*scenario, recorder, Work::Sealing::each_change);
+  if (HasFailure()) return;
+  const Outcome outcome = prove(recorder);
+  EXPECT_EQ(outcome.bad_points, 0U) << outcome.first_fault;
+  EXPECT_GE(outcome.states, 100U);
+  EXPECT_EQ(outcome.found.size(), commits_.size()) << "a change was never found";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Hdf5SealedCrash,
+                         testing::Values("overwriting_in_place", "growing_chunks", "killed_and_continued"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+// Without seals, a change that was not committed is lost.
+TEST_F(Hdf5Crash, ASourceThatDoesNotSealIsFound) {
+  ASSERT_NO_FATAL_FAILURE(make(kScenarios[0], 0));
+  Recorder recorder(directory_);
+  run(kScenarios[0], recorder, Work::Sealing::only_claimed);
+  EXPECT_GT(prove(recorder).bad_points, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Hdf5CrashScenario,
