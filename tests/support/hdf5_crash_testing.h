@@ -242,6 +242,7 @@ class Work {
       hdf5::IsolatedState state{.shared = shared_, .journal = UniqueFd(::dup(journal_.get())), .damaged = {}};
       auto source = hdf5::open_isolated(path_, true, std::move(state), io_);
       if (!source) throw std::runtime_error(source.error().reason);
+      isolated_ = source->get();
       source_ = std::move(*source);
       return;
     }
@@ -250,6 +251,7 @@ class Work {
     source_ = std::move(*source);
   }
   void note_sealed(size_t before) {
+    if (sealing_ == Sealing::each_change) good(isolated_->seal(), "seal");
     if (sealing_ != Sealing::none) commits_.push_back({model_, before, SIZE_MAX, io_.operations().size()});
   }
   size_t elements(const std::string& name) { return variable_at(*source_, name)->grid.elements_per_chunk(); }
@@ -297,6 +299,7 @@ class Work {
   const UniqueFd journal_{::memfd_create("journal", MFD_CLOEXEC)};
   State model_;
   std::unique_ptr<Source> source_;
+  hdf5::IsolatedSource* isolated_ = nullptr;  // the same, if it is one
   std::vector<Commit> commits_;
   unsigned seed_ = 100;
 };

@@ -35,6 +35,7 @@ enum class Call : uint32_t {
   write_chunk,
   write_stored,
   remove_chunk,
+  seal,
   begin_writing_to,
   // These begin with the number of the edit (SharedState::edit).
   make_group,

@@ -119,6 +119,7 @@ class Work {
       case Call::write_chunk: return run(in, out, &Source::write_chunk);
       case Call::write_stored: return run(in, out, &Source::write_stored);
       case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
+      case Call::seal: return run(in, out, &hdf5::IsolatedSource::seal);
       case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
       case Call::make_group: return edit(in, out, &Source::make_group);
       case Call::make_variable: return edit(in, out, &Source::make_variable);

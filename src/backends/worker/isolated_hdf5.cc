@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/worker/chunk_index.h"
+#include "backends/worker/held_writes.h"
 #include "backends/worker/worker_client.h"
 #include "base/file_io.h"
 #include "base/lru_map.h"
@@ -17,10 +19,12 @@ namespace worker {
 namespace {
 
 constexpr size_t kLayouts = 1024;
+constexpr size_t kKnownVariables = 4096;
+constexpr int kTries = 4;
 
 class IsolatedHdf5 final : public Source {
  public:
-  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write) {}
+  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_) {}
   Result<> open(std::shared_ptr<ChunkRanges> ranges) {
     CODECFS_TRY(client_.open());
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
@@ -85,7 +89,14 @@ class IsolatedHdf5 final : public Source {
   // --- writing
 
   Result<> writable() override { return client_.opened().writable; }
-  Result<> variable_writable(ObjectId id) override { return client_.call<void>(Call::variable_writable, id); }
+  // Asked before each write to a chunk.
+  Result<> variable_writable(ObjectId id) override {
+    const uint64_t present = changes_;
+    if (const auto known = writable_.get(id); known && *known == present) return {};
+    CODECFS_TRY(client_.call<void>(Call::variable_writable, id));
+    writable_.put(id, std::make_shared<const uint64_t>(present));
+    return {};
+  }
   Result<> begin_writing_to(ObjectId id) override {
     if (begun_.load(std::memory_order_relaxed)) return {};
     CODECFS_TRY(client_.call<void>(Call::begin_writing_to, id));
@@ -94,16 +105,13 @@ class IsolatedHdf5 final : public Source {
     return {};
   }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
-    CODECFS_TRY(begin_writing_to(id));
-    return client_.call<void>(Call::write_chunk, id, number, chunk);
+    return write<void>({Call::write_chunk, id, number, chunk});
   }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
-    CODECFS_TRY(begin_writing_to(id));
-    return client_.call<bool>(Call::write_stored, id, number, stored);
+    return write<bool>({Call::write_stored, id, number, stored});
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    CODECFS_TRY(begin_writing_to(id));
-    return client_.call<void>(Call::remove_chunk, id, number);
+    return write<void>({Call::remove_chunk, id, number, {}});
   }
 
   // --- changes of the tree and of metadata
@@ -130,6 +138,7 @@ class IsolatedHdf5 final : public Source {
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<void>(Call::resize, id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     CODECFS_TRY(begin_writing_to(id));
+    CODECFS_TRY(seal());
     const Change change(*this);
     return client_.call_with_progress<void>(Call::set_filters, &progress, id, chain);
   }
@@ -142,53 +151,120 @@ class IsolatedHdf5 final : public Source {
   Result<> commit() override {
     if (!begun_) return {};
     CODECFS_TRY(client_.call<void>(Call::begin_writing_to, ObjectId{0}));  // of a new process: recovers the log
-    return client_.call<void>(Call::commit);
+    return seal_with<void>(Call::commit);
   }
   Result<bool> commit_at_interval() override {
     if (!begun_) return true;
-    return client_.call<bool>(Call::commit_at_interval);
+    return seal_with<bool>(Call::commit_at_interval);
   }
   Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
   void release_idle(std::chrono::seconds unused_for) override {
     (void)relocate_log();  // the next commit reports an error
     if (!begun_) client_.end_unused(unused_for);
   }
-  Result<> finish() override { return begun_ ? client_.call<void>(Call::finish) : Result<>(); }
+  Result<> finish() override { return begun_ ? seal_with<void>(Call::finish) : Result<>(); }
 
  private:
   using Kind = hdf5::StoredPlace::Kind;
   using LayoutPtr = LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>>::Pointer;
 
-  /// During its lifetime, the index is not valid.
+  /// During its lifetime, what is known of chunks and variables is not valid.
   class Change {
    public:
-    explicit Change(IsolatedHdf5& source) : source_(source) { source_.index_->invalidate(); }
+    explicit Change(IsolatedHdf5& source) : source_(source) { forget(); }
     ~Change() {
-      source_.index_->invalidate();
+      forget();
       source_.client_.forget_refusals();
     }
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
 
    private:
+    void forget() const {
+      source_.index_->invalidate();
+      ++source_.changes_;
+    }
     IsolatedHdf5& source_;
   };
+
+  template <class R>
+  Result<R> write(const HeldWrites::Write& write) {
+    CODECFS_TRY(begin_writing_to(write.variable));
+    const std::atomic<uint64_t>& losses = client_.shared().losses;
+    for (int round = 1;; ++round) {
+      const uint64_t before = losses;
+      CODECFS_ASSIGN(const uint64_t held, held_.add(write, before));
+      Result<R> made = client_.call<R>(write.call, write.variable, write.chunk, write.bytes);
+      if (!made) {
+        held_.drop(held);
+        (void)seal();  // it may have undone others
+        return made;
+      }
+      const bool is_large = write.bytes.size() > HeldWrites::kSmall;
+      const Result<> sealed = held_.confirm(held) ? seal() : Result<>();
+      if (!is_large) return sealed ? std::move(made) : std::unexpected(sealed.error());
+      held_.drop(held);
+      if (!sealed) return std::unexpected(sealed.error());
+      if (losses == before) return made;
+      if (round == kTries) return fail(EIO, "{}: other changes fail again and again", client_.path());
+    }
+  }
+  Result<> seal() { return seal_with<void>(Call::seal); }
+
+  /// By a call that seals. If its process is killed, the next one has made the changes again before it repeats the
+  /// call.
+  template <class R>
+  Result<R> seal_with(Call call) {
+    const std::atomic<uint64_t>& losses = client_.shared().losses;
+    for (int round = 1;; ++round) {
+      const std::vector<HeldWrites::Held> confirmed = held_.confirmed();
+      if (call == Call::seal && confirmed.empty()) return Result<R>();
+      Result<R> done = client_.call<R>(call);
+      if (!done) return done;
+      const uint64_t present = losses;
+      bool is_complete = true;
+      for (const HeldWrites::Held& held : confirmed) {
+        if (held.losses == present) {
+          if (!held.is_large()) held_.drop(held.number);
+          continue;
+        }
+        if (held.is_large()) continue;  // its caller makes it again
+        is_complete = false;
+        const HeldWrites::Write& write = held.write;
+        const auto made = client_.call<void>(write.call, write.variable, write.chunk, write.bytes);
+        if (made) {
+          held_.confirm_again(held.number, present);
+        } else {
+          held_.drop(held.number);
+          if (made.error().code != ENOENT && made.error().code != ESTALE) return std::unexpected(made.error());
+        }
+      }
+      if (is_complete) return done;
+      if (round == kTries) return fail(EIO, "{}: changes fail again and again", client_.path());
+    }
+  }
 
   template <class R, class... Arguments>
   Result<R> edit(Call call, const Arguments&... arguments) {
     CODECFS_TRY(begin_writing_to(0));
+    CODECFS_TRY(seal());
     const LockGuard one(edit_mutex_);
     const Change change(*this);
-    return client_.call<R>(call, ++edits_, arguments...);
+    Result<R> done = client_.call<R>(call, ++edits_, arguments...);
+    if (!done) (void)seal();  // it may have undone changes of chunks
+    return done;
   }
 
   Result<LayoutPtr> layout(ObjectId id, uint64_t number);
   std::optional<Buffer> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
-  WorkerClient client_;
+  HeldWrites held_;
+  WorkerClient client_;  // uses `held_`
   std::unique_ptr<ChunkIndex> index_;
   LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
+  std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
+  LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
@@ -232,7 +308,6 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Foun
 }
 
 Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
-  constexpr int kTries = 4;
   for (int round = 0; round < kTries; ++round) {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     const Kind kind = found.place.kind;

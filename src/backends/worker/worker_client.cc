@@ -57,13 +57,14 @@ std::string key_of(Call call, const Encoder& request) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(std::string path, bool may_write)
+WorkerClient::WorkerClient(std::string path, bool may_write, const HeldWrites& held)
     : path_(std::move(path)),
       working_directory_([] {
         std::error_code error;
         return std::filesystem::current_path(error).string();
       }()),
-      may_write_(may_write) {}
+      may_write_(may_write),
+      held_(held) {}
 
 WorkerClient::~WorkerClient() = default;
 
@@ -171,15 +172,37 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
     session.give_back(std::move(connection));
     return {};
   }
-  // Recover what the previous process wrote. The next change tries again, and reports why it fails.
-  Encoder begin;
-  begin.put(ObjectId{0});
-  CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::begin_writing_to), begin.head));
-  CODECFS_ASSIGN(const Channel::Message begun, connection->channel.receive());
-  if (const Result<> recovered = Decoder(begun.head, begun.bulk).get_result<void>(); !recovered)
-    log::error("{}", recovered.error().reason);
+  CODECFS_TRY(continue_writing(session, connection->channel));
   session.give_back(std::move(connection));
   return {};
+}
+
+// Recovers what the previous process has sealed in the log, and makes the changes again that it had not sealed.
+Result<> WorkerClient::continue_writing(WorkerSession& session, Channel& channel) {
+  const auto ask = [&](Call call, const Encoder& request) -> Result<> {
+    CODECFS_TRY(channel.send(static_cast<uint32_t>(call), request.head, request.bulk));
+    (void)session.wait(channel, -1);
+    CODECFS_ASSIGN(const Channel::Message answer, channel.receive());
+    const Result<> done = Decoder(answer.head, answer.bulk).get_result<void>();
+    // EPIPE means that this process has ended.
+    return !done && done.error().code == EPIPE ? fail(EIO, "{}", done.error().reason) : done;
+  };
+  Encoder begin;
+  begin.put(ObjectId{0});
+  if (const Result<> recovered = ask(Call::begin_writing_to, begin); !recovered) {
+    if (recovered.error().code == EPIPE || !held_.is_empty()) return recovered;
+    log::error("{}", recovered.error().reason);  // the next change tries again, and reports why it fails
+    return {};
+  }
+  return held_.make_again([&](const HeldWrites::Write& write) -> Result<> {
+    Encoder request;
+    request.put(write.variable);
+    request.put(write.chunk);
+    request.put(write.bytes);
+    Result<> made = ask(write.call, request);
+    const int code = made ? 0 : made.error().code;
+    return code == ENOENT || code == ESTALE ? Result<>() : made;  // the variable was removed meanwhile
+  });
 }
 
 bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) {

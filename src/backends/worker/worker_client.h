@@ -24,9 +24,11 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/source/shared_state.h"
 #include "backends/worker/calls.h"
+#include "backends/worker/held_writes.h"
 #include "backends/worker/wire.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/shared_channel.h"
 #include "base/unique_fd.h"
 
 namespace codecfs::worker {
@@ -35,7 +37,8 @@ class WorkerSession;
 
 class WorkerClient {
  public:
-  WorkerClient(std::string path, bool may_write);
+  /// `held`: changes that each new process must make again. Must outlive the client.
+  WorkerClient(std::string path, bool may_write, const HeldWrites& held);
   ~WorkerClient();
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
@@ -90,12 +93,14 @@ class WorkerClient {
   SessionPtr running_session();
   Result<SessionPtr> start() CODECFS_REQUIRES(starting_);
   Result<> open_in(WorkerSession& session) CODECFS_REQUIRES(starting_);
+  Result<> continue_writing(WorkerSession& session, Channel& channel) CODECFS_REQUIRES(starting_);
   /// Whether the end of the process is a defect of an object that was not known.
   bool learn(uint64_t address, const std::string& cause, Call call);
 
   const std::string path_;  // absolute
   const std::string working_directory_;
   const bool may_write_;
+  const HeldWrites& held_;
   UniqueFd fd_;
   UniqueFd shared_fd_;
   UniqueFd journal_;

@@ -139,18 +139,13 @@ class Hdf5Source final : public IsolatedSource {
     });
   }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
-    CODECFS_TRY(with_chunks(id, [&](Dataset& dataset) { return dataset.write_chunk(number, chunk); }));
-    return seal();
+    return with_chunks(id, [&](Dataset& dataset) { return dataset.write_chunk(number, chunk); });
   }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
-    CODECFS_ASSIGN(const bool done,
-                   with_chunks(id, [&](Dataset& dataset) { return dataset.write_stored(number, stored); }));
-    CODECFS_TRY(seal());
-    return done;
+    return with_chunks(id, [&](Dataset& dataset) { return dataset.write_stored(number, stored); });
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    CODECFS_TRY(with_chunks(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); }));
-    return seal();
+    return with_chunks(id, [&](Dataset& dataset) { return dataset.remove_chunk(number); });
   }
 
   Result<StoredPlaces> places(ObjectId id, uint64_t first, uint64_t count) override {
@@ -165,6 +160,13 @@ class Hdf5Source final : public IsolatedSource {
     });
   }
   bool begin_edit(uint64_t edit) override { return changes_.begin_edit(edit); }
+  Result<> seal() override {
+    return guarded([&]() -> Result<> {
+      const ChangeTurn turn(mounted_.file);
+      const LibraryLock lock;
+      return mounted_.file.seal_change();
+    });
+  }
 
   // --- changes of the tree and of metadata
 
@@ -258,16 +260,6 @@ class Hdf5Source final : public IsolatedSource {
     mounted_.tree->write_journal();
     return result;
   }
-  // What the caller learns to be written must survive this process.
-  Result<> seal() {
-    if (!mounted_.file.is_isolated) return {};
-    return guarded([&]() -> Result<> {
-      const ChangeTurn turn(mounted_.file);
-      const LibraryLock lock;
-      return mounted_.file.seal_change();
-    });
-  }
-
   MountedFile mounted_;
   OpenDatasets datasets_{mounted_};
   TreeChanges changes_{mounted_, datasets_};

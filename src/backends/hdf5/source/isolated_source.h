@@ -1,7 +1,6 @@
 #pragma once
-// An HDF5 file as a Source in a process of its own (backends/worker), which may be killed at any time: each change is
-// in the log, not necessarily synced, when its function returns, and the next such process continues where this one
-// ended.
+// An HDF5 file as a Source in a process of its own (backends/worker), which may be killed at any time: what was
+// sealed is in the log, not necessarily synced, and the next such process continues where this one ended.
 
 #include <functional>
 #include <memory>
@@ -31,6 +30,9 @@ class IsolatedSource : public Source {
     VariablePtr facts;
   };
   virtual Result<Layout> layout(ObjectId variable) = 0;
+  /// Changes of chunks survive this process from now on, not necessarily a power failure. Changes of the tree and
+  /// commits do so when they return.
+  virtual Result<> seal() = 0;
   /// The number of the next change of the tree, for SharedState::edit. No other change of the tree may run until it has
   /// returned. Whether it was made already, by a process that was killed before it could say so.
   virtual bool begin_edit(uint64_t edit) = 0;

@@ -15,12 +15,14 @@ struct SharedState {
   std::array<std::atomic<uint64_t>, 256> generations{};
   [[nodiscard]] static size_t slot_of(uint64_t address) { return address / 8 % 256; }
 
+  /// Incremented before changes of chunks that were not sealed are undone because another change failed.
+  std::atomic<uint64_t> losses = 0;
+
   /// The number of the latest ChunkLayout; never repeated.
   std::atomic<uint64_t> layouts = 0;
 
   /// A change of the tree that must not be repeated, as its caller numbers it, and the commit in the log that contains
-  /// it: set before that commit is written (0: it is not
-  /// about to be written).
+  /// it: set before that commit is written (0: it is not about to be written).
   std::atomic<uint64_t> edit = 0;
   std::atomic<uint64_t> edit_log = 0;       // LogFile::id()
   std::atomic<uint64_t> edit_sequence = 0;  // of the last frame before the commit frame

@@ -197,6 +197,7 @@ std::unexpected<Error> SourceFile::abort_changes(std::unexpected<Error> error, b
   failure = error.error();
   if (rolling_back) return error;
   rolling_back = true;
+  if (loses_others) ++shared->losses;
   const Result<> rolled_back = roll_back();
   rolling_back = false;
   if (!rolled_back) {
@@ -204,7 +205,7 @@ std::unexpected<Error> SourceFile::abort_changes(std::unexpected<Error> error, b
     return error;
   }
   failure.reset();
-  if (loses_others) {
+  if (loses_others && !is_isolated) {  // else the daemon makes them again
     loss = fail(EIO, "{}: all writes since the last commit are lost because a change failed: {}", path,
                 error.error().reason)
                .error();

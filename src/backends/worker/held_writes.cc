@@ -1,0 +1,68 @@
+#include "backends/worker/held_writes.h"
+
+#include <utility>
+
+namespace codecfs::worker {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 20;  // in copies
+constexpr size_t kMostWrites = 256;
+
+}  // namespace
+
+Result<uint64_t> HeldWrites::add(const Write& write, uint64_t losses) {
+  Held held;
+  held.write = write;
+  held.losses = losses;
+  if (write.bytes.size() <= kSmall) {
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(write.bytes));
+    held.copy = std::make_shared<const Buffer>(std::move(copy));
+    held.write.bytes = held.copy->bytes();
+  }
+  const LockGuard lock(mutex_);
+  if (held.copy) bytes_ += held.copy->size();
+  held.number = ++latest_;
+  held_.emplace(latest_, std::move(held));
+  return latest_;
+}
+
+bool HeldWrites::confirm(uint64_t number) {
+  const LockGuard lock(mutex_);
+  Held& held = held_.at(number);
+  held.is_confirmed = true;
+  return held.is_large() || bytes_ >= kMostBytes || held_.size() >= kMostWrites;
+}
+
+void HeldWrites::confirm_again(uint64_t number, uint64_t losses) {
+  const LockGuard lock(mutex_);
+  if (const auto found = held_.find(number); found != held_.end()) found->second.losses = losses;
+}
+
+void HeldWrites::drop(uint64_t number) {
+  const LockGuard lock(mutex_);
+  const auto found = held_.find(number);
+  if (found == held_.end()) return;
+  if (found->second.copy) bytes_ -= found->second.copy->size();
+  held_.erase(found);
+}
+
+bool HeldWrites::is_empty() const {
+  const LockGuard lock(mutex_);
+  return held_.empty();
+}
+
+std::vector<HeldWrites::Held> HeldWrites::confirmed() const {
+  const LockGuard lock(mutex_);
+  std::vector<Held> found;
+  for (const auto& [number, held] : held_)
+    if (held.is_confirmed) found.push_back(held);
+  return found;
+}
+
+Result<> HeldWrites::make_again(const std::function<Result<>(const Write&)>& make) const {
+  const LockGuard lock(mutex_);
+  for (const auto& [number, held] : held_) CODECFS_TRY(make(held.write));
+  return {};
+}
+
+}  // namespace codecfs::worker

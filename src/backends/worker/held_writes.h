@@ -1,0 +1,61 @@
+#pragma once
+// Changes of chunks that the process has made but not sealed in its log: they are made again if it is killed, or if it
+// has undone them because another change failed. Thread-safe.
+//
+// To seal each change would cost more than to make it, where chunks are small. So copies of small changes are held
+// here, and many are sealed at once; a large one is held without a copy, until its caller has sealed it.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/api/object.h"
+#include "backends/worker/calls.h"
+#include "base/buffer.h"
+#include "base/mutex.h"
+#include "base/result.h"
+
+namespace codecfs::worker {
+
+class HeldWrites {
+ public:
+  static constexpr size_t kSmall = size_t{64} << 10;  // bytes of a change
+  struct Write {
+    Call call = Call::write_chunk;
+    ObjectId variable = 0;
+    uint64_t chunk = 0;
+    Bytes bytes;
+  };
+  struct Held {
+    uint64_t number = 0;
+    Write write;
+    std::shared_ptr<const Buffer> copy;  // of `write.bytes`; null if it is large
+    uint64_t losses = 0;                 // SharedState::losses before it was made
+    bool is_confirmed = false;
+    [[nodiscard]] bool is_large() const { return copy == nullptr; }
+  };
+
+  /// To be called before the change is made. A large `write.bytes` must stay valid until drop(). ENOMEM.
+  Result<uint64_t> add(const Write& write, uint64_t losses);
+  /// The process has made the change. Returns whether it is time to seal.
+  bool confirm(uint64_t number);
+  /// It has made it again.
+  void confirm_again(uint64_t number, uint64_t losses);
+  void drop(uint64_t number);
+  [[nodiscard]] bool is_empty() const;
+  /// The changes that were confirmed so far, oldest first.
+  [[nodiscard]] std::vector<Held> confirmed() const;
+
+  /// Calls `make` for all of them, oldest first, until one fails.
+  Result<> make_again(const std::function<Result<>(const Write&)>& make) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::map<uint64_t, Held> held_ CODECFS_GUARDED_BY(mutex_);
+  uint64_t latest_ CODECFS_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;  // in copies
+};
+
+}  // namespace codecfs::worker
