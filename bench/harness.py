@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import os
 import pathlib
+import random
 import resource
 import shutil
 import signal
@@ -174,12 +175,14 @@ class Bench:
     def empty_scratch(self):
         remove(self.data.directory / "scratch")
 
-    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None, memory=None):
-        """Runs codecfs and its rivals in turns (A B C A B C ...); each is a function that returns seconds.
+    def pairs(self, title, ours, rivals, size=None, bar=None, aim=None, best_of=None, memory=None, source=None):
+        """Runs codecfs and its rivals in rounds, each round in a random order, so that no side always profits from what
+        another has left in caches or clock rates; each is a function that returns seconds.
 
         The ratio of a round is the rival's time by ours: above 1 codecfs is faster. The rival of the ratio is the
         first, or the fastest of `best_of` in that round. `size`: decoded bytes, for GB/s. `bar`: the least that the
         median must be. `memory`: bytes that a turn takes of the machine, page cache and all (a half more than `size`).
+        `source`: is in the page cache before each turn.
         """
         memory = memory or 3 * (size or 0) // 2
         if self.before:
@@ -193,7 +196,10 @@ class Bench:
             if done >= FEWEST_ROUNDS and time.perf_counter() - start > LONG_ROW:
                 break
             sides = [("codecfs", ours), *rivals.items()]
-            for name, side in reversed(sides) if self.before and done % 2 else sides:
+            random.shuffle(sides)
+            for name, side in sides:
+                if source:
+                    read_into_page_cache(source)
                 have_memory(memory)
                 used = cpu_seconds()
                 times[name].append(side())

@@ -51,11 +51,10 @@ def against_h5py(bench, title, kind, codec, bar=None, aim=None, read=cat, chunk=
     array, _ = bench.data.shaped(kind, chunk, mebibytes)
     out = checked(bench, source, array)
     rivals = {"h5py": h5py_in_process(source, out)}
-    # A rival's turn comes when the mount has just read the source, so it is in the page cache for it too.
     if extra:
         rivals |= bench.rivals.in_c(("libhdf5", "netcdf-c"), source)
         rivals |= bench.rivals.in_workers(["hidefix"], source, hashlib.sha256(array).hexdigest())
-    bench.pairs(title, lambda: bench.cold(source, read), rivals, array.nbytes, bar, aim)
+    bench.pairs(title, lambda: bench.cold(source, read), rivals, array.nbytes, bar, aim, source=source)
 
 
 @row("cold", "cold sequential read of deflate+shuffle, one cat of all chunks, against h5py in process")
@@ -88,7 +87,7 @@ def zarr(bench):
         rivals = bench.rivals.in_workers(["zarr-python", "zarr-python 3", "tensorstore", "zarrs"], source,
                                          hashlib.sha256(array).hexdigest())
         bench.pairs(f"cold cat, Zarr {codec}, packed", lambda: bench.cold(source, cat), rivals, array.nbytes, bar, aim,
-                    best_of=list(rivals))
+                    best_of=list(rivals), source=source)
 
 
 @row("uncompressed", "uncompressed contiguous and raw chunks, cold, against h5py's page-cached read")

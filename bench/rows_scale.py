@@ -1,6 +1,7 @@
 """Cost as work grows: each figure against a tenth of the size. What must not grow may double (noise); what is in
 proportion may become 13 times as much."""
 import os
+import random
 import subprocess
 
 import numpy as np
@@ -29,12 +30,15 @@ def times(bench, source, actions):
 
 
 def against_before(bench, what, source, actions, size):
-    """The figures of the larger size, and those of the earlier codecfs, in turns."""
+    """The figures of the larger size, and those of the earlier codecfs, each round in a random order."""
     read_into_page_cache(source)
     ours, before = [], []
     for _ in range(bench.rounds):
-        ours.append(one_round(bench, source, actions))
-        before.append(bench.of_before(lambda: one_round(bench, source, actions)))
+        sides = [lambda: ours.append(one_round(bench, source, actions)),
+                 lambda: before.append(bench.of_before(lambda: one_round(bench, source, actions)))]
+        random.shuffle(sides)
+        for side in sides:
+            side()
     for name in ours[0]:
         sides = {"codecfs": [figures[name] for figures in ours], "before": [figures[name] for figures in before]}
         if name == "memory":
