@@ -8,6 +8,8 @@
 // double for integer arrays. Division of integers is in double.
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
@@ -64,17 +66,6 @@ double round_to(Precision precision, double x) {
   return x;
 }
 
-template <class To, class From, class Convert>
-void convert_in(Precision last, const std::byte* from, std::byte* to, size_t count, Convert convert) {
-  // If the last step is in double, no step rounds.
-  if (last == Precision::full && precision_of<From>() == Precision::full)
-    return convert_each<To, From>(from, to, count, [&](From x) {
-      return element_of<To>(convert(static_cast<double>(value_of(x)), [](Precision, double y) { return y; }));
-    });
-  convert_each<To, From>(from, to, count,
-                         [&](From x) { return element_of<To>(convert(static_cast<double>(value_of(x)), round_to)); });
-}
-
 /// numpy's result type of an integer array and an integer; none if that is double.
 struct IntegerType {
   int bits = 64;
@@ -110,55 +101,120 @@ IntegerType integer_type_of() {
     return {static_cast<int>(sizeof(T)) * 8, std::is_signed_v<T>};
 }
 
-template <class Decoded, class Encoded>
-void decode(const std::byte* from, std::byte* to, size_t count, const Number& scale, const Number& offset) {
-  const Precision quotient = with_number(precision_of<Encoded>(), scale);
-  const Precision sum = with_number(quotient, offset);
-  const double divisor = round_to(quotient, scale.value);
-  const double summand = round_to(sum, offset.value);
-  convert_in<Decoded, Encoded>(
-      sum, from, to, count, [=](double x, auto round) { return round(sum, round(quotient, x / divisor) + summand); });
+/// How the elements of a type become the numbers to compute with, and back. Both types of a stage are converted apart,
+/// as the arithmetic compiled for each pair of types would be the largest part of the program.
+struct Elements {
+  size_t size;
+  Precision precision;
+  std::optional<IntegerType> integer;  // none: floats
+  void (*load)(const std::byte* from, double* to, size_t count);
+  void (*load_integers)(const std::byte* from, uint64_t* to, size_t count);  // sign-extended
+  void (*store)(const double* from, std::byte* to, size_t count);
+  void (*store_signed)(const uint64_t* from, std::byte* to, size_t count);
+  void (*store_unsigned)(const uint64_t* from, std::byte* to, size_t count);
+};
+
+template <class T, class Word>
+void load_as(const std::byte* from, Word* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(value_of(load_element<T>(from + i * sizeof(T))));
 }
 
-/// Calls `use` with the value as a signed or unsigned number, as the type requires.
-template <class Use>
-auto with_sign(uint64_t value, bool is_signed, Use use) {
-  return is_signed ? use(static_cast<int64_t>(value)) : use(value);
+template <class T, class Number, class Word>
+void store_from(const Word* from, std::byte* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) store_element<T>(to + i * sizeof(T), element_of<T>(static_cast<Number>(from[i])));
 }
 
-/// For integer differences; the products are integers too, or double.
-template <class Decoded, class Encoded>
-void encode_integers(const std::byte* from, std::byte* to, size_t count, const Number& scale, uint64_t offset,
-                     IntegerType difference) {
-  const auto subtract = [=](Decoded x) { return difference.wrap(static_cast<uint64_t>(value_of(x)) - offset); };
-  const auto product = scale.integer ? difference.with_number(*scale.integer) : std::optional<IntegerType>{};
-  if (product) {
-    const auto factor = static_cast<uint64_t>(*scale.integer);
-    return convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
-      return with_sign(product->wrap(subtract(x) * factor), product->is_signed,
-                       [](auto y) { return element_of<Encoded>(y); });
-    });
+template <class T>
+Elements elements_of() {
+  Elements elements{.size = sizeof(T),
+                    .precision = precision_of<T>(),
+                    .integer = {},
+                    .load = load_as<T, double>,
+                    .load_integers = nullptr,
+                    .store = store_from<T, double, double>,
+                    .store_signed = store_from<T, int64_t, uint64_t>,
+                    .store_unsigned = store_from<T, uint64_t, uint64_t>};
+  if constexpr (!FloatElement<T>) {
+    elements.integer = integer_type_of<T>();
+    elements.load_integers = load_as<T, uint64_t>;
   }
-  convert_each<Encoded, Decoded>(from, to, count, [=](Decoded x) {
-    return with_sign(subtract(x), difference.is_signed,
-                     [&](auto y) { return element_of<Encoded>(std::nearbyint(static_cast<double>(y) * scale.value)); });
+  return elements;
+}
+
+constexpr size_t kBlock = 512;  // elements that are computed at once
+
+/// Calls `use(from, to, count)` for each block.
+template <class Use>
+void in_blocks(const std::byte* from, size_t from_size, std::byte* to, size_t to_size, size_t count, Use use) {
+  for (size_t done = 0; done < count; done += kBlock)
+    use(from + done * from_size, to + done * to_size, std::min(kBlock, count - done));
+}
+
+/// Converts through `convert(double, round)`, whose last step is in the precision `last`.
+template <class Convert>
+void convert_in(Precision last, const Elements& source, const std::byte* from, const Elements& target, std::byte* to,
+                size_t count, Convert convert) {
+  // If the last step is in double, no step rounds.
+  const bool is_rounded = last != Precision::full || source.precision != Precision::full;
+  in_blocks(from, source.size, to, target.size, count, [&](const std::byte* in, std::byte* out, size_t size) {
+    std::array<double, kBlock> block;
+    source.load(in, block.data(), size);
+    const std::span numbers(block.data(), size);
+    if (is_rounded) {
+      for (double& x : numbers) x = convert(x, round_to);
+    } else {
+      for (double& x : numbers) x = convert(x, [](Precision, double y) { return y; });
+    }
+    target.store(block.data(), out, size);
   });
 }
 
-template <class Decoded, class Encoded>
-void encode(const std::byte* from, std::byte* to, size_t count, const Number& scale, const Number& offset) {
-  if constexpr (!FloatElement<Decoded>) {
-    const auto difference =
-        offset.integer ? integer_type_of<Decoded>().with_number(*offset.integer) : std::optional<IntegerType>{};
-    if (difference)
-      return encode_integers<Decoded, Encoded>(from, to, count, scale, static_cast<uint64_t>(*offset.integer),
-                                               *difference);
+void decode(const Elements& decoded, const Elements& encoded, const std::byte* from, std::byte* to, size_t count,
+            const Number& scale, const Number& offset) {
+  const Precision quotient = with_number(encoded.precision, scale);
+  const Precision sum = with_number(quotient, offset);
+  const double divisor = round_to(quotient, scale.value);
+  const double summand = round_to(sum, offset.value);
+  convert_in(sum, encoded, from, decoded, to, count,
+             [=](double x, auto round) { return round(sum, round(quotient, x / divisor) + summand); });
+}
+
+/// For integer differences; the products are integers too, or double.
+void encode_integers(const Elements& decoded, const Elements& encoded, const std::byte* from, std::byte* to,
+                     size_t count, const Number& scale, uint64_t offset, IntegerType difference) {
+  const auto product = scale.integer ? difference.with_number(*scale.integer) : std::optional<IntegerType>{};
+  in_blocks(from, decoded.size, to, encoded.size, count, [&](const std::byte* in, std::byte* out, size_t size) {
+    std::array<uint64_t, kBlock> block;
+    decoded.load_integers(in, block.data(), size);
+    const std::span numbers(block.data(), size);
+    for (uint64_t& x : numbers) x = difference.wrap(x - offset);
+    if (product) {
+      const auto factor = static_cast<uint64_t>(*scale.integer);
+      for (uint64_t& x : numbers) x = product->wrap(x * factor);
+      return (product->is_signed ? encoded.store_signed : encoded.store_unsigned)(block.data(), out, size);
+    }
+    std::array<double, kBlock> products;
+    for (size_t i = 0; i < size; ++i) {
+      const double x =
+          difference.is_signed ? static_cast<double>(static_cast<int64_t>(block[i])) : static_cast<double>(block[i]);
+      products[i] = std::nearbyint(x * scale.value);
+    }
+    encoded.store(products.data(), out, size);
+  });
+}
+
+void encode(const Elements& decoded, const Elements& encoded, const std::byte* from, std::byte* to, size_t count,
+            const Number& scale, const Number& offset) {
+  if (decoded.integer && offset.integer) {
+    if (const auto difference = decoded.integer->with_number(*offset.integer))
+      return encode_integers(decoded, encoded, from, to, count, scale, static_cast<uint64_t>(*offset.integer),
+                             *difference);
   }
-  const Precision difference = with_number(precision_of<Decoded>(), offset);
+  const Precision difference = with_number(decoded.precision, offset);
   const Precision product = with_number(difference, scale);
   const double summand = round_to(difference, offset.value);
   const double factor = round_to(product, scale.value);
-  convert_in<Encoded, Decoded>(product, from, to, count, [=](double x, auto round) {
+  convert_in(product, decoded, from, encoded, to, count, [=](double x, auto round) {
     return std::nearbyint(round(product, round(difference, x - summand) * factor));
   });
 }
@@ -168,20 +224,19 @@ Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const Number scale, read_number(context.stage.codec, "scale"));
   CODECFS_ASSIGN(const Number offset, read_number(context.stage.codec, "offset"));
   if (scale.value == 0) return fail(EINVAL, "\"scale\" is 0");
-  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
-    return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
-      using Decoded = decltype(decoded);
-      using Encoded = decltype(encoded);
-      return make_element_coder(
-          types,
-          [=](const std::byte* from, std::byte* to, size_t count) {
-            decode<Decoded, Encoded>(from, to, count, scale, offset);
-          },
-          [=](const std::byte* from, std::byte* to, size_t count) {
-            encode<Decoded, Encoded>(from, to, count, scale, offset);
-          });
-    });
-  });
+  const auto elements_for = [](const DataType& type) {
+    return visit_number_type(type, [](auto element) -> Result<Elements> { return elements_of<decltype(element)>(); });
+  };
+  CODECFS_ASSIGN(const Elements decoded, elements_for(types.decoded));
+  CODECFS_ASSIGN(const Elements encoded, elements_for(types.encoded));
+  return make_element_coder(
+      types,
+      [=](const std::byte* from, std::byte* to, size_t count) {
+        decode(decoded, encoded, from, to, count, scale, offset);
+      },
+      [=](const std::byte* from, std::byte* to, size_t count) {
+        encode(decoded, encoded, from, to, count, scale, offset);
+      });
 }
 
 }  // namespace
