@@ -24,10 +24,12 @@ inline Content noise(size_t size, unsigned seed) {
 }
 
 inline Content content_of(const std::filesystem::path& path) {
+  std::error_code missing;
+  const uintmax_t size = std::filesystem::file_size(path, missing);
+  Content content(missing ? 0 : size);
   std::ifstream stream(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
+  stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  return content;
 }
 
 inline void store(const std::filesystem::path& path, const Content& content) {
