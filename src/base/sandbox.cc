@@ -9,10 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <string_view>
 #include <utility>
+
+#include "base/file_calls.h"
 
 namespace codecfs {
 namespace {
@@ -44,6 +48,11 @@ constexpr std::array kAllowed{
     // questions
     "getrandom", "uname", "sysinfo", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "ugetrlimit"};
 
+// Beside the file calls, what a process that works with files needs.
+constexpr std::array kAllowedWithFiles{"getdents64", "getcwd", "memfd_create", "syncfs",
+                                       // To give up capabilities after the filter was installed.
+                                       "capset"};
+
 struct Release {
   void operator()(void* filter) const { seccomp_release(filter); }
 };
@@ -56,13 +65,40 @@ bool allow_if(scmp_filter_ctx filter, const char* name, unsigned argument, uint6
   return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition) == 0;
 }
 
-bool filter_system_calls() {
+/// What happens to file calls.
+enum class FileRule { refuse, notify, allow };
+
+bool add_file_calls(scmp_filter_ctx filter, FileRule rule) {
+  const uint32_t action = rule == FileRule::notify ? SCMP_ACT_NOTIFY : SCMP_ACT_ALLOW;
+  for (const char* name : file_call_names()) {
+    const int call = seccomp_syscall_resolve_name(name);
+    if (call == __NR_SCMP_ERROR) continue;
+    int status = 0;
+    // Those of open descriptors are allowed by filter_system_calls().
+    const bool is_newfstatat = call == SCMP_SYS(newfstatat);
+    if (is_newfstatat || call == SCMP_SYS(statx)) {
+      const scmp_arg_cmp has_path{is_newfstatat ? 3U : 2U, SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0};
+      status = seccomp_rule_add_array(filter, action, call, 1, &has_path);
+    } else {
+      status = seccomp_rule_add(filter, action, call, 0);
+    }
+    if (status != 0) return false;
+  }
+  for (const char* name : kAllowedWithFiles)
+    if (seccomp_rule_add(filter, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(name), 0) != 0) return false;
+  return true;
+}
+
+/// For FileRule::notify, `listener` is set.
+bool filter_system_calls(FileRule rule, UniqueFd* listener) {
   const std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
   if (!filter) return false;
   for (const char* name : kAllowed) {
+    if (rule != FileRule::refuse && std::string_view(name) == "flock") continue;  // one of the file calls
     const int call = seccomp_syscall_resolve_name(name);
     if (call != __NR_SCMP_ERROR && seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 0) != 0) return false;
   }
+  if (rule != FileRule::refuse && !add_file_calls(filter.get(), rule)) return false;
   constexpr uint64_t kAll = UINT32_MAX;  // of arguments that are an int
   bool good = true;
   // Threads, but no processes. clone3() passes its flags in memory, which a filter cannot read; the C library then uses
@@ -83,35 +119,72 @@ bool filter_system_calls() {
   good &= allow_if(filter.get(), "prlimit64", 0, kAll, 0);
   good &= allow_if(filter.get(), "prctl", 0, kAll, PR_SET_NAME);
   good &= allow_if(filter.get(), "prctl", 0, kAll, PR_GET_NAME);
-  (void)seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);      // a binary tree instead of a list
-  good &= seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1) == 0;  // for threads that a library has started
-  return good && seccomp_load(filter.get()) == 0;
+  (void)seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a binary tree instead of a list
+  // For threads that a library has started. Not together with a listener, which old kernels refuse.
+  if (rule == FileRule::refuse) good &= seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1) == 0;
+  if (!good || seccomp_load(filter.get()) != 0) return false;
+  if (rule != FileRule::notify) return true;
+  // This process must not keep it: its calls would wait forever if the other end closed its own.
+  const UniqueFd own_listener(seccomp_notify_fd(filter.get()));
+  *listener = UniqueFd(::fcntl(own_listener.get(), F_DUPFD_CLOEXEC, 0));
+  return true;
 }
 
-bool drop_capabilities() {
+void empty_bounding_set() {
   (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   for (unsigned long i = 0; i <= CAP_LAST_CAP; ++i) (void)::prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+}
+
+/// Gives up all capabilities but these (bits), of those that it has.
+bool keep_capabilities(uint64_t kept) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  const std::array<__user_cap_data_struct, 2> none{};
-  return ::syscall(SYS_capset, &header, none.data()) == 0;
+  std::array<__user_cap_data_struct, 2> sets{};
+  if (kept != 0 && ::syscall(SYS_capget, &header, sets.data()) != 0) return false;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const auto mask = static_cast<uint32_t>(kept >> 32 * i);
+    sets.at(i) = {sets.at(i).effective & mask, sets.at(i).permitted & mask, 0};
+  }
+  return ::syscall(SYS_capset, &header, sets.data()) == 0;
 }
 
 bool set_limits(unsigned most_files) {
-  const rlimit files{most_files, most_files};
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
+  files.rlim_max = std::min<rlim_t>(files.rlim_max, most_files);
+  files.rlim_cur = files.rlim_max;
   const rlimit nothing{0, 0};
   return ::setrlimit(RLIMIT_NOFILE, &files) == 0 && ::setrlimit(RLIMIT_CORE, &nothing) == 0;
 }
 
+SandboxParts only_if(SandboxPart part, bool is_active) { return is_active ? static_cast<uint32_t>(part) : 0; }
+
 }  // namespace
 
 SandboxParts enter_sandbox(unsigned most_files) {
-  SandboxParts parts = 0;
-  const auto add = [&](SandboxPart part, bool is_active) { parts |= is_active ? static_cast<uint32_t>(part) : 0; };
-  add(SandboxPart::limits, set_limits(most_files));
-  add(SandboxPart::no_capabilities, drop_capabilities());
-  add(SandboxPart::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  add(SandboxPart::system_calls, filter_system_calls());
+  SandboxParts parts = only_if(SandboxPart::limits, set_limits(most_files));
+  empty_bounding_set();
+  parts |= only_if(SandboxPart::no_capabilities, keep_capabilities(0));
+  parts |= only_if(SandboxPart::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  parts |= only_if(SandboxPart::system_calls, filter_system_calls(FileRule::refuse, nullptr));
   return parts;
+}
+
+FileSandbox enter_file_sandbox(unsigned most_files) {
+  FileSandbox sandbox;
+  sandbox.parts = only_if(SandboxPart::limits, set_limits(most_files));
+  empty_bounding_set();
+  sandbox.parts |= only_if(SandboxPart::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (filter_system_calls(FileRule::notify, &sandbox.listener) && sandbox.listener) {
+    sandbox.parts |= only_if(SandboxPart::system_calls, true) | only_if(SandboxPart::file_calls, true);
+    sandbox.parts |= only_if(SandboxPart::no_capabilities, keep_capabilities(0));
+    return sandbox;
+  }
+  sandbox.parts |= only_if(SandboxPart::system_calls, filter_system_calls(FileRule::allow, nullptr));
+  constexpr auto bit = [](int capability) { return uint64_t{1} << capability; };
+  const bool dropped =
+      keep_capabilities(bit(CAP_CHOWN) | bit(CAP_DAC_OVERRIDE) | bit(CAP_DAC_READ_SEARCH) | bit(CAP_FOWNER));
+  sandbox.parts |= only_if(SandboxPart::no_capabilities, dropped && ::geteuid() != 0);
+  return sandbox;
 }
 
 std::string names_of(SandboxParts parts) {
@@ -119,7 +192,8 @@ std::string names_of(SandboxParts parts) {
   for (const auto& [part, name] :
        {std::pair(SandboxPart::no_new_privileges, "no new privileges"),
         std::pair(SandboxPart::no_capabilities, "no capabilities"), std::pair(SandboxPart::limits, "limits"),
-        std::pair(SandboxPart::system_calls, "a filter of system calls")})
+        std::pair(SandboxPart::system_calls, "a filter of system calls"),
+        std::pair(SandboxPart::file_calls, "files opened by the daemon")})
     if ((parts & static_cast<uint32_t>(part)) != 0) names += (names.empty() ? "" : ", ") + std::string(name);
   return names.empty() ? "none" : names;
 }

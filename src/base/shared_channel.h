@@ -28,6 +28,7 @@ struct CallState {
   std::atomic<uint64_t> done = 0;
   std::atomic<uint64_t> total = 0;
   std::atomic<uint32_t> cancelled = 0;
+  std::atomic<uint32_t> thread = 0;  // of the server: gettid(2)
 };
 
 class Channel {

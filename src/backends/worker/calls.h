@@ -2,8 +2,11 @@
 // The protocol between the daemon and the process that runs libhdf5 for one file.
 //
 // Over WorkerProcess::control, datagrams with a letter first:
-//   daemon -> worker   's' with the descriptors of SharedState and of the NodeJournal; 'c' with those of a Channel
-//   worker -> daemon   'l', a log::Level (1 byte), text: a message for the log
+//   daemon -> worker   's', its working directory, with the descriptors of SharedState and of the NodeJournal;
+//                      'c' with those of a Channel
+//   worker -> daemon   'n', SandboxParts (4 bytes), with the listener and the FileCallEnds if it has them: it is in its
+//                      sandbox now; the answer to 's'
+//                      'l', a log::Level (1 byte), text: a message for the log
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
 //                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
 //                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
@@ -17,7 +20,7 @@
 namespace codecfs::worker {
 
 enum class Call : uint32_t {
-  open,  // path, may_write, working directory, damaged objects -> format, status, root, Result<> of writable()
+  open,  // path, may_write, damaged objects -> format, status, root, Result<> of writable()
   list,
   find,
   group_attributes,

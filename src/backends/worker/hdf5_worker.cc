@@ -8,6 +8,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <climits>
+#include <ctime>
+
 #include <array>
 #include <atomic>
 #include <memory>
@@ -27,9 +30,11 @@
 #include "backends/worker/library_damage.h"
 #include "backends/worker/wire.h"
 #include "base/fd_passing.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/progress_reporter.h"
+#include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
 #include "filters/plugins/plugins.h"
@@ -42,7 +47,8 @@ constexpr uint64_t kMemory = uint64_t{2} << 30;           // bytes, beside chunk
 constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for libhdf5's throughput
 constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
-constexpr size_t kLongestOrder = 16;
+constexpr unsigned kMostFiles = 65'536;  // a virtual dataset may have thousands of sources
+constexpr size_t kLongestOrder = PATH_MAX + 1;
 
 constexpr size_t kLongestText = 4000;  // bytes
 
@@ -145,17 +151,14 @@ class Work {
  private:
   void open(Decoder& in, Encoder& out) {
     bool may_write = false;
-    std::string directory;
     std::vector<uint64_t> addresses;
     std::vector<std::string> reasons;
     in.get(path_);
     in.get(may_write);
-    in.get(directory);
     in.get(addresses);
     in.get(reasons);
     if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
     for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
-    if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
     auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
     if (!opened) return out.put(Result<>(pass_on(opened)));
     source_ = *std::move(opened);
@@ -218,6 +221,7 @@ class Work {
 
 void serve(Work& work, Channel channel, uint32_t number) {
   CallState* const state = channel.state();
+  if (state != nullptr) state->thread = static_cast<uint32_t>(::gettid());
   while (const auto request = channel.receive()) {
     const auto call = static_cast<Call>(request->kind);
     begin_step(number, work.seconds(call), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
@@ -253,6 +257,20 @@ std::shared_ptr<hdf5::SharedState> map_shared(int fd) {
   return {static_cast<hdf5::SharedState*>(at), [](hdf5::SharedState*) {}};  // until the process ends
 }
 
+// Enters the sandbox, and hands to the daemon what it needs to answer file calls.
+bool begin_sandbox(const std::string& directory) {
+  if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
+  ::tzset();  // reads its file
+  Result<FileCallEnds> ends = FileCallEnds::open();
+  FileSandbox sandbox = enter_file_sandbox(kMostFiles);
+  std::string message(1, 'n');
+  message.append(reinterpret_cast<const char*>(&sandbox.parts), sizeof sandbox.parts);
+  if (!sandbox.listener) return send_datagram(control_socket, message);
+  // Without the ends, all file calls would fail.
+  return ends && send_datagram(control_socket, message,
+                               std::array{sandbox.listener.get(), ends->memory.get(), ends->process.get()});
+}
+
 }  // namespace
 
 void run_hdf5_worker(int control) {
@@ -276,7 +294,7 @@ void run_hdf5_worker(int control) {
       hdf5::IsolatedState state;
       state.shared = map_shared(order.fds[0].get());
       state.journal = std::move(order.fds[1]);
-      if (!state.shared) return;
+      if (!state.shared || !begin_sandbox(order.bytes.substr(1))) return;
       work = new Work(std::move(state));
     } else if (order.bytes[0] == 'c' && order.fds.size() == 2 && work != nullptr) {
       Channel channel(std::move(order.fds[0]), std::move(order.fds[1]));

@@ -13,6 +13,7 @@
 #include "backends/hdf5/library/access_recorder.h"
 #include "backends/worker/worker_session.h"
 #include "base/log.h"
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::worker {
 namespace {
@@ -38,6 +39,10 @@ std::string_view action(Call call) {
   }
 }
 
+bool reads_chunks(Call call) {
+  return call == Call::fetch_chunk || call == Call::fetch_encoded || call == Call::read_stored;
+}
+
 UniqueFd make_memory(const char* name, uint64_t size) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
   if (fd && ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fd.reset();
@@ -48,6 +53,19 @@ UniqueFd make_memory(const char* name, uint64_t size) {
 std::string verdict_of(const std::string& cause) {
   return cause.contains("version") ? fmt::format("the file is damaged, or newer than {}", format_versions())
                                    : "the file is damaged";
+}
+
+/// Beside the plugins, what the dynamic linker reads.
+std::vector<std::string> libraries() {
+  std::vector<std::string> all{"/lib",       "/lib32",     "/lib64",         "/usr/lib",
+                               "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"};
+  if (!filters::plugins_are_refused())
+    for (const std::string& directory : filters::searched_directories()) {
+      all.push_back(directory);
+      std::error_code error;
+      if (const auto real = std::filesystem::canonical(directory, error); !error) all.push_back(real.string());
+    }
+  return all;
 }
 
 std::string key_of(Call call, const Encoder& request) {
@@ -71,6 +89,12 @@ WorkerClient::~WorkerClient() = default;
 Result<> WorkerClient::open() {
   fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd_) return fail_errno(errno, "{}", path_);
+  broker_ = std::make_unique<FileBroker>(FileRules{.source = path_,
+                                                   .may_write = may_write_,
+                                                   .working_directory = working_directory_,
+                                                   .references = reference_rules(),
+                                                   .libraries = libraries()},
+                                         UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)));
   shared_fd_ = make_memory("codecfs-state", sizeof(hdf5::SharedState));
   journal_ = make_memory("codecfs-journal", 0);
   void* at = MAP_FAILED;
@@ -110,8 +134,9 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
   for (unsigned kills = 0, crashes = 0;;) {
     // What was read before may be of a state that the next process does not find.
     for (auto& generation : shared_->generations) ++generation;
+    const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_};
     CODECFS_ASSIGN(SessionPtr session,
-                   WorkerSession::start(shared_fd_.get(), journal_.get(), [this](uint64_t address, std::string reason) {
+                   WorkerSession::start(inheritance, *broker_, [this](uint64_t address, std::string reason) {
                      (void)learn(address, "finds damage (" + reason + ")", Call::facts);
                    }));
     const Result<> opened = open_in(*session);
@@ -150,10 +175,10 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   const auto present = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd_.get()), error);
   request.put(error || opened_.format.empty() ? path_ : present.string());
   request.put(may_write_);
-  request.put(working_directory_);
   request.put(addresses);
   request.put(reasons);
   CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::open), request.head));
+  (void)session.wait(connection->channel, -1);
   CODECFS_ASSIGN(const Channel::Message answer, connection->channel.receive());
   Decoder in(answer.head, answer.bulk);
   const Result<> done = in.get_result<void>();
@@ -260,6 +285,7 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
         state->total = 0;
         state->cancelled = 0;
       }
+      (void)session->take_refusal(channel);
       done = channel.send(static_cast<uint32_t>(call), request.head, request.bulk);
       if (!done && done.error().code != EPIPE) {
         session->give_back(*std::move(connection));
@@ -274,9 +300,12 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
       if (done) {
         auto answer = channel.receive();
         if (answer) {
-          use(Decoder(answer->head, answer->bulk));
+          const std::string refusal = session->take_refusal(channel);
+          // libhdf5 reads fill values in place of a missing file.
+          const bool is_refused = !refusal.empty() && reads_chunks(call);
+          if (!is_refused) use(Decoder(answer->head, answer->bulk));
           session->give_back(*std::move(connection));
-          return {};
+          return is_refused ? Result<>(fail(EACCES, "{}", refusal)) : Result<>();
         }
         done = pass_on(answer);
       }

@@ -24,6 +24,7 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/source/shared_state.h"
 #include "backends/worker/calls.h"
+#include "backends/worker/file_broker.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/wire.h"
 #include "base/mutex.h"
@@ -104,6 +105,7 @@ class WorkerClient {
   UniqueFd fd_;
   UniqueFd shared_fd_;
   UniqueFd journal_;
+  std::unique_ptr<FileBroker> broker_;
   std::shared_ptr<hdf5::SharedState> shared_;
   Opened opened_;
   std::atomic<bool> writing_ = false;

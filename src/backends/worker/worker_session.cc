@@ -18,11 +18,18 @@ constexpr size_t kLongestMessage = 8192;
 
 }  // namespace
 
-Result<std::shared_ptr<WorkerSession>> WorkerSession::start(int shared, int journal, OnDamage on_damage) {
-  std::shared_ptr<WorkerSession> session(new WorkerSession(std::move(on_damage)));
+Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& inheritance, FileBroker& broker,
+                                                            OnDamage on_damage) {
+  std::shared_ptr<WorkerSession> session(new WorkerSession(broker, std::move(on_damage)));
   CODECFS_ASSIGN(session->process_, start_worker(run_hdf5_worker));
   if (!session->process_.await_start()) return session;  // the first call notices
-  (void)send_datagram(session->process_.control.get(), "s", std::array{shared, journal});
+  const int control = session->process_.control.get();
+  (void)send_datagram(control, "s" + inheritance.working_directory,
+                      std::array{inheritance.shared, inheritance.journal});
+  while (!session->has_ended() && !session->is_in_sandbox_) {
+    pollfd event{control, POLLIN, 0};
+    (void)::poll(&event, 1, -1);
+  }
   return session;
 }
 
@@ -50,7 +57,18 @@ void WorkerSession::give_back(std::unique_ptr<Connection> connection) {
   idle_.push_back(std::move(connection));
 }
 
+void WorkerSession::answer_file_calls() {
+  if (!file_calls_) return;
+  while (const auto call = file_calls_->receive()) file_calls_->answer(*call, broker_.execute(*file_calls_, *call));
+}
+
+std::string WorkerSession::take_refusal(Channel& channel) {
+  const CallState* state = channel.state();
+  return file_calls_ && state != nullptr ? broker_.take_refusal(state->thread) : std::string();
+}
+
 bool WorkerSession::has_ended() {
+  answer_file_calls();
   const LockGuard lock(control_mutex_);
   for (pollfd event{process_.control.get(), POLLIN, 0}; !ended_ && ::poll(&event, 1, 0) > 0;) {
     Datagram message = receive_datagram(process_.control.get(), kLongestMessage);
@@ -67,12 +85,14 @@ bool WorkerSession::has_ended() {
 }
 
 bool WorkerSession::wait(const Channel& channel, int milliseconds) {
+  std::array<pollfd, 3> events{
+      {{channel.socket(), POLLIN, 0}, {process_.control.get(), POLLIN, 0}, {listener(), POLLIN, 0}}};
   for (;;) {
-    std::array<pollfd, 2> events{{{channel.socket(), POLLIN, 0}, {process_.control.get(), POLLIN, 0}}};
     const int ready = ::poll(events.data(), events.size(), milliseconds);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return false;
-    const bool ended = events[1].revents != 0 && has_ended();
+    if ((events[2].revents & (POLLHUP | POLLERR)) != 0) events[2].fd = -1;  // the process ends
+    const bool ended = (events[1].revents | events[2].revents) != 0 && has_ended();
     if (ended || events[0].revents != 0) return true;
   }
 }
@@ -80,6 +100,14 @@ bool WorkerSession::wait(const Channel& channel, int milliseconds) {
 void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds) {
   const std::string_view text = message;
   uint64_t number = 0;
+  if (text[0] == 'n') {
+    if (is_in_sandbox_ || text.size() != 1 + sizeof protections_) return;
+    std::memcpy(&protections_, text.data() + 1, sizeof protections_);
+    if (fds.size() == 3)
+      file_calls_ = std::make_unique<FileCalls>(std::move(fds[0]), FileCallEnds{std::move(fds[1]), std::move(fds[2])});
+    is_in_sandbox_ = true;
+    return;
+  }
   if (text[0] == 'l' && text.size() >= 2) {
     const auto level = static_cast<uint8_t>(text[1]);
     if (level <= static_cast<uint8_t>(log::Level::error)) log::write(static_cast<log::Level>(level), text.substr(2));
@@ -103,9 +131,10 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
 void WorkerSession::await_end(bool kill) {
   if (!process_.control) return;  // it was not started
   if (kill) process_.end();
+  std::array<pollfd, 2> events{{{process_.control.get(), POLLIN, 0}, {listener(), POLLIN, 0}}};
   while (!has_ended()) {
-    pollfd event{process_.control.get(), POLLIN, 0};
-    (void)::poll(&event, 1, -1);
+    (void)::poll(events.data(), events.size(), -1);
+    if ((events[1].revents & (POLLHUP | POLLERR)) != 0) events[1].fd = -1;
   }
 }
 

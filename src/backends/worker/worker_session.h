@@ -2,7 +2,8 @@
 // One process that runs libhdf5, from its start to its end. Thread-safe.
 //
 // It has no thread of its own, because the program forks when it becomes a daemon: what the process sends beside its
-// answers is handled by the threads that wait for answers.
+// answers, and its file calls, are handled by the threads that wait for answers. Without a call there is no such
+// thread, but then nothing waits for the process either.
 
 #include <atomic>
 #include <cstdint>
@@ -14,8 +15,11 @@
 #include <vector>
 
 #include "backends/api/written_sources.h"
+#include "backends/worker/file_broker.h"
+#include "base/file_calls.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
 
@@ -25,9 +29,15 @@ class WorkerSession {
  public:
   using OnDamage = std::function<void(uint64_t address, std::string reason)>;
 
-  /// Starts the process with what it inherits from the previous one (see calls.h). `on_damage`: called from any
-  /// function.
-  static Result<std::shared_ptr<WorkerSession>> start(int shared, int journal, OnDamage on_damage);
+  /// What the process inherits from the previous one (see calls.h).
+  struct Inheritance {
+    int shared = -1;
+    int journal = -1;
+    const std::string& working_directory;
+  };
+  /// Starts the process. `broker`: executes its file calls; must outlive this. `on_damage`: called from any function.
+  static Result<std::shared_ptr<WorkerSession>> start(const Inheritance& inheritance, FileBroker& broker,
+                                                      OnDamage on_damage);
   /// Kills the process.
   ~WorkerSession();
   WorkerSession(const WorkerSession&) = delete;
@@ -49,15 +59,26 @@ class WorkerSession {
   bool has_ended();
   /// Waits until it has ended and everything that it has sent was handled. `kill`: ends it.
   void await_end(bool kill);
+  /// FileBroker::take_refusal() of the thread that serves this connection.
+  std::string take_refusal(Channel& channel);
+  [[nodiscard]] SandboxParts protections() const { return protections_; }
   [[nodiscard]] const WorkerTrace& trace() const { return *process_.trace; }
   [[nodiscard]] std::string cause_of_end() const { return process_.cause_of_end(); }
 
  private:
-  explicit WorkerSession(OnDamage on_damage) : on_damage_(std::move(on_damage)) {}
+  WorkerSession(FileBroker& broker, OnDamage on_damage) : broker_(broker), on_damage_(std::move(on_damage)) {}
+  void answer_file_calls();
+  [[nodiscard]] int listener() const { return file_calls_ ? file_calls_->listener() : -1; }
   void handle(const std::string& message, std::vector<UniqueFd> fds) CODECFS_REQUIRES(control_mutex_);
 
+  FileBroker& broker_;
   const OnDamage on_damage_;
   WorkerProcess process_;
+  // Set before start() returns.
+  bool is_in_sandbox_ = false;
+  SandboxParts protections_ = 0;
+  std::unique_ptr<FileCalls> file_calls_;
+
   std::atomic<bool> ended_ = false;
   Mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_ CODECFS_GUARDED_BY(mutex_);

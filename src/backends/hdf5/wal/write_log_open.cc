@@ -91,6 +91,7 @@ Result<> LoggedFile::lock_for_writing() {
 }
 
 void LoggedFile::unlock() {
+  if (writable_.fd) ::flock(writable_.fd.get(), LOCK_UN);  // the lock may have a duplicate in another process
   writable_ = {};
   try_lock(source_, LOCK_SH);
 }

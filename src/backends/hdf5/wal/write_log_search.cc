@@ -23,9 +23,9 @@ struct Mark {
   std::string name;  // of the log; empty if the mark is damaged
 };
 
-std::optional<Mark> read_mark(const File& source) {
+std::optional<Mark> read_mark(int source) {
   std::vector<char> value(kLargestMark);
-  const ssize_t size = ::fgetxattr(source.fd.get(), kLogMark, value.data(), value.size());
+  const ssize_t size = ::fgetxattr(source, kLogMark, value.data(), value.size());
   if (size < 0) return std::nullopt;
   const std::string_view text(value.data(), static_cast<size_t>(size));
   Mark mark;
@@ -78,7 +78,7 @@ class Search {
         own_name_(log_name_for(source_name)),
         source_(source),
         access_(access),
-        mark_(read_mark(source)) {}
+        mark_(read_mark(source.fd.get())) {}
 
   Result<FoundLog> run() {
     auto own = read_log(directory_, own_name_, source_, access_);
@@ -198,6 +198,11 @@ class Search {
 }  // namespace
 
 bool has_log_mark(const File& source) { return ::fgetxattr(source.fd.get(), kLogMark, nullptr, 0) >= 0; }
+
+std::string marked_log(int source) {
+  const std::optional<Mark> mark = read_mark(source);
+  return mark && !mark->name.empty() ? mark->directory + "/" + mark->name : std::string();
+}
 
 Result<> set_log_mark(FileIo& io, const File& source, uint64_t log_id, const File& log) {
   CODECFS_TRY(io.set_attribute(source, kLogMark, fmt::format("{:016x} {}", log_id, log.path)));

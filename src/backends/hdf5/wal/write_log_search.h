@@ -26,6 +26,8 @@ inline constexpr size_t kMaxEntries = 4096;
 inline constexpr size_t kMaxCandidates = 16;
 
 bool has_log_mark(const File& source);
+/// The path of the log that the mark names. Empty if there is no mark, or it is damaged. `source`: a descriptor.
+std::string marked_log(int source);
 /// Sets the mark durably. On an error (of the filesystem) tries to remove it again.
 Result<> set_log_mark(FileIo& io, const File& source, uint64_t log_id, const File& log);
 /// Removes the mark durably if there is one.

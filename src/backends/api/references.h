@@ -1,0 +1,25 @@
+#pragma once
+// What a source may refer to: the files that external storage and virtual datasets of an HDF5 file name.
+
+#include <string>
+
+namespace codecfs {
+
+/// -o follow=
+enum class Follow {
+  all,      // every file that the user of the daemon may read
+  beneath,  // files beneath the directory of the source
+};
+
+struct ReferenceRules {
+  Follow follow = Follow::all;
+  std::string folder;      // Follow::beneath: the folder of datasets that is mounted; empty: the source is one file
+  std::string mountpoint;  // what is in it is not followed: the daemon would wait for itself
+};
+
+/// Sets the rules for HDF5 files that are opened in a process of their own from now on (isolate_sources()). `folder`
+/// and `mountpoint` are absolute paths without symbolic links.
+void set_reference_rules(ReferenceRules rules);
+ReferenceRules reference_rules();
+
+}  // namespace codecfs
