@@ -34,6 +34,7 @@ _codecfs_options() {
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
+    follow=*) _codecfs_part "$last" = "all beneath" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
@@ -50,7 +51,7 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= idle= index= isolate= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
+        filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nofail plugin_path= plugins=
         ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac

@@ -187,6 +187,15 @@ FileSandbox enter_file_sandbox(unsigned most_files) {
   return sandbox;
 }
 
+std::string sandbox_support() {
+  // The levels of libseccomp's interface, which it detects in the kernel.
+  constexpr unsigned kListener = 5;
+  const unsigned level = ::seccomp_api_get();
+  if (level == 0) return "no seccomp";
+  return level < kListener ? "seccomp, no file calls answered by the daemon"
+                           : "seccomp, file calls answered by the daemon";
+}
+
 std::string names_of(SandboxParts parts) {
   std::string names;
   for (const auto& [part, name] :

@@ -38,6 +38,9 @@ struct FileSandbox {
 };
 FileSandbox enter_file_sandbox(unsigned most_files);
 
+/// What this kernel supports: "seccomp, file calls answered by the daemon". For --version.
+std::string sandbox_support();
+
 /// "no new privileges, no capabilities": for messages. "none" for no parts.
 std::string names_of(SandboxParts parts);
 

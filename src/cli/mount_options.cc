@@ -67,6 +67,14 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
               }},
+    OwnOption{"follow=all|beneath",
+              "which files HDF5 files may refer to (default: all; with allow_other, beneath SOURCE's directory)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "all" && value != "beneath")
+                  return fail(EINVAL, "-o follow={}: is neither all nor beneath", value);
+                arguments.options.follow = value == "all" ? Follow::all : Follow::beneath;
+                return {};
+              }},
     OwnOption{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/api/source.h"
+#include "base/sandbox.h"
 #include "cli/command.h"
 #include "cli/mount_options.h"
 #include "filters/core/codec_json.h"
@@ -18,8 +19,8 @@ namespace codecfs::cli {
 namespace {
 
 std::string version_text() {
-  return fmt::format("codecfs {}\nlibfuse {}\n{}\ncodecs: {}\n", CODECFS_VERSION, fuse_pkgversion(), format_versions(),
-                     filters::codec_versions());
+  return fmt::format("codecfs {}\nlibfuse {}\n{}\ncodecs: {}\nsandbox: {}\n", CODECFS_VERSION, fuse_pkgversion(),
+                     format_versions(), filters::codec_versions(), sandbox_support());
 }
 
 class PrintCommand final : public Command {

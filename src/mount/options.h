@@ -2,9 +2,11 @@
 // The options of a mount. src/cli reads them from the command line.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/api/references.h"
 #include "backends/api/source.h"
 #include "base/log.h"
 #include "fs/namespace/nodes.h"
@@ -23,6 +25,7 @@ struct Options {
   fs::View view = fs::View::decoded;            // -o view=NAME: what the root of the mount shows
   bool coherent = false;                        // -o coherent
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
+  std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir
   unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
   std::string log_file;                         // -o log=FILE; empty: stderr or syslog

@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "backends/api/references.h"
 #include "backends/api/source.h"
 #include "base/interruptible_sleep.h"
 #include "base/log.h"
@@ -186,6 +187,17 @@ class TerminationSignals {
   std::jthread thread_;
 };
 
+ReferenceRules rules_of_references(const Options& options, const std::string& mountpoint) {
+  const bool has_other_users = std::ranges::find(options.fuse, "allow_other") != options.fuse.end();
+  ReferenceRules rules{.follow = options.follow.value_or(has_other_users ? Follow::beneath : Follow::all),
+                       .folder = {},
+                       .mountpoint = mountpoint};
+  std::error_code error;
+  if (std::filesystem::is_directory(options.source, error))
+    rules.folder = std::filesystem::canonical(options.source, error).string();
+  return rules;
+}
+
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
@@ -205,6 +217,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
+  set_reference_rules(rules_of_references(options, mountpoint));
   prepare_sources();                     // workers inherit the limit
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
@@ -249,6 +262,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
+  if (const std::string protections = protections_of_sources(); !protections.empty()) log::info("{}", protections);
 
   const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
   const Watchdog watchdog(mountpoint, options.source, !filesystem.read_only(), log);

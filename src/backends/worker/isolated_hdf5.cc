@@ -10,6 +10,7 @@
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/worker_client.h"
+#include "backends/worker/worker_session.h"
 #include "base/file_io.h"
 #include "base/lru_map.h"
 #include "model/fill.h"
@@ -339,6 +340,8 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
 
 }  // namespace
 }  // namespace worker
+
+std::string protections_of_sources() { return worker::describe_protections(); }
 
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
                                                     std::shared_ptr<worker::ChunkRanges> ranges) {

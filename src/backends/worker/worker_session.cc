@@ -16,7 +16,26 @@ namespace {
 
 constexpr size_t kLongestMessage = 8192;
 
+// Of the first process; the others have the same. None: there was none so far.
+std::atomic<int64_t> protections = -1;
+
+void note_protections(SandboxParts parts) {
+  int64_t none = -1;
+  if (!protections.compare_exchange_strong(none, parts) || parts == kWholeFileSandbox) return;
+  log::warning("{}", describe_protections());
+}
+
 }  // namespace
+
+std::string describe_protections() {
+  const int64_t parts = protections;
+  if (parts < 0) return {};
+  const auto active = static_cast<SandboxParts>(parts);
+  const std::string lacking = names_of(kWholeFileSandbox & ~active);
+  if (active == kWholeFileSandbox) return "libhdf5 runs in processes with " + names_of(active);
+  return fmt::format("libhdf5 runs in processes without {}, which this system does not allow; with {}", lacking,
+                     names_of(active));
+}
 
 Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& inheritance, FileBroker& broker,
                                                             OnDamage on_damage) {
@@ -101,8 +120,10 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
   const std::string_view text = message;
   uint64_t number = 0;
   if (text[0] == 'n') {
-    if (is_in_sandbox_ || text.size() != 1 + sizeof protections_) return;
-    std::memcpy(&protections_, text.data() + 1, sizeof protections_);
+    SandboxParts parts = 0;
+    if (is_in_sandbox_ || text.size() != 1 + sizeof parts) return;
+    std::memcpy(&parts, text.data() + 1, sizeof parts);
+    note_protections(parts);
     if (fds.size() == 3)
       file_calls_ = std::make_unique<FileCalls>(std::move(fds[0]), FileCallEnds{std::move(fds[1]), std::move(fds[2])});
     is_in_sandbox_ = true;

@@ -25,6 +25,9 @@
 
 namespace codecfs::worker {
 
+/// See protections_of_sources().
+std::string describe_protections();
+
 class WorkerSession {
  public:
   using OnDamage = std::function<void(uint64_t address, std::string reason)>;
@@ -61,7 +64,6 @@ class WorkerSession {
   void await_end(bool kill);
   /// FileBroker::take_refusal() of the thread that serves this connection.
   std::string take_refusal(Channel& channel);
-  [[nodiscard]] SandboxParts protections() const { return protections_; }
   [[nodiscard]] const WorkerTrace& trace() const { return *process_.trace; }
   [[nodiscard]] std::string cause_of_end() const { return process_.cause_of_end(); }
 
@@ -76,7 +78,6 @@ class WorkerSession {
   WorkerProcess process_;
   // Set before start() returns.
   bool is_in_sandbox_ = false;
-  SandboxParts protections_ = 0;
   std::unique_ptr<FileCalls> file_calls_;
 
   std::atomic<bool> ended_ = false;

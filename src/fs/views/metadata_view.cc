@@ -1,11 +1,21 @@
 #include "fs/views/metadata_view.h"
 
+#include "backends/api/source.h"
 #include "base/log.h"
 #include "filters/core/filter_table.h"
 #include "fs/views/metadata_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
+namespace {
+
+std::string filters_text() {
+  const std::string protections = protections_of_sources();
+  return filters::filter_table() + (protections.empty() ? "" : "# " + protections + "\n");
+}
+
+}  // namespace
+
 std::optional<FileKind> metadata_named(const Node& node, std::string_view name) {
   for (const NamedFile& file : files_of(node))
     if (file.name == name) return file.kind;
@@ -15,7 +25,7 @@ std::optional<FileKind> metadata_named(const Node& node, std::string_view name) 
 
 Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
   switch (file) {
-    case FileKind::filters: return std::make_shared<const std::string>(filters::filter_table());
+    case FileKind::filters: return std::make_shared<const std::string>(filters_text());
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_text());
     case FileKind::zgroup: return Dataset::zgroup();
