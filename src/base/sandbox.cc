@@ -7,11 +7,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -156,6 +158,16 @@ bool set_limits(unsigned most_files) {
   return ::setrlimit(RLIMIT_NOFILE, &files) == 0 && ::setrlimit(RLIMIT_CORE, &nothing) == 0;
 }
 
+/// Linux 5.9 passes descriptors to a process by its listener.
+bool has_listeners() {
+  utsname system{};
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return false;  // NOLINT
+  constexpr unsigned kLevel = 5;  // of libseccomp's interface, which it detects in the kernel
+  return std::pair(major, minor) >= std::pair(5U, 9U) && ::seccomp_api_get() >= kLevel;
+}
+
 SandboxParts only_if(SandboxPart part, bool is_active) { return is_active ? static_cast<uint32_t>(part) : 0; }
 
 }  // namespace
@@ -169,12 +181,12 @@ SandboxParts enter_sandbox(unsigned most_files) {
   return parts;
 }
 
-FileSandbox enter_file_sandbox(unsigned most_files) {
+FileSandbox enter_file_sandbox(unsigned most_files, bool may_listen) {
   FileSandbox sandbox;
   sandbox.parts = only_if(SandboxPart::limits, set_limits(most_files));
   empty_bounding_set();
   sandbox.parts |= only_if(SandboxPart::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  if (filter_system_calls(FileRule::notify, &sandbox.listener) && sandbox.listener) {
+  if (may_listen && has_listeners() && filter_system_calls(FileRule::notify, &sandbox.listener)) {
     sandbox.parts |= only_if(SandboxPart::system_calls, true) | only_if(SandboxPart::file_calls, true);
     sandbox.parts |= only_if(SandboxPart::no_capabilities, keep_capabilities(0));
     return sandbox;
@@ -188,12 +200,8 @@ FileSandbox enter_file_sandbox(unsigned most_files) {
 }
 
 std::string sandbox_support() {
-  // The levels of libseccomp's interface, which it detects in the kernel.
-  constexpr unsigned kListener = 5;
-  const unsigned level = ::seccomp_api_get();
-  if (level == 0) return "no seccomp";
-  return level < kListener ? "seccomp, no file calls answered by the daemon"
-                           : "seccomp, file calls answered by the daemon";
+  if (::seccomp_api_get() == 0) return "no seccomp";
+  return has_listeners() ? "seccomp, files opened by the daemon" : "seccomp, files not opened by the daemon";
 }
 
 std::string names_of(SandboxParts parts) {

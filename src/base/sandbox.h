@@ -36,7 +36,8 @@ struct FileSandbox {
   /// capabilities for files are kept.
   UniqueFd listener;
 };
-FileSandbox enter_file_sandbox(unsigned most_files);
+/// `may_listen`: false if FileCallEnds are missing.
+FileSandbox enter_file_sandbox(unsigned most_files, bool may_listen = true);
 
 /// What this kernel supports: "seccomp, file calls answered by the daemon". For --version.
 std::string sandbox_support();

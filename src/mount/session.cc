@@ -262,7 +262,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
-  if (const std::string protections = protections_of_sources(); !protections.empty()) log::info("{}", protections);
+  if (const SourceProtections protections = protections_of_sources(); protections.is_whole)
+    log::info("{}", protections.text);
 
   const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
   const Watchdog watchdog(mountpoint, options.source, !filesystem.read_only(), log);

@@ -1,4 +1,4 @@
-"""The process that runs libhdf5 (-o isolate=worker) is in a sandbox: which files it can use, as root and as an ordinary user."""
+"""The process that runs libhdf5 is in a sandbox: which files it can use, as root and as an ordinary user."""
 import errno
 import fcntl
 import os
@@ -13,26 +13,21 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, mounted, wait_until, xattr
+from mounts import workers_of
 from test_codec_workers import HOSTILE, hostile  # noqa: F401: a fixture
-from test_workers import helpers
 
 DATA = np.arange(1000, dtype="<i4")
 ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def worker_of(mount):
-    wait_until(lambda: helpers(mount.path, ["codecfs-hdf5"]))
-    return next(iter(helpers(mount.path, ["codecfs-hdf5"])))
+    wait_until(lambda: workers_of(mount.path, ["codecfs-hdf5"]))
+    return next(iter(workers_of(mount.path, ["codecfs-hdf5"])))
 
 
 def status_of(pid):
     lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
-
-
-def recode(path, spec):
-    os.setxattr(path, "user._Filter", spec.encode())
-    assert xattr(path, "_Filter")
 
 
 @pytest.fixture
@@ -58,7 +53,7 @@ def test_reads_and_writes_in_the_sandbox(place, user):
     program = [*ORDINARY, CODECFS] if user == "ordinary" else None
     if program and subprocess.run([*ORDINARY, "test", "-w", "/dev/fuse", "-a", "-x", CODECFS]).returncode != 0:
         pytest.skip("ordinary users cannot mount here")  # the unit tests open a file as one
-    with mounted(source, place / "mnt", "isolate=worker", program=program) as m:
+    with mounted(source, place / "mnt", program=program) as m:
         def is_in_sandbox():
             status = status_of(worker_of(m))
             return (status["Seccomp"], status["NoNewPrivs"], int(status["CapEff"], 16), int(status["CapPrm"], 16)) == ("2", "1", 0, 0)
@@ -72,7 +67,7 @@ def test_reads_and_writes_in_the_sandbox(place, user):
         log = source.with_name(".a.h5.codecfs-wal").stat()
         assert log.st_uid == source.stat().st_uid and log.st_mode & 0o777 == source.stat().st_mode & 0o777
         run('setfattr -n user._Filter -v "shuffle|zstd,3" "$1/v"', m.path)
-        for pid in helpers(m.path, ["codecfs-hdf5"]):
+        for pid in workers_of(m.path, ["codecfs-hdf5"]):
             os.kill(pid, signal.SIGKILL)
         run('test -d "$1/group"; head -c 400 /dev/zero > "$1/v/4"; mkdir "$1/group/inner"', m.path)
         assert is_in_sandbox()
@@ -101,7 +96,7 @@ def test_what_code_in_the_worker_can_do(mount, hostile, tmp_path, options, possi
         layout = h5py.VirtualLayout((64,), "u1")
         layout[:] = h5py.VirtualSource(".", "v", (64,))
         file.create_virtual_dataset("all", layout)
-    m = mount(tmp_path / "a.h5", "isolate=worker", *options, env={"HDF5_PLUGIN_PATH": str(hostile)})
+    m = mount(tmp_path / "a.h5", *options, env={"HDF5_PLUGIN_PATH": str(hostile)})
     notes = (m.path / "all/0").read_bytes()[4:15].decode()
     assert notes == possible
     assert not os.path.exists("/tmp/codecfs-hostile-plugin")
@@ -156,7 +151,7 @@ def referring(tmp_path):
     (["ro", "allow_other"], True),
 ])
 def test_references(mount, referring, options, is_limited):
-    m = mount(referring, "isolate=worker", *options)
+    m = mount(referring, *options)
     for i, (name, is_beneath) in enumerate(REFERENCES.items()):
         for kind in ("external", "virtual"):
             path = m.path / f"{kind}_{i}/0"
@@ -172,7 +167,7 @@ def test_references(mount, referring, options, is_limited):
 
 
 def test_references_of_a_folder_stay_in_the_folder(mount, referring):
-    m = mount(referring.parents[1], "isolate=worker", "allow_other")
+    m = mount(referring.parents[1], "allow_other")
     for i, name in enumerate(REFERENCES):
         if name != "absolute-link.{}":  # whether it leads out of the folder is not looked at
             assert (m.path / f"sub/a.h5/external_{i}/0").read_bytes() == DATA.tobytes(), name
@@ -184,11 +179,46 @@ def test_no_special_files(mount, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for i, name in enumerate(names):
             file.create_dataset(f"v{i}", (10,), "u1", external=[(name, 0, 10)])
-    m = mount(tmp_path / "a.h5", "isolate=worker")
+    m = mount(tmp_path / "a.h5")
     for i, name in enumerate(names):
         with pytest.raises(OSError):
             (m.path / f"v{i}/0").read_bytes()
     assert (m.path / ".codecfs/stats").read_text()
+
+
+# Starts a program as a container manager does that listens to system calls itself: no second listener is possible.
+LISTENED = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+allow = ctypes.create_string_buffer((0x06).to_bytes(2, "little") + bytes(2) + (0x7fff0000).to_bytes(4, "little"), 8)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+number = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+listener = libc.syscall(number, 1, 8, ctypes.byref(Program(1, ctypes.addressof(allow))))
+assert listener >= 0
+os.set_inheritable(listener, True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_in_a_container_without_a_listener(place):
+    source = place / "a.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("v", data=DATA, chunks=(100,))
+    os.chown(source, 65534, 65534)
+    source.chmod(0o600)
+    program = ["/usr/bin/python3", "-c", LISTENED, CODECFS]
+    with mounted(source, place / "mnt", "allow_other", program=program) as m:
+        status = status_of(worker_of(m))
+        assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1"
+        (m.path / "v/0").write_bytes(bytes(400))
+        (m.path / "g").mkdir()
+        says = "without no capabilities, files opened by the daemon, which this system does not allow"
+        assert says in (m.path / ".codecfs/filters").read_text()
+        assert m.messages().count(says) == 1 and "-o follow=beneath has no effect" in m.messages()
+    with h5py.File(source) as file:
+        assert "g" in file and not file["v"][:100].any()
 
 
 def test_the_lock_outlives_the_worker(mount, tmp_path):
@@ -204,15 +234,15 @@ def test_the_lock_outlives_the_worker(mount, tmp_path):
                 return True
         return False
 
-    m = mount(source, "isolate=worker", "commit=3600")
+    m = mount(source, "commit=3600")
     assert not is_locked()
     for i in range(3):
         (m.path / f"v/{i}").write_bytes(bytes(400))
         (m.path / f"g{i}").mkdir()
         assert is_locked()
-        for pid in helpers(m.path, ["codecfs-hdf5"]):
+        for pid in workers_of(m.path, ["codecfs-hdf5"]):
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: pid not in helpers(m.path))
+        wait_until(lambda: pid not in workers_of(m.path))
         assert is_locked()
     m.unmount()
     assert not is_locked()
@@ -227,7 +257,7 @@ def test_a_source_that_is_moved(mount, tmp_path):
     source = tmp_path / "one/a.h5"
     with h5py.File(source, "w") as file:
         file.create_dataset("v", data=DATA, chunks=(100,))
-    m = mount(source, "isolate=worker", "allow_other")
+    m = mount(source, "allow_other")
     (m.path / "v/0").write_bytes(bytes(400))
     (m.path / "g").mkdir()
     moved = source.rename(tmp_path / "two/b.h5")
@@ -237,7 +267,7 @@ def test_a_source_that_is_moved(mount, tmp_path):
         os.fsync(file.fileno())
     assert os.listdir(tmp_path / "one") == []
     assert sorted(os.listdir(tmp_path / "two")) == [".b.h5.codecfs-wal", "b.h5"]
-    for pid in helpers(m.path, ["codecfs-hdf5"]):
+    for pid in workers_of(m.path, ["codecfs-hdf5"]):
         os.kill(pid, signal.SIGKILL)
     (m.path / "h").mkdir()
     m.unmount()

@@ -66,9 +66,12 @@ struct Hdf5Options {
 /// For the files that are opened from now on. Not thread-safe: to be called before the first of them is opened.
 void set_hdf5_options(const Hdf5Options& options);
 
-/// How the processes of isolate_sources() are protected against the files that they read, as a sentence. Empty if there
-/// were none so far.
-std::string protections_of_sources();
+/// How the processes of isolate_sources() are protected against the files that they read.
+struct SourceProtections {
+  std::string text;       // a sentence; empty if there were no such processes so far
+  bool is_whole = false;  // else a warning was logged
+};
+SourceProtections protections_of_sources();
 
 /// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is
 /// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.

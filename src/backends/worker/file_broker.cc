@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@ using Use = FilePolicy::Use;
 constexpr std::string_view kAttributes = "user.codecfs.";
 constexpr size_t kMaxMade = 256;
 constexpr size_t kMaxLogged = 100;
+constexpr size_t kMaxRefusals = 256;
 
 std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}}); }
 
@@ -77,6 +77,10 @@ Result<FileAnswer> FileBroker::dispatch(const FileCalls& calls, const FileCall& 
       if (::fstatat(place.directory.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
           policy_.is_source(status))
         return fail(EACCES, "the source is not to be removed");
+      {
+        const LockGuard guard(mutex_);
+        made_.erase({status.st_dev, status.st_ino});
+      }
       return outcome(::unlinkat(place.directory.get(), place.name.c_str(), 0));
     }
     case Kind::rename: return rename(call);
@@ -96,17 +100,14 @@ Result<FileAnswer> FileBroker::open(const FileCalls& calls, const FileCall& call
   const bool is_path_only = (call.flags & O_PATH) != 0;
   if (!is_path_only && ((call.flags & O_ACCMODE) != O_RDONLY || (call.flags & (O_CREAT | O_TRUNC)) != 0))
     return open_for_writing(call);
-  FilePolicy::Found found;
-  if (const auto own = own_descriptor(call.path)) {
-    found.fd = calls.file_of(*own);
-    if (!found.fd || ::fstat(found.fd.get(), &found.status) != 0) return plain(ENOENT);
-    // It is open already, but possibly for less.
-    if (!is_path_only && !policy_.is_source(found.status)) return fail(EACCES, "{}", calls.path_of(*own));
-  } else {
-    CODECFS_ASSIGN(found, policy_.find({call.at, call.path}, Use::read, (call.flags & O_NOFOLLOW) == 0));
-  }
+  const auto own = own_descriptor(call.path);
+  // The kernel does not pass O_PATH descriptors to another process this way. If the path changes meanwhile, the process
+  // gets one of another file, with which it cannot do anything.
+  if (is_path_only) return own ? Result<FileAnswer>(FileAnswer{.is_continued = true}) : fail(EACCES, "{}", call.path);
+  if (own) return fail(EACCES, "{}", calls.path_of(*own));  // it is open already, but possibly for less
+  CODECFS_ASSIGN(const FilePolicy::Found found,
+                 policy_.find({call.at, call.path}, Use::read, (call.flags & O_NOFOLLOW) == 0));
   if ((call.flags & O_DIRECTORY) != 0 && !S_ISDIR(found.status.st_mode)) return plain(ENOTDIR);
-  if (is_path_only) return FileAnswer{.fd = std::move(found.fd)};
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd fd(::open(link_to(found.fd).c_str(), flags));
   if (!fd) return plain(errno);
@@ -143,7 +144,8 @@ Result<FileAnswer> FileBroker::describe(const FileCall& call) {
   CODECFS_ASSIGN(const FilePolicy::Found found, policy_.find({call.at, call.path}, Use::look, follows_links));
   if (call.kind == Kind::status) return FileAnswer{.bytes = bytes_of(found.status)};
   if (call.kind == Kind::access)
-    return outcome(::syscall(SYS_faccessat2, found.fd.get(), "", call.mode, AT_EMPTY_PATH | (call.flags & AT_EACCESS)));
+    return outcome(::faccessat(AT_FDCWD, link_to(found.fd).c_str(), static_cast<int>(call.mode),
+                               static_cast<int>(call.flags & AT_EACCESS)));
   struct statx status{};
   constexpr uint32_t kSync = AT_STATX_SYNC_TYPE;
   if (::statx(found.fd.get(), "", static_cast<int>(AT_EMPTY_PATH | (call.flags & kSync)), call.mask, &status) != 0)
@@ -238,6 +240,11 @@ Result<FileAnswer> FileBroker::lock(const FileCalls& calls, const FileCall& call
   return number(0);
 }
 
+bool FileBroker::is_source(const UniqueFd& fd) const {
+  struct stat status{};
+  return ::fstat(fd.get(), &status) == 0 && policy_.is_source(status);
+}
+
 bool FileBroker::holds_lock() {
   const LockGuard guard(mutex_);
   return holds_lock_;
@@ -252,6 +259,7 @@ void FileBroker::note_refusal(const FileCall& call, const std::string& reason) {
   const std::string text =
       is_reference ? reason + ", so it is not read on a mount for other users; -o follow=all allows it" : reason;
   const LockGuard guard(mutex_);
+  if (refusals_.size() >= kMaxRefusals) refusals_.clear();  // of threads that have ended
   if (is_reference) refusals_.emplace(call.thread, text);
   if (call.kind == Kind::read_link || logged_.size() >= kMaxLogged || !logged_.insert(text).second) return;
   if (is_reference)

@@ -27,6 +27,8 @@ class FileBroker {
   FileAnswer execute(const FileCalls& calls, const FileCall& call);
   /// Why a file was refused to this thread of the process since the last call of this function. Empty: none was.
   std::string take_refusal(uint32_t thread);
+  /// Whether a descriptor of the process refers to the source.
+  [[nodiscard]] bool is_source(const UniqueFd& fd) const;
   /// Whether the lock for writing is held.
   [[nodiscard]] bool holds_lock();
 

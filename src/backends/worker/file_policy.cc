@@ -226,7 +226,7 @@ Result<FilePolicy::Found> FilePolicy::find(const Path& path, Use use, bool follo
   if (use == Use::look) return found;
   if (S_ISLNK(found.status.st_mode)) return plain(ELOOP);
   if (!S_ISREG(found.status.st_mode) && !S_ISDIR(found.status.st_mode))
-    return fail(EACCES, "{} is not a regular file", whole);
+    return fail(ENXIO, "{} is not a regular file", whole);
   if (whole != kProcessors && is_of_kernel(found.fd.get())) return fail(EACCES, "{} is a file of the kernel", whole);
   return found;
 }

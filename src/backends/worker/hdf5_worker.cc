@@ -262,13 +262,12 @@ bool begin_sandbox(const std::string& directory) {
   if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
   ::tzset();  // reads its file
   Result<FileCallEnds> ends = FileCallEnds::open();
-  FileSandbox sandbox = enter_file_sandbox(kMostFiles);
+  FileSandbox sandbox = enter_file_sandbox(kMostFiles, ends.has_value());
   std::string message(1, 'n');
   message.append(reinterpret_cast<const char*>(&sandbox.parts), sizeof sandbox.parts);
   if (!sandbox.listener) return send_datagram(control_socket, message);
-  // Without the ends, all file calls would fail.
-  return ends && send_datagram(control_socket, message,
-                               std::array{sandbox.listener.get(), ends->memory.get(), ends->process.get()});
+  return send_datagram(control_socket, message,
+                       std::array{sandbox.listener.get(), ends->memory.get(), ends->process.get()});
 }
 
 }  // namespace

@@ -341,7 +341,7 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
 }  // namespace
 }  // namespace worker
 
-std::string protections_of_sources() { return worker::describe_protections(); }
+SourceProtections protections_of_sources() { return worker::describe_protections(); }
 
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
                                                     std::shared_ptr<worker::ChunkRanges> ranges) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backends/api/references.h"
 #include "backends/worker/hdf5_worker.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
@@ -22,19 +23,22 @@ std::atomic<int64_t> protections = -1;
 void note_protections(SandboxParts parts) {
   int64_t none = -1;
   if (!protections.compare_exchange_strong(none, parts) || parts == kWholeFileSandbox) return;
-  log::warning("{}", describe_protections());
+  const bool has_no_limit =
+      (parts & static_cast<uint32_t>(SandboxPart::file_calls)) == 0 && reference_rules().follow == Follow::beneath;
+  log::warning("{}{}", describe_protections().text, has_no_limit ? "; -o follow=beneath has no effect" : "");
 }
 
 }  // namespace
 
-std::string describe_protections() {
+SourceProtections describe_protections() {
   const int64_t parts = protections;
   if (parts < 0) return {};
   const auto active = static_cast<SandboxParts>(parts);
   const std::string lacking = names_of(kWholeFileSandbox & ~active);
-  if (active == kWholeFileSandbox) return "libhdf5 runs in processes with " + names_of(active);
-  return fmt::format("libhdf5 runs in processes without {}, which this system does not allow; with {}", lacking,
-                     names_of(active));
+  if (active == kWholeFileSandbox) return {"libhdf5 runs in processes with " + names_of(active), true};
+  return {fmt::format("libhdf5 runs in processes without {}, which this system does not allow; with {}", lacking,
+                      names_of(active)),
+          false};
 }
 
 Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& inheritance, FileBroker& broker,
@@ -78,7 +82,12 @@ void WorkerSession::give_back(std::unique_ptr<Connection> connection) {
 
 void WorkerSession::answer_file_calls() {
   if (!file_calls_) return;
-  while (const auto call = file_calls_->receive()) file_calls_->answer(*call, broker_.execute(*file_calls_, *call));
+  constexpr int kMost = 64;  // a hostile process may ask without end
+  for (int i = 0; i < kMost; ++i) {
+    const auto call = file_calls_->receive();
+    if (!call) return;
+    file_calls_->answer(*call, broker_.execute(*file_calls_, *call));
+  }
 }
 
 std::string WorkerSession::take_refusal(Channel& channel) {
@@ -136,7 +145,7 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
   }
   if (text.size() < 1 + sizeof number) return;
   std::memcpy(&number, text.data() + 1, sizeof number);
-  if (text[0] == 'w' && !fds.empty()) {
+  if (text[0] == 'w' && !fds.empty() && broker_.is_source(fds[0])) {
     auto written = std::make_unique<WrittenSource>(fds[0].get());
     if (fds.size() > 1) written->has_log(std::move(fds[1]));
     written_[number] = std::move(written);

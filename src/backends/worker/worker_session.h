@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/source.h"
 #include "backends/api/written_sources.h"
 #include "backends/worker/file_broker.h"
 #include "base/file_calls.h"
@@ -26,7 +27,7 @@
 namespace codecfs::worker {
 
 /// See protections_of_sources().
-std::string describe_protections();
+SourceProtections describe_protections();
 
 class WorkerSession {
  public:

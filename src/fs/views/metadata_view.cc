@@ -10,7 +10,7 @@ namespace codecfs::fs {
 namespace {
 
 std::string filters_text() {
-  const std::string protections = protections_of_sources();
+  const std::string protections = protections_of_sources().text;
   return filters::filter_table() + (protections.empty() ? "" : "# " + protections + "\n");
 }
 

@@ -3,7 +3,9 @@
 
 #include "backends/worker/isolated_hdf5.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <csignal>
 #include <fstream>
@@ -158,6 +160,21 @@ TEST_F(IsolatedHdf5Test, AnUnusedProcessEnds) {
   source->release_idle(std::chrono::seconds(0));
   EXPECT_EQ(workers().size(), 1U);
   EXPECT_TRUE(source->finish());
+}
+
+// Its process must have the same user: these tests again, in a program that was started by that user.
+TEST_F(IsolatedHdf5Test, AsAnOrdinaryUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "they run as one";
+  constexpr uid_t kNobody = 65534;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) ::_exit(99);
+    ::execl("/proc/self/exe", "unit_backends", "--gtest_filter=IsolatedHdf5Test.*:FileBrokerTest.*", nullptr);
+    ::_exit(98);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(IsolatedHdf5Test, NoProcessIsLeft) {
