@@ -105,6 +105,10 @@ FileCalls::FileCalls(UniqueFd listener, FileCallEnds ends) : listener_(std::move
   (void)::syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes);
   received_bytes_ = std::max<size_t>(sizes.seccomp_notif, sizeof(seccomp_notif));
   answer_bytes_ = std::max<size_t>(sizes.seccomp_notif_resp, sizeof(seccomp_notif_resp));
+  // Since Linux 6.6: the two processes wake each other on one processor, which is faster.
+  constexpr unsigned long kSetFlags = SECCOMP_IOW(4, __u64);
+  constexpr unsigned long kSyncWakeUp = 1;
+  (void)::ioctl(listener_.get(), kSetFlags, kSyncWakeUp);
 }
 
 std::optional<FileCall> FileCalls::receive() {
