@@ -17,7 +17,7 @@ struct ReferenceRules {
   std::string mountpoint;  // what is in it is not followed: the daemon would wait for itself
 };
 
-/// Sets the rules for HDF5 files that are opened in a process of their own from now on (isolate_sources()). `folder`
+/// Sets the rules for HDF5 files that are opened in a process of their own from now on. `folder`
 /// and `mountpoint` are absolute paths without symbolic links.
 void set_reference_rules(ReferenceRules rules);
 ReferenceRules reference_rules();

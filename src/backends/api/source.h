@@ -66,7 +66,7 @@ struct Hdf5Options {
 /// For the files that are opened from now on. Not thread-safe: to be called before the first of them is opened.
 void set_hdf5_options(const Hdf5Options& options);
 
-/// How the processes of isolate_sources() are protected against the files that they read.
+/// How the processes of isolated HDF5 files are protected against the files that they read.
 struct SourceProtections {
   std::string text;       // a sentence; empty if there were no such processes so far
   bool is_whole = false;  // else a warning was logged

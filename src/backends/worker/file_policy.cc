@@ -145,7 +145,7 @@ Result<FilePolicy::Place> FilePolicy::find_written(const Path& path) {
   auto [directory, name] = split(path.text);
   if (name.empty() || name == "." || name == "..") return refuse(EACCES);
   if (!rules_.may_write) return refuse(EROFS);
-  if (directory.empty()) directory = ".";
+  if (directory.empty()) directory.push_back('.');
   const std::string base =
       path.directory || directory.starts_with('/') ? directory : rules_.working_directory + "/" + directory;
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;

@@ -47,8 +47,9 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
   CODECFS_ASSIGN(session->process_, start_worker(run_hdf5_worker));
   if (!session->process_.await_start()) return session;  // the first call notices
   const int control = session->process_.control.get();
-  (void)send_datagram(control, "s" + inheritance.working_directory,
-                      std::array{inheritance.shared, inheritance.journal});
+  std::string order(1, 's');
+  order += inheritance.working_directory;
+  (void)send_datagram(control, order, std::array{inheritance.shared, inheritance.journal});
   while (!session->has_ended() && !session->is_in_sandbox_) {
     pollfd event{control, POLLIN, 0};
     (void)::poll(&event, 1, -1);
