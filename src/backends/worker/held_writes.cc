@@ -59,9 +59,13 @@ std::vector<HeldWrites::Held> HeldWrites::confirmed() const {
   return found;
 }
 
-Result<> HeldWrites::make_again(const std::function<Result<>(const Write&)>& make) const {
+Result<> HeldWrites::make_again(const std::function<Result<>(const Write&)>& make) {
   const LockGuard lock(mutex_);
-  for (const auto& [number, held] : held_) CODECFS_TRY(make(held.write));
+  for (auto& [number, held] : held_) {
+    if (!held.is_confirmed && std::exchange(held.is_suspect, true)) continue;
+    CODECFS_TRY(make(held.write));
+    held.is_suspect = false;
+  }
   return {};
 }
 

@@ -34,6 +34,7 @@ class HeldWrites {
     std::shared_ptr<const Buffer> copy;  // of `write.bytes`; null if it is large
     uint64_t losses = 0;                 // SharedState::losses before it was made
     bool is_confirmed = false;
+    bool is_suspect = false;  // it was not confirmed, and could not be made again
     [[nodiscard]] bool is_large() const { return copy == nullptr; }
   };
 
@@ -48,8 +49,9 @@ class HeldWrites {
   /// The changes that were confirmed so far, oldest first.
   [[nodiscard]] std::vector<Held> confirmed() const;
 
-  /// Calls `make` for all of them, oldest first, until one fails.
-  Result<> make_again(const std::function<Result<>(const Write&)>& make) const;
+  /// Calls `make` for all of them, oldest first, until one fails. One that is not confirmed is tried once, since it may
+  /// be what ends the process; its caller repeats it anyway.
+  Result<> make_again(const std::function<Result<>(const Write&)>& make);
 
  private:
   mutable Mutex mutex_;

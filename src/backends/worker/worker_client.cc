@@ -75,7 +75,7 @@ std::string key_of(Call call, const Encoder& request) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(std::string path, bool may_write, const HeldWrites& held)
+WorkerClient::WorkerClient(std::string path, bool may_write, HeldWrites& held)
     : path_(std::move(path)),
       working_directory_([] {
         std::error_code error;

@@ -39,7 +39,7 @@ class WorkerSession;
 class WorkerClient {
  public:
   /// `held`: changes that each new process must make again. Must outlive the client.
-  WorkerClient(std::string path, bool may_write, const HeldWrites& held);
+  WorkerClient(std::string path, bool may_write, HeldWrites& held);
   ~WorkerClient();
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
@@ -101,7 +101,7 @@ class WorkerClient {
   const std::string path_;  // absolute
   const std::string working_directory_;
   const bool may_write_;
-  const HeldWrites& held_;
+  HeldWrites& held_;
   UniqueFd fd_;
   UniqueFd shared_fd_;
   UniqueFd journal_;

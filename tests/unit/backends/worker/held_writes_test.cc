@@ -69,15 +69,25 @@ TEST_F(HeldWritesTest, ManySmallOnesAreSealedTogether) {
 }
 
 TEST_F(HeldWritesTest, AFailureEndsTheRepetition) {
-  (void)add(1, "a");
-  (void)add(2, "b");
-  int made = 0;
-  const Result<> done = held_.make_again([&](const HeldWrites::Write&) -> Result<> {
-    ++made;
-    return fail(ENOSPC, "no room");
-  });
-  EXPECT_EQ(done.error().code, ENOSPC);
-  EXPECT_EQ(made, 1);
+  (void)held_.confirm(add(1, "a"));
+  (void)held_.confirm(add(2, "b"));
+  const auto make = [](const HeldWrites::Write&) -> Result<> { return fail(ENOSPC, "no room"); };
+  EXPECT_EQ(held_.make_again(make).error().code, ENOSPC);
+  EXPECT_EQ(all().size(), 2U);
+}
+
+TEST_F(HeldWritesTest, WhatMayHaveEndedTheProcessIsNotMadeAgainTwice) {
+  (void)held_.confirm(add(1, "a"));
+  const uint64_t in_a_call = add(2, "b");
+  EXPECT_EQ(all().size(), 2U);
+  const auto end_at = [](const HeldWrites::Write& write) {
+    return write.chunk == 2 ? Result<>(fail(EPIPE, "the process has ended")) : Result<>();
+  };
+  EXPECT_FALSE(held_.make_again(end_at));
+  EXPECT_TRUE(held_.make_again(end_at));
+  EXPECT_EQ(all().size(), 1U);
+  (void)held_.confirm(in_a_call);  // its caller has made it
+  EXPECT_EQ(all().size(), 2U);
 }
 
 }  // namespace
