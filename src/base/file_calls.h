@@ -45,12 +45,12 @@ struct FileCall {
   uint32_t thread = 0;  // of the caller
   /// An O_PATH descriptor of the directory that `path` is relative to, or of the file that the call is for. None: the
   /// working directory, or `path` is absolute.
-  UniqueFd at;
+  UniqueFd at = {};
   int at_number = -1;  // of the caller's descriptor
-  std::string path;
-  UniqueFd to_directory;
-  std::string to_path;
-  std::string value;
+  std::string path = {};
+  UniqueFd to_directory = {};
+  std::string to_path = {};
+  std::string value = {};
   uint32_t flags = 0;
   uint32_t mode = 0;
   uint32_t mask = 0;
