@@ -5,7 +5,7 @@
 namespace codecfs::worker {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 20;  // in copies
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;  // in copies
 constexpr size_t kMostWrites = 256;
 
 }  // namespace

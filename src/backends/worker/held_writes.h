@@ -21,7 +21,7 @@ namespace codecfs::worker {
 
 class HeldWrites {
  public:
-  static constexpr size_t kSmall = size_t{64} << 10;  // bytes of a change
+  static constexpr size_t kSmall = size_t{1} << 20;  // bytes of a change
   struct Write {
     Call call = Call::write_chunk;
     ObjectId variable = 0;

@@ -48,7 +48,7 @@ TEST_F(HeldWritesTest, SmallOnesAreCopiedAndKeepTheirOrder) {
 }
 
 TEST_F(HeldWritesTest, ALargeOneIsSealedAtOnceAndNotCopied) {
-  std::string text(1 << 20, 'x');
+  std::string text(HeldWrites::kSmall + 1, 'x');
   const uint64_t number = add(1, text);
   text[5] = 'y';
   EXPECT_EQ(all()[0].second[5], 'y');
