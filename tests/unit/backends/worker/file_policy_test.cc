@@ -80,7 +80,7 @@ TEST_F(FilePolicyTest, ReadsBeneath) {
 }
 
 TEST_F(FilePolicyTest, ReadsAll) {
-  FilePolicy policy = make(Follow::all, true, {.mountpoint = in("mnt")});
+  FilePolicy policy = make(Follow::all, true, {.follow = Follow::all, .folder = {}, .mountpoint = in("mnt")});
   for (const char* name : {"a.h5", "../elsewhere/d.raw", "out/d.raw", "absolute", "/etc/passwd"})
     EXPECT_EQ(read(policy, name), 0) << name;
   for (const char* name : {"/dev/zero", "/proc/self/status", "/sys/kernel/vmcoreinfo"})
@@ -103,7 +103,8 @@ TEST_F(FilePolicyTest, RelativeToADirectory) {
 }
 
 TEST_F(FilePolicyTest, TheFolderOfDatasetsIsTheLimit) {
-  FilePolicy policy = make(Follow::beneath, true, {.folder = folder_.string()});
+  FilePolicy policy =
+      make(Follow::beneath, true, {.follow = Follow::beneath, .folder = folder_.string(), .mountpoint = {}});
   EXPECT_EQ(read(policy, "../elsewhere/d.raw"), 0);
   EXPECT_EQ(read(policy, "out/d.raw"), 0);
   EXPECT_EQ(read(policy, "/etc/passwd"), EACCES);
