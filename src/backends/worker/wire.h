@@ -170,25 +170,28 @@ class Decoder {
     }
   }
   void get_bytes(std::vector<std::byte>& bytes);
-  template <class T>
-  Result<T> get_result() {
+  /// Sets `value`, or `error` with a code that is not 0.
+  template <class T, class Value>
+  void get_result(Value& value, Error& error) {
     bool succeeded = false;
     get(succeeded);
-    Error error;
-    if (!succeeded) {
+    if (!succeeded)
       get(error);
-      if (failed_ || error.code == 0) return protocol_error();
-      return std::unexpected(std::move(error));
-    }
-    if constexpr (std::is_void_v<T>) {
-      if (failed_) return protocol_error();
-      return {};
-    } else {
-      T value{};
+    else if constexpr (!std::is_void_v<T>)
       get(value);
-      if (failed_) return protocol_error();
+    if (failed_ || (!succeeded && error.code == 0)) error = protocol_error().error();
+  }
+  template <class T>
+  Result<T> get_result() {
+    using Value = std::conditional_t<std::is_void_v<T>, bool, T>;
+    Value value{};
+    Error error{.code = 0, .reason = {}};
+    get_result<T>(value, error);
+    if (error.code != 0) return std::unexpected(std::move(error));
+    if constexpr (std::is_void_v<T>)
+      return {};
+    else
       return value;
-    }
   }
   static std::unexpected<Error> protocol_error() {
     return fail(EIO, "a process of codecfs gave an answer that is none");

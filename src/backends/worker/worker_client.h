@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -67,9 +68,16 @@ class WorkerClient {
   Result<R> call_with_progress(Call call, Progress* progress, const Arguments&... arguments) {
     Encoder request;
     (request.put(arguments), ...);
-    std::optional<Result<R>> answer;
-    CODECFS_TRY(transact(call, request, progress, [&](Decoder in) { answer = in.get_result<R>(); }));
-    return *std::move(answer);
+    // Not an optional Result: GCC 12 (-O2) moves that wrongly here, and its text is freed twice.
+    using Value = std::conditional_t<std::is_void_v<R>, bool, R>;
+    Value value{};
+    Error error{.code = 0, .reason = {}};
+    CODECFS_TRY(transact(call, request, progress, [&](Decoder in) { in.get_result<R>(value, error); }));
+    if (error.code != 0) return std::unexpected(std::move(error));
+    if constexpr (std::is_void_v<R>)
+      return {};
+    else
+      return value;
   }
   /// From now on each new process begins with acquiring the right to write, which recovers the log.
   void set_writing() { writing_ = true; }
