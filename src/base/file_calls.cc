@@ -180,7 +180,7 @@ bool FileCalls::decode(const Received& received, FileCall& call) const {
     if (count != static_cast<ssize_t>(call.size)) return refuse(EFAULT);
   }
   // The address may be another program's by now if the caller was killed before its descriptors were looked at; then
-  // nobody waits for an answer.
+  // no thread waits for an answer.
   return ::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &call.id) == 0;
 }
 

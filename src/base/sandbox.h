@@ -29,7 +29,7 @@ inline constexpr SandboxParts kWholeFileSandbox = 31;
 /// bounds the numbers of descriptors. Returns the parts that are active now: containers and kernels may lack some.
 SandboxParts enter_sandbox(unsigned most_files);
 
-/// The same for a process whose file calls are answered by another one. It must have one thread.
+/// The same, but another process answers the file calls of this one, which must have one thread.
 struct FileSandbox {
   SandboxParts parts = 0;
   /// For FileCalls. None if this system does not allow a listener: file calls are then not filtered, and the

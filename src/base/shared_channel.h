@@ -58,7 +58,7 @@ class Channel {
   /// Waits for a message. EPIPE if the other end is closed; EPROTO if it is no message or its head is longer than
   /// `most_head` bytes.
   Result<Message> receive(uint32_t most_head = UINT32_MAX);
-  /// Null if there is no memory.
+  /// Valid until the next send() or receive(). Null if there is no memory.
   [[nodiscard]] CallState* state();
   [[nodiscard]] int socket() const { return socket_.get(); }
 

@@ -220,9 +220,9 @@ class Work {
 };
 
 void serve(Work& work, Channel channel, uint32_t number) {
-  CallState* const state = channel.state();
-  if (state != nullptr) state->thread = static_cast<uint32_t>(::gettid());
+  if (CallState* const state = channel.state()) state->thread = static_cast<uint32_t>(::gettid());
   while (const auto request = channel.receive()) {
+    CallState* const state = channel.state();  // receiving and sending may have moved it
     const auto call = static_cast<Call>(request->kind);
     begin_step(number, work.seconds(call), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
     Encoder out;

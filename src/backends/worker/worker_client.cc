@@ -279,11 +279,10 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
     const uint32_t number = connection ? (*connection)->number : 0;
     if (done) {
       Channel& channel = (*connection)->channel;
-      CallState* const state = channel.state();
-      if (progress != nullptr && state != nullptr) {
-        state->done = 0;
-        state->total = 0;
-        state->cancelled = 0;
+      if (CallState* const fresh = channel.state(); progress != nullptr && fresh != nullptr) {
+        fresh->done = 0;
+        fresh->total = 0;
+        fresh->cancelled = 0;
       }
       (void)session->take_refusal(channel);
       done = channel.send(static_cast<uint32_t>(call), request.head, request.bulk);
@@ -291,6 +290,7 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
         session->give_back(*std::move(connection));
         return done;
       }
+      CallState* const state = channel.state();  // sending may have moved it
       const int interval = progress != nullptr && state != nullptr ? 100 : -1;  // milliseconds
       while (done && !session->wait(channel, interval)) {
         progress->done = state->done.load();

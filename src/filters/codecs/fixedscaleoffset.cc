@@ -150,7 +150,7 @@ void in_blocks(const std::byte* from, size_t from_size, std::byte* to, size_t to
     use(from + done * from_size, to + done * to_size, std::min(kBlock, count - done));
 }
 
-/// Converts through `convert(double, round)`, whose last step is in the precision `last`.
+/// Converts through `convert(double, round)`; its last step is in the precision `last`.
 template <class Convert>
 void convert_in(Precision last, const Elements& source, const std::byte* from, const Elements& target, std::byte* to,
                 size_t count, Convert convert) {
