@@ -84,6 +84,7 @@ class Hdf5Source final : public IsolatedSource {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
       const LibraryLock lock;
+      if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
       const Result<> readable = mounted_.file.recorder->attributes(dataset.address());
       auto attributes =
           readable ? attributes_of(dataset)
