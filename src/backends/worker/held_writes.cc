@@ -1,5 +1,6 @@
 #include "backends/worker/held_writes.h"
 
+#include <iterator>
 #include <utility>
 
 namespace codecfs::worker {
@@ -34,8 +35,25 @@ bool HeldWrites::confirm(uint64_t number) {
 }
 
 void HeldWrites::confirm_again(uint64_t number, uint64_t losses) {
+  constexpr uint64_t kOutOfDate = UINT64_MAX;
   const LockGuard lock(mutex_);
-  if (const auto found = held_.find(number); found != held_.end()) found->second.losses = losses;
+  const auto found = held_.find(number);
+  if (found == held_.end()) return;
+  const Write& made = found->second.write;
+  found->second.losses = losses;
+  for (auto later = std::next(found); later != held_.end(); ++later)
+    if (later->second.write.variable == made.variable && later->second.write.chunk == made.chunk)
+      later->second.losses = kOutOfDate;
+}
+
+bool HeldWrites::drop_if_current(uint64_t number, uint64_t losses) {
+  {
+    const LockGuard lock(mutex_);
+    const auto found = held_.find(number);
+    if (found != held_.end() && found->second.losses != losses) return false;
+  }
+  drop(number);
+  return true;
 }
 
 void HeldWrites::drop(uint64_t number) {

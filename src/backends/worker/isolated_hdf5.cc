@@ -204,9 +204,10 @@ class IsolatedHdf5 final : public Source {
       const bool is_large = write.bytes.size() > HeldWrites::kSmall;
       const Result<> sealed = held_.confirm(held) ? seal() : Result<>();
       if (!is_large) return sealed ? std::move(made) : std::unexpected(sealed.error());
+      const bool is_current = held_.drop_if_current(held, losses);
       held_.drop(held);
       if (!sealed) return std::unexpected(sealed.error());
-      if (losses == before) return made;
+      if (is_current) return made;
       if (round == kTries) return fail(EIO, "{}: other changes fail again and again", client_.path());
     }
   }
@@ -225,11 +226,8 @@ class IsolatedHdf5 final : public Source {
       const uint64_t present = losses;
       bool is_complete = true;
       for (const HeldWrites::Held& held : confirmed) {
-        if (held.losses == present) {
-          if (!held.is_large()) held_.drop(held.number);
-          continue;
-        }
-        if (held.is_large()) continue;  // its caller makes it again
+        if (held.is_large()) continue;  // its caller drops it, or makes it again
+        if (held_.drop_if_current(held.number, present)) continue;
         is_complete = false;
         const HeldWrites::Write& write = held.write;
         const auto made = client_.call<void>(write.call, write.variable, write.chunk, write.bytes);

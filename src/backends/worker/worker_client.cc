@@ -290,7 +290,7 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
         session->give_back(*std::move(connection));
         return done;
       }
-      CallState* const state = channel.state();  // sending may have moved it
+      CallState* const state = channel.state();                                 // sending may have moved it
       const int interval = progress != nullptr && state != nullptr ? 100 : -1;  // milliseconds
       while (done && !session->wait(channel, interval)) {
         progress->done = state->done.load();

@@ -68,6 +68,20 @@ TEST_F(HeldWritesTest, ManySmallOnesAreSealedTogether) {
   EXPECT_LT(number, 10'000U);
 }
 
+TEST_F(HeldWritesTest, AChangeThatIsMadeAgainPutsLaterOnesOfItsChunkOutOfDate) {
+  const uint64_t older = add(7, "older");
+  const uint64_t other = add(8, "other");
+  const uint64_t newer = add(7, "newer");
+  EXPECT_FALSE(held_.drop_if_current(older, 1));
+  held_.confirm_again(older, 1);
+  EXPECT_FALSE(held_.drop_if_current(newer, 0));
+  EXPECT_TRUE(held_.drop_if_current(other, 0));
+  held_.confirm_again(newer, 1);
+  EXPECT_TRUE(held_.drop_if_current(older, 1));
+  EXPECT_TRUE(held_.drop_if_current(newer, 1));
+  EXPECT_TRUE(held_.is_empty());
+}
+
 TEST_F(HeldWritesTest, AFailureEndsTheRepetition) {
   (void)held_.confirm(add(1, "a"));
   (void)held_.confirm(add(2, "b"));
