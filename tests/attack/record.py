@@ -595,11 +595,11 @@ class NewRecording(Recording):
             return
         if self.kind == "hdf5":
             with h5py.File(path, "r") as file:
-                array = file["v"][()] if "v" in file else None
+                array = file["v"][()] if isinstance(file.get("v"), h5py.Dataset) else None  # a group becomes one
         else:
             store = zarr.ZipStore(str(path), mode="r") if self.kind == "zip" else zarr.DirectoryStore(str(path))
             root = zarr.open_group(store, "r")
-            array = root["v"][...] if "v" in root and isinstance(root["v"], zarr.Array) else None  # a group becomes one
+            array = root["v"][...] if "v" in root and isinstance(root["v"], zarr.Array) else None
             store.close()
         if not compare:
             return
