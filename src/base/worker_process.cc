@@ -3,6 +3,7 @@
 #include "base/worker_process.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +32,14 @@ namespace {
 constexpr int kControl = 3;  // in a supervisor: the daemon; in a worker, too
 constexpr int kTrace = 4;    // in a worker
 
+// std::atomic::wait() does not work between processes.
+void wake_all(std::atomic<int>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX); }
+/// Waits while it is 0, at most for some nanoseconds.
+void wait_while_zero(std::atomic<int>& word, long nanoseconds) {
+  const timespec most{0, nanoseconds};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, &most);
+}
+
 std::shared_ptr<WorkerTrace> map_trace(int fd) {
   void* at = ::mmap(nullptr, sizeof(WorkerTrace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return nullptr;
@@ -45,13 +56,12 @@ struct Step {
   volatile uint32_t culprit = 0;
   volatile uint64_t address = 0;
   volatile unsigned seconds = 0;  // the limit; 0: none
-  volatile unsigned spent = 0;    // seconds without progress
+  volatile unsigned spent = 0;    // whole seconds without progress, and the part of one that came first
   // Either of these changes when there is progress.
   volatile uint64_t accesses = 0;
   const std::atomic<uint64_t>* volatile progress = nullptr;
   volatile uint64_t seen = 0;  // their sum, one second ago
-  timer_t timer{};             // of processor time, every second
-  bool has_timer = false;
+  bool has_timer = false;      // that signals each second of processor time
 };
 thread_local Step step;
 
@@ -66,13 +76,19 @@ uint64_t count_progress() {
   return step.accesses + (progress == nullptr ? 0 : progress->load(std::memory_order_relaxed));
 }
 
+// Left running, because setting it is a system call, and a thread that waits uses no processor time.
 void start_timer() {
-  step.spent = 0;
-  step.seen = count_progress();
-  if (!step.has_timer) return;
+  if (step.has_timer) return;
+  step.has_timer = true;
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGPROF;
+  event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
+  timer_t timer{};
+  if (::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) != 0) return;
   itimerspec interval{};
-  interval.it_value.tv_sec = interval.it_interval.tv_sec = step.seconds == 0 ? 0 : 1;
-  ::timer_settime(step.timer, 0, &interval, nullptr);
+  interval.it_value.tv_sec = interval.it_interval.tv_sec = 1;
+  ::timer_settime(timer, 0, &interval, nullptr);
 }
 
 void on_fatal_signal(int signal) {
@@ -85,7 +101,7 @@ void on_second(int) {
   const uint64_t now = count_progress();
   step.spent = now == step.seen ? step.spent + 1 : 0;
   step.seen = now;
-  if (step.spent < step.seconds) return;
+  if (step.spent <= step.seconds) return;
   record_end(WorkerTrace::kOutOfTime);
   ::_exit(1);
 }
@@ -134,6 +150,7 @@ uint64_t address_space() {
   if (!trace) ::_exit(1);
   trace_of_worker = trace.get();
   trace->pid = ::getpid();
+  wake_all(trace->pid);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   memory_at_start = address_space();
@@ -152,17 +169,12 @@ struct Order {
 
 [[noreturn]] void run_supervisor(int control);
 
-// Forks a grandchild, which init adopts, so that no zombie remains.
+/// Forks a child that runs this. 0 if that fails.
 template <class Run>
-bool fork_detached(const Run& run) {
+pid_t fork_to(const Run& run) {
   const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    if (::fork() == 0) run();
-    ::_exit(0);
-  }
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-  return true;
+  if (child == 0) run();
+  return std::max(child, 0);
 }
 
 // Closes all descriptors but these, which get the numbers from kControl on.
@@ -176,6 +188,7 @@ void keep_only(std::span<const int> fds) {
 void run_supervisor(int control) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ})
     ::signal(signal, SIG_IGN);
+  ::signal(SIGCHLD, SIG_IGN);  // its children leave no zombies
   keep_only(std::array{control});
   ::prctl(PR_SET_NAME, "codecfs-super");  // for ps(1)
   // Leave all inherited files and directories, so that nothing stays in use.
@@ -193,9 +206,9 @@ void run_supervisor(int control) {
     if (message.bytes.size() != sizeof order || message.fds.empty()) continue;
     std::memcpy(&order, message.bytes.data(), sizeof order);
     if (order.main == nullptr) {
-      fork_detached([&] { run_supervisor(message.fds[0].get()); });
+      fork_to([&] { run_supervisor(message.fds[0].get()); });
     } else if (message.fds.size() == 2) {
-      fork_detached([&] {
+      fork_to([&] {
         keep_only(std::array{message.fds[0].get(), message.fds[1].get()});
         run_worker(order.main);
       });
@@ -211,6 +224,7 @@ Supervisors& supervisors() CODECFS_REQUIRES(supervisors_mutex) {
   static auto& both = *new Supervisors;
   return both;
 }
+pid_t first_supervisor CODECFS_GUARDED_BY(supervisors_mutex) = 0;  // a child of the daemon that stays in the foreground
 
 Result<std::array<UniqueFd, 2>> make_socket() {
   std::array<int, 2> ends{};
@@ -224,13 +238,23 @@ bool send_order(const UniqueFd& supervisor, const Order& order, std::span<const 
   return supervisor && send_datagram(supervisor.get(), bytes, fds);
 }
 
+// Has one supervisor fork the other. False if it cannot be asked.
+bool replace(UniqueFd& other, const UniqueFd& supervisor) CODECFS_REQUIRES(supervisors_mutex) {
+  auto ends = make_socket();
+  if (!ends || !send_order(supervisor, Order{}, std::array{(*ends)[1].get()})) return false;
+  other = std::move((*ends)[0]);
+  if (first_supervisor > 0 && ::waitpid(first_supervisor, nullptr, WNOHANG) != 0) first_supervisor = 0;
+  return true;
+}
+
+// Forks only one, because a fork takes about a millisecond; the first forks the second.
 Result<> fork_supervisors() CODECFS_REQUIRES(supervisors_mutex) {
-  for (UniqueFd& supervisor : supervisors()) {
-    CODECFS_ASSIGN(auto ends, make_socket());
-    if (!fork_detached([&] { run_supervisor(ends[1].get()); }))
-      return fail_errno(errno, "cannot fork the process that starts workers");
-    supervisor = std::move(ends[0]);
-  }
+  Supervisors& both = supervisors();
+  CODECFS_ASSIGN(auto ends, make_socket());
+  first_supervisor = fork_to([&] { run_supervisor(ends[1].get()); });
+  if (first_supervisor == 0) return fail_errno(errno, "cannot fork the process that starts workers");
+  both[0] = std::move(ends[0]);
+  if (!replace(both[1], both[0])) return fail(EIO, "cannot fork the process that starts workers");
   return {};
 }
 
@@ -239,12 +263,9 @@ Result<> order(const Order& order, std::span<const int> fds) CODECFS_REQUIRES(su
   if (!both[0] && !both[1]) CODECFS_TRY(fork_supervisors());
   for (size_t i = 0; i < both.size(); ++i) {
     if (!send_order(both[i], order, fds)) continue;
-    // Replace the other one if it was killed: it has closed its socket.
-    UniqueFd& other = both[1 - i];
-    pollfd event{other.get(), 0, 0};
-    if (::poll(&event, 1, 0) == 0) return {};
-    CODECFS_ASSIGN(auto ends, make_socket());
-    if (send_order(both[i], Order{}, std::array{ends[1].get()})) other = std::move(ends[0]);
+    // The other one has closed its socket if it was killed.
+    pollfd event{both[1 - i].get(), 0, 0};
+    if (::poll(&event, 1, 0) != 0) (void)replace(both[1 - i], both[i]);
     return {};
   }
   return fail(EIO, "the processes that start workers were killed; mount again");
@@ -282,10 +303,11 @@ WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
 }
 
 bool WorkerProcess::await_start() {
-  constexpr int kMillisecond = 1;
-  while ((pid = trace->pid) == 0) {
+  constexpr long kMillisecond = 1'000'000;
+  while (trace->pid == 0) {
+    wait_while_zero(trace->pid, kMillisecond);
     pollfd event{control.get(), 0, 0};
-    if (::poll(&event, 1, kMillisecond) > 0) break;
+    if (::poll(&event, 1, 0) > 0) break;
   }
   pid = trace->pid;  // it may have ended since it set this
   return pid > 0;
@@ -336,25 +358,19 @@ WorkerTrace* own_trace() { return trace_of_worker; }
 
 void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>* progress) {
   use_signal_stack();
-  if (!step.has_timer && seconds != 0) {
-    sigevent event{};
-    event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = SIGPROF;
-    event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
-    step.has_timer = ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &step.timer) == 0;
-  }
+  if (seconds != 0) start_timer();
   step.culprit = culprit;
   step.address = 0;
   step.progress = progress;
+  step.spent = 0;
+  step.seen = count_progress();
   step.seconds = seconds;
-  start_timer();
 }
 
 void end_step() {
   step.seconds = 0;
   step.culprit = 0;
   step.progress = nullptr;
-  start_timer();  // disarms it
 }
 
 void extend_step(unsigned more_seconds) {

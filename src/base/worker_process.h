@@ -4,9 +4,9 @@
 //   daemon ---control---> supervisor ---fork---> worker     two supervisors per daemon, any number of workers
 //       \___________________control____________/
 //
-// The supervisors are forked before there are threads, because the child of a multithreaded process must not run
-// arbitrary code. They only fork: workers, and each other's replacement if one was killed. All these processes end when
-// the daemon ends, in whatever way.
+// The first supervisor is forked before there are threads, because the child of a multithreaded process must not run
+// arbitrary code; it forks the second. They only fork: workers, and each other's replacement if one was killed. All
+// these processes end when the daemon ends, in whatever way.
 //
 // A worker has limits for its memory and for the processor time of each step. If one is exceeded, or a fatal signal
 // arrives, the cause stays in a page of shared memory (WorkerTrace) and the worker ends; its descriptors are closed, so

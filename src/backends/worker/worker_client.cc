@@ -120,14 +120,10 @@ Result<WorkerClient::SessionPtr> WorkerClient::current() {
   return start();
 }
 
-// Null if there is none. A session calls learn(), so not under the mutex.
+// Null if there is none, or if its end was noticed: a call notices it otherwise.
 WorkerClient::SessionPtr WorkerClient::running_session() {
-  SessionPtr session;
-  {
-    const LockGuard lock(mutex_);
-    session = session_;
-  }
-  return session && !session->has_ended() ? session : nullptr;
+  const LockGuard lock(mutex_);
+  return session_ && !session_->was_seen_to_end() ? session_ : nullptr;
 }
 
 Result<WorkerClient::SessionPtr> WorkerClient::start() {
@@ -259,8 +255,9 @@ void WorkerClient::forget_refusals() {
 
 WorkerClient::State WorkerClient::state() {
   const SessionPtr running = running_session();
+  const bool is_running = running && !running->has_ended();  // calls learn(), so not under the mutex
   const LockGuard lock(mutex_);
-  return {running ? running->trace().pid.load() : 0, started_, last_end_};
+  return {is_running ? running->trace().pid.load() : 0, started_, last_end_};
 }
 
 Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* progress,

@@ -61,6 +61,8 @@ class WorkerSession {
   bool wait(const Channel& channel, int milliseconds);
   /// Handles what it has sent, and returns whether it has ended.
   bool has_ended();
+  /// Makes no system call.
+  [[nodiscard]] bool was_seen_to_end() const { return ended_; }
   /// Waits until it has ended and everything that it has sent was handled. `kill`: ends it.
   void await_end(bool kill);
   /// FileBroker::take_refusal() of the thread that serves this connection.

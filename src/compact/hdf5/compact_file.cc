@@ -102,6 +102,7 @@ Result<Locked> lock_source(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return fail_errno(errno, "{}", path);
   const std::string where = real.get();
+  await_survivor(where);
   CODECFS_TRY(recover_log(where));
   const size_t slash = where.rfind('/');
   Locked locked;
@@ -342,7 +343,6 @@ Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
 
 /// compact_file() without the handling of exceptions.
 Result<std::string> compact(const std::string& path, FileIo& io) {
-  await_survivor(path);
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
   CODECFS_TRY(check_space(locked));

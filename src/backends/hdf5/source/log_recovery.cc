@@ -16,10 +16,16 @@ std::string describe_recovery(const std::string& path, const hdf5::LogRecovery& 
                      found.transactions == 1 ? " was" : "s were", found.bytes);
 }
 
+void await_survivor(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  if (!error) hdf5::await_survivor(real.string());
+}
+
 }  // namespace
 
 Result<std::string> check_hdf5_log(const std::string& path) {
-  hdf5::await_survivor(path);
+  await_survivor(path);
   CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::check_log(path));
   if (!found.pending) return fmt::format("{}: no changes are pending", path);
   return fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
@@ -27,7 +33,7 @@ Result<std::string> check_hdf5_log(const std::string& path) {
 }
 
 Result<std::string> recover_hdf5_log(const std::string& path) {
-  hdf5::await_survivor(path);
+  await_survivor(path);
   CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::recover_log(path));
   return describe_recovery(path, found);
 }

@@ -23,10 +23,14 @@ MountedFile::~MountedFile() {
 }
 
 Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) {
-  char* resolved = realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return fail_errno(errno, "{}", path);
-  file.path = resolved;
-  free(resolved);  // NOLINT: realpath allocates with malloc
+  if (file.is_isolated) {
+    file.path = path;  // as the daemon has resolved it
+  } else {
+    char* resolved = realpath(path.c_str(), nullptr);
+    if (resolved == nullptr) return fail_errno(errno, "{}", path);
+    file.path = resolved;
+    free(resolved);  // NOLINT: realpath allocates with malloc
+  }
   file.directory = file.path.substr(0, file.path.rfind('/'));
   std::error_code error;
   file.working_directory = std::filesystem::current_path(error).string();

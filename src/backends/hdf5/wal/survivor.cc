@@ -78,16 +78,14 @@ UniqueFd mark_log(int source) {
 }
 
 void await_survivor(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return;
   bool has_waited = false;
   for (const auto until = Clock::now() + kLongest; Clock::now() < until; std::this_thread::sleep_for(kPause)) {
-    const UniqueFd log = open_log_of(real.get(), O_RDONLY);
-    if (!log && !(has_waited && has_writer(real.get()))) return;
+    const UniqueFd log = open_log_of(path, O_RDONLY);
+    if (!log && !(has_waited && has_writer(path))) return;
     has_waited = true;
     if (!log) continue;  // it is removed before the file is unlocked
     if (is_locked(log, kAtWork)) continue;
-    if (!is_locked(log, kMark) || has_writer(real.get())) return;
+    if (!is_locked(log, kMark) || has_writer(path)) return;
   }
 }
 

@@ -19,7 +19,7 @@ namespace codecfs::hdf5 {
 UniqueFd mark_log(int source);
 
 /// Waits, at most a minute, for a survivor that recovers the source or is about to. Must be called before
-/// LoggedFile::open().
+/// LoggedFile::open(). `path`: as realpath(3) returns it.
 void await_survivor(const std::string& path);
 
 /// For the survivor. `source` may be an O_PATH descriptor; `log` is the result of mark_log(), or -1. Waits at most a
