@@ -167,7 +167,7 @@ struct Order {
   WorkerMain main = nullptr;  // null: fork another supervisor. Valid because a fork has the same addresses.
 };
 
-[[noreturn]] void run_supervisor(int control);
+[[noreturn]] void run_supervisor(int control, void (*prepare)() = nullptr);
 
 /// Forks a child that runs this. 0 if that fails.
 template <class Run>
@@ -185,7 +185,7 @@ void keep_only(std::span<const int> fds) {
   ::close_range(static_cast<unsigned>(kControl) + static_cast<unsigned>(fds.size()), ~0U, 0);
 }
 
-void run_supervisor(int control) {
+void run_supervisor(int control, void (*prepare)()) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ})
     ::signal(signal, SIG_IGN);
   ::signal(SIGCHLD, SIG_IGN);  // its children leave no zombies
@@ -199,6 +199,7 @@ void run_supervisor(int control) {
   sigset_t all;
   ::sigemptyset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  if (prepare != nullptr) prepare();
   for (;;) {
     Order order;
     Datagram message = receive_datagram(kControl, sizeof order);
@@ -248,10 +249,10 @@ bool replace(UniqueFd& other, const UniqueFd& supervisor) CODECFS_REQUIRES(super
 }
 
 // Forks only one, because a fork takes about a millisecond; the first forks the second.
-Result<> fork_supervisors() CODECFS_REQUIRES(supervisors_mutex) {
+Result<> fork_supervisors(void (*prepare)() = nullptr) CODECFS_REQUIRES(supervisors_mutex) {
   Supervisors& both = supervisors();
   CODECFS_ASSIGN(auto ends, make_socket());
-  first_supervisor = fork_to([&] { run_supervisor(ends[1].get()); });
+  first_supervisor = fork_to([&] { run_supervisor(ends[1].get(), prepare); });
   if (first_supervisor == 0) return fail_errno(errno, "cannot fork the process that starts workers");
   both[0] = std::move(ends[0]);
   if (!replace(both[1], both[0])) return fail(EIO, "cannot fork the process that starts workers");
@@ -273,10 +274,10 @@ Result<> order(const Order& order, std::span<const int> fds) CODECFS_REQUIRES(su
 
 }  // namespace
 
-void start_supervisors() {
+void start_supervisors(void (*prepare)()) {
   const LockGuard guard(supervisors_mutex);
   if (supervisors()[0]) return;
-  if (const Result<> forked = fork_supervisors(); !forked) log::warning("{}", forked.error().reason);
+  if (const Result<> forked = fork_supervisors(prepare); !forked) log::warning("{}", forked.error().reason);
 }
 
 Result<WorkerProcess> start_worker(WorkerMain main) {

@@ -67,8 +67,8 @@ struct WorkerProcess {
 using WorkerMain = void (*)(int control);
 
 /// Starts the supervisors if they are not running. Must be called before threads are created, by a process that will
-/// start workers.
-void start_supervisors();
+/// start workers. `prepare` is called in the first one, so that its workers find it done.
+void start_supervisors(void (*prepare)() = nullptr);
 /// Starts a worker. EIO, ENOMEM if no process can be started.
 Result<WorkerProcess> start_worker(WorkerMain main);
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/worker_process.h"
+#include "backends/api/source.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"
@@ -20,7 +20,7 @@ Result<filters::FilterRules> set_up_filters(const FilterOptions& options) {
     if (!removed && options.builtin) return fail(EINVAL, "-o builtin=off:{}: {}", name, removed.error().reason);
   }
   // Worker processes inherit these settings. Plugins are not searched yet, so no mutex of theirs is held.
-  start_supervisors();
+  prepare_sources();
   filters::FilterRules rules;
   for (const auto& [option, text] : options.rules) {
     const Result<> added = rules.add(text);

@@ -218,7 +218,6 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
   set_reference_rules(rules_of_references(options, mountpoint));
-  prepare_sources();                     // workers inherit the limit
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));

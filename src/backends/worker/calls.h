@@ -37,6 +37,7 @@ enum class Call : uint32_t {
   variable_writable,
   write_chunk,
   write_stored,
+  write_encoded,
   remove_chunk,
   seal,
   begin_writing_to,

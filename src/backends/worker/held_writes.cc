@@ -6,22 +6,30 @@
 namespace codecfs::worker {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;  // in copies
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;  // of the small ones
 constexpr size_t kMostWrites = 256;
 
 }  // namespace
 
-Result<uint64_t> HeldWrites::add(const Write& write, uint64_t losses) {
-  Held held;
-  held.write = write;
-  held.losses = losses;
-  if (write.bytes.size() <= kSmall) {
-    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(write.bytes));
-    held.copy = std::make_shared<const Buffer>(std::move(copy));
-    held.write.bytes = held.copy->bytes();
+void HeldWrites::Write::put_in(Encoder& request) const {
+  request.put(variable);
+  request.put(chunk);
+  if (call == Call::write_encoded) {
+    request.put(chain);
+    request.put(filter_mask);
+  }
+  request.put(bytes);
+}
+
+Result<uint64_t> HeldWrites::add(Write write, uint64_t losses) {
+  Held held{.write = std::move(write), .losses = losses};
+  if (!held.is_large() && !held.write.owner) {
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(held.write.bytes));
+    held.write.owner = std::make_shared<const Buffer>(std::move(copy));
+    held.write.bytes = held.write.owner->bytes();
   }
   const LockGuard lock(mutex_);
-  if (held.copy) bytes_ += held.copy->size();
+  if (!held.is_large()) bytes_ += held.write.bytes.size();
   held.number = ++latest_;
   held_.emplace(latest_, std::move(held));
   return latest_;
@@ -60,7 +68,7 @@ void HeldWrites::drop(uint64_t number) {
   const LockGuard lock(mutex_);
   const auto found = held_.find(number);
   if (found == held_.end()) return;
-  if (found->second.copy) bytes_ -= found->second.copy->size();
+  if (!found->second.is_large()) bytes_ -= found->second.write.bytes.size();
   held_.erase(found);
 }
 

@@ -2,8 +2,8 @@
 // Changes of chunks that the process has made but not sealed in its log: they are made again if it is killed, or if it
 // has undone them because another change failed. Thread-safe.
 //
-// To seal each change would cost more than to make it, where chunks are small. So copies of small changes are held
-// here, and many are sealed at once; a large one is held without a copy, until its caller has sealed it.
+// To seal each change would cost more than to make it, where chunks are small. So small changes are held here, and many
+// are sealed at once; a large one is held until its caller has sealed it.
 
 #include <cstdint>
 #include <functional>
@@ -13,6 +13,7 @@
 
 #include "backends/api/object.h"
 #include "backends/worker/calls.h"
+#include "backends/worker/wire.h"
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -27,19 +28,26 @@ class HeldWrites {
     ObjectId variable = 0;
     uint64_t chunk = 0;
     Bytes bytes;
+    std::shared_ptr<const Buffer> owner{};  // of `bytes`; may be null
+    // For Call::write_encoded.
+    std::vector<FilterStage> chain{};
+    uint32_t filter_mask = 0;
+
+    /// The arguments of the call.
+    void put_in(Encoder& request) const;
   };
   struct Held {
     uint64_t number = 0;
     Write write;
-    std::shared_ptr<const Buffer> copy;  // of `write.bytes`; null if it is large
     uint64_t losses = 0;                 // SharedState::losses before it was made
     bool is_confirmed = false;
     bool is_suspect = false;  // it was not confirmed, and could not be made again
-    [[nodiscard]] bool is_large() const { return copy == nullptr; }
+    [[nodiscard]] bool is_large() const { return write.bytes.size() > kSmall; }
   };
 
-  /// To be called before the change is made. A large `write.bytes` must stay valid until drop(). ENOMEM.
-  Result<uint64_t> add(const Write& write, uint64_t losses);
+  /// To be called before the change is made. If it has no owner, a small one is copied, and the bytes of a large one
+  /// must stay valid until drop(). ENOMEM.
+  Result<uint64_t> add(Write write, uint64_t losses);
   /// The process has made the change. Returns whether it is time to seal.
   bool confirm(uint64_t number);
   /// It has made it again. Later changes of the same chunk are out of date now: they must be made again, too.
@@ -59,7 +67,7 @@ class HeldWrites {
   mutable Mutex mutex_;
   std::map<uint64_t, Held> held_ CODECFS_GUARDED_BY(mutex_);
   uint64_t latest_ CODECFS_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;  // in copies
+  uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;  // of the small ones
 };
 
 }  // namespace codecfs::worker

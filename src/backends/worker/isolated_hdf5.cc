@@ -106,13 +106,30 @@ class IsolatedHdf5 final : public Source {
     return {};
   }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
-    return write<void>({Call::write_chunk, id, number, chunk});
+    CODECFS_ASSIGN(const LayoutPtr known, layout_for_writing(id));
+    if (!known || known->second.facts().chunk_bytes != chunk.size())
+      return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
+    const auto& [name, layout] = *known;
+    auto encoded = layout.encode(chunk);
+    if (!encoded)
+      return fail(encoded.error().code, "{}: chunk {}: {}", name, layout.facts().grid.name_of(number),
+                  encoded.error().reason);
+    const auto bytes = std::make_shared<const Buffer>(std::move(encoded->bytes));
+    CODECFS_ASSIGN(const bool is_made, write<bool>({.call = Call::write_encoded,
+                                                    .variable = id,
+                                                    .chunk = number,
+                                                    .bytes = bytes->bytes(),
+                                                    .owner = bytes,
+                                                    .chain = layout.facts().filters,
+                                                    .filter_mask = encoded->filter_mask}));
+    if (is_made) return {};
+    return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
   }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
-    return write<bool>({Call::write_stored, id, number, stored});
+    return write<bool>({.call = Call::write_stored, .variable = id, .chunk = number, .bytes = stored});
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    return write<void>({Call::remove_chunk, id, number, {}});
+    return write<void>({.call = Call::remove_chunk, .variable = id, .chunk = number, .bytes = {}});
   }
 
   // --- changes of the tree and of metadata
@@ -189,17 +206,29 @@ class IsolatedHdf5 final : public Source {
   };
 
   template <class R>
+  Result<R> make(const HeldWrites::Write& write) {
+    Encoder request;
+    write.put_in(request);
+    return client_.call_encoded<R>(write.call, request);
+  }
+  template <class R>
   Result<R> write(const HeldWrites::Write& write) {
     CODECFS_TRY(begin_writing_to(write.variable));
     const std::atomic<uint64_t>& losses = client_.shared().losses;
     for (int round = 1;; ++round) {
       const uint64_t before = losses;
       CODECFS_ASSIGN(const uint64_t held, held_.add(write, before));
-      Result<R> made = client_.call<R>(write.call, write.variable, write.chunk, write.bytes);
+      Result<R> made = make<R>(write);
       if (!made) {
         held_.drop(held);
         (void)seal();  // it may have undone others
         return made;
+      }
+      if constexpr (std::is_same_v<R, bool>) {
+        if (!*made) {  // nothing was changed
+          held_.drop(held);
+          return made;
+        }
       }
       const bool is_large = write.bytes.size() > HeldWrites::kSmall;
       const Result<> sealed = held_.confirm(held) ? seal() : Result<>();
@@ -230,7 +259,8 @@ class IsolatedHdf5 final : public Source {
         if (held_.drop_if_current(held.number, present)) continue;
         is_complete = false;
         const HeldWrites::Write& write = held.write;
-        const auto made = client_.call<void>(write.call, write.variable, write.chunk, write.bytes);
+        // False from a process whose chain is another one: then this one was sealed before the chain was changed.
+        const auto made = make<void>(write);
         if (made) {
           held_.confirm_again(held.number, present);
         } else {
@@ -255,6 +285,7 @@ class IsolatedHdf5 final : public Source {
   }
 
   Result<LayoutPtr> layout(ObjectId id, uint64_t number);
+  Result<LayoutPtr> layout_for_writing(ObjectId id);
   std::optional<Buffer> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
@@ -264,6 +295,7 @@ class IsolatedHdf5 final : public Source {
   LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
+  LruMap<ObjectId, std::pair<uint64_t, LayoutPtr>> encoders_{kLayouts};  // `changes_`, layout_for_writing()
   std::atomic<bool> begun_ = false;
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
@@ -277,6 +309,21 @@ Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout(ObjectId id, uint64_t numbe
       std::move(present.name), hdf5::ChunkLayout(std::move(present.facts)));
   layouts_.put(present.number, made);
   return present.number == number ? LayoutPtr(made) : nullptr;
+}
+
+// For chunks that are encoded here; null if the process encodes them.
+Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
+  const uint64_t present = changes_;
+  if (const auto known = encoders_.get(id); known && known->first == present) return known->second;
+  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
+  LayoutPtr made;
+  if (found.is_direct && !found.facts->filters.empty()) {
+    made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
+        std::move(found.name), hdf5::ChunkLayout(std::move(found.facts)));
+    if (made->second.pipeline() == nullptr) made = nullptr;
+  }
+  encoders_.put(id, std::make_shared<const std::pair<uint64_t, LayoutPtr>>(present, made));
+  return made;
 }
 
 // None if the bytes are no longer there.

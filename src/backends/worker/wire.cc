@@ -93,6 +93,7 @@ void Encoder::put(const hdf5::IsolatedSource::Layout& layout) {
   put(layout.number);
   put(layout.name);
   put(layout.facts);
+  put(layout.is_direct);
 }
 
 std::string_view Decoder::take(size_t size) {
@@ -219,6 +220,7 @@ void Decoder::get(hdf5::IsolatedSource::Layout& layout) {
   get(layout.number);
   get(layout.name);
   get(layout.facts);
+  get(layout.is_direct);
 }
 
 void Decoder::get_bytes(std::vector<std::byte>& bytes) {

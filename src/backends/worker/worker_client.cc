@@ -217,9 +217,7 @@ Result<> WorkerClient::continue_writing(WorkerSession& session, Channel& channel
   }
   return held_.make_again([&](const HeldWrites::Write& write) -> Result<> {
     Encoder request;
-    request.put(write.variable);
-    request.put(write.chunk);
-    request.put(write.bytes);
+    write.put_in(request);
     Result<> made = ask(write.call, request);
     const int code = made ? 0 : made.error().code;
     return code == ENOENT || code == ESTALE ? Result<>() : made;  // the variable was removed meanwhile

@@ -68,6 +68,11 @@ class WorkerClient {
   Result<R> call_with_progress(Call call, Progress* progress, const Arguments&... arguments) {
     Encoder request;
     (request.put(arguments), ...);
+    return call_encoded<R>(call, request, progress);
+  }
+  /// The arguments as put into `request`.
+  template <class R>
+  Result<R> call_encoded(Call call, const Encoder& request, Progress* progress = nullptr) {
     // Not an optional Result: GCC 12 (-O2) moves that wrongly here, and its text is freed twice.
     using Value = std::conditional_t<std::is_void_v<R>, bool, R>;
     Value value{};

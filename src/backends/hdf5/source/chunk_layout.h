@@ -39,13 +39,15 @@ struct StoredPlaces {
   std::vector<StoredPlace> places;
 };
 
-/// Decodes chunks; immutable and thread-safe.
+/// Decodes and encodes chunks; immutable and thread-safe.
 class ChunkLayout {
  public:
   explicit ChunkLayout(VariablePtr facts);
   [[nodiscard]] const Variable& facts() const { return *facts_; }
   /// Decodes all bytes of a chunk that has no place in the file's edge cases.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
+  /// Encodes a whole chunk. Only if there is a pipeline(). Errors of Pipeline::encode().
+  Result<filters::EncodedChunk> encode(Bytes chunk) const { return pipeline_->encode(chunk); }
   /// Null, if chunks are not decoded by a pipeline or a filter is missing.
   [[nodiscard]] const filters::Pipeline* pipeline() const { return pipeline_ ? &*pipeline_ : nullptr; }
   [[nodiscard]] const std::optional<Error>& pipeline_error() const { return pipeline_error_; }

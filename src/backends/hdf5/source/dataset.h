@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,11 @@ class Dataset {
   [[nodiscard]] Result<> writable() const;
   /// Encodes without the LibraryLock and stores with it. See Source::write_chunk().
   Result<> write_chunk(uint64_t number, Bytes chunk);
+  /// Stores a whole chunk that was encoded by this chain. False if the chain is another one, or if the chunk is stored
+  /// in another form: then write_chunk() must be called.
+  Result<bool> write_encoded(uint64_t number, std::span<const FilterStage> chain, uint32_t filter_mask, Bytes encoded);
+  /// Whether chunks are encoded without libhdf5, except for partial ones that are stored without filters.
+  [[nodiscard]] bool is_direct() const { return facts_.storage == Storage::chunked && direct_ && !mapped_.text; }
   /// Changes the stored shape to the shown one.
   Result<> store_shape();
   /// Overwrites a stored chunk with fill.

@@ -44,13 +44,27 @@ Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {
   const Region region = region_of(number);
   CODECFS_TRY(store_shape_for(region));
   if (mapped_.text) return write_text(region, chunk);
-  const bool raw = raw_partial_chunks_ && is_partial(region);
-  if (facts_.storage != Storage::chunked || !direct_ || raw) return write_by_library(region, chunk);
+  if (!is_direct() || (raw_partial_chunks_ && is_partial(region))) return write_by_library(region, chunk);
   if (pipeline_->empty()) return store(region, chunk, 0);
   Result<filters::EncodedChunk> encoded = pipeline_->encode(chunk);
   if (!encoded)
     return fail(encoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), encoded.error().reason);
   return store(region, encoded->bytes.bytes(), encoded->filter_mask);
+}
+
+Result<bool> Dataset::write_encoded(uint64_t number, std::span<const FilterStage> chain, uint32_t filter_mask,
+                                    Bytes encoded) {
+  CODECFS_TRY(writable());
+  if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
+  const auto is_same = [](const FilterStage& a, const FilterStage& b) {
+    return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
+  };
+  const Region region = region_of(number);
+  if (!is_direct() || (raw_partial_chunks_ && is_partial(region)) || !std::ranges::equal(chain, facts_.filters, is_same))
+    return false;
+  CODECFS_TRY(store_shape_for(region));
+  CODECFS_TRY(store(region, encoded, filter_mask));
+  return true;
 }
 
 Result<bool> Dataset::write_stored(uint64_t number, Bytes stored) {

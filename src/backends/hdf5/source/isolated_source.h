@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -28,8 +29,12 @@ class IsolatedSource : public Source {
     uint64_t number = 0;
     std::string name;  // for messages
     VariablePtr facts;
+    bool is_direct = false;  // chunks may be encoded for write_encoded()
   };
   virtual Result<Layout> layout(ObjectId variable) = 0;
+  /// See Dataset::write_encoded().
+  virtual Result<bool> write_encoded(ObjectId variable, uint64_t number, std::span<const FilterStage> chain,
+                                     uint32_t filter_mask, Bytes encoded) = 0;
   /// Changes of chunks survive this process from now on, not necessarily a power failure. Changes of the tree and
   /// commits do so when they return.
   virtual Result<> seal() = 0;

@@ -5,6 +5,7 @@
 
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -137,6 +138,68 @@ TEST_F(IsolatedHdf5Test, GoesOnAfterEachKill) {
   const auto again = open_source_of(path());
   expect_values(*again);
   EXPECT_EQ(again->list(0)->size(), 5U);  // group, plain, g0x, g2x, g4x
+}
+
+// What is encoded in the daemon is stored only by the chain that it was encoded with.
+TEST_F(IsolatedHdf5Test, AChunkOfAnotherChainIsNotStored) {
+  hdf5::IsolatedState state;
+  state.shared = std::make_shared<hdf5::SharedState>();
+  state.journal = UniqueFd(::memfd_create("journal", MFD_CLOEXEC));
+  const auto opened = hdf5::open_isolated(path(), true, std::move(state));
+  ASSERT_TRUE(opened) << opened.error().reason;
+  hdf5::IsolatedSource& source = **opened;
+  const ObjectId id = object_at(source, "group/chunked");
+  ASSERT_TRUE(source.begin_writing_to(id));
+  const auto layout = source.layout(id);
+  ASSERT_TRUE(layout && layout->is_direct);
+  const hdf5::ChunkLayout encoder(layout->facts);
+  const std::vector<int32_t> content(100, 4711);
+  const auto encoded = encoder.encode(std::as_bytes(std::span(content)));
+  ASSERT_TRUE(encoded);
+  const std::vector<FilterStage> chain = layout->facts->filters;
+  std::vector<FilterStage> other = chain;
+  other[0].parameters = {9};
+  const auto write = [&](const std::vector<FilterStage>& with) {
+    return source.write_encoded(id, 3, with, encoded->filter_mask, encoded->bytes.bytes());
+  };
+  EXPECT_FALSE(*write(other));
+  EXPECT_FALSE(*write({}));
+  expect_values(source);
+  EXPECT_TRUE(*write(chain));
+  std::ranges::copy(content, values_.begin() + 300);
+  expect_values(source);
+}
+
+TEST_F(IsolatedHdf5Test, PartialChunksWithoutFiltersAreWritten) {
+  {
+    const hdf5::LibraryLock lock;
+    const Handle file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+    const std::array<hsize_t, 1> chunk{100};
+    H5Pset_chunk(properties.get(), 1, chunk.data());
+    H5Pset_deflate(properties.get(), 1);
+    H5Pset_chunk_opts(properties.get(), H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
+    const Handle partial = make_dataset(file, "partial", H5T_STD_I32LE, {150}, properties.get());
+    write_all(partial, H5T_NATIVE_INT32, std::vector<int32_t>(150, 1));
+  }
+  const std::vector<int32_t> content(100, 2);
+  {
+    const auto source = open(true);
+    const ObjectId id = object_at(*source, "partial");
+    for (const uint64_t number : {uint64_t{0}, uint64_t{1}})
+      EXPECT_TRUE(source->write_chunk(id, number, std::as_bytes(std::span(content))));
+    EXPECT_TRUE(source->finish());
+  }
+  const hdf5::LibraryLock lock;
+  const Handle file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Handle partial(H5Dopen2(file.get(), "partial", H5P_DEFAULT));
+  std::vector<int32_t> found(150);
+  EXPECT_GE(H5Dread(partial.get(), H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, found.data()), 0);
+  EXPECT_EQ(found, std::vector<int32_t>(150, 2));
+  const std::array<hsize_t, 1> last{100};
+  hsize_t size = 0;
+  H5Dget_chunk_storage_size(partial.get(), last.data(), &size);
+  EXPECT_EQ(size, 400) << "stored with a filter";
 }
 
 TEST_F(IsolatedHdf5Test, AFileThatCannotBeOpenedIsAnError) {
