@@ -10,7 +10,7 @@
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
 //                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
 //                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
-//                      worker ends after the answer
+//                      worker ends, without an answer if it knows the object
 //
 // Over each Channel, one call at a time: Message::kind is a Call, the head and bulk are its arguments (wire.h), the
 // answer's are the Result. The first call of the first Channel is Call::open.

@@ -241,14 +241,15 @@ void serve(Work& work, Channel channel, uint32_t number) {
     end_step();
     if (reports.any()) {
       (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
-      if (call == Call::open && reports.address() == 0) {  // the next process would find the same
+      // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object.
+      if (reports.address() != 0) ::_exit(0);
+      if (call == Call::open) {  // the next process would find the same
         out = {};
         out.put(Result<>(fail(EIO, "{} cannot be opened as HDF5: {}", work.path(), reports.reason())));
       }
     }
     if (!channel.send(0, out.head, out.bulk)) return;
-    // libhdf5's memory may be damaged. Everything that was reported as done is in the log.
-    if (reports.any()) ::_exit(0);
+    if (reports.any()) ::_exit(0);  // everything that was reported as done is in the log, or held by the daemon
   }
 }
 

@@ -39,7 +39,7 @@ class HeldWrites {
   struct Held {
     uint64_t number = 0;
     Write write;
-    uint64_t losses = 0;                 // SharedState::losses before it was made
+    uint64_t losses = 0;  // SharedState::losses before it was made
     bool is_confirmed = false;
     bool is_suspect = false;  // it was not confirmed, and could not be made again
     [[nodiscard]] bool is_large() const { return write.bytes.size() > kSmall; }

@@ -318,8 +318,8 @@ Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
   CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
   LayoutPtr made;
   if (found.is_direct && !found.facts->filters.empty()) {
-    made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
-        std::move(found.name), hdf5::ChunkLayout(std::move(found.facts)));
+    made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(std::move(found.name),
+                                                                             hdf5::ChunkLayout(std::move(found.facts)));
     if (made->second.pipeline() == nullptr) made = nullptr;
   }
   encoders_.put(id, std::make_shared<const std::pair<uint64_t, LayoutPtr>>(present, made));

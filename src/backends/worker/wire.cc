@@ -1,7 +1,9 @@
 #include "backends/worker/wire.h"
 
+#include <algorithm>
 #include <memory>
 
+#include "backends/hdf5/metadata/attribute_values.h"
 #include "model/json.h"
 
 namespace codecfs::worker {
@@ -112,9 +114,17 @@ std::string_view Decoder::take_text() {
   return take(size);
 }
 
+std::string printable(std::string_view text) {
+  std::string valid = hdf5::as_utf8(text);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
+  std::ranges::replace_if(valid, is_control, ' ');
+  return valid;
+}
+
 void Decoder::get(Error& error) {
   get(error.code);
   get(error.reason);
+  error.reason = printable(error.reason);
 }
 
 void Decoder::get(JsonValue& value) {

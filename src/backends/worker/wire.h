@@ -110,6 +110,9 @@ class Encoder {
   }
 };
 
+/// Text of a process that is not trusted as valid UTF-8 without control characters, for logs and terminals.
+std::string printable(std::string_view text);
+
 class Decoder {
  public:
   Decoder(std::string_view head, Bytes bulk) : head_(head), bulk_(bulk) {}

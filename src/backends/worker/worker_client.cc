@@ -18,10 +18,11 @@
 namespace codecfs::worker {
 namespace {
 
-constexpr unsigned kMaxDefects = 1000;      // of one file; then no new process is started
-constexpr unsigned kMaxDefectsOfCall = 64;  // objects that one call finds damaged
-constexpr unsigned kMaxKills = 100;         // of one call, by other programs
-constexpr size_t kMaxRefused = 4096;        // calls
+constexpr unsigned kMaxDefects = 1000;       // of one file; then no new process is started
+constexpr unsigned kMaxDefectsOfCall = 256;  // objects that one call finds damaged
+constexpr unsigned kMaxKnownDamage = 8;      // reports of an object that is refused already, of one call
+constexpr unsigned kMaxKills = 100;          // of one call, by other programs
+constexpr size_t kMaxRefused = 4096;         // calls
 
 std::string_view action(Call call) {
   switch (call) {
@@ -127,13 +128,13 @@ WorkerClient::SessionPtr WorkerClient::running_session() {
 }
 
 Result<WorkerClient::SessionPtr> WorkerClient::start() {
-  for (unsigned kills = 0, crashes = 0;;) {
+  for (unsigned kills = 0, crashes = 0, objects = 0;;) {
     // What was read before may be of a state that the next process does not find.
     for (auto& generation : shared_->generations) ++generation;
     const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_};
     CODECFS_ASSIGN(SessionPtr session,
                    WorkerSession::start(inheritance, *broker_, [this](uint64_t address, std::string reason) {
-                     (void)learn(address, "finds damage (" + reason + ")", Call::facts);
+                     return learn(address, "finds damage (" + reason + ")", Call::facts);
                    }));
     const Result<> opened = open_in(*session);
     if (opened) {
@@ -145,7 +146,11 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
     if (opened.error().code != EPIPE) return std::unexpected(opened.error());
     session->await_end(true);
     const std::string cause = session->cause_of_end();
-    if (cause.empty()) {
+    if (const auto damage = session->reported(); damage != WorkerSession::Damage::none) {
+      const bool is_new = damage == WorkerSession::Damage::unknown;
+      if (++objects > (is_new ? kMaxDefectsOfCall : 1))
+        return fail(EIO, "libhdf5 finds damage when it opens {}", path_);
+    } else if (cause.empty()) {
       if (++kills > kMaxKills) return fail(EIO, "{}: the process that opens it was killed {} times", path_, kills);
     } else if (!learn(session->trace().address, cause, Call::open) && ++crashes > 1) {
       return fail(EIO, "libhdf5 {} when it opens {}; the file is damaged", cause, path_);
@@ -262,7 +267,7 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
                                 const std::function<void(Decoder)>& use) {
   const std::string key = key_of(call, request);
   latest_call_ = std::chrono::steady_clock::now();
-  for (unsigned kills = 0, crashes = 0, objects = 0;;) {
+  for (unsigned kills = 0, crashes = 0, objects = 0, reports = 0;;) {
     {
       const LockGuard lock(mutex_);
       if (const auto known = refused_.find(key); known != refused_.end()) return std::unexpected(known->second);
@@ -307,12 +312,19 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
     }
     // Otherwise the process has ended, or sends what is no message.
     session->await_end(done.error().code != EPIPE && done.error().code != ECONNRESET);
-    const std::string cause = session->cause_of_end();
-    if (cause.empty() || number == 0 || session->trace().culprit != number) {
+    std::string cause = session->cause_of_end();
+    bool is_new = false;
+    if (const auto damage = session->reported(); damage != WorkerSession::Damage::none) {
+      // Perhaps in another thread's call.
+      is_new = damage == WorkerSession::Damage::unknown || ++reports < kMaxKnownDamage;
+      cause = "finds damage";
+    } else if (cause.empty() || number == 0 || session->trace().culprit != number) {
       if (++kills > kMaxKills) return fail(EIO, "{}: the process that reads it was killed {} times", path_, kills);
       continue;
+    } else {
+      is_new = learn(session->trace().address, cause, call);
     }
-    if (learn(session->trace().address, cause, call) && ++objects < kMaxDefectsOfCall) continue;
+    if (is_new && ++objects < kMaxDefectsOfCall) continue;
     if (++crashes < 2) continue;
     Error error{EIO, fmt::format("libhdf5 {} {} {}; the file is damaged", cause, action(call), path_)};
     log::warning("{}", error.reason);

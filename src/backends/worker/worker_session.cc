@@ -8,6 +8,7 @@
 
 #include "backends/api/references.h"
 #include "backends/worker/hdf5_worker.h"
+#include "backends/worker/wire.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
@@ -141,7 +142,8 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
   }
   if (text[0] == 'l' && text.size() >= 2) {
     const auto level = static_cast<uint8_t>(text[1]);
-    if (level <= static_cast<uint8_t>(log::Level::error)) log::write(static_cast<log::Level>(level), text.substr(2));
+    if (level <= static_cast<uint8_t>(log::Level::error))
+      log::write(static_cast<log::Level>(level), printable(text.substr(2)));
     return;
   }
   if (text.size() < 1 + sizeof number) return;
@@ -153,9 +155,9 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
   } else if (text[0] == 'e') {
     written_.erase(number);
   } else if (text[0] == 'p') {
-    ProgressReporter::show_remote(this, number, std::string(text.substr(1 + sizeof number)));
+    ProgressReporter::show_remote(this, number, printable(text.substr(1 + sizeof number)));
   } else if (text[0] == 'd') {
-    on_damage_(number, std::string(text.substr(1 + sizeof number)));
+    reported_ = on_damage_(number, printable(text.substr(1 + sizeof number))) ? Damage::unknown : Damage::known;
   }
 }
 

@@ -31,7 +31,8 @@ SourceProtections describe_protections();
 
 class WorkerSession {
  public:
-  using OnDamage = std::function<void(uint64_t address, std::string reason)>;
+  /// Returns whether this damage was not known.
+  using OnDamage = std::function<bool(uint64_t address, std::string reason)>;
 
   /// What the process inherits from the previous one (see calls.h).
   struct Inheritance {
@@ -68,6 +69,9 @@ class WorkerSession {
   /// FileBroker::take_refusal() of the thread that serves this connection.
   std::string take_refusal(Channel& channel);
   [[nodiscard]] const WorkerTrace& trace() const { return *process_.trace; }
+  /// What it has reported before it ended, in this order of importance.
+  enum class Damage { none, known, unknown };
+  [[nodiscard]] Damage reported() const { return reported_; }
   [[nodiscard]] std::string cause_of_end() const { return process_.cause_of_end(); }
 
  private:
@@ -84,6 +88,7 @@ class WorkerSession {
   std::unique_ptr<FileCalls> file_calls_;
 
   std::atomic<bool> ended_ = false;
+  std::atomic<Damage> reported_ = Damage::none;
   Mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_ CODECFS_GUARDED_BY(mutex_);
   uint32_t connections_ CODECFS_GUARDED_BY(mutex_) = 0;

@@ -60,7 +60,8 @@ Result<bool> Dataset::write_encoded(uint64_t number, std::span<const FilterStage
     return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
   };
   const Region region = region_of(number);
-  if (!is_direct() || (raw_partial_chunks_ && is_partial(region)) || !std::ranges::equal(chain, facts_.filters, is_same))
+  if (!is_direct() || (raw_partial_chunks_ && is_partial(region)) ||
+      !std::ranges::equal(chain, facts_.filters, is_same))
     return false;
   CODECFS_TRY(store_shape_for(region));
   CODECFS_TRY(store(region, encoded, filter_mask));
