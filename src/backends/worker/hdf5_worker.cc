@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -147,7 +148,9 @@ class Work {
   }
   /// Of processor time, for each object and for each chunk.
   [[nodiscard]] unsigned seconds(Call call) const { return call < Call::set_filters ? seconds_.load() : kMaxSeconds; }
-  [[nodiscard]] const std::string& path() const { return path_; }  // after open()
+  // After open().
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] bool is_known_damage(uint64_t address) const { return damaged_.contains(address); }
 
  private:
   void open(Decoder& in, Encoder& out) {
@@ -160,6 +163,7 @@ class Work {
     in.get(reasons);
     if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
     for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
+    damaged_ = {addresses.begin(), addresses.end()};
     auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
     if (!opened) return out.put(Result<>(pass_on(opened)));
     source_ = *std::move(opened);
@@ -215,6 +219,7 @@ class Work {
   }
 
   std::string path_;
+  std::set<uint64_t> damaged_;  // addresses
   hdf5::IsolatedState state_;
   std::unique_ptr<hdf5::IsolatedSource> source_;
   std::atomic<unsigned> seconds_ = kMaxSeconds;  // until the file is open
@@ -241,9 +246,10 @@ void serve(Work& work, Channel channel, uint32_t number) {
     end_step();
     if (reports.any()) {
       (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
-      // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object.
-      if (reports.address() != 0) ::_exit(0);
-      if (call == Call::open) {  // the next process would find the same
+      // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object. If it was
+      // without it already, there is no better answer.
+      if (reports.address() != 0 && !work.is_known_damage(reports.address())) ::_exit(0);
+      if (call == Call::open && reports.address() == 0) {  // the next process would find the same
         out = {};
         out.put(Result<>(fail(EIO, "{} cannot be opened as HDF5: {}", work.path(), reports.reason())));
       }
