@@ -286,6 +286,9 @@ void run_hdf5_worker(int control) {
   hdf5::reset_library_lock();
   filters::use_plugins_in_process();  // they may end this process
   ::mallopt(M_ARENA_MAX, 1);          // others take 64 MiB of the limit each, and grow by a page at a time
+  // As in the daemon: chunks are allocated repeatedly, when a variable is re-encoded.
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   limit_memory(kMemory + 8 * max_chunk_bytes());
 #endif
