@@ -24,6 +24,8 @@ constexpr size_t kMaxOpen = folder::Datasets::kMaxOpen;
 
 class FolderTest : public hdf5_testing::Hdf5Files {
  protected:
+  // Before a test starts threads: where a thread forks while another allocates, ASan's allocator stays locked.
+  void SetUp() override { prepare_sources(); }
   void TearDown() override { source_.reset(); }
 
   void put(const std::string& name, std::string_view text) const {
