@@ -266,7 +266,7 @@ Result<> order(const Order& order, std::span<const int> fds) CODECFS_REQUIRES(su
     if (!send_order(both[i], order, fds)) continue;
     // The other one has closed its socket if it was killed.
     pollfd event{both[1 - i].get(), 0, 0};
-    if (::poll(&event, 1, 0) != 0) (void)replace(both[1 - i], both[i]);
+    if (!both[1 - i] || ::poll(&event, 1, 0) != 0) (void)replace(both[1 - i], both[i]);
     return {};
   }
   return fail(EIO, "the processes that start workers were killed; mount again");

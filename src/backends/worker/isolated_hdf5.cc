@@ -284,6 +284,12 @@ class IsolatedHdf5 final : public Source {
     return done;
   }
 
+  struct PresentLayout {
+    uint64_t number = 0;
+    bool is_direct = false;
+    LayoutPtr layout;
+  };
+  Result<PresentLayout> ask_for_layout(ObjectId id);
   Result<LayoutPtr> layout(ObjectId id, uint64_t number);
   Result<LayoutPtr> layout_for_writing(ObjectId id);
   std::optional<Buffer> read_place(const ChunkIndex::Found& found) const;
@@ -301,29 +307,31 @@ class IsolatedHdf5 final : public Source {
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
 
+Result<IsolatedHdf5::PresentLayout> IsolatedHdf5::ask_for_layout(ObjectId id) {
+  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
+  const LayoutPtr made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
+      std::move(found.name), hdf5::ChunkLayout(std::move(found.facts)));
+  layouts_.put(found.number, made);
+  return PresentLayout{found.number, found.is_direct, made};
+}
+
 // Null if the layout is another one by now.
 Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout(ObjectId id, uint64_t number) {
   if (auto known = layouts_.get(number)) return known;
-  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout present, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
-  auto made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
-      std::move(present.name), hdf5::ChunkLayout(std::move(present.facts)));
-  layouts_.put(present.number, made);
-  return present.number == number ? LayoutPtr(made) : nullptr;
+  CODECFS_ASSIGN(const PresentLayout present, ask_for_layout(id));
+  return present.number == number ? present.layout : nullptr;
 }
 
 // For chunks that are encoded here; null if the process encodes them.
 Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
-  const uint64_t present = changes_;
-  if (const auto known = encoders_.get(id); known && known->first == present) return known->second;
-  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
-  LayoutPtr made;
-  if (found.is_direct && !found.facts->filters.empty()) {
-    made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(std::move(found.name),
-                                                                             hdf5::ChunkLayout(std::move(found.facts)));
-    if (made->second.pipeline() == nullptr) made = nullptr;
-  }
-  encoders_.put(id, std::make_shared<const std::pair<uint64_t, LayoutPtr>>(present, made));
-  return made;
+  const uint64_t before = changes_;
+  if (const auto known = encoders_.get(id); known && known->first == before) return known->second;
+  CODECFS_ASSIGN(const PresentLayout present, ask_for_layout(id));
+  const filters::Pipeline* const pipeline = present.layout->second.pipeline();
+  const bool encodes = present.is_direct && pipeline != nullptr && !pipeline->empty();
+  LayoutPtr layout = encodes ? present.layout : nullptr;
+  encoders_.put(id, std::make_shared<const std::pair<uint64_t, LayoutPtr>>(before, layout));
+  return layout;
 }
 
 // None if the bytes are no longer there.

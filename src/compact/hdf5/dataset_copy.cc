@@ -34,10 +34,7 @@ Result<> check_filters(hid_t from_properties, hid_t made) {
   if (!properties) return fail_library(EIO, "the properties of its copy");
   CODECFS_ASSIGN(const std::vector<FilterStage> before, stored_chain(from_properties));
   CODECFS_ASSIGN(const std::vector<FilterStage> after, stored_chain(properties.get()));
-  const auto same = [](const FilterStage& a, const FilterStage& b) {
-    return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
-  };
-  if (std::ranges::equal(before, after, same)) return {};
+  if (is_same_chain(before, after)) return {};
   return fail(EOPNOTSUPP, "libhdf5 rejects the parameters of its filters");
 }
 

@@ -214,10 +214,7 @@ class FileComparison {
   static Result<> compare_properties(hid_t from, const Handle& to) {
     CODECFS_ASSIGN(const std::vector<FilterStage> before, stored_chain(from));
     CODECFS_ASSIGN(const std::vector<FilterStage> after, stored_chain(to.get()));
-    const auto same = [](const FilterStage& a, const FilterStage& b) {
-      return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
-    };
-    if (!std::ranges::equal(before, after, same)) return differs("other filters");
+    if (!is_same_chain(before, after)) return differs("other filters");
     if (H5Pget_layout(from) != H5Pget_layout(to.get())) return differs("another layout");
     return {};
   }

@@ -206,6 +206,12 @@ Result<> add_filters(hid_t properties, std::span<const FilterStage> chain) {
   return {};
 }
 
+bool is_same_chain(std::span<const FilterStage> one, std::span<const FilterStage> other) {
+  return std::ranges::equal(one, other, [](const FilterStage& a, const FilterStage& b) {
+    return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
+  });
+}
+
 Result<std::vector<FilterStage>> stored_chain(hid_t properties) {
   std::vector<FilterStage> chain;
   const int count = H5Pget_nfilters(properties);

@@ -36,5 +36,7 @@ Result<> add_filters(hid_t properties, std::span<const FilterStage> chain);
 
 /// The pipeline of a dataset creation property list. EIO.
 Result<std::vector<FilterStage>> stored_chain(hid_t properties);
+/// Whether both have the same filters, parameters and flags, and so encode alike.
+bool is_same_chain(std::span<const FilterStage> one, std::span<const FilterStage> other);
 
 }  // namespace codecfs::hdf5

@@ -143,6 +143,9 @@ class Dataset {
   [[nodiscard]] const std::vector<uint64_t>& stored_shape() const;
   [[nodiscard]] Region valid_part(Region region) const;
   [[nodiscard]] bool is_partial(const Region& region) const;
+  [[nodiscard]] bool is_direct(const Region& region) const {
+    return is_direct() && !(raw_partial_chunks_ && is_partial(region));
+  }
   void fill_beyond(const Region& valid, MutableBytes chunk) const;
   [[nodiscard]] Result<StoredChunk> stored_chunk(const Region& region) const;
   Result<> check_current() const;

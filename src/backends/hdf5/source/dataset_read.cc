@@ -292,9 +292,8 @@ Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) co
 
 /// Whether decoding the stored bytes gives the presented chunk, if the filter mask is 0.
 bool Dataset::has_exact_encoding(const Region& region) const {
-  if (facts_.storage != Storage::chunked || !direct_ || mapped_.text || facts_.unreadable) return false;
-  if (longer_ && valid_part(region).elements != region.elements) return false;
-  return facts_.chunk_bytes && !(raw_partial_chunks_ && is_partial(region));
+  if (!is_direct(region) || facts_.unreadable || !facts_.chunk_bytes) return false;
+  return !longer_ || valid_part(region).elements == region.elements;
 }
 
 Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {

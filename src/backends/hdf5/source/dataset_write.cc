@@ -44,7 +44,7 @@ Result<> Dataset::write_chunk(uint64_t number, Bytes chunk) {
   const Region region = region_of(number);
   CODECFS_TRY(store_shape_for(region));
   if (mapped_.text) return write_text(region, chunk);
-  if (!is_direct() || (raw_partial_chunks_ && is_partial(region))) return write_by_library(region, chunk);
+  if (!is_direct(region)) return write_by_library(region, chunk);
   if (pipeline_->empty()) return store(region, chunk, 0);
   Result<filters::EncodedChunk> encoded = pipeline_->encode(chunk);
   if (!encoded)
@@ -56,13 +56,8 @@ Result<bool> Dataset::write_encoded(uint64_t number, std::span<const FilterStage
                                     Bytes encoded) {
   CODECFS_TRY(writable());
   if (number >= facts_.grid.count()) return fail(EINVAL, "{} has no chunk of the number {}", name_, number);
-  const auto is_same = [](const FilterStage& a, const FilterStage& b) {
-    return a.id == b.id && a.parameters == b.parameters && a.optional == b.optional;
-  };
   const Region region = region_of(number);
-  if (!is_direct() || (raw_partial_chunks_ && is_partial(region)) ||
-      !std::ranges::equal(chain, facts_.filters, is_same))
-    return false;
+  if (!is_direct(region) || !is_same_chain(chain, facts_.filters)) return false;
   CODECFS_TRY(store_shape_for(region));
   CODECFS_TRY(store(region, encoded, filter_mask));
   return true;
