@@ -1,0 +1,29 @@
+#pragma once
+// Floating-point formats of 16 bits or less that neither C++ nor numpy has. Source: ml_dtypes; the OCP 8-bit and
+// microscaling formats.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace codecfs {
+
+struct SmallFloat {
+  std::string_view name;  // "bfloat16", "float8_e4m3fn"
+  unsigned bytes;         // of one element
+  unsigned exponent;      // bits
+  unsigned mantissa;      // bits
+  int bias;
+  bool is_signed;
+  bool has_infinity;
+  enum class Nan { ieee, all_ones, negative_zero, none } nan;
+};
+
+/// Null if there is no such format.
+const SmallFloat* small_float_named(std::string_view name);
+
+double small_float_value(const SmallFloat& format, uint32_t bits);
+/// The bits of the nearest value, ties to even; none if the format cannot represent NaN, an infinity or the sign.
+std::optional<uint32_t> small_float_bits(const SmallFloat& format, double value);
+
+}  // namespace codecfs

@@ -1,0 +1,45 @@
+#pragma once
+// The data types and fill values of Zarr v3 metadata. Sources: Zarr v3 core specification, "Data types" and "Fill value";
+// zarr-extensions, "data-types".
+//
+// A type that numpy lacks has a DataType of the same bytes, and its name in Zarr3Type::name:
+//
+//   bfloat16, float8_*, complex_float16, ...   raw
+//   int2, int4, uint2, uint4                   int8, uint8 (one byte per element, as the codec `bytes` stores them)
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/data_type.h"
+#include "model/json_value.h"
+
+namespace codecfs {
+
+struct Zarr3Type {
+  DataType type;           // little-endian where a byte order applies; kind object for variable length
+  JsonValue object_codec;  // for variable length: {"id": "vlen-utf8"} or {"id": "vlen-bytes"}; else null
+  std::string name;        // of a type that numpy lacks; else empty
+};
+
+/// "data_type" of a zarr.json. EINVAL if it is not a valid name or extension object, is nested deeper than 32, or an
+/// element exceeds 1 GiB; EOPNOTSUPP if it is not known.
+Result<Zarr3Type> parse_zarr3_type(const Json& data_type);
+/// The data_type for elements of this type. `object_codec`: Variable::object_codec. EOPNOTSUPP with the reason if Zarr
+/// v3 has none: members of different byte orders or with a shape, longdouble, other object codecs.
+Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec);
+
+/// "fill_value" as the bytes of one element in the type's byte order, and back. Of a type of variable length, as the
+/// object codec stores an element (LE32 length and bytes). EINVAL.
+Result<std::vector<std::byte>> zarr3_fill_bytes(const Zarr3Type& type, const Json& fill_value);
+Json zarr3_fill_json(const Zarr3Type& type, std::span<const std::byte> element);
+
+/// The byte order that applies to all parts of a type: none if there is no part with a byte order; nullopt if they
+/// differ, which the codec `bytes` cannot represent.
+std::optional<ByteOrder> common_byte_order(const DataType& type);
+/// The type with this byte order in all parts that have one.
+DataType with_byte_order(DataType type, ByteOrder order);
+
+}  // namespace codecfs
