@@ -94,10 +94,15 @@ std::optional<uint32_t> small_float_bits(const SmallFloat& format, double value)
     const double up = finite_value(format, below + 1) - magnitude;
     if (up < down || (up == down && (below & 1) != 0)) ++bits;
   } else if (magnitude > finite_value(format, largest)) {
-    // Halfway to the value that would follow rounds to it, as the mantissa's lowest bit is 1 or it is not representable.
+    // Halfway to the value that would follow rounds to it, as the mantissa's lowest bit is 1 or it is not
+    // representable.
     const double last = finite_value(format, largest);
     const double half = (last - finite_value(format, largest - 1)) / 2;
     if (std::isinf(magnitude) || magnitude >= last + half) {
+      if (format.nan == Nan::none) {
+        if (std::isinf(magnitude)) return std::nullopt;
+        return sign | largest;
+      }
       if (!format.has_infinity) return nan_bits(format);
       ++bits;
     }

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/result.h"
 #include "model/chunk_grid.h"
+#include "model/chunk_keys.h"
 #include "model/data_type.h"
 #include "model/json_value.h"
 
@@ -60,6 +61,11 @@ struct Variable {
   std::vector<Attribute> attributes;  // those that are shown, in the source's order, without _ARRAY_DIMENSIONS
   // one name per dimension; none if the source does not store names
   std::optional<std::vector<std::string>> dimensions;
+
+  /// How views of Zarr v3 name the chunks: as a source of Zarr v3 does.
+  ChunkKeys chunk_keys;
+  /// Zarr3Type::name of a source of Zarr v3: "bfloat16". Empty for types that numpy has.
+  std::string zarr3_type;
 
   /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;

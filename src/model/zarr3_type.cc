@@ -28,14 +28,22 @@ struct CoreType {
 
 /// The names under which numpy's types are written; the first of each type is printed.
 constexpr CoreType kCoreTypes[] = {
-    {"bool", TypeKind::boolean, 1},          {"int8", TypeKind::signed_int, 1},
-    {"int16", TypeKind::signed_int, 2},      {"int32", TypeKind::signed_int, 4},
-    {"int64", TypeKind::signed_int, 8},      {"uint8", TypeKind::unsigned_int, 1},
-    {"uint16", TypeKind::unsigned_int, 2},   {"uint32", TypeKind::unsigned_int, 4},
-    {"uint64", TypeKind::unsigned_int, 8},   {"float16", TypeKind::floating, 2},
-    {"float32", TypeKind::floating, 4},      {"float64", TypeKind::floating, 8},
-    {"complex64", TypeKind::complex, 8},     {"complex128", TypeKind::complex, 16},
-    {"complex_float32", TypeKind::complex, 8}, {"complex_float64", TypeKind::complex, 16},
+    {"bool", TypeKind::boolean, 1},
+    {"int8", TypeKind::signed_int, 1},
+    {"int16", TypeKind::signed_int, 2},
+    {"int32", TypeKind::signed_int, 4},
+    {"int64", TypeKind::signed_int, 8},
+    {"uint8", TypeKind::unsigned_int, 1},
+    {"uint16", TypeKind::unsigned_int, 2},
+    {"uint32", TypeKind::unsigned_int, 4},
+    {"uint64", TypeKind::unsigned_int, 8},
+    {"float16", TypeKind::floating, 2},
+    {"float32", TypeKind::floating, 4},
+    {"float64", TypeKind::floating, 8},
+    {"complex64", TypeKind::complex, 8},
+    {"complex128", TypeKind::complex, 16},
+    {"complex_float32", TypeKind::complex, 8},
+    {"complex_float64", TypeKind::complex, 16},
 };
 
 struct SmallInt {
@@ -449,8 +457,8 @@ Json zarr3_fill_json(const Zarr3Type& type, std::span<const std::byte> element) 
     case TypeKind::floating: return real_json(stored.size, stored.order, element);
     case TypeKind::complex: {
       const size_t half = element.size() / 2;
-      return Json::array({real_json(half, stored.order, element.first(half)),
-                          real_json(half, stored.order, element.subspan(half))});
+      return Json::array(
+          {real_json(half, stored.order, element.first(half)), real_json(half, stored.order, element.subspan(half))});
     }
     case TypeKind::datetime:
     case TypeKind::timedelta: {

@@ -1,6 +1,6 @@
 #pragma once
-// The data types and fill values of Zarr v3 metadata. Sources: Zarr v3 core specification, "Data types" and "Fill value";
-// zarr-extensions, "data-types".
+// The data types and fill values of Zarr v3 metadata. Sources: Zarr v3 core specification, "Data types" and "Fill
+// value"; zarr-extensions, "data-types".
 //
 // A type that numpy lacks has a DataType of the same bytes, and its name in Zarr3Type::name:
 //

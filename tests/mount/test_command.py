@@ -69,11 +69,11 @@ def test_refuses_by_name_what_it_cannot_read(tmp_path, directory, content, says)
     assert not is_mounted(directory)
 
 
-def test_refuses_a_zarr_v3_store(tmp_path, directory):
-    (tmp_path / "v3").mkdir()
-    (tmp_path / "v3/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
-    result = run(CODECFS, str(tmp_path / "v3"), str(directory))
-    assert result.returncode == 32 and "v3" in result.stderr
+def test_refuses_a_zarr_store_of_a_later_format(tmp_path, directory):
+    (tmp_path / "v4").mkdir()
+    (tmp_path / "v4/zarr.json").write_text('{"zarr_format": 4, "node_type": "group"}')
+    result = run(CODECFS, str(tmp_path / "v4"), str(directory))
+    assert result.returncode == 32 and '"zarr_format" is 4' in result.stderr
 
 
 @pytest.mark.parametrize("words, says", [

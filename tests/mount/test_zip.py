@@ -529,10 +529,10 @@ REFUSED = {
     "claims_one_more": ([*GOOD, entry("x" * 60, b"")], {"end": {"count": 4}}, "3 entries"),
     "two_volumes": (GOOD, {"end": {"disk": 1}}, "several volumes"),
     "entry_of_another_volume": ([*GOOD, entry("v/0", CHUNK, disk=3)], {}, "several volumes"),
-    "no_store": ([entry("a.txt", b"text")], {}, "without a Zarr v2 store"),
+    "no_store": ([entry("a.txt", b"text")], {}, "without a Zarr store"),
     "two_stores": ([entry("x", b""), entry("a/.zgroup", b"{}"), entry("b/.zgroup", b"{}")], {}, "several"),
-    "zarr_v3": ([entry("zarr.json", b"{}")], {}, "v3"),
-    "empty": ([], {}, "without a Zarr v2 store"),
+    "zarr_v3": ([entry("zarr.json", b"{}")], {}, "not 3"),
+    "empty": ([], {}, "without a Zarr store"),
 }
 
 

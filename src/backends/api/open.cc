@@ -63,11 +63,7 @@ bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, 
 
 Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, bool may_write) {
   if (looks_like_zarr(fd)) return open_zarr(path, may_write);
-  if (has(fd, "zarr.json"))
-    return refuse(path,
-                  "a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
-                  "xarray.open_zarr(SOURCE).to_zarr(NEW, zarr_format=2)");
-  if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr v2 is read");
+  if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr is read");
   if (has(fd, ".zmetadata"))
     return fail(EINVAL, "{}: has .zmetadata but neither .zgroup nor .zarray: copy the whole of the Zarr store", path);
   return open_folder(path, may_write);
@@ -110,10 +106,7 @@ void set_hdf5_options(const Hdf5Options& options) {
 }
 
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {
-  if (S_ISDIR(status.st_mode)) {
-    if (!looks_like_zarr(fd)) return std::nullopt;
-    return has(fd, ".zarray") ? EntryKind::variable : EntryKind::group;
-  }
+  if (S_ISDIR(status.st_mode)) return zarr_root_kind(fd);
   if (S_ISREG(status.st_mode) && looks_like_hdf5(fd, kLookedAt)) return EntryKind::group;
   return std::nullopt;
 }

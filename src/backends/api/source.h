@@ -33,7 +33,7 @@ namespace codecfs {
 
 class Source : public TreeReader, public TreeEditor, public ChunkReader, public ChunkWriter, public Lifecycle {
  public:
-  /// "HDF5", "netCDF-4", "Zarr v2": for messages and stats.
+  /// "HDF5", "netCDF-4", "Zarr v3": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
   /// Times, owner and mode of the source file (for a directory store: of its directory).
   [[nodiscard]] virtual const struct stat& status() const = 0;
@@ -50,7 +50,7 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
 };
 
 /// Opens a dataset (file or directory) or a folder of datasets; the content determines the format. `may_write`: open it
-/// for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, Zarr v3)
+/// for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, N5)
 /// name the format.
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 

@@ -2,6 +2,8 @@
 //
 //   data | LE32 checksum                                     {"id": "crc32c"}, also "location": "start" or "end"
 
+#include "filters/codecs/crc32c.h"
+
 #include <array>
 
 #include "filters/codecs/checksum32.h"
@@ -39,6 +41,8 @@ __attribute__((target("sse4.2"))) uint32_t by_instruction(uint32_t c, const std:
 }
 #endif
 
+}  // namespace
+
 uint32_t crc32c_of(const void* data, size_t size) {
   const auto* bytes = static_cast<const std::byte*>(data);
 #if defined(__x86_64__)
@@ -47,8 +51,6 @@ uint32_t crc32c_of(const void* data, size_t size) {
 #endif
   return ~by_table(~0U, bytes, size);
 }
-
-}  // namespace
 
 Filter crc32c() {
   return {

@@ -20,21 +20,26 @@ constexpr size_t kMaxCodecs = 32;
 constexpr std::array<std::string_view, 3> kBloscShuffles = {"noshuffle", "shuffle", "bitshuffle"};
 
 /// Ids of codecs that map arrays to arrays.
-constexpr std::string_view kArrayToArray[] = {"delta",  "fixedscaleoffset",   "quantize",         "bitround",
-                                              "astype", "packbits",           "zarr3:cast_value", "zarr3:scale_offset",
-                                              "zarr3:reshape"};
+constexpr std::string_view kArrayToArray[] = {
+    "delta",    "fixedscaleoffset", "quantize",           "bitround",     "astype",
+    "packbits", "zarr3:cast_value", "zarr3:scale_offset", "zarr3:reshape"};
 /// Those of them that treat each element alone, so that it does not matter in which order the elements are.
 constexpr std::string_view kElementwise[] = {"fixedscaleoffset", "quantize",         "bitround",
                                              "astype",           "zarr3:cast_value", "zarr3:scale_offset"};
 /// Codecs that Zarr v3 names as numcodecs does.
 constexpr std::string_view kOfBoth[] = {"gzip", "zstd", "blosc", "crc32c", "bitround"};
 /// Codecs of numcodecs that zarr-python has as "numcodecs.NAME".
-constexpr std::string_view kOfNumcodecs[] = {"zlib", "shuffle", "fletcher32", "jenkins_lookup3", "delta",
-                                             "fixedscaleoffset", "quantize", "astype", "packbits", "lz4",
-                                             "bz2", "lzma", "crc32", "adler32", "zfpy", "pcodec"};
+constexpr std::string_view kOfNumcodecs[] = {"zlib",       "shuffle",
+                                             "fletcher32", "jenkins_lookup3",
+                                             "delta",      "fixedscaleoffset",
+                                             "quantize",   "astype",
+                                             "packbits",   "lz4",
+                                             "bz2",        "lzma",
+                                             "crc32",      "adler32",
+                                             "zfpy",       "pcodec"};
 /// Names of codecs that map an array to bytes, but for sharding_indexed.
-constexpr std::string_view kArrayToBytes[] = {"bytes",    "vlen-utf8", "vlen-bytes",      "vlen-array",
-                                              "packbits", "zfp",       "numcodecs.zfpy",  "numcodecs.pcodec",
+constexpr std::string_view kArrayToBytes[] = {"bytes",    "vlen-utf8", "vlen-bytes",     "vlen-array",
+                                              "packbits", "zfp",       "numcodecs.zfpy", "numcodecs.pcodec",
                                               "pcodec",   "zfpy",      "packbits"};
 
 template <size_t kCount>
@@ -86,7 +91,8 @@ Result<std::vector<size_t>> parse_order(const Json& configuration, size_t rank) 
   if (given.is_array())
     for (const Json& axis : given)
       if (axis.is_number_unsigned()) axes.push_back(axis.get<size_t>());
-  if (!given.is_array() || axes.size() != given.size() || axes.size() != rank || !std::ranges::is_permutation(axes, order))
+  if (!given.is_array() || axes.size() != given.size() || axes.size() != rank ||
+      !std::ranges::is_permutation(axes, order))
     return fail(EINVAL, "\"codecs\": \"order\" {} of transpose is not an order of {} axes", print_json(given), rank);
   return axes;
 }
@@ -119,16 +125,16 @@ Json numcodecs_form(const NamedCodec& codec) {
   } else {
     const std::string only = std::string(kOnlyZarr3) + codec.name;
     // A plugin may register a codec of the same name.
-    const bool is_registered = find_by_codec(only) == nullptr && find_by_codec(codec.name) != nullptr &&
-                               !is_one_of(kOfNumcodecs, codec.name);
+    const bool is_registered =
+        find_by_codec(only) == nullptr && find_by_codec(codec.name) != nullptr && !is_one_of(kOfNumcodecs, codec.name);
     form["id"] = is_registered ? codec.name : only;
   }
   for (const auto& [key, value] : codec.configuration.items())
     if (key != "id") form[key] = value;
   if (codec.name == "blosc" && form.contains("shuffle")) {
-    const auto shuffle = std::ranges::find(kBloscShuffles, form["shuffle"].is_string()
-                                                               ? std::string_view(form["shuffle"].get_ref<const std::string&>())
-                                                               : std::string_view());
+    const auto shuffle = std::ranges::find(
+        kBloscShuffles, form["shuffle"].is_string() ? std::string_view(form["shuffle"].get_ref<const std::string&>())
+                                                    : std::string_view());
     if (shuffle != kBloscShuffles.end()) form["shuffle"] = shuffle - kBloscShuffles.begin();
   }
   return form;
@@ -252,7 +258,8 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
                                 std::span<const size_t> order) {
   Json list = Json::array();
   if (!std::ranges::is_sorted(order))
-    list.push_back({{"name", "transpose"}, {"configuration", {{"order", std::vector<size_t>(order.begin(), order.end())}}}});
+    list.push_back(
+        {{"name", "transpose"}, {"configuration", {{"order", std::vector<size_t>(order.begin(), order.end())}}}});
   size_t at = 0;
   for (; at < stages.size() && is_one_of(kArrayToArray, id_of(stages[at])); ++at)
     list.push_back(print_zarr3_stage(stages[at], type.size));

@@ -23,13 +23,13 @@
 namespace codecfs::filters {
 
 struct Zarr3Codecs {
-  std::vector<FilterStage> stages;               // in the order of encoding
-  std::vector<size_t> order;                     // stored axis i is axis order[i] of the array; empty: the same order
-  std::optional<ByteOrder> byte_order;           // of the codec `bytes`; none if it does not say
-  JsonValue object_codec;                        // {"id": "vlen-utf8"}; null for other arrays
-  std::optional<JsonValue> sharding;             // configuration of a codec sharding_indexed; `stages` follow it
-  std::vector<FilterStage> stages_before;        // of a sharding codec: array -> array codecs in front of it
-  std::optional<Error> unreadable;               // why chunks cannot be decoded: EOPNOTSUPP
+  std::vector<FilterStage> stages;         // in the order of encoding
+  std::vector<size_t> order;               // stored axis i is axis order[i] of the array; empty: the same order
+  std::optional<ByteOrder> byte_order;     // of the codec `bytes`; none if it does not say
+  JsonValue object_codec;                  // {"id": "vlen-utf8"}; null for other arrays
+  std::optional<JsonValue> sharding;       // configuration of a codec sharding_indexed; `stages` follow it
+  std::vector<FilterStage> stages_before;  // of a sharding codec: array -> array codecs in front of it
+  std::optional<Error> unreadable;         // why chunks cannot be decoded: EOPNOTSUPP
 };
 
 /// `codecs`: a list of names and objects. `type`: of the array. Unknown codecs become stages that fail when a chunk is

@@ -154,24 +154,6 @@ Result<> parse_codecs(const Json& zarray, Variable& variable) {
   return {};
 }
 
-/// Sets chunk_bytes, and unreadable if they exceed the limit.
-Result<> measure_chunks(Variable& variable) {
-  if (variable.type.kind == TypeKind::object) return {};
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &bytes))
-    return bad_array("chunks of {} elements of {} bytes", variable.grid.elements_per_chunk(), variable.type.size);
-  variable.chunk_bytes = bytes;
-  if (bytes > max_chunk_bytes())
-    variable.unreadable =
-        Error{EOPNOTSUPP, fmt::format("chunks of {} bytes are over {}; rewrite the array with smaller "
-                                      "chunks",
-                                      bytes, max_chunk_text())};
-  if (variable.type.size == 0)
-    variable.unreadable =
-        Error{EOPNOTSUPP, fmt::format("elements of dtype {} have no bytes", print_json(print_dtype(variable.type)))};
-  return {};
-}
-
 /// Whether an object codec stores a list of items that can be reordered.
 bool has_items(const Json& object_codec) {
   const Json id = value_of(object_codec, "id");
@@ -241,18 +223,19 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   CODECFS_TRY(parse_codecs(zarray, variable));
   array.has_wrong_codecs = !are_unambiguous(variable.filters);
   CODECFS_TRY(parse_fill(zarray, nczarr.has_value(), variable));
-  CODECFS_TRY(measure_chunks(variable));
+  CODECFS_TRY(measure_chunks(variable, ".zarray"));
 
   const Json order = value_of(zarray, "order");
   if (!order.is_null() && order != "C" && order != "F")
     return bad_array("\"order\" is {}, not \"C\" or \"F\"", print_json(order));
-  array.fortran_order =
-      order == "F" && std::ranges::count_if(variable.grid.chunks(), [](uint64_t n) { return n > 1; }) > 1;
+  if (order == "F" && std::ranges::count_if(variable.grid.chunks(), [](uint64_t n) { return n > 1; }) > 1) {
+    for (size_t axis = variable.grid.rank(); axis-- > 0;) array.order.push_back(axis);
+  }
 
   const Json separator = value_of(zarray, "dimension_separator");
   if (!separator.is_null() && separator != "." && separator != "/")
     return bad_array("\"dimension_separator\" is {}, not \".\" or \"/\"", print_json(separator));
-  if (separator == "/") array.separator = '/';
+  if (separator == "/") array.keys.separator = '/';
 
   const size_t rank = variable.grid.rank();
   variable.dimensions = take_dimensions(zattrs, rank);
@@ -261,7 +244,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
     if (rank == 0) variable.dimensions.emplace();
   }
   array.has_items = variable.type.kind == TypeKind::object && has_items(variable.object_codec);
-  if (array.fortran_order && variable.type.kind == TypeKind::object && !array.has_items)
+  if (!array.order.empty() && variable.type.kind == TypeKind::object && !array.has_items)
     variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
                                                         print_json(variable.object_codec))};
   variable.attributes = shown_attributes(zattrs, texts.nczattr);
@@ -271,6 +254,24 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
 }
 
 }  // namespace
+
+Result<> measure_chunks(Variable& variable, const char* file) {
+  if (variable.type.kind == TypeKind::object) return {};
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(variable.grid.elements_per_chunk(), variable.type.size, &bytes))
+    return fail(EIO, "{}: chunks of {} elements of {} bytes", file, variable.grid.elements_per_chunk(),
+                variable.type.size);
+  variable.chunk_bytes = bytes;
+  if (bytes > max_chunk_bytes())
+    variable.unreadable =
+        Error{EOPNOTSUPP, fmt::format("chunks of {} bytes are over {}; rewrite the array with smaller "
+                                      "chunks",
+                                      bytes, max_chunk_text())};
+  if (variable.type.size == 0)
+    variable.unreadable =
+        Error{EOPNOTSUPP, fmt::format("elements of dtype {} have no bytes", print_json(print_dtype(variable.type)))};
+  return {};
+}
 
 Result<Array> parse_array(const ArrayTexts& texts) {
   try {

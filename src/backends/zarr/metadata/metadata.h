@@ -1,6 +1,6 @@
 #pragma once
-// Parses the metadata files of a Zarr v2 store. Pure functions of their texts: no I/O. Sources: Zarr v2 specification;
-// for NCZarr's keys the netCDF-C sources of 4.8.0 to 4.10.
+// Parses the metadata files of a Zarr v2 store (zarr3_metadata.h: of v3). Pure functions of their texts: no I/O.
+// Sources: Zarr v2 specification; for NCZarr's keys the netCDF-C sources of 4.8.0 to 4.10.
 
 #include <optional>
 #include <string>
@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "backends/zarr/metadata/nczarr.h"
+#include "backends/zarr/metadata/shard_layout.h"
 #include "base/result.h"
+#include "model/chunk_keys.h"
 #include "model/variable.h"
 
 namespace codecfs::zarr {
@@ -21,9 +23,11 @@ struct ArrayTexts {
 };
 
 struct Array {
-  Variable variable;                  // as presented: C order, dimensions named, without NCZarr's keys
-  char separator = '.';               // in the stored names of chunks
-  bool fortran_order = false;         // stored chunks must be transposed (false if that would change nothing)
+  Variable variable;  // as presented: C order, dimensions named, without NCZarr's keys
+  ChunkKeys keys = {.has_prefix = false, .separator = '.'};  // stored names of chunks, or of shards
+  /// Axis i of a stored chunk is axis order[i] of the array; empty if stored chunks need not be transposed.
+  std::vector<size_t> order;
+  std::optional<ShardLayout> shards;  // none: each chunk is a file
   std::optional<NczarrArray> nczarr;  // set if netCDF-C also stores the array's dimensions
   /// Other readers would misinterpret the stored codecs; with_chain() with the same pipeline corrects them.
   bool has_wrong_codecs = false;
@@ -36,6 +40,9 @@ struct Array {
 /// EIO with the name of the file and the error in it. If the metadata is valid but chunks cannot be read (unknown
 /// object codec, too large), Variable::unreadable is set.
 Result<Array> parse_array(const ArrayTexts& texts);
+
+/// Sets Variable::chunk_bytes, and Variable::unreadable if they exceed the limit. EIO, blaming `file`.
+Result<> measure_chunks(Variable& variable, const char* file);
 
 /// netCDF-C 4.8 to 4.9.0 stores characters as one byte each with dtype "<U1": corrects the type to "|S1".
 void narrow_text(Array& array);

@@ -6,10 +6,10 @@
 
 namespace codecfs::zarr {
 
-Result<Access> access_of(const Store& store, const Object& object) {
+Result<Access> access_of(const Hierarchy& hierarchy, const Object& object) {
+  const Store& store = hierarchy.store();
   CODECFS_ASSIGN(const auto directory, store.stat(object.key));
-  const bool is_variable = object.kind == EntryKind::variable;
-  CODECFS_ASSIGN(const auto file, store.stat(join_key(object.key, is_variable ? kArrayFile : kGroupFile)));
+  CODECFS_ASSIGN(const auto file, store.stat(join_key(object.key, hierarchy.file_of(object.kind))));
   if (!directory) return fail(ENOENT, "{}: no longer exists", object.key);
   const mode_t entered = directory->st_mode & ((directory->st_mode & 0111) * 06);
   Access access{directory->st_uid, directory->st_gid, entered & 0666};
@@ -20,10 +20,11 @@ Result<Access> access_of(const Store& store, const Object& object) {
   return access;
 }
 
-Result<Modes> modes_for_members(const Store& store, const std::string& group) {
+Result<Modes> modes_for_members(const Hierarchy& hierarchy, const std::string& group) {
+  const Store& store = hierarchy.store();
   CODECFS_ASSIGN(const auto directory, store.stat(group));
   if (!directory) return fail(ENOENT, "{}: no longer exists", group.empty() ? "the root" : group.c_str());
-  CODECFS_ASSIGN(const auto file, store.stat(join_key(group, kGroupFile)));
+  CODECFS_ASSIGN(const auto file, store.stat(join_key(group, hierarchy.file_of(EntryKind::group))));
   return Modes{.directory = directory->st_mode & 07777, .file = (file ? file->st_mode : directory->st_mode) & 0666};
 }
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "backends/api/source.h"
+#include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/object_table.h"
-#include "backends/zarr/store/store.h"
 #include "base/mutex.h"
 #include "base/result.h"
 
@@ -21,7 +21,7 @@ struct Access {
 
 /// Reading chunks requires permission to enter the directory and to read its files, for which the metadata file stands.
 /// Writing replaces files, which requires write permission for the directory. ENOENT.
-Result<Access> access_of(const Store& store, const Object& object);
+Result<Access> access_of(const Hierarchy& hierarchy, const Object& object);
 
 /// Caches the permissions at the first query. Thread-safe.
 class AccessCache {
@@ -50,6 +50,6 @@ struct Modes {
 };
 
 /// Those of the group itself. ENOENT.
-Result<Modes> modes_for_members(const Store& store, const std::string& group);
+Result<Modes> modes_for_members(const Hierarchy& hierarchy, const std::string& group);
 
 }  // namespace codecfs::zarr

@@ -1,24 +1,93 @@
 #include "backends/zarr/source/chunk_file_reader.h"
 
+#include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
+
+#include "base/log.h"
 
 namespace codecfs::zarr {
 namespace {
 
-Result<std::string> chunk_key(const OpenArray& array, uint64_t number) {
-  const ChunkGrid& grid = array.array.variable.grid;
-  if (number >= grid.count()) return fail(ENOENT, "{}: has no chunk of number {}", array.key, number);
-  return join_key(array.key, grid.name_of(number, array.array.separator));
+Result<> check_number(const OpenArray& array, uint64_t number) {
+  if (number < array.array.variable.grid.count()) return {};
+  return fail(ENOENT, "{}: has no chunk of number {}", array.key, number);
+}
+
+std::string chunk_key(const OpenArray& array, uint64_t number) {
+  return join_key(array.key, array.array.keys.name_of(array.array.variable.grid, number));
+}
+
+/// For messages.
+std::string chunk_name(const OpenArray& array, uint64_t number) {
+  if (!array.array.shards) return chunk_key(array, number);
+  return join_key(array.key, array.array.variable.grid.name_of(number));
 }
 
 }  // namespace
 
+namespace {
+
+/// All chunks of a shard that are in the array.
+void add_all_chunks(const Array& array, uint64_t shard, std::vector<uint64_t>& numbers) {
+  const ChunkGrid& grid = array.variable.grid;
+  std::vector<uint64_t> first(grid.rank());
+  std::vector<uint64_t> end(grid.rank());
+  array.shards->grid.coordinates_of(shard, first);
+  for (size_t axis = 0; axis < grid.rank(); ++axis) {
+    const uint64_t inner = array.shards->grid.chunks()[axis] / grid.chunks()[axis];
+    first[axis] *= inner;
+    end[axis] = std::min(first[axis] + inner, grid.cells()[axis]);
+  }
+  std::vector<uint64_t> at = first;
+  for (size_t axis = grid.rank(); true;) {
+    numbers.push_back(grid.number_of(at));
+    for (axis = grid.rank(); axis > 0 && ++at[axis - 1] == end[axis - 1]; --axis) at[axis - 1] = first[axis - 1];
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray& array) try {
+  const Array& facts = array.array;
+  const ChunkGrid& grid = facts.shards ? facts.shards->grid : facts.variable.grid;
+  CODECFS_ASSIGN(auto files, list_chunks(store.files(), array.key, grid, facts.keys));
+  if (!facts.shards) return files;
+  std::vector<uint64_t> numbers;
+  for (const uint64_t shard : files) {
+    // A chunk that is not listed reads as fill: all chunks are listed of a shard that cannot be read, and report why.
+    const size_t before = numbers.size();
+    if (!facts.variable.unreadable) {
+      const auto listed = store.shards().list(array, shard, numbers);
+      if (listed) continue;
+      log::warning("{}", listed.error().reason);
+    }
+    numbers.resize(before);
+    add_all_chunks(facts, shard, numbers);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to list its chunks", array.key);
+}
+
 Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
-  CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-  CODECFS_ASSIGN(const auto stored, store_.files().locate(key));
+  CODECFS_TRY(check_number(*array, number));
+  if (array->array.shards) {
+    if (array->array.variable.unreadable) {  // perhaps with its index
+      const std::string key = shard_key(*array, shard_of(array->array, number));
+      CODECFS_ASSIGN(const bool is_stored, store_.files().has_file(key));
+      return ChunkInfo{.stored = is_stored, .stored_size = 0, .offset = {}, .filter_mask = 0};
+    }
+    CODECFS_ASSIGN(const auto place, store_.shards().locate(*array, number));
+    if (!place) return ChunkInfo{};
+    return ChunkInfo{.stored = true, .stored_size = place->size, .offset = place->offset, .filter_mask = 0};
+  }
+  CODECFS_ASSIGN(const auto stored, store_.files().locate(chunk_key(*array, number)));
   if (!stored) return ChunkInfo{};
   return ChunkInfo{.stored = true, .stored_size = stored->bytes, .offset = stored->offset, .filter_mask = 0};
 }
@@ -26,24 +95,24 @@ Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
 Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, uint64_t from, size_t limit) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
-  return store_.listings().next(store_.files(), array->key, array->array.variable.grid, array->array.separator, from,
-                                limit);
+  const bool is_flat = !array->array.shards && array->array.keys.separator == '.';
+  return store_.listings().next(
+      store_.files(), array->key, is_flat, [&] { return stored_chunks_of(store_, *array); }, from, limit);
 }
 
 Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
   ArrayPtr array;
-  std::string key;
   std::optional<Buffer> stored;
   {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(array, store_.array(variable));
     if (const auto& why = array->array.variable.unreadable) return std::unexpected(*why);
-    CODECFS_ASSIGN(key, chunk_key(*array, number));
-    CODECFS_ASSIGN(stored, store_.files().read(key, array->max_stored));
+    CODECFS_TRY(check_number(*array, number));
+    CODECFS_ASSIGN(stored, read_encoded(*array, number));
   }
-  if (!stored) return fail(ENOENT, "{}: is not stored", key);
+  if (!stored) return fail(ENOENT, "{}: is not stored", chunk_name(*array, number));
   const uint64_t stored_size = stored->size();
-  CODECFS_ASSIGN(Buffer bytes, decode_chunk(*array, key, *std::move(stored)));
+  CODECFS_ASSIGN(Buffer bytes, decode_chunk(*array, chunk_name(*array, number), *std::move(stored)));
   return DecodedChunk{std::move(bytes), stored_size};
 }
 
@@ -51,8 +120,12 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable,
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
   if (!array->has_exact_encoding()) return std::nullopt;
-  CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-  CODECFS_ASSIGN(const auto status, store_.files().stat(key));
+  CODECFS_TRY(check_number(*array, number));
+  if (array->array.shards) {
+    CODECFS_ASSIGN(const auto place, store_.shards().locate(*array, number));
+    return place ? std::optional(place->size) : std::nullopt;
+  }
+  CODECFS_ASSIGN(const auto status, store_.files().stat(chunk_key(*array, number)));
   if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
   return static_cast<uint64_t>(status->st_size);
 }
@@ -61,10 +134,15 @@ Result<std::optional<Buffer>> ChunkFileReader::read_stored(ObjectId variable, ui
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
   if (!array->has_exact_encoding()) return std::nullopt;
-  CODECFS_ASSIGN(const std::string key, chunk_key(*array, number));
-  CODECFS_ASSIGN(std::optional<Buffer> stored, store_.files().read(key, array->max_stored));
-  if (!stored) return fail(ENOENT, "{}: is not stored", key);
+  CODECFS_TRY(check_number(*array, number));
+  CODECFS_ASSIGN(std::optional<Buffer> stored, read_encoded(*array, number));
+  if (!stored) return fail(ENOENT, "{}: is not stored", chunk_name(*array, number));
   return stored;
+}
+
+Result<std::optional<Buffer>> ChunkFileReader::read_encoded(const OpenArray& array, uint64_t number) {
+  if (array.array.shards) return store_.shards().read(array, number);
+  return store_.files().read(chunk_key(array, number), array.max_stored);
 }
 
 }  // namespace codecfs::zarr

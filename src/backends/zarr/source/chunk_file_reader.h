@@ -10,6 +10,9 @@
 
 namespace codecfs::zarr {
 
+/// All stored chunks of an array, ascending.
+Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray& array);
+
 class ChunkFileReader {
  public:
   /// `store` must outlive this object.
@@ -22,6 +25,8 @@ class ChunkFileReader {
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number);
 
  private:
+  Result<std::optional<Buffer>> read_encoded(const OpenArray& array, uint64_t number);
+
   OpenStore& store_;
 };
 

@@ -14,7 +14,7 @@ Result<> ChunkFileWriter::write_chunk(ObjectId variable, uint64_t number, Bytes 
     CODECFS_ASSIGN(const StoredChunk stored, encode_chunk(*array, join_key(array->key, name), chunk));
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const Target now, target_of(variable, number));
-    if (now.array != array && now.array->zarray != array->zarray) continue;  // the pipeline changed: encode again
+    if (now.array != array && now.array->metadata != array->metadata) continue;  // the pipeline changed: encode again
     CODECFS_TRY(writer_.write(now.array->key, now.name, stored.bytes, now.array->mode));
     refresh_listing(now, number);
     return {};
@@ -45,10 +45,11 @@ Result<ChunkFileWriter::Target> ChunkFileWriter::target_of(ObjectId variable, ui
   CODECFS_ASSIGN(const ArrayPtr told, store_.writable_array(variable));
   const ChunkGrid& grid = told->array.variable.grid;
   if (number >= grid.count()) return fail(EINVAL, "{}: has no chunk of number {}", called(told->key), number);
-  CODECFS_ASSIGN(const auto zarray, store_.hierarchy().read_text(join_key(told->key, kArrayFile)));
-  if (zarray == told->zarray) return Target{told, grid.name_of(number, told->array.separator)};
-  if (!zarray) return fail(ESTALE, "{}: another program has removed it", called(told->key));
-  CODECFS_ASSIGN(const auto now, load_array(store_.files(), told->key, true));
+  CODECFS_ASSIGN(const auto text,
+                 store_.hierarchy().read_text(join_key(told->key, store_.hierarchy().file_of(EntryKind::variable))));
+  if (text == told->metadata) return Target{told, told->array.keys.name_of(grid, number)};
+  if (!text) return fail(ESTALE, "{}: another program has removed it", called(told->key));
+  CODECFS_ASSIGN(const auto now, load_array(store_.hierarchy(), told->key, true));
   if (now->unwritable) return std::unexpected(*now->unwritable);
   const Variable& facts = now->array.variable;
   std::vector<uint64_t> place(grid.rank());
@@ -59,10 +60,10 @@ Result<ChunkFileWriter::Target> ChunkFileWriter::target_of(ObjectId variable, ui
                          std::ranges::equal(place, facts.grid.cells(), std::less());
   if (!has_chunk)
     return fail(ESTALE, "{}: another program has changed its type or shape, so chunk {} is not stored",
-                called(told->key), grid.name_of(number, told->array.separator));
+                called(told->key), told->array.keys.name_of(grid, number));
   now->is_changed = true;
   if (std::ranges::equal(facts.grid.shape(), grid.shape())) store_.keep(variable, now);
-  return Target{now, grid.name_of(number, now->array.separator)};
+  return Target{now, now->array.keys.name_of(grid, number)};
 }
 
 Result<ChunkFileWriter::Target> ChunkFileWriter::target_of_locked(ObjectId variable, uint64_t number) {
@@ -71,7 +72,8 @@ Result<ChunkFileWriter::Target> ChunkFileWriter::target_of_locked(ObjectId varia
 }
 
 void ChunkFileWriter::refresh_listing(const Target& target, uint64_t number) {
-  store_.listings().refresh(store_.files(), target.array->key, join_key(target.array->key, target.name), number);
+  store_.listings().refresh(target.array->key, number,
+                            [&] { return store_.files().has_file(join_key(target.array->key, target.name)); });
 }
 
 }  // namespace codecfs::zarr

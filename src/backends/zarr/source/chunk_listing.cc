@@ -66,14 +66,17 @@ Result<> walk(const Store& store, const std::string& directory, std::span<const 
 }  // namespace
 
 Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
-                                          char separator) {
+                                          const ChunkKeys& keys) {
   try {
     std::vector<uint64_t> numbers;
-    if (separator == '/' && grid.rank() > 0) {
-      CODECFS_TRY(walk(store, array, grid.cells(), 0, numbers));
+    if (keys.separator == '/' && grid.rank() > 0) {
+      const std::string directory = keys.has_prefix ? join_key(array, "c") : array;
+      Result<> walked = walk(store, directory, grid.cells(), 0, numbers);
+      const bool is_absent = !walked && (walked.error().code == ENOENT || walked.error().code == ENOTDIR);
+      if (!walked && !(keys.has_prefix && is_absent)) return std::unexpected(walked.error());
     } else {
       CODECFS_TRY(store.for_each(array, [&](const char* name, EntryType type) -> Result<> {
-        const auto number = grid.number_of(name);
+        const auto number = keys.number_of(grid, name);
         if (number && is_chunk(store, array, name, type)) numbers.push_back(*number);
         return {};
       }));
@@ -85,21 +88,21 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
   }
 }
 
-Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, const ChunkGrid& grid,
-                                                  char separator, uint64_t from, size_t limit) {
+Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, bool is_flat,
+                                                  const Scan& scan, uint64_t from, size_t limit) {
   const LockGuard lock(mutex_);
   auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));
     if (!status) return fail(ENOENT, "{}: no longer exists", array);
     const struct timespec changed = status->st_mtim;
-    // With separator '/' the directory's mtime does not change with its chunks.
-    const bool is_current = found != listings_.end() && separator == '.' && found->changed.tv_sec == changed.tv_sec &&
+    // The mtime of the directory does not change with files in other directories, or with what is in a file.
+    const bool is_current = found != listings_.end() && is_flat && found->changed.tv_sec == changed.tv_sec &&
                             found->changed.tv_nsec == changed.tv_nsec;
     if (!is_current) {
       if (found != listings_.end()) listings_.erase(found);
       std::erase_if(listings_, [](const Listing& listing) { return listing.was_finished; });
-      CODECFS_ASSIGN(auto numbers, list_chunks(store, array, grid, separator));
+      CODECFS_ASSIGN(auto numbers, scan());
       listings_.push_front({array, changed, std::move(numbers)});
       if (listings_.size() > kKept) listings_.pop_back();
       found = listings_.begin();
@@ -114,22 +117,20 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   return batch;
 }
 
-void ChunkListings::refresh(const Store& store, const std::string& array, const std::string& chunk_key,
-                            uint64_t number) {
+void ChunkListings::refresh(const std::string& array, uint64_t number, const std::function<Result<bool>()>& is_stored) {
   const LockGuard lock(mutex_);
   const auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end()) return;
-  const auto status = store.stat(chunk_key);
+  const Result<bool> stored = is_stored();
   try {
     std::vector<uint64_t>& numbers = found->numbers;
     const auto place = std::ranges::lower_bound(numbers, number);
     const bool is_listed = place != numbers.end() && *place == number;
-    const bool is_stored = status && *status && S_ISREG((*status)->st_mode);
-    if (!status) {
+    if (!stored) {
       listings_.erase(found);
-    } else if (is_stored && !is_listed) {
+    } else if (*stored && !is_listed) {
       numbers.insert(place, number);
-    } else if (!is_stored && is_listed) {
+    } else if (!*stored && is_listed) {
       numbers.erase(place);
     }
   } catch (const std::bad_alloc&) {

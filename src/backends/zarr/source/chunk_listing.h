@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -13,25 +14,29 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "model/chunk_grid.h"
+#include "model/chunk_keys.h"
 
 namespace codecfs::zarr {
 
 /// All stored chunks, ascending. Ignores other names, and logs once if a chunk's name is not a regular file. Empty if
 /// there is no directory.
 Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
-                                          char separator);
+                                          const ChunkKeys& keys);
 
 class ChunkListings {
  public:
   static constexpr size_t kKept = 4;  // arrays, so that a few concurrent readers do not evict each other's scans
 
-  /// At most `limit` numbers of stored chunks from `from` on. From 0 scans again, unless the directory has not changed.
-  Result<std::vector<uint64_t>> next(const Store& store, const std::string& array, const ChunkGrid& grid,
-                                     char separator, uint64_t from, size_t limit);
+  /// Lists all stored chunks of an array, ascending.
+  using Scan = std::function<Result<std::vector<uint64_t>>()>;
+  /// At most `limit` numbers of stored chunks from `from` on. From 0 scans again, unless `array` is a directory whose
+  /// names are those of the chunks (`is_flat`) and has not changed.
+  Result<std::vector<uint64_t>> next(const Store& store, const std::string& array, bool is_flat, const Scan& scan,
+                                     uint64_t from, size_t limit);
 
-  /// Must be called after each chunk that was stored or removed. Checks the file itself, so that the cached listing is
-  /// right even if several threads call this in another order.
-  void refresh(const Store& store, const std::string& array, const std::string& chunk_key, uint64_t number);
+  /// Must be called after each chunk that was stored or removed. Calls `is_stored` to check the file itself, so that
+  /// the cached listing is right even if several threads call this in another order.
+  void refresh(const std::string& array, uint64_t number, const std::function<Result<bool>()>& is_stored);
   /// Must be called when the objects at a key and below it were replaced or removed.
   void forget(const std::string& key);
 

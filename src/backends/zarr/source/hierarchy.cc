@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/api/names.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "base/log.h"
 
@@ -13,7 +14,8 @@ namespace {
 constexpr const char* kGroupFiles[] = {kGroupFile, ".nczgroup"};
 
 /// Files that are removed with a group. The last three are NCZarr 4.8.0's.
-constexpr std::string_view kOwnFiles[] = {".zgroup", ".zattrs", ".zmetadata", ".nczgroup", ".nczarr", ".nczattr"};
+constexpr std::string_view kOwnFiles[] = {".zgroup", ".zattrs",  ".zmetadata", ".nczgroup",
+                                          ".nczarr", ".nczattr", "zarr.json"};
 
 /// Whether a name is invalid for a directory, or refers to another one ("%2E." is "..").
 bool is_no_name(std::string_view name) {
@@ -24,6 +26,13 @@ bool is_no_name(std::string_view name) {
 
 Result<std::optional<EntryKind>> Hierarchy::kind_of(const std::string& key) const {
   if (is_temporary_name(std::string_view(key).substr(key.rfind('/') + 1))) return std::nullopt;
+  if (format_ == ZarrFormat::v3) {
+    CODECFS_ASSIGN(const auto text, read_text(join_key(key, kZarr3File)));
+    if (!text) return std::nullopt;
+    auto kind = zarr3_node_type(*text);
+    if (!kind) return key.empty() ? pass_on(kind) : fail(kind.error().code, "{}: {}", key, kind.error().reason);
+    return *kind;
+  }
   CODECFS_ASSIGN(const bool is_array, store_.has_file(join_key(key, kArrayFile)));
   if (is_array) return EntryKind::variable;
   for (const char* file : kGroupFiles) {
@@ -108,8 +117,8 @@ Result<bool> Hierarchy::forms_cycle(const std::string& group, const std::string&
   return false;
 }
 
-Result<std::optional<std::string>> Hierarchy::read_text(const std::string& key) const {
-  CODECFS_ASSIGN(const auto buffer, store_.read(key, kMaxMetadataBytes));
+Result<std::optional<std::string>> read_metadata(const Store& store, const std::string& key) {
+  CODECFS_ASSIGN(const auto buffer, store.read(key, kMaxMetadataBytes));
   if (!buffer) return std::nullopt;
   return std::string(reinterpret_cast<const char*>(buffer->data()), buffer->size());
 }

@@ -16,13 +16,27 @@ inline constexpr const char* kArrayFile = ".zarray";
 inline constexpr const char* kGroupFile = ".zgroup";
 inline constexpr const char* kAttributesFile = ".zattrs";
 inline constexpr const char* kConsolidatedFile = ".zmetadata";
+inline constexpr const char* kZarr3File = "zarr.json";  // of groups and arrays
+
+enum class ZarrFormat { v2, v3 };
 
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
+
+/// The text of a metadata file; none if it does not exist.
+Result<std::optional<std::string>> read_metadata(const Store& store, const std::string& key);
 
 class Hierarchy {
  public:
   /// `store` must outlive this object.
-  explicit Hierarchy(const Store& store) : store_(store) {}
+  explicit Hierarchy(const Store& store, ZarrFormat format) : store_(store), format_(format) {}
+
+  [[nodiscard]] const Store& store() const { return store_; }
+  [[nodiscard]] ZarrFormat format() const { return format_; }
+  /// The name of the file that makes a directory a group or an array.
+  [[nodiscard]] const char* file_of(EntryKind kind) const {
+    if (format_ == ZarrFormat::v3) return kZarr3File;
+    return kind == EntryKind::variable ? kArrayFile : kGroupFile;
+  }
 
   /// The kind of a directory; none if it is neither group nor array. A directory that is both counts as an array.
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
@@ -44,7 +58,7 @@ class Hierarchy {
   Result<bool> forms_cycle(const std::string& group, const std::string& key) const;
 
   /// The text of a metadata file; none if it does not exist.
-  Result<std::optional<std::string>> read_text(const std::string& key) const;
+  Result<std::optional<std::string>> read_text(const std::string& key) const { return read_metadata(store_, key); }
 
   /// ENOTEMPTY with the member that must not be removed with the group: a group, an array, or a file that is not
   /// Zarr's.
@@ -55,6 +69,7 @@ class Hierarchy {
 
  private:
   const Store& store_;
+  const ZarrFormat format_;
 };
 
 }  // namespace codecfs::zarr

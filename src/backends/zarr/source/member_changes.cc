@@ -13,7 +13,7 @@ Result<Entry> MemberChanges::make_group(ObjectId parent, std::string_view name) 
   const auto lock = store_.changing_keys();
   CODECFS_ASSIGN(const Object group, editor_.group_to_change(parent));
   CODECFS_ASSIGN(const std::string file_name, store_.hierarchy().free_name(group.key, name));
-  CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.files(), group.key));
+  CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.hierarchy(), group.key));
   CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
   CODECFS_ASSIGN(const auto nczarr, nczarr_new_group(store_.hierarchy(), group.key, file_name));
   for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
@@ -36,7 +36,7 @@ Result<Entry> MemberChanges::make_variable(ObjectId parent, std::string_view nam
   const auto nczarr = nczarr_new_array(store_.hierarchy(), group.key, file_name, variable, std::move(*plain));
   if (!nczarr) return in_file(key, nczarr.error());
   const NewArray& files = nczarr->files;
-  CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.files(), group.key));
+  CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.hierarchy(), group.key));
   CODECFS_ASSIGN(fresh, writer_.new_directory(group.key, file_name, modes.directory));
   CODECFS_TRY(fresh->write(kArrayFile, bytes_of(files.zarray), modes.file));
   if (files.zattrs) CODECFS_TRY(fresh->write(kAttributesFile, bytes_of(*files.zattrs), modes.file));

@@ -14,8 +14,8 @@ namespace {
 
 /// The .zarray of an array, with its codecs in the form that all readers understand.
 Result<std::string> corrected_zarray(const OpenArray& array) {
-  if (!array.array.has_wrong_codecs) return array.zarray;
-  return with_chain(array.zarray, array.array.variable, array.array.variable.filters);
+  if (!array.array.has_wrong_codecs) return array.metadata;
+  return with_chain(array.metadata, array.array.variable, array.array.variable.filters);
 }
 
 }  // namespace
@@ -103,14 +103,14 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
 Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed,
                                                     const ChunkGrid& kept) {
   if (listed.count() == 0) return false;
-  const char separator = array.array.separator;
-  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, separator));
+  const ChunkKeys& keys = array.array.keys;
+  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, keys));
   std::vector<uint64_t> place(listed.rank());
   bool were_any = false;
   for (const uint64_t number : numbers) {
     listed.coordinates_of(number, place);
     if (std::ranges::equal(place, kept.cells(), std::less())) continue;
-    CODECFS_TRY(writer_.remove(array.key, listed.name_of(number, separator)));
+    CODECFS_TRY(writer_.remove(array.key, keys.name_of(listed, number)));
     were_any = true;
   }
   return were_any;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/transpose.h"
@@ -16,19 +17,20 @@ namespace {
 /// Whether the chunks of an array with dtype "<U1" have one byte per element, according to the first stored chunk.
 Result<bool> has_narrow_text(const Store& store, const std::string& key, const Array& array) {
   const ChunkGrid& grid = array.variable.grid;
-  CODECFS_ASSIGN(auto status, store.stat(join_key(key, grid.name_of(0, array.separator))));
+  CODECFS_ASSIGN(auto status, store.stat(join_key(key, array.keys.name_of(grid, 0))));
   if (!status) {
-    CODECFS_ASSIGN(const auto stored, list_chunks(store, key, grid, array.separator));
+    CODECFS_ASSIGN(const auto stored, list_chunks(store, key, grid, array.keys));
     if (stored.empty()) return false;
-    CODECFS_ASSIGN(status, store.stat(join_key(key, grid.name_of(stored.front(), array.separator))));
+    CODECFS_ASSIGN(status, store.stat(join_key(key, array.keys.name_of(grid, stored.front()))));
   }
   return status && static_cast<uint64_t>(status->st_size) == grid.elements_per_chunk();
 }
 
 /// Determines how chunks of an array are written, or why they cannot be.
-Result<> check_writable(const Store& store, OpenArray& array, bool may_write) {
-  CODECFS_ASSIGN(const auto zarray, store.stat(join_key(array.key, kArrayFile)));
-  array.mode = zarray ? zarray->st_mode & 0666 : 0666;
+Result<> check_writable(const Hierarchy& hierarchy, OpenArray& array, bool may_write) {
+  const Store& store = hierarchy.store();
+  CODECFS_ASSIGN(const auto file, store.stat(join_key(array.key, hierarchy.file_of(EntryKind::variable))));
+  array.mode = file ? file->st_mode & 0666 : 0666;
   const Variable& facts = array.array.variable;
   if (facts.unreadable) array.unchangeable = facts.unreadable;
   array.unwritable = array.unchangeable;
@@ -45,7 +47,7 @@ Result<> check_writable(const Store& store, OpenArray& array, bool may_write) {
 }
 
 Result<std::optional<std::string>> read_text(const Store& store, const std::string& array, const char* file) {
-  return Hierarchy(store).read_text(join_key(array, file));
+  return read_metadata(store, join_key(array, file));
 }
 
 }  // namespace
@@ -64,7 +66,9 @@ uint64_t max_stored_bytes(const Variable& variable) {
                               : max_chunk_bytes() + (uint64_t{64} << 10);
 }
 
-Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write) {
+namespace {
+
+Result<std::shared_ptr<OpenArray>> load_zarr2(const Store& store, const std::string& key) {
   ArrayTexts texts;
   CODECFS_ASSIGN(auto zarray, read_text(store, key, kArrayFile));
   if (!zarray) return fail(ENOENT, "{}: no longer has a .zarray", key);
@@ -77,13 +81,32 @@ Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::str
   if (texts.nczvar) {
     CODECFS_ASSIGN(texts.nczattr, read_text(store, key, ".nczattr"));
   }
-
   auto array = std::make_shared<OpenArray>();
-  array->key = key;
   auto parsed = parse_array(texts);
   if (!parsed) return key.empty() ? pass_on(parsed) : in_file(key, parsed.error());
   array->array = std::move(*parsed);
-  array->zarray = std::move(texts.zarray);
+  array->metadata = std::move(texts.zarray);
+  return array;
+}
+
+Result<std::shared_ptr<OpenArray>> load_zarr3(const Store& store, const std::string& key) {
+  CODECFS_ASSIGN(auto text, read_text(store, key, kZarr3File));
+  if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", key);
+  auto array = std::make_shared<OpenArray>();
+  auto parsed = parse_zarr3_array(*text);
+  if (!parsed) return key.empty() ? pass_on(parsed) : in_file(key, parsed.error());
+  array->array = std::move(*parsed);
+  array->metadata = std::move(*text);
+  return array;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<OpenArray>> load_array(const Hierarchy& hierarchy, const std::string& key, bool may_write) {
+  const Store& store = hierarchy.store();
+  CODECFS_ASSIGN(const auto array,
+                 hierarchy.format() == ZarrFormat::v2 ? load_zarr2(store, key) : load_zarr3(store, key));
+  array->key = key;
   Variable& facts = array->array.variable;
   if (array->array.may_be_narrow_text && facts.grid.count() > 0) {
     CODECFS_ASSIGN(const bool is_narrow, has_narrow_text(store, key, array->array));
@@ -104,11 +127,11 @@ Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::str
     }
   }
   if (array->array.nczarr) {
-    CODECFS_ASSIGN(facts.max_shape, nczarr_limits(Hierarchy(store), array->array));
+    CODECFS_ASSIGN(facts.max_shape, nczarr_limits(hierarchy, array->array));
   }
   if (facts.unreadable && !key.empty()) facts.unreadable->reason = fmt::format("{}: {}", key, facts.unreadable->reason);
   array->max_stored = max_stored_bytes(facts);
-  CODECFS_TRY(check_writable(store, *array, may_write));
+  CODECFS_TRY(check_writable(hierarchy, *array, may_write));
   return array;
 }
 
@@ -141,11 +164,13 @@ Result<StoredChunk> apply_filters(const filters::Pipeline& pipeline, const std::
 
 Result<Buffer> decode_chunk(const OpenArray& array, const std::string& key, Buffer stored) {
   CODECFS_ASSIGN(Buffer decoded, undo_filters(array, key, std::move(stored)));
-  if (!array.array.fortran_order) return decoded;
+  const std::vector<size_t>& order = array.array.order;
+  if (order.empty()) return decoded;
   const Variable& facts = array.array.variable;
+  const std::vector<uint64_t> shape = transposed_shape(facts.grid.chunks(), order);
   auto ordered = facts.type.kind == TypeKind::object
-                     ? fortran_to_c_items(decoded.bytes(), facts.grid.chunks())
-                     : fortran_to_c(decoded.bytes(), facts.grid.chunks(), facts.type.size);
+                     ? transpose_items(decoded.bytes(), shape, inverse_order(order))
+                     : transpose(decoded.bytes(), shape, inverse_order(order), facts.type.size);
   if (!ordered) return in_file(key, ordered.error());
   return ordered;
 }
@@ -160,11 +185,11 @@ Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key,
     if (const auto valid = check_items(chunk, facts.grid.elements_per_chunk()); !valid)
       return in_file(key, valid.error());
   }
-  if (!array.array.fortran_order) return apply_filters(*array.pipeline, key, chunk, array.max_stored);
+  const std::vector<size_t>& order = array.array.order;
+  if (order.empty()) return apply_filters(*array.pipeline, key, chunk, array.max_stored);
 
-  std::vector<uint64_t> reversed(facts.grid.chunks().rbegin(), facts.grid.chunks().rend());
-  auto ordered =
-      array.array.has_items ? fortran_to_c_items(chunk, reversed) : fortran_to_c(chunk, reversed, facts.type.size);
+  auto ordered = array.array.has_items ? transpose_items(chunk, facts.grid.chunks(), order)
+                                       : transpose(chunk, facts.grid.chunks(), order, facts.type.size);
   if (!ordered) return in_file(key, ordered.error());
   CODECFS_ASSIGN(StoredChunk stored, apply_filters(*array.pipeline, key, ordered->bytes(), array.max_stored));
   if (stored.buffer.empty() && !stored.bytes.empty()) {  // the bytes belong to `ordered`, which is destroyed here

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/store/store.h"
 #include "base/buffer.h"
 #include "base/result.h"
@@ -18,7 +19,7 @@ namespace codecfs::zarr {
 struct OpenArray {
   std::string key;
   Array array;
-  std::string zarray;                         // its text when it was opened
+  std::string metadata;                       // text of .zarray or zarr.json when it was opened
   std::optional<filters::Pipeline> pipeline;  // none if the variable is unreadable
   std::optional<Error> unchangeable;          // why not even a re-encoded copy can be stored
   std::optional<Error> unwritable;            // why no chunk can be stored
@@ -29,7 +30,7 @@ struct OpenArray {
 
   /// Whether decoding the bytes of a chunk file with the filters gives the presented chunk.
   [[nodiscard]] bool has_exact_encoding() const {
-    return !is_changed && !array.fortran_order && (!unchangeable || array.variable.unreadable);
+    return !is_changed && array.order.empty() && (!unchangeable || array.variable.unreadable);
   }
 };
 
@@ -47,7 +48,7 @@ uint64_t max_stored_bytes(const Variable& variable);
 
 /// Opens the array in the directory of a key. ENOENT; EIO if its metadata is damaged. `may_write`: also determines
 /// whether chunks can be stored.
-Result<std::shared_ptr<OpenArray>> load_array(const Store& store, const std::string& key, bool may_write);
+Result<std::shared_ptr<OpenArray>> load_array(const Hierarchy& hierarchy, const std::string& key, bool may_write);
 
 /// The content of a chunk file.
 struct StoredChunk {

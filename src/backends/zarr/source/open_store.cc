@@ -4,6 +4,7 @@
 
 #include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "model/memory_estimate.h"
 
 namespace codecfs::zarr {
@@ -11,26 +12,46 @@ namespace {
 
 constexpr size_t kKeptArrays = 256;
 
+/// A store with the files of both formats is one of v2.
+Result<ZarrFormat> format_of(const Store& files) {
+  for (const char* file : {kGroupFile, kArrayFile, ".nczgroup", ".nczarr"}) {
+    CODECFS_ASSIGN(const bool is_v2, files.has_file(file));
+    if (is_v2) return ZarrFormat::v2;
+  }
+  CODECFS_ASSIGN(const bool is_v3, files.has_file(kZarr3File));
+  return is_v3 ? ZarrFormat::v3 : ZarrFormat::v2;
+}
+
+Result<> check_zarr3_group(std::string_view text) {
+  CODECFS_TRY(parse_zarr3_group(text));
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpenStore>> OpenStore::open(const std::string& path, bool may_write,
                                                    std::unique_ptr<Store> files) {
-  std::unique_ptr<OpenStore> store(new OpenStore(std::move(files)));
+  CODECFS_ASSIGN(const ZarrFormat format, format_of(*files));
+  std::unique_ptr<OpenStore> store(new OpenStore(std::move(files), format));
   if (!may_write) {
     store->unwritable_ = Error{EROFS, fmt::format("{}: was opened only to be read", path)};
   } else if (const auto changeable = store->files_->may_change(""); !changeable) {
     store->unwritable_ = changeable.error();
+  } else if (format == ZarrFormat::v3) {
+    store->unwritable_ = Error{EROFS, fmt::format("{}: is a Zarr v3 store, which can only be read so far", path)};
   }
-  CODECFS_ASSIGN(const std::optional<EntryKind> kind, store->hierarchy_.kind_of(""));
+  const auto kind = store->hierarchy_.kind_of("");
+  if (!kind) return in_file(path, kind.error());
   CODECFS_ASSIGN(const bool is_nczarr, store->files_->has_file(".nczarr"));
-  if (!kind && !is_nczarr)
-    return fail(EINVAL, "{}: no Zarr v2 store (there is neither .zgroup nor .zarray in it)", path);
-  store->root_.kind = kind.value_or(EntryKind::group);
+  if (!*kind && !is_nczarr)
+    return fail(EINVAL, "{}: no Zarr store (there is neither .zgroup nor .zarray nor zarr.json in it)", path);
+  store->root_.kind = kind->value_or(EntryKind::group);
   store->root_.object = store->objects_.id_of("", store->root_.kind);
   if (store->root_.kind == EntryKind::group) {
-    CODECFS_ASSIGN(const auto text, store->hierarchy_.read_text(kGroupFile));
+    CODECFS_ASSIGN(const auto text, store->hierarchy_.read_text(store->hierarchy_.file_of(EntryKind::group)));
     if (text) {
-      if (const auto valid = check_group(*text); !valid) return in_file(path, valid.error());
+      const auto valid = format == ZarrFormat::v3 ? check_zarr3_group(*text) : check_group(*text);
+      if (!valid) return in_file(path, valid.error());
     }
   } else if (const auto root = store->load("", store->root_.object); !root) {
     return in_file(path, root.error());
@@ -38,8 +59,8 @@ Result<std::unique_ptr<OpenStore>> OpenStore::open(const std::string& path, bool
   return store;
 }
 
-OpenStore::OpenStore(std::unique_ptr<Store> files)
-    : files_(std::move(files)), hierarchy_(*files_), arrays_(kKeptArrays, kMaxHeld) {}
+OpenStore::OpenStore(std::unique_ptr<Store> files, ZarrFormat format)
+    : files_(std::move(files)), hierarchy_(*files_, format), arrays_(kKeptArrays, kMaxHeld), shards_(*files_) {}
 
 Result<> OpenStore::writable() const {
   if (unwritable_) return std::unexpected(*unwritable_);
@@ -72,8 +93,8 @@ Result<ArrayPtr> OpenStore::array(ObjectId id) {
 Result<ArrayPtr> OpenStore::current_array(ObjectId id) {
   CODECFS_ASSIGN(const Object object, objects_.get(id));
   if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is not an array", object.key);
-  CODECFS_ASSIGN(const ArrayPtr array, load_array(*files_, object.key, !unwritable_));
-  if (const ArrayPtr known = arrays_.get(id); !known || (known->zarray == array->zarray && !known->is_changed))
+  CODECFS_ASSIGN(const ArrayPtr array, load_array(hierarchy_, object.key, !unwritable_));
+  if (const ArrayPtr known = arrays_.get(id); !known || (known->metadata == array->metadata && !known->is_changed))
     keep(id, array);
   return array;
 }
@@ -83,17 +104,18 @@ Result<ArrayPtr> OpenStore::load_array_at(const std::string& key) {
 }
 
 Result<ArrayPtr> OpenStore::load(const std::string& key, ObjectId id) {
-  CODECFS_ASSIGN(ArrayPtr array, load_array(*files_, key, !unwritable_));
+  CODECFS_ASSIGN(ArrayPtr array, load_array(hierarchy_, key, !unwritable_));
   keep(id, array);
   return array;
 }
 
 Result<ArrayPtr> OpenStore::unchanged_array(const Object& object, ObjectId id) {
   CODECFS_ASSIGN(const ArrayPtr array, this->array(id));
-  CODECFS_ASSIGN(const auto zarray, hierarchy_.read_text(join_key(object.key, kArrayFile)));
-  if (zarray == array->zarray) return array;
+  const char* const file = hierarchy_.file_of(EntryKind::variable);
+  CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, file)));
+  if (text == array->metadata) return array;
   arrays_.erase(id);
-  return fail(ESTALE, "{}: another program has changed its .zarray: read it again, then retry", called(object.key));
+  return fail(ESTALE, "{}: another program has changed its {}: read it again, then retry", called(object.key), file);
 }
 
 Result<ArrayPtr> OpenStore::writable_array(ObjectId id) {
@@ -107,7 +129,7 @@ Result<ArrayPtr> OpenStore::writable_array(ObjectId id) {
 }
 
 void OpenStore::keep(ObjectId id, const ArrayPtr& array) {
-  arrays_.put(id, array, array->zarray.size() + memory_estimate(array->array.variable));
+  arrays_.put(id, array, array->metadata.size() + memory_estimate(array->array.variable));
 }
 
 void OpenStore::forget(ObjectId id, const std::string& key) {

@@ -1,7 +1,7 @@
 #pragma once
 // An open store: its groups and arrays by id, its open arrays, and the locks for the objects behind the keys.
 //
-// Everything is read on demand: a group is its directory, an array its .zarray and .zattrs, a chunk one file, each
+// Everything is read on demand: a group is its directory, an array its metadata files, a chunk one file, each
 // found by its path. Parsed metadata and pipelines of the most recently used arrays are cached.
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/object_table.h"
 #include "backends/zarr/source/open_array.h"
+#include "backends/zarr/source/shard_reader.h"
 #include "backends/zarr/store/store.h"
 #include "base/fair_shared_mutex.h"
 #include "base/lru_map.h"
@@ -27,7 +28,7 @@ namespace codecfs::zarr {
 
 class OpenStore {
  public:
-  /// `path` is for messages. EINVAL if this is no Zarr v2 store.
+  /// `path` is for messages. EINVAL if this is no Zarr store.
   static Result<std::unique_ptr<OpenStore>> open(const std::string& path, bool may_write, std::unique_ptr<Store> files);
 
   [[nodiscard]] const Store& files() const { return *files_; }
@@ -72,6 +73,7 @@ class OpenStore {
   void keep(ObjectId id, const ArrayPtr& array);
 
   [[nodiscard]] ChunkListings& listings() { return listings_; }
+  [[nodiscard]] ShardReader& shards() { return shards_; }
 
   // --- Notifications of changes
 
@@ -87,7 +89,7 @@ class OpenStore {
   void set_changed() { changed_ = true; }
 
  private:
-  explicit OpenStore(std::unique_ptr<Store> files);
+  OpenStore(std::unique_ptr<Store> files, ZarrFormat format);
   Result<ArrayPtr> load(const std::string& key, ObjectId id);
   void drop_arrays(const std::vector<ObjectId>& ids);
 
@@ -100,6 +102,7 @@ class OpenStore {
   ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_;
   ChunkListings listings_;
+  ShardReader shards_;
   std::atomic<bool> changed_ = false;
 };
 

@@ -69,7 +69,7 @@ Result<> PipelineChange::check_same(const Object& object) const {
   CODECFS_ASSIGN(const auto now, store_.files().stat(object.key));
   CODECFS_ASSIGN(const auto zarray, store_.hierarchy().read_text(join_key(object.key, kArrayFile)));
   const struct stat& before = source_->status();
-  bool is_same = now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == array_->zarray;
+  bool is_same = now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == array_->metadata;
   if (is_same && !object.key.empty()) {
     CODECFS_ASSIGN(const auto holder, store_.files().stat(holder_of(object.key)));
     const auto built_in = target_->parent_status();

@@ -28,7 +28,7 @@ class ChunkRecoder {
       : source_(source), array_(array), chain_(chain), target_(target), progress_(progress) {}
 
   Result<> run() {
-    CODECFS_ASSIGN(numbers_, list_chunks(source_, "", array_.array.variable.grid, array_.array.separator));
+    CODECFS_ASSIGN(numbers_, list_chunks(source_, "", array_.array.variable.grid, array_.array.keys));
     progress_.total = numbers_.size();
     std::vector<std::jthread> helpers;
     try {
@@ -69,7 +69,7 @@ class ChunkRecoder {
   Result<> next_step(uint64_t number) try {
     if (progress_.cancelled && progress_.cancelled())
       return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
-    CODECFS_TRY(recode(array_.array.variable.grid.name_of(number, array_.array.separator)));
+    CODECFS_TRY(recode(array_.array.keys.name_of(array_.array.variable.grid, number)));
     ++progress_.done;
     return {};
   } catch (const std::bad_alloc&) {
@@ -102,7 +102,7 @@ class ChunkRecoder {
 bool looks_like_chunk(std::string_view key, const Array& array) {
   size_t numbers = 0;
   for (size_t start = 0; start <= key.size(); ++numbers) {
-    const size_t end = std::min(key.find(array.separator, start), key.size());
+    const size_t end = std::min(key.find(array.keys.separator, start), key.size());
     const std::string_view number = key.substr(start, end - start);
     if (number.empty() || !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) return false;
     start = end + 1;
@@ -158,7 +158,7 @@ Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain&
 
 Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target) try {
   CODECFS_ASSIGN(const auto status, source.stat(kArrayFile));
-  CODECFS_ASSIGN(const std::string zarray, with_chain(array.zarray, array.array.variable, chain.stages));
+  CODECFS_ASSIGN(const std::string zarray, with_chain(array.metadata, array.array.variable, chain.stages));
   CODECFS_TRY(
       target.write(kArrayFile, std::as_bytes(std::span(zarray)), status ? status->st_mode & kPermissions : array.mode));
   return FileCopier(source, array, target).copy_below("");

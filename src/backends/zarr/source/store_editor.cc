@@ -43,8 +43,7 @@ Result<Object> StoreEditor::member_to_change(const Object& group, std::string_vi
 Result<> StoreEditor::replace(const Object& object, const char* file, const std::string& text) {
   CODECFS_ASSIGN(auto status, store_.files().stat(join_key(object.key, file)));
   if (!status) {
-    const bool is_variable = object.kind == EntryKind::variable;
-    CODECFS_ASSIGN(status, store_.files().stat(join_key(object.key, is_variable ? kArrayFile : kGroupFile)));
+    CODECFS_ASSIGN(status, store_.files().stat(join_key(object.key, store_.hierarchy().file_of(object.kind))));
   }
   CODECFS_TRY(writer_.write(object.key, file, bytes_of(text), status ? status->st_mode & 0666 : 0644));
   store_.changed(object);

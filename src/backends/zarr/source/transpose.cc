@@ -1,6 +1,3 @@
-// A chunk of shape (a, .., z) in Fortran order is one of shape (z, .., a) in C order, so this reverses the axes: for
-// each index of the inner axes it transposes the matrix of the first and the last axis, in tiles that fit the L1 cache.
-
 #include "backends/zarr/source/transpose.h"
 
 #include <algorithm>
@@ -19,14 +16,23 @@ struct Axis {
   uint64_t to_stride;
 };
 
-std::vector<Axis> make_axes(std::span<const uint64_t> shape) {
-  std::vector<Axis> axes;
-  for (const uint64_t length : shape)
-    if (length != 1) axes.push_back({length, 0, 0});
+/// In the order of the result. Neighbours that stay neighbours are merged.
+std::vector<Axis> make_axes(std::span<const uint64_t> shape, std::span<const size_t> order) {
+  std::vector<uint64_t> strides(shape.size());
   uint64_t stride = 1;
-  for (Axis& axis : axes) {
-    axis.from_stride = stride;
-    stride *= axis.length;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  std::vector<Axis> axes;
+  for (const size_t axis : order) {
+    if (shape[axis] == 1) continue;
+    if (!axes.empty() && axes.back().from_stride == strides[axis] * shape[axis]) {
+      axes.back().length *= shape[axis];
+      axes.back().from_stride = strides[axis];
+    } else {
+      axes.push_back({shape[axis], strides[axis], 0});
+    }
   }
   stride = 1;
   for (size_t i = axes.size(); i-- > 0;) {
@@ -36,28 +42,28 @@ std::vector<Axis> make_axes(std::span<const uint64_t> shape) {
   return axes;
 }
 
-/// Calls plane(from, to), offsets in elements, for each index of the inner axes.
+/// Calls plane(from, to), offsets in elements, for each index of the outer axes.
 template <class Plane>
-void for_each_plane(std::span<const Axis> inner, Plane plane) {
-  std::vector<uint64_t> at(inner.size());
+void for_each_plane(std::span<const Axis> outer, Plane plane) {
+  std::vector<uint64_t> at(outer.size());
   uint64_t from = 0;
   uint64_t to = 0;
   while (true) {
     plane(from, to);
     size_t i = 0;
-    for (; i < inner.size(); ++i) {
-      from += inner[i].from_stride;
-      to += inner[i].to_stride;
-      if (++at[i] < inner[i].length) break;
-      from -= inner[i].from_stride * inner[i].length;
-      to -= inner[i].to_stride * inner[i].length;
+    for (; i < outer.size(); ++i) {
+      from += outer[i].from_stride;
+      to += outer[i].to_stride;
+      if (++at[i] < outer[i].length) break;
+      from -= outer[i].from_stride * outer[i].length;
+      to -= outer[i].to_stride * outer[i].length;
       at[i] = 0;
     }
-    if (i == inner.size()) return;
+    if (i == outer.size()) return;
   }
 }
 
-/// Calls move(from, to) for every element of a plane, tile by tile.
+/// Calls move(from, to) for every element of a plane, in tiles that fit the L1 cache.
 template <class Move>
 void for_each_in_tiles(const Axis& first, const Axis& last, Move move) {
   static constexpr uint64_t kTile = 32;
@@ -71,18 +77,22 @@ void for_each_in_tiles(const Axis& first, const Axis& last, Move move) {
     }
 }
 
-/// Calls move(from, to) for every element.
-template <class Move>
-void for_each_element(std::span<const uint64_t> shape, Move move) {
+/// Calls run(from, to, length) for all elements, in runs that are contiguous in both; of one element where the last
+/// axes differ.
+template <class Run>
+void for_each_run(std::span<const uint64_t> shape, std::span<const size_t> order, Run run) {
   if (std::ranges::find(shape, 0U) != shape.end()) return;
-  const std::vector<Axis> axes = make_axes(shape);
-  if (axes.empty()) return move(0, 0);
-  if (axes.size() == 1) {
-    for (uint64_t i = 0; i < axes[0].length; ++i) move(i, i);
-    return;
-  }
-  for_each_plane(std::span(axes).subspan(1, axes.size() - 2), [&](uint64_t from, uint64_t to) {
-    for_each_in_tiles(axes.front(), axes.back(), [&](uint64_t f, uint64_t t) { move(from + f, to + t); });
+  std::vector<Axis> axes = make_axes(shape, order);
+  if (axes.empty()) return run(0, 0, 1);
+  const Axis last = axes.back();
+  axes.pop_back();
+  if (last.from_stride == 1)
+    return for_each_plane(std::span<const Axis>(axes), [&](uint64_t from, uint64_t to) { run(from, to, last.length); });
+  const auto fastest = std::ranges::min_element(axes, {}, &Axis::from_stride);
+  const Axis first = *fastest;
+  axes.erase(fastest);
+  for_each_plane(std::span<const Axis>(axes), [&](uint64_t from, uint64_t to) {
+    for_each_in_tiles(first, last, [&](uint64_t f, uint64_t t) { run(from + f, to + t, 1); });
   });
 }
 
@@ -107,31 +117,39 @@ Result<> for_each_item(Bytes chunk, uint64_t elements, Visit visit) {
 }
 
 template <size_t kSize>
-void transpose_sized(const std::byte* from, std::byte* to, std::span<const uint64_t> shape) {
-  for_each_element(shape, [=](uint64_t f, uint64_t t) { std::memcpy(to + t * kSize, from + f * kSize, kSize); });
+void transpose_sized(const std::byte* from, std::byte* to, std::span<const uint64_t> shape,
+                     std::span<const size_t> order) {
+  for_each_run(shape, order, [=](uint64_t f, uint64_t t, uint64_t length) {
+    if (length == 1) {  // with a constant size the copy is a register move
+      std::memcpy(to + t * kSize, from + f * kSize, kSize);
+    } else {
+      std::memcpy(to + t * kSize, from + f * kSize, length * kSize);
+    }
+  });
 }
 
 }  // namespace
 
-Result<Buffer> fortran_to_c(Bytes chunk, std::span<const uint64_t> shape, size_t element_size) {
+Result<Buffer> transpose(Bytes chunk, std::span<const uint64_t> shape, std::span<const size_t> order,
+                         size_t element_size) {
   CODECFS_ASSIGN(Buffer result, Buffer::allocate(chunk.size()));
   const std::byte* from = chunk.data();
   std::byte* to = result.data();
-  switch (element_size) {  // with a constant size the copy is a register move
-    case 1: transpose_sized<1>(from, to, shape); break;
-    case 2: transpose_sized<2>(from, to, shape); break;
-    case 4: transpose_sized<4>(from, to, shape); break;
-    case 8: transpose_sized<8>(from, to, shape); break;
-    case 16: transpose_sized<16>(from, to, shape); break;
+  switch (element_size) {
+    case 1: transpose_sized<1>(from, to, shape, order); break;
+    case 2: transpose_sized<2>(from, to, shape, order); break;
+    case 4: transpose_sized<4>(from, to, shape, order); break;
+    case 8: transpose_sized<8>(from, to, shape, order); break;
+    case 16: transpose_sized<16>(from, to, shape, order); break;
     default:
-      for_each_element(shape, [=](uint64_t f, uint64_t t) {
-        std::memcpy(to + t * element_size, from + f * element_size, element_size);
+      for_each_run(shape, order, [=](uint64_t f, uint64_t t, uint64_t length) {
+        std::memcpy(to + t * element_size, from + f * element_size, length * element_size);
       });
   }
   return result;
 }
 
-Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) {
+Result<Buffer> transpose_items(Bytes chunk, std::span<const uint64_t> shape, std::span<const size_t> order) {
   uint64_t elements = 1;
   for (const uint64_t length : shape) elements *= length;
   try {
@@ -142,7 +160,9 @@ Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) 
     }));
 
     std::vector<uint32_t> ordered(elements);
-    for_each_element(shape, [&](uint64_t f, uint64_t t) { ordered[t] = starts[f]; });
+    for_each_run(shape, order, [&](uint64_t f, uint64_t t, uint64_t length) {
+      for (uint64_t i = 0; i < length; ++i) ordered[t + i] = starts[f + i];
+    });
     CODECFS_ASSIGN(Buffer result, Buffer::allocate(chunk.size()));
     std::memcpy(result.data(), chunk.data(), 4);
     std::byte* to = result.data() + 4;
@@ -155,6 +175,19 @@ Result<Buffer> fortran_to_c_items(Bytes chunk, std::span<const uint64_t> shape) 
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "no memory to transpose {} items", elements);
   }
+}
+
+std::vector<size_t> inverse_order(std::span<const size_t> order) {
+  std::vector<size_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = i;
+  return inverse;
+}
+
+std::vector<uint64_t> transposed_shape(std::span<const uint64_t> shape, std::span<const size_t> order) {
+  std::vector<uint64_t> result;
+  result.reserve(order.size());
+  for (const size_t axis : order) result.push_back(shape[axis]);
+  return result;
 }
 
 Result<> check_items(Bytes chunk, uint64_t elements) {

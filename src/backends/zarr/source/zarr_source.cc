@@ -1,5 +1,5 @@
-// A Source over a Zarr v2 store: a directory, or the files in a zip archive (store.h). It delegates to the parts that
-// share the OpenStore and the StoreWriter.
+// A Source over a Zarr store, of v2 or v3: a directory, or the files in a zip archive (store.h). It delegates to the
+// parts that share the OpenStore and the StoreWriter.
 
 #include "backends/zarr/source/zarr_source.h"
 
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/access.h"
 #include "backends/zarr/source/chunk_file_reader.h"
 #include "backends/zarr/source/chunk_file_writer.h"
@@ -33,8 +34,9 @@ using zarr::Object;
 
 class ZarrSource final : public Source {
  public:
-  ZarrSource(const char* format, std::unique_ptr<zarr::OpenStore> store, std::unique_ptr<zarr::StoreWriter> writer)
-      : format_(format), own_store_(std::move(store)), own_writer_(std::move(writer)) {}
+  /// `place` follows the name of the format: "", " in a zip archive".
+  ZarrSource(const char* place, std::unique_ptr<zarr::OpenStore> store, std::unique_ptr<zarr::StoreWriter> writer)
+      : place_(place), own_store_(std::move(store)), own_writer_(std::move(writer)) {}
 
   [[nodiscard]] const struct stat& status() const override { return store_.files().status(); }
   /// The status at the first query.
@@ -43,7 +45,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const zarr::Access access, accesses_.get(id, [&]() -> Result<zarr::Access> {
       const auto lock = store_.using_keys();
       CODECFS_ASSIGN(const Object object, store_.object(id));
-      return zarr::access_of(store_.files(), object);
+      return zarr::access_of(store_.hierarchy(), object);
     }));
     status.st_uid = access.user;
     status.st_gid = access.group;
@@ -54,7 +56,7 @@ class ZarrSource final : public Source {
     const auto lock = store_.using_keys();
     return store_.files().filesystem();
   }
-  [[nodiscard]] std::string format() const override { return format_; }
+  [[nodiscard]] std::string format() const override { return fmt::format("Zarr v{}{}", is_v3() ? 3 : 2, place_); }
   bool chains_for_numcodecs_in(ObjectId) override { return true; }
   [[nodiscard]] Entry root() const override { return store_.root(); }
 
@@ -79,6 +81,13 @@ class ZarrSource final : public Source {
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const Object object, store_.group(group));
+    if (is_v3()) {
+      CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kZarr3File)));
+      if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
+      auto attributes = zarr::parse_zarr3_group(*text);
+      if (!attributes) return zarr::in_file(zarr::group_called(object.key), attributes.error());
+      return attributes;
+    }
     CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kAttributesFile)));
     if (!text) return std::vector<Attribute>();
     CODECFS_ASSIGN(const auto nczattr, store_.hierarchy().read_text(join_key(object.key, ".nczattr")));
@@ -180,7 +189,9 @@ class ZarrSource final : public Source {
   }
 
  private:
-  const char* format_;
+  [[nodiscard]] bool is_v3() const { return store_.hierarchy().format() == zarr::ZarrFormat::v3; }
+
+  const char* place_;
   std::unique_ptr<zarr::OpenStore> own_store_;
   zarr::OpenStore& store_ = *own_store_;
   std::unique_ptr<zarr::StoreWriter> own_writer_;  // after the store, whose files it changes
@@ -195,6 +206,12 @@ class ZarrSource final : public Source {
   mutable zarr::AccessCache accesses_;
 };
 
+bool looks_like_zarr2(int directory_fd) {
+  for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
+    if (::faccessat(directory_fd, file, F_OK, 0) == 0) return true;
+  return false;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write, FileIo& io) {
@@ -203,7 +220,7 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
   zarr::DirectoryStore& directory = *files;
   CODECFS_ASSIGN(auto store, zarr::OpenStore::open(path, may_write, std::move(files)));
   auto writer = std::make_unique<zarr::DirectoryWriter>(directory, path, io);
-  return std::make_unique<ZarrSource>("Zarr v2", std::move(store), std::move(writer));
+  return std::make_unique<ZarrSource>("", std::move(store), std::move(writer));
 }
 
 Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write, FileIo& io) {
@@ -211,13 +228,24 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
   zarr::ZipStore& archive = *files;
   CODECFS_ASSIGN(auto store, zarr::OpenStore::open(path, may_write, std::move(files)));
   auto writer = std::make_unique<zarr::ZipWriter>(archive, path, io);
-  return std::make_unique<ZarrSource>("Zarr v2 in a zip archive", std::move(store), std::move(writer));
+  return std::make_unique<ZarrSource>(" in a zip archive", std::move(store), std::move(writer));
+}
+
+std::optional<EntryKind> zarr_root_kind(int directory_fd) {
+  const auto has = [&](const char* file) { return ::faccessat(directory_fd, file, F_OK, 0) == 0; };
+  if (has(zarr::kArrayFile)) return EntryKind::variable;
+  if (looks_like_zarr2(directory_fd)) return EntryKind::group;
+  if (!has(zarr::kZarr3File)) return std::nullopt;
+  const auto directory = zarr::DirectoryStore::open({.fd = UniqueFd(::dup(directory_fd)), .path = "."});
+  if (!directory) return std::nullopt;
+  const auto text = zarr::read_metadata(*directory, zarr::kZarr3File);
+  if (!text || !*text) return std::nullopt;
+  const auto kind = zarr::zarr3_node_type(**text);
+  return kind ? std::optional(*kind) : std::nullopt;
 }
 
 bool looks_like_zarr(int directory_fd) {
-  for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
-    if (::faccessat(directory_fd, file, F_OK, 0) == 0) return true;
-  return false;
+  return looks_like_zarr2(directory_fd) || ::faccessat(directory_fd, zarr::kZarr3File, F_OK, 0) == 0;
 }
 
 }  // namespace codecfs

@@ -1,7 +1,8 @@
 #pragma once
-// A Zarr v2 store in a directory or in a zip archive, including NCZarr.
+// A Zarr store, of v2 (including NCZarr) or v3, in a directory or in a zip archive.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backends/api/source.h"
@@ -22,7 +23,9 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
 Result<> create_zarr(const std::string& path);
 Result<> create_zarr_zip(const std::string& path);
 
-/// Whether a directory contains a Zarr v2 group or array.
+/// Whether a directory has a metadata file of a Zarr group or array.
 bool looks_like_zarr(int directory_fd);
+/// Whether it is one, and which: reads the zarr.json of v3.
+std::optional<EntryKind> zarr_root_kind(int directory_fd);
 
 }  // namespace codecfs

@@ -16,6 +16,59 @@ const char* c_path(const std::string& key) { return key.empty() ? "." : key.c_st
 /// Errors that mean that the file does not exist, as opposed to not accessible.
 bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG; }
 
+struct OpenFile {
+  UniqueFd fd;
+  struct stat status = {};
+};
+
+/// None if there is no regular file of this name.
+Result<std::optional<OpenFile>> open_regular(int root, const std::string& key) {
+  // O_NONBLOCK, because opening a FIFO would wait for a writer.
+  OpenFile file;
+  file.fd = UniqueFd(::openat(root, c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.fd) {
+    if (means_absent(errno) || errno == ENXIO) return std::nullopt;
+    return fail_errno(errno, "{}", key);
+  }
+  if (::fstat(file.fd.get(), &file.status) != 0) return fail_errno(errno, "{}", key);
+  if (!S_ISREG(file.status.st_mode)) return std::nullopt;
+  return file;
+}
+
+Result<Buffer> read_range(int fd, const std::string& key, uint64_t offset, uint64_t size) {
+  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::pread(fd, buffer.data() + done, size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(errno, "{}", key);
+    if (count == 0) return fail(EIO, "{}: became shorter while it was read", key);
+    done += static_cast<size_t>(count);
+  }
+  return buffer;
+}
+
+class FileInDirectory final : public StoredFile {
+ public:
+  FileInDirectory(OpenFile file, std::string key) : file_(std::move(file)), key_(std::move(key)) {}
+
+  [[nodiscard]] uint64_t size() const override { return static_cast<uint64_t>(file_.status.st_size); }
+  [[nodiscard]] std::string version() const override {
+    const struct stat& now = file_.status;
+    return fmt::format("{} {} {} {}.{} {}.{}", now.st_dev, now.st_ino, now.st_size, now.st_mtim.tv_sec,
+                       now.st_mtim.tv_nsec, now.st_ctim.tv_sec, now.st_ctim.tv_nsec);
+  }
+  [[nodiscard]] Result<Buffer> read(uint64_t offset, uint64_t size) const override {
+    if (offset > this->size() || size > this->size() - offset)
+      return fail(EIO, "{}: has {} bytes, too few for {} at {}", key_, this->size(), size, offset);
+    return read_range(file_.fd.get(), key_, offset, size);
+  }
+
+ private:
+  OpenFile file_;
+  std::string key_;
+};
+
 }  // namespace
 
 struct statvfs DirectoryStore::filesystem() const {
@@ -58,28 +111,18 @@ bool DirectoryStore::passes_link(const std::string& key) const {
 }
 
 Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {
-  // O_NONBLOCK, because opening a FIFO would wait for a writer.
-  const UniqueFd fd(::openat(root_.get(), c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    if (means_absent(errno) || errno == ENXIO) return std::nullopt;
-    return fail_errno(errno, "{}", key);
-  }
-  struct stat status;
-  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", key);
-  if (!S_ISREG(status.st_mode)) return std::nullopt;
-  const auto size = static_cast<uint64_t>(status.st_size);
+  CODECFS_ASSIGN(const auto file, open_regular(root_.get(), key));
+  if (!file) return std::nullopt;
+  const auto size = static_cast<uint64_t>(file->status.st_size);
   if (size > limit) return fail(EIO, "{}: {} bytes, more than the {} that it can need", key, size, limit);
+  CODECFS_ASSIGN(Buffer bytes, read_range(file->fd.get(), key, 0, size));
+  return bytes;
+}
 
-  CODECFS_ASSIGN(Buffer buffer, Buffer::allocate(size));
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t count = ::pread(fd.get(), buffer.data() + done, size - done, static_cast<off_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(errno, "{}", key);
-    if (count == 0) return fail(EIO, "{}: became shorter while it was read", key);
-    done += static_cast<size_t>(count);
-  }
-  return buffer;
+Result<std::shared_ptr<const StoredFile>> DirectoryStore::open_file(const std::string& key) const {
+  CODECFS_ASSIGN(auto file, open_regular(root_.get(), key));
+  if (!file) return nullptr;
+  return std::make_shared<FileInDirectory>(*std::move(file), key);
 }
 
 Result<File> DirectoryStore::directory(const std::string& key) const {

@@ -7,8 +7,8 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr const char* kMetadataFiles[] = {kArrayFile, kAttributesFile, kGroupFile,  ".nczarray",
-                                          ".nczvar",  ".nczattr",      ".nczgroup", ".nczarr"};
+constexpr const char* kMetadataFiles[] = {kArrayFile, kAttributesFile, kGroupFile, ".nczarray", ".nczvar",
+                                          ".nczattr", ".nczgroup",     ".nczarr",  kZarr3File};
 
 std::string signature_of(const Store& store, const std::string& key) {
   const auto status = store.stat(key);

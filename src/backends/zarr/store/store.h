@@ -16,6 +16,19 @@
 
 namespace codecfs::zarr {
 
+/// A regular file of a store that is open for reading, with the content that it had when it was opened. Thread-safe.
+class StoredFile {
+ public:
+  virtual ~StoredFile() = default;
+
+  [[nodiscard]] virtual uint64_t size() const = 0;  // bytes
+  /// Equal for two opened files of the same key exactly if their content is the same, as far as the filesystem tells,
+  /// while the first of them is open.
+  [[nodiscard]] virtual std::string version() const = 0;
+  /// Exactly these bytes. EIO if they are not in the file.
+  [[nodiscard]] virtual Result<Buffer> read(uint64_t offset, uint64_t size) const = 0;
+};
+
 class Store {
  public:
   Store() = default;
@@ -41,6 +54,8 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<Stored>> locate(const std::string& key) const;
   /// The content of a regular file; none if it does not exist. EIO with a reason if it is larger than `limit` bytes.
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
+  /// Opens a regular file to read parts of it; null if it does not exist.
+  [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
   /// EROFS with the reason if entries of a directory cannot be changed.
   [[nodiscard]] virtual Result<> may_change(const std::string& key) const = 0;
 

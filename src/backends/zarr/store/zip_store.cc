@@ -11,6 +11,7 @@
 #include "backends/zarr/store/directory_writer.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "model/limits.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -22,20 +23,39 @@ bool holds_file(const ZipDirectory& directory, const char* name) {
   return found != directory.members.end() && std::holds_alternative<ZipFilePtr>(found->second);
 }
 
+class FileInZip final : public StoredFile {
+ public:
+  FileInZip(const ZipFile& file, std::string key) : place_(file.place), number_(file.number), key_(std::move(key)) {}
+
+  [[nodiscard]] uint64_t size() const override { return size_of(place_); }
+  [[nodiscard]] std::string version() const override { return fmt::format("{}", number_); }
+  [[nodiscard]] Result<Buffer> read(uint64_t offset, uint64_t size) const override {
+    if (offset > this->size() || size > this->size() - offset)
+      return fail(EIO, "{}: has {} bytes, too few for {} at {}", key_, this->size(), size, offset);
+    if (has_parts(place_)) return read_part(place_, key_, offset, size);
+    CODECFS_ASSIGN(Buffer all, read_place(place_, key_, max_chunk_bytes()));
+    all.drop_front(offset);
+    all.truncate(size);
+    return all;
+  }
+
+ private:
+  ZipPlace place_;
+  uint64_t number_;
+  std::string key_;
+};
+
 bool is_store(const ZipDirectory& directory) {
-  for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr"})
+  for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr", "zarr.json"})
     if (holds_file(directory, file)) return true;
   return false;
 }
 
-std::unexpected<Error> no_store(const ZipTree& tree, const ZipDirectory& directory) {
-  if (holds_file(directory, "zarr.json"))
-    return fail(EINVAL,
-                "is a Zarr v3 store, and only v2 is read; make it v2 with, for instance: "
-                "xarray.open_zarr(SOURCE).to_zarr(NEW, zarr_format=2)");
+std::unexpected<Error> no_store(const ZipTree& tree) {
   if (tree.first_name.ends_with(".npy"))
     return fail(EINVAL, "is an archive of NumPy arrays; np.load(FILE) reads it as it is");
-  return fail(EINVAL, "is a zip archive without a Zarr v2 store in it (there is neither .zgroup nor .zarray)");
+  return fail(EINVAL,
+              "is a zip archive without a Zarr store in it (there is neither .zgroup nor .zarray nor zarr.json)");
 }
 
 /// Finds the directory in the archive that is the store: the top, else the one of the first entry, else the only
@@ -59,7 +79,7 @@ Result<std::string> find_store(const ZipTree& tree) {
     if (stores.size() > 1)
       return fail(EINVAL, "holds several Zarr stores ({} and {}): unpack it, and mount one of them",
                   stores.front().first, stores.back().first);
-    if (all.size() != 1) return no_store(tree, *at);
+    if (all.size() != 1) return no_store(tree);
     path = join_key(path, all.front().first);
     at = all.front().second;
   }
@@ -155,6 +175,13 @@ Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t li
   }
   CODECFS_ASSIGN(Buffer bytes, read_place(place, key, limit));
   return bytes;
+}
+
+Result<std::shared_ptr<const StoredFile>> ZipStore::open_file(const std::string& key) const {
+  const SharedLock lock(tree().mutex);
+  const auto member = find_zip_member(root(), key);
+  if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return nullptr;
+  return std::make_shared<FileInZip>(*std::get<ZipFilePtr>(*member), key);
 }
 
 Result<> ZipStore::may_change(const std::string&) const {

@@ -14,7 +14,7 @@ namespace codecfs::zarr {
 
 class ZipStore final : public Store {
  public:
-  /// EINVAL if there is no Zarr v2 store in it; errors of ZipArchive::open().
+  /// EINVAL if there is no Zarr store in it; errors of ZipArchive::open().
   static Result<std::unique_ptr<ZipStore>> open(const std::string& path);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
@@ -24,6 +24,8 @@ class ZipStore final : public Store {
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
+  /// A compressed file is decompressed completely; the checksum of one that is not is not verified.
+  [[nodiscard]] Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const override;
   /// An archive can be changed as a whole or not at all.
   [[nodiscard]] Result<> may_change(const std::string& key) const override;
   Result<> for_each(const std::string& key,

@@ -82,6 +82,29 @@ Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64
   return bytes;
 }
 
+bool has_parts(const ZipPlace& place) {
+  const auto* archived = std::get_if<ArchivedBytes>(&place);
+  if (archived == nullptr) return true;
+  const ZipEntry& entry = archived->entry;
+  return entry.method == zip::kStored && (entry.flags & zip::kEncrypted) == 0 && entry.size == entry.stored;
+}
+
+Result<Buffer> read_part(const ZipPlace& place, const std::string& name, uint64_t offset, uint64_t size) {
+  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(static_cast<size_t>(size)));
+  if (const auto* archived = std::get_if<ArchivedBytes>(&place)) {
+    CODECFS_ASSIGN(const ZipArchive::Data data, archived->archive->locate(archived->entry, name));
+    CODECFS_TRY(archived->archive->read_exactly(data.offset + offset, bytes.mutable_bytes()));
+  } else {
+    CODECFS_TRY(std::get<SpilledPtr>(place)->read(offset, bytes.mutable_bytes()));
+  }
+  return bytes;
+}
+
+uint64_t next_zip_file_number() {
+  static std::atomic<uint64_t> next = 0;
+  return ++next;
+}
+
 /// Inserts the entries of an archive into a tree.
 class ZipTree::Builder {
  public:

@@ -36,11 +36,18 @@ using ZipPlace = std::variant<ArchivedBytes, SpilledPtr>;
 uint64_t size_of(const ZipPlace& place);
 /// `name` is for messages. EIO if there are more than `limit` bytes.
 Result<Buffer> read_place(const ZipPlace& place, const std::string& name, uint64_t limit);
+/// Whether a part of the bytes can be read without the rest: they are not compressed.
+bool has_parts(const ZipPlace& place);
+/// A part of such bytes, which must exist. Their checksum is not verified. EIO.
+Result<Buffer> read_part(const ZipPlace& place, const std::string& name, uint64_t offset, uint64_t size);
+
+uint64_t next_zip_file_number();
 
 /// Immutable content: new content is a new ZipFile. A commit changes its place.
 struct ZipFile {
   ZipPlace place;
-  mode_t mode = 0;  // of a file that is not archived yet
+  mode_t mode = 0;                           // of a file that is not archived yet
+  uint64_t number = next_zip_file_number();  // unique in the process
 };
 
 struct ZipDirectory;

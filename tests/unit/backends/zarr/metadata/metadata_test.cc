@@ -65,8 +65,8 @@ TEST(ZarrMetadata, APlainArray) {
   EXPECT_EQ(variable.attributes[0].name, "units");
   EXPECT_EQ(variable.attributes[1].name, "scale");
   EXPECT_FALSE(variable.unreadable);
-  EXPECT_EQ(array.separator, '.');
-  EXPECT_FALSE(array.fortran_order);
+  EXPECT_EQ(array.keys.separator, '.');
+  EXPECT_TRUE(array.order.empty());
 }
 
 TEST(ZarrMetadata, WithoutAttributesThereAreNoDimensionNames) {
@@ -83,17 +83,17 @@ TEST(ZarrMetadata, DimensionNamesThatDoNotFitStayAnAttribute) {
 }
 
 TEST(ZarrMetadata, Separators) {
-  EXPECT_EQ(parse(zarray({{"dimension_separator", "\"/\""}})).separator, '/');
-  EXPECT_EQ(parse(zarray({{"dimension_separator", "\".\""}})).separator, '.');
-  EXPECT_EQ(parse(zarray({{"dimension_separator", "null"}})).separator, '.');
+  EXPECT_EQ(parse(zarray({{"dimension_separator", "\"/\""}})).keys.separator, '/');
+  EXPECT_EQ(parse(zarray({{"dimension_separator", "\".\""}})).keys.separator, '.');
+  EXPECT_EQ(parse(zarray({{"dimension_separator", "null"}})).keys.separator, '.');
   reason_for(zarray({{"dimension_separator", "\"-\""}}));
 }
 
 TEST(ZarrMetadata, FortranOrderMattersOnlyWithTwoLongAxes) {
-  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}})).fortran_order);
-  EXPECT_FALSE(parse(zarray({{"order", "\"F\""}, {"chunks", "[1, 10]"}})).fortran_order);
-  EXPECT_FALSE(parse(zarray({{"order", "\"F\""}, {"shape", "[]"}, {"chunks", "[]"}})).fortran_order);
-  EXPECT_FALSE(parse(zarray({{"order", ""}})).fortran_order);
+  EXPECT_FALSE(parse(zarray({{"order", "\"F\""}})).order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"chunks", "[1, 10]"}})).order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"shape", "[]"}, {"chunks", "[]"}})).order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", ""}})).order.empty());
   reason_for(zarray({{"order", "\"A\""}}));
 }
 

@@ -1,0 +1,57 @@
+#pragma once
+// Reads the inner chunks of sharded arrays: two reads of the shard's file for a chunk, its index (once per shard) and its
+// bytes. The indexes of recently used shards are cached, at most about 64 MiB, and are valid as long as the file is the
+// same. Thread-safe.
+//
+// A shard that is encoded as a whole (codecs behind the sharding codec) is read and decoded completely, and cached so.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/zarr/metadata/shard_layout.h"
+#include "backends/zarr/source/open_array.h"
+#include "backends/zarr/store/store.h"
+#include "base/lru_map.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+class ShardReader {
+ public:
+  /// `files` must outlive this object.
+  explicit ShardReader(const Store& files) : files_(files) {}
+
+  struct Place {
+    uint64_t size = 0;               // stored bytes
+    std::optional<uint64_t> offset;  // in the shard's file; none if the shard is encoded as a whole
+  };
+  /// None if the chunk is not stored. EIO if the shard is damaged.
+  Result<std::optional<Place>> locate(const OpenArray& array, uint64_t number);
+  /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
+  Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
+  /// The numbers of all stored chunks in one shard, in no particular order; appended to `numbers`. Chunks outside of the
+  /// array are left out.
+  Result<> list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers);
+
+ private:
+  class Range;
+  struct Index;
+  using IndexPtr = std::shared_ptr<const Index>;
+
+  Result<IndexPtr> index_of(const OpenArray& array, size_t level, const Range& range, const std::string& version);
+  Result<std::optional<Range>> find(const OpenArray& array, uint64_t number);
+  Result<> list_below(const OpenArray& array, size_t level, const Range& range, const std::string& version,
+                      std::span<const uint64_t> place, std::vector<uint64_t>& numbers);
+
+  const Store& files_;
+  LruMap<std::string, Index> indexes_{4096, uint64_t{64} << 20};
+};
+
+/// The number of the shard that holds a chunk, and the key of its file.
+uint64_t shard_of(const Array& array, uint64_t number);
+std::string shard_key(const OpenArray& array, uint64_t shard);
+
+}  // namespace codecfs::zarr

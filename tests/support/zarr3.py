@@ -1,0 +1,154 @@
+"""An independent writer and reader of Zarr v3 directories, for tests: from the specification, with json, numpy and numcodecs.
+Small and slow; it shares no code with what it tests."""
+import base64
+import itertools
+import json
+import math
+import os
+import struct
+import zipfile
+from pathlib import Path
+
+import numcodecs
+import numpy as np
+
+ABSENT = 2**64 - 1
+
+
+def crc32c(data):
+    table = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ 0x82F63B78 if i & 1 else i >> 1
+        table.append(i)
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = table[(value ^ byte) & 255] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+def named(name, **configuration):
+    return {"name": name, "configuration": configuration} if configuration else {"name": name}
+
+
+def codec_of(codec, itemsize):
+    """The codec of numcodecs for one of bytes."""
+    name, c = codec["name"], codec.get("configuration", {})
+    if name == "gzip":
+        return numcodecs.GZip(c["level"])
+    if name == "zstd":
+        return numcodecs.Zstd(c["level"])
+    if name == "blosc":
+        shuffle = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}[c["shuffle"]]
+        return numcodecs.Blosc(c["cname"], c["clevel"], shuffle, c["blocksize"])
+    if name.startswith("numcodecs."):
+        return numcodecs.get_codec({"id": name[len("numcodecs."):], **c})
+    raise ValueError(name)
+
+
+def vlen(items):
+    items = [i.encode() if isinstance(i, str) else bytes(i) for i in items]
+    return struct.pack("<I", len(items)) + b"".join(struct.pack("<I", len(i)) + i for i in items)
+
+
+def encode(chunk, codecs):
+    """The bytes of a chunk, an array."""
+    codecs = list(codecs)
+    data = chunk
+    while codecs:
+        codec = codecs.pop(0)
+        codec = {"name": codec} if isinstance(codec, str) else codec
+        name, c = codec["name"], codec.get("configuration", {})
+        if name == "transpose":
+            data = data.transpose(c["order"])
+        elif name == "bytes":
+            order = {"little": "<", "big": ">", None: "="}[c.get("endian")]
+            data = np.ascontiguousarray(data).astype(data.dtype.newbyteorder(order)).tobytes()
+        elif name in ("vlen-utf8", "vlen-bytes"):
+            data = vlen(data.ravel())
+        elif name == "sharding_indexed":
+            data = shard(data, c)
+        elif name == "crc32c":
+            data += struct.pack("<I", crc32c(data))
+        elif name == "numcodecs.delta":
+            data = np.frombuffer(numcodecs.get_codec({"id": "delta", **c}).encode(np.ascontiguousarray(data).ravel()),
+                                 data.dtype).reshape(data.shape)
+        else:
+            data = bytes(codec_of(codec, getattr(data, "itemsize", 1)).encode(data))
+    return data
+
+
+def shard(data, c):
+    inner, fill = c["chunk_shape"], c.get("_fill")
+    cells = [n // i for n, i in zip(data.shape, inner)]
+    codecs = c.get("index_codecs", [named("bytes", endian="little"), named("crc32c")])
+    count = math.prod(cells)
+    size = count * 16 + (4 if any(x["name"] == "crc32c" for x in codecs) else 0)
+    at_start = c.get("index_location", "end") == "start"
+    body, index, at = [], np.full((*cells, 2), ABSENT, "u8"), size if at_start else 0
+    for place in reversed(list(itertools.product(*map(range, cells)))):  # any order is legal
+        part = data[tuple(slice(p * i, (p + 1) * i) for p, i in zip(place, inner))]
+        if fill is not None and (part == fill).all():
+            continue
+        encoded = encode(part, c["codecs"]) + b"gap"
+        body.append(encoded)
+        index[place] = at, len(encoded) - 3
+        at += len(encoded)
+    stored = encode(index, codecs)
+    assert len(stored) == size
+    return (stored + b"".join(body)) if at_start else b"".join(body) + stored
+
+
+def key_of(encoding, place):
+    separator = encoding.get("configuration", {}).get("separator", "/" if encoding["name"] == "default" else ".")
+    if encoding["name"] == "default":
+        return separator.join(["c", *map(str, place)])
+    return separator.join(map(str, place)) or "0"
+
+
+def write_group(path, attributes=None):
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes or {}}))
+
+
+def stored_form(codecs):
+    """The list without what only this writer reads."""
+    if isinstance(codecs, list):
+        return [stored_form(codec) for codec in codecs]
+    if isinstance(codecs, dict):
+        return {key: stored_form(value) for key, value in codecs.items() if key != "_fill"}
+    return codecs
+
+
+def write_array(path, values, chunks, codecs, data_type, fill, fill_json, encoding=None, attributes=None, names=None,
+                skip_fill=False, **more):
+    """`values`: the array, `chunks`: of the chunk grid (the shards)."""
+    path = Path(path)
+    path.mkdir(parents=True)
+    encoding = encoding or named("default", separator="/")
+    meta = {"zarr_format": 3, "node_type": "array", "shape": list(values.shape), "data_type": data_type,
+            "chunk_grid": named("regular", chunk_shape=list(chunks)) if chunks else
+            {"name": "regular", "configuration": {"chunk_shape": []}},
+            "chunk_key_encoding": encoding, "fill_value": fill_json, "codecs": stored_form(codecs), "attributes": attributes or {}, **more}
+    if names:
+        meta["dimension_names"] = names
+    (path / "zarr.json").write_text(json.dumps(meta))
+    cells = [-(-n // c) for n, c in zip(values.shape, chunks)]
+    for place in itertools.product(*map(range, cells)):
+        part = values[tuple(slice(p * c, (p + 1) * c) for p, c in zip(place, chunks))]
+        whole = np.full(tuple(chunks), fill, values.dtype)
+        whole[tuple(slice(0, n) for n in part.shape)] = part
+        if skip_fill and (whole == np.full(1, fill, values.dtype)).all():
+            continue
+        file = path / key_of(encoding, place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(whole, codecs))
+
+
+def zip_store(directory, archive, method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(archive, "w", method) as file:
+        for folder, _, names in os.walk(directory):
+            for name in names:
+                full = os.path.join(folder, name)
+                file.write(full, os.path.relpath(full, directory))

@@ -1,0 +1,102 @@
+// Codec lists of Zarr v3, in the forms that zarr-python 3, tensorstore and zarrita write.
+
+#include "filters/core/zarr3_codecs.h"
+
+#include <gtest/gtest.h>
+
+#include "filters/core/codec_json.h"
+#include "model/json.h"
+
+namespace codecfs::filters {
+namespace {
+
+Json json(std::string_view text) { return parse_json(text).value(); }
+
+const DataType kInt32 = {.kind = TypeKind::signed_int, .order = ByteOrder::little, .size = 4, .unit = {}, .members = {}};
+
+Result<Zarr3Codecs> parse(const char* text, size_t rank = 2) { return parse_zarr3_codecs(json(text), kInt32, rank); }
+
+TEST(Zarr3Codecs, BothDirections) {
+  for (const char* text : {
+           R"([{"name": "bytes", "configuration": {"endian": "little"}}])",
+           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 3, "checksum": true}}])",
+           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 5}}, {"name": "crc32c"}])",
+           R"([{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}])",
+           R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}}, {"name": "numcodecs.zlib", "configuration": {"level": 1}}])",
+           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "unheard_of", "configuration": {"x": [1]}}])",
+       }) {
+    const auto codecs = parse(text);
+    ASSERT_TRUE(codecs) << text << codecs.error().reason;
+    const auto printed = print_zarr3_codecs(codecs->stages, kInt32, codecs->object_codec, codecs->order);
+    ASSERT_TRUE(printed);
+    EXPECT_EQ(print_json(*printed), print_json(json(text)));
+  }
+}
+
+TEST(Zarr3Codecs, Blosc) {
+  const auto codecs = parse(R"(["bytes", {"name": "blosc", "configuration":
+      {"typesize": 4, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}])");
+  ASSERT_TRUE(codecs);
+  EXPECT_EQ(codecs->stages[0].id, 32001U);
+  EXPECT_EQ((*codecs->stages[0].codec)["shuffle"], 2);
+  const Json printed = print_zarr3_stage(codecs->stages[0], 4);
+  EXPECT_EQ(printed["configuration"]["shuffle"], "bitshuffle");
+  EXPECT_EQ(printed["configuration"]["typesize"], 4);
+}
+
+TEST(Zarr3Codecs, TransposesCompose) {
+  const auto codecs = parse(R"([{"name": "transpose", "configuration": {"order": [2, 0, 1]}},
+      {"name": "transpose", "configuration": {"order": [1, 0, 2]}}, "bytes"])", 3);
+  ASSERT_TRUE(codecs);
+  EXPECT_EQ(codecs->order, (std::vector<size_t>{0, 2, 1}));
+  EXPECT_EQ(parse(R"([{"name": "transpose", "configuration": {"order": "F"}}, "bytes"])")->order,
+            (std::vector<size_t>{1, 0}));
+  const auto twice = parse(R"([{"name": "transpose", "configuration": {"order": [1, 0]}},
+      {"name": "transpose", "configuration": {"order": [1, 0]}}, "bytes"])");
+  EXPECT_TRUE(twice->order.empty());
+}
+
+TEST(Zarr3Codecs, ATransposeAfterADifferenceCannotBeUndone) {
+  const auto codecs = parse(R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}},
+      {"name": "transpose", "configuration": {"order": [1, 0]}}, "bytes"])");
+  ASSERT_TRUE(codecs);
+  EXPECT_TRUE(codecs->unreadable);
+  const auto rounded = parse(R"([{"name": "bitround", "configuration": {"keepbits": 3}},
+      {"name": "transpose", "configuration": {"order": [1, 0]}}, "bytes"])");
+  EXPECT_FALSE(rounded->unreadable);
+}
+
+TEST(Zarr3Codecs, Sharding) {
+  const auto codecs = parse(R"([{"name": "transpose", "configuration": {"order": [1, 0]}},
+      {"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1]}}, "crc32c"])");
+  ASSERT_TRUE(codecs);
+  ASSERT_TRUE(codecs->sharding);
+  EXPECT_EQ((**codecs->sharding)["chunk_shape"], json("[1, 1]"));
+  EXPECT_EQ(codecs->stages.size(), 1U);
+  EXPECT_EQ(codecs->order, (std::vector<size_t>{1, 0}));
+}
+
+TEST(Zarr3Codecs, Malformed) {
+  for (const char* text :
+       {"{}", "[]", "[1]", "[{}]", R"([{"name": "bytes", "configuration": 1}])", R"([{"name": "bytes", "x": 1}])",
+        R"(["bytes", "bytes"])", R"(["bytes", {"name": "transpose", "configuration": {"order": [1, 0]}}])",
+        R"([{"name": "bytes", "configuration": {"endian": "middle"}}])", R"([{"name": "transpose"}, "bytes"])",
+        R"([{"name": "transpose", "configuration": {"order": [0, 0]}}, "bytes"])",
+        R"([{"name": "transpose", "configuration": {"order": [0, 1, 2]}}, "bytes"])", R"(["transpose", "bytes"])"})
+    EXPECT_EQ(parse(text).error().code, EINVAL) << text;
+  Json many = Json::array({"bytes"});
+  for (int i = 0; i < 40; ++i) many.push_back("crc32c");
+  EXPECT_EQ(parse_zarr3_codecs(many, kInt32, 2).error().code, EINVAL);
+}
+
+TEST(Zarr3Codecs, WhatV3CannotExpress) {
+  const auto chain = [](const char* filters) { return parse_zarr_codecs({}, json(filters), 4).value(); };
+  EXPECT_EQ(print_zarr3_codecs(chain(R"([{"id": "zlib", "level": 1}, {"id": "delta", "dtype": "<i4"}])"), kInt32, {})
+                .error()
+                .code,
+            EOPNOTSUPP);
+  EXPECT_EQ(print_zarr3_codecs(chain(R"([{"id": "hdf5:32000", "parameters": []}])"), kInt32, {}).error().code, EOPNOTSUPP);
+}
+
+}  // namespace
+}  // namespace codecfs::filters
