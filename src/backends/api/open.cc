@@ -158,8 +158,9 @@ Result<std::string> recover_source(const std::string& path) {
 Result<> create_source(const std::string& path, std::string_view format) {
   if (format == "hdf5") return create_hdf5(path);
   if (format == "zarr") return create_zarr(path);
+  if (format == "zarr3") return create_zarr3(path);
   if (format == "zip") return create_zarr_zip(path);
-  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr or zip", format);
+  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr, zarr3 or zip", format);
 }
 
 }  // namespace codecfs

@@ -82,8 +82,8 @@ std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
 Result<std::string> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
-/// Creates an empty source, "hdf5", "zarr" or "zip" (Zarr in a zip archive). EEXIST if the path exists, EINVAL for
-/// another format.
+/// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3) or "zip" (Zarr in a zip archive). EEXIST if the path
+/// exists, EINVAL for another format.
 Result<> create_source(const std::string& path, std::string_view format);
 
 /// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.

@@ -32,7 +32,8 @@ constexpr Zarr3TypeCase kZarr3Types[] = {
     {R"("float32")", R"("<f4")", R"("0x7fc00001")", "0100c07f"},
     {R"("float64")", R"("<f8")", "1.5", "000000000000f83f"},
     {R"("complex64")", R"("<c8")", R"([1.0, "NaN"])", "0000803f0000c07f"},
-    {R"({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}})", R"("<U2")", R"("ä")", "e400000000000000"},
+    {R"({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}})", R"("<U2")", R"("ä")",
+     "e400000000000000"},
     {R"({"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}})", R"("|S3")", R"("YWIA")", "616200"},
     {R"({"name": "raw_bytes", "configuration": {"length_bytes": 3}})", R"("|V3")", "[1, 2, 255]", "0102ff"},
     {R"({"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 25}})", R"("<M8[25s]")", R"("NaT")",
@@ -66,7 +67,8 @@ TEST(Zarr3Type, FormsThatAreOnlyRead) {
   EXPECT_EQ(size(R"({"name": "structured", "configuration": {"fields": [["a", "int16"], ["b", "float64"]]}})"), 10U);
   EXPECT_EQ(parse_zarr3_type(json(R"("bytes")")).value().object_codec, json(R"({"id": "vlen-bytes"})"));
   const Zarr3Type fields =
-      parse_zarr3_type(json(R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b", "int8"]]}})")).value();
+      parse_zarr3_type(json(R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b", "int8"]]}})"))
+          .value();
   EXPECT_EQ(hex(zarr3_fill_bytes(fields, "AQI=").value()), "0102");
 }
 
@@ -76,10 +78,14 @@ TEST(Zarr3Type, TypesThatNumpyLacks) {
     const char* dtype;
     const char* fill_value;
     const char* bytes;
-  } cases[] = {{"bfloat16", "|V2", "1.5", "c03f"},       {"bfloat16", "|V2", R"("0x7fc1")", "c17f"},
-               {"float8_e4m3fn", "|V1", "448", "7e"},    {"float8_e5m2", "|V1", R"("Infinity")", "7c"},
-               {"int4", "|i1", "-8", "f8"},              {"uint4", "|u1", "15", "0f"},
-               {"int2", "|i1", "1", "01"},               {"complex_bfloat16", "|V4", "[1, 0]", "803f0000"},
+  } cases[] = {{"bfloat16", "|V2", "1.5", "c03f"},
+               {"bfloat16", "|V2", R"("0x7fc1")", "c17f"},
+               {"float8_e4m3fn", "|V1", "448", "7e"},
+               {"float8_e5m2", "|V1", R"("Infinity")", "7c"},
+               {"int4", "|i1", "-8", "f8"},
+               {"uint4", "|u1", "15", "0f"},
+               {"int2", "|i1", "1", "01"},
+               {"complex_bfloat16", "|V4", "[1, 0]", "803f0000"},
                {"complex_float16", "|V4", "[1, 2]", "003c0040"}};
   for (const auto& [name, dtype, fill_value, bytes] : cases) {
     const Zarr3Type type = parse_zarr3_type(std::string(name)).value();

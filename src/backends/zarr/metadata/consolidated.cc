@@ -4,6 +4,7 @@
 #include <new>
 
 #include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/zarr3_write.h"
 #include "base/log.h"
 #include "model/json.h"
 
@@ -19,7 +20,7 @@ Result<> collect_file(const Hierarchy& hierarchy, const std::string& key, Entrie
   if (json) {
     entries[key] = std::move(*json);
   } else {
-    log::warning("{}: is no longer in .zmetadata: {}", key, json.error().reason);
+    log::warning("{}: is no longer in the consolidated metadata: {}", key, json.error().reason);
   }
   return {};
 }
@@ -36,9 +37,38 @@ Result<> collect(const Hierarchy& hierarchy, const std::string& key, EntryKind k
   return below;
 }
 
+Result<> collect_zarr3(const Hierarchy& hierarchy, const std::string& group, Entries& entries) {
+  Result<> below;
+  CODECFS_TRY(hierarchy.for_each(group, [&](std::string_view name, EntryKind member) {
+    const std::string key = join_key(group, name);
+    below = collect_file(hierarchy, join_key(key, kZarr3File), entries);
+    if (below && member == EntryKind::group) below = collect_zarr3(hierarchy, key, entries);
+    return below.has_value();
+  }));
+  return below;
+}
+
+/// zarr-python expects this member in groups that consolidated metadata copies.
+Json without_members() { return {{"kind", "inline"}, {"must_understand", false}, {"metadata", Json::object()}}; }
+
+Result<std::optional<std::string>> renewed_zarr3(const Hierarchy& hierarchy, std::string_view text) {
+  CODECFS_ASSIGN(const auto is_consolidated, with_zarr3_entries(text, Json::object()));
+  if (!is_consolidated) return std::nullopt;
+  Entries entries;
+  CODECFS_TRY(collect_zarr3(hierarchy, "", entries));
+  Json sorted = Json::object();
+  for (auto& [key, json] : entries) {
+    if (json.is_object() && json.value("node_type", Json()) == "group")
+      json["consolidated_metadata"] = without_members();
+    append_member(sorted, holder_of(key), std::move(json));
+  }
+  return with_zarr3_entries(text, std::move(sorted));
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> renewed_consolidated(const Hierarchy& hierarchy, std::string_view text) try {
+  if (hierarchy.format() == ZarrFormat::v3) return renewed_zarr3(hierarchy, text);
   Entries entries;
   CODECFS_TRY(collect(hierarchy, "", EntryKind::group, entries));
   Json sorted = Json::object();

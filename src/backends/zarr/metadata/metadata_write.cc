@@ -87,12 +87,20 @@ Result<> check_texts(const Json& value, std::string_view name) {
   return {};
 }
 
+}  // namespace
+
+Result<> check_attribute_texts(const Attribute& attribute) {
+  CODECFS_TRY(check_text(attribute.name, attribute.name));
+  return check_texts(attribute.value, attribute.name);
+}
+
+namespace {
+
 Result<> check_attribute(const Attribute& attribute, bool keeps_dimensions) {
   if (is_nczarr_key(attribute.name)) return fail(EPERM, "attribute {}: is NCZarr's own", attribute.name);
   if (keeps_dimensions && attribute.name == kDimensions)
     return fail(EPERM, "attribute {}: names the dimensions, and is changed as these are", kDimensions);
-  CODECFS_TRY(check_text(attribute.name, attribute.name));
-  return check_texts(attribute.value, attribute.name);
+  return check_attribute_texts(attribute);
 }
 
 /// Whether a new value fits netCDF-C's recorded type of an attribute (">i4", "<U1" for text).

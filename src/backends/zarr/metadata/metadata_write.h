@@ -46,6 +46,9 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
 Result<std::string> with_shape(std::string_view zarray, std::span<const uint64_t> shape);
 Result<std::string> with_chain(std::string_view zarray, const Variable& variable, std::span<const FilterStage> chain);
 
+/// EINVAL if a text of the attribute is not UTF-8, which JSON requires.
+Result<> check_attribute_texts(const Attribute& attribute);
+
 struct AttributeChange {
   std::span<const Attribute> set;
   std::span<const std::string> remove;

@@ -13,8 +13,8 @@ namespace {
 /// Axis i of the permuted coordinates is axis order[i].
 size_t axis_of(const std::vector<size_t>& order, size_t i) { return order.empty() ? i : order[i]; }
 
-/// Strides of the entries of an index, in stored 64-bit numbers: one for each axis of the index, and one for the pair of
-/// offset and size.
+/// Strides of the entries of an index, in stored 64-bit numbers: one for each axis of the index, and one for the pair
+/// of offset and size.
 std::vector<uint64_t> stored_strides(const ShardLevel& level) {
   const size_t rank = level.cells.size();
   const auto length = [&](size_t axis) { return axis == rank ? 2 : level.cells[axis_of(level.order, axis)]; };
@@ -165,6 +165,14 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
   layout.grid = std::move(*grid);
   result.layout = std::move(layout);
   return result;
+}
+
+Result<> check_rewritable(const ShardLayout& layout) {
+  if (layout.levels.size() > 1) return fail(EOPNOTSUPP, "nested shards can only be read");
+  if (!layout.levels[0].stages.empty())
+    return fail(EOPNOTSUPP, "shards that are encoded as a whole can only be read: codec {} follows sharding_indexed",
+                print_json(layout.levels[0].stages[0].codec));
+  return {};
 }
 
 Result<std::vector<ShardEntry>> decode_shard_index(const ShardLevel& level, Bytes index, uint64_t shard_bytes) try {

@@ -1,12 +1,12 @@
 #pragma once
-// Where the inner chunks of a sharded array are. Source: Zarr v3, "Sharding codec". The chunks of the presented array are
-// the innermost chunks; a shard is one chunk file.
+// Where the inner chunks of a sharded array are. Source: Zarr v3, "Sharding codec". The chunks of the presented array
+// are the innermost chunks; a shard is one chunk file.
 //
 //   level 0   the shard, divided into inner chunks
 //   level 1   each of these may be a shard itself, and so on
 //
-// Coordinates and shapes are in the order of the array's axes. A transpose in front of a sharding codec permutes the axes
-// of its index: ShardLevel::order.
+// Coordinates and shapes are in the order of the array's axes. A transpose in front of a sharding codec permutes the
+// axes of its index: ShardLevel::order.
 
 #include <cstdint>
 #include <optional>
@@ -74,8 +74,11 @@ struct ShardedCodecs {
 
 /// `codecs`: of a zarr.json; `shape`, `chunks`: of the array and its chunk grid. EINVAL if they are malformed or do not
 /// fit. What is valid but cannot be decoded is in Zarr3Codecs::unreadable.
-Result<ShardedCodecs> parse_sharded_codecs(const Json& codecs, const DataType& type,
-                                           const std::vector<uint64_t>& shape, const std::vector<uint64_t>& chunks);
+Result<ShardedCodecs> parse_sharded_codecs(const Json& codecs, const DataType& type, const std::vector<uint64_t>& shape,
+                                           const std::vector<uint64_t>& chunks);
+
+/// EOPNOTSUPP with the reason if such shards can only be read.
+Result<> check_rewritable(const ShardLayout& layout);
 
 /// Decodes an index of level.index_bytes() bytes: `count` entries in the order of positions. `shard_bytes`: size of the
 /// shard, in which all stored chunks must be. EIO for a wrong checksum or an entry that is not valid.

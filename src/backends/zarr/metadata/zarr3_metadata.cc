@@ -17,9 +17,9 @@ namespace {
 constexpr const char* kFile = "zarr.json";
 constexpr const char* kFillAttribute = "_FillValue";
 constexpr std::string_view kGroupKeys[] = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
-constexpr std::string_view kArrayKeys[] = {"zarr_format",  "node_type",       "attributes",         "shape",
-                                           "data_type",    "chunk_grid",      "chunk_key_encoding", "fill_value",
-                                           "codecs",       "dimension_names", "storage_transformers"};
+constexpr std::string_view kArrayKeys[] = {"zarr_format", "node_type",       "attributes",          "shape",
+                                           "data_type",   "chunk_grid",      "chunk_key_encoding",  "fill_value",
+                                           "codecs",      "dimension_names", "storage_transformers"};
 
 template <class... Args>
 std::unexpected<Error> bad(fmt::format_string<Args...> format, Args&&... args) {

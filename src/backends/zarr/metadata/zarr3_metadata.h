@@ -17,7 +17,8 @@ namespace codecfs::zarr {
 Result<EntryKind> zarr3_node_type(std::string_view text);
 
 /// EIO with the error; EOPNOTSUPP for a chunk grid or a storage transformer that is not known, so that it is not known
-/// which chunks are stored. If chunks alone cannot be read (an unknown data type or codec), Variable::unreadable is set.
+/// which chunks are stored. If chunks alone cannot be read (an unknown data type or codec), Variable::unreadable is
+/// set.
 ///
 /// Variable::fill_value, which is for views of Zarr v2, is null unless the attribute _FillValue has the same value:
 /// readers of v2 take it for the value that marks missing data.

@@ -83,6 +83,9 @@ Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
       CODECFS_ASSIGN(const bool is_stored, store_.files().has_file(key));
       return ChunkInfo{.stored = is_stored, .stored_size = 0, .offset = {}, .filter_mask = 0};
     }
+    if (const auto held = held_shards_.held(*array, number))
+      return ChunkInfo{
+          .stored = *held != nullptr, .stored_size = *held ? (*held)->size() : 0, .offset = {}, .filter_mask = 0};
     CODECFS_ASSIGN(const auto place, store_.shards().locate(*array, number));
     if (!place) return ChunkInfo{};
     return ChunkInfo{.stored = true, .stored_size = place->size, .offset = place->offset, .filter_mask = 0};
@@ -97,7 +100,13 @@ Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, 
   CODECFS_ASSIGN(const auto array, store_.array(variable));
   const bool is_flat = !array->array.shards && array->array.keys.separator == '.';
   return store_.listings().next(
-      store_.files(), array->key, is_flat, [&] { return stored_chunks_of(store_, *array); }, from, limit);
+      store_.files(), array->key, is_flat,
+      [&]() -> Result<std::vector<uint64_t>> {
+        CODECFS_ASSIGN(auto numbers, stored_chunks_of(store_, *array));
+        if (array->array.shards) held_shards_.apply_held(*array, numbers);
+        return numbers;
+      },
+      from, limit);
 }
 
 Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
@@ -122,6 +131,8 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable,
   if (!array->has_exact_encoding()) return std::nullopt;
   CODECFS_TRY(check_number(*array, number));
   if (array->array.shards) {
+    if (const auto held = held_shards_.held(*array, number))
+      return *held ? std::optional((*held)->size()) : std::nullopt;
     CODECFS_ASSIGN(const auto place, store_.shards().locate(*array, number));
     return place ? std::optional(place->size) : std::nullopt;
   }
@@ -141,7 +152,14 @@ Result<std::optional<Buffer>> ChunkFileReader::read_stored(ObjectId variable, ui
 }
 
 Result<std::optional<Buffer>> ChunkFileReader::read_encoded(const OpenArray& array, uint64_t number) {
-  if (array.array.shards) return store_.shards().read(array, number);
+  if (array.array.shards) {
+    if (const auto held = held_shards_.held(array, number)) {
+      if (!*held) return std::nullopt;
+      CODECFS_ASSIGN(Buffer copy, Buffer::copy_of((*held)->bytes()));
+      return copy;
+    }
+    return store_.shards().read(array, number);
+  }
   return store_.files().read(chunk_key(array, number), array.max_stored);
 }
 

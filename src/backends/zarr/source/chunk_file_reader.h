@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/shard_writer.h"
 
 namespace codecfs::zarr {
 
@@ -15,8 +16,8 @@ Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray
 
 class ChunkFileReader {
  public:
-  /// `store` must outlive this object.
-  explicit ChunkFileReader(OpenStore& store) : store_(store) {}
+  /// Both must outlive this object.
+  ChunkFileReader(OpenStore& store, ShardWriter& shards) : store_(store), held_shards_(shards) {}
 
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number);
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
@@ -28,6 +29,7 @@ class ChunkFileReader {
   Result<std::optional<Buffer>> read_encoded(const OpenArray& array, uint64_t number);
 
   OpenStore& store_;
+  ShardWriter& held_shards_;  // with chunks that are not in the store yet
 };
 
 }  // namespace codecfs::zarr

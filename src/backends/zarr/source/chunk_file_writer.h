@@ -7,6 +7,7 @@
 
 #include "backends/zarr/source/metadata_changes.h"
 #include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/store/store_writer.h"
 
 namespace codecfs::zarr {
@@ -14,8 +15,8 @@ namespace codecfs::zarr {
 class ChunkFileWriter {
  public:
   /// All must outlive this object.
-  ChunkFileWriter(OpenStore& store, MetadataChanges& metadata, StoreWriter& writer)
-      : store_(store), metadata_(metadata), writer_(writer) {}
+  ChunkFileWriter(OpenStore& store, MetadataChanges& metadata, StoreWriter& writer, ShardWriter& shards)
+      : store_(store), metadata_(metadata), writer_(writer), shards_(shards) {}
 
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk);
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored);
@@ -24,18 +25,21 @@ class ChunkFileWriter {
  private:
   struct Target {
     ArrayPtr array;
-    std::string name;
+    std::string name;  // of the chunk's file; empty if it is in a shard
   };
 
   /// Uses the current .zarray, as a chunk encoded with another pipeline could not be read. Chunk numbers refer to the
   /// shape that OpenStore::array() returned. ESTALE if the current grid differs. Under using_keys().
   Result<Target> target_of(ObjectId variable, uint64_t number);
   Result<Target> target_of_locked(ObjectId variable, uint64_t number);
+  /// `encoded`: null, the chunk is removed.
+  Result<> put_in_shard(const Target& target, uint64_t number, const Bytes* encoded);
   void refresh_listing(const Target& target, uint64_t number);
 
   OpenStore& store_;
   MetadataChanges& metadata_;
   StoreWriter& writer_;
+  ShardWriter& shards_;
 };
 
 }  // namespace codecfs::zarr

@@ -1,4 +1,4 @@
-// Atomically creates an empty store: a directory or an archive with a .zgroup.
+// Atomically creates an empty store: a directory or an archive with the metadata of a group.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/directory_writer.h"
@@ -57,16 +58,21 @@ Result<> write_empty_zip(const Place& place, const File& file) {
   return io.sync(file);
 }
 
-}  // namespace
-
-Result<> create_zarr(const std::string& path) {
+Result<> create_directory(const std::string& path, const char* file, const std::string& group) {
   CODECFS_ASSIGN(Place place, new_place(path));
   CODECFS_ASSIGN(auto fresh, zarr::TemporaryDirectory::make(real_file_io(), std::move(place.parent),
                                                             place.temporary_name, 0777 & ~place.mask));
-  const std::string group = zarr::print_group();
-  CODECFS_TRY(fresh.write(zarr::kGroupFile, std::as_bytes(std::span(group)), 0666 & ~place.mask));
+  CODECFS_TRY(fresh.write(file, std::as_bytes(std::span(group)), 0666 & ~place.mask));
   CODECFS_TRY(fresh.place(place.name));
   return zarr::sync_names(real_file_io(), fresh.parent());
+}
+
+}  // namespace
+
+Result<> create_zarr(const std::string& path) { return create_directory(path, zarr::kGroupFile, zarr::print_group()); }
+
+Result<> create_zarr3(const std::string& path) {
+  return create_directory(path, zarr::kZarr3File, zarr::print_zarr3_group());
 }
 
 Result<> create_zarr_zip(const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/access.h"
 
 namespace codecfs::zarr {
@@ -15,6 +16,11 @@ Result<Entry> MemberChanges::make_group(ObjectId parent, std::string_view name) 
   CODECFS_ASSIGN(const std::string file_name, store_.hierarchy().free_name(group.key, name));
   CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.hierarchy(), group.key));
   CODECFS_ASSIGN(auto fresh, writer_.new_directory(group.key, file_name, modes.directory));
+  if (is_v3()) {
+    CODECFS_TRY(fresh->write(kZarr3File, bytes_of(print_zarr3_group()), modes.file));
+    CODECFS_TRY(fresh->place(file_name));
+    return made(group.key, file_name, EntryKind::group);
+  }
   CODECFS_ASSIGN(const auto nczarr, nczarr_new_group(store_.hierarchy(), group.key, file_name));
   for (const auto& [file, text] : nczarr.files) CODECFS_TRY(fresh->write(file, bytes_of(text), modes.file));
   CODECFS_TRY(editor_.with_lists(
@@ -31,6 +37,15 @@ Result<Entry> MemberChanges::make_variable(ObjectId parent, std::string_view nam
   CODECFS_ASSIGN(const std::string file_name,
                  takes_place ? Hierarchy::new_name(group.key, name) : store_.hierarchy().free_name(group.key, name));
   const std::string key = join_key(group.key, file_name);
+  if (is_v3()) {
+    const auto text = print_zarr3_array(variable);
+    if (!text) return in_file(key, text.error());
+    CODECFS_ASSIGN(const Modes modes, modes_for_members(store_.hierarchy(), group.key));
+    CODECFS_ASSIGN(fresh, writer_.new_directory(group.key, file_name, modes.directory));
+    CODECFS_TRY(fresh->write(kZarr3File, bytes_of(*text), modes.file));
+    CODECFS_TRY(takes_place ? fresh->exchange(file_name) : fresh->place(file_name));
+    return made(group.key, file_name, EntryKind::variable);
+  }
   auto plain = print_array(variable);
   if (!plain) return in_file(key, plain.error());
   const auto nczarr = nczarr_new_array(store_.hierarchy(), group.key, file_name, variable, std::move(*plain));
@@ -60,6 +75,7 @@ Result<> MemberChanges::remove(ObjectId parent, std::string_view name) {
     return {};
   };
   CODECFS_TRY(editor_.with_lists(lists, {}, take, [] {}));
+  shards_.forget(member.key);
   store_.removed(member.key);
   return {};
 }
@@ -73,6 +89,7 @@ Result<> MemberChanges::rename(ObjectId from, std::string_view name, ObjectId to
   if (source.key == target.key && name == to_name) return {};
   if (is_at_or_below(target.key, member.key)) return fail(EINVAL, "{}: cannot be moved into itself", member.key);
   CODECFS_ASSIGN(const std::string file_name, store_.hierarchy().free_name(target.key, to_name));
+  CODECFS_TRY(shards_.write_shards());
   if (source.key != target.key) CODECFS_TRY(store_.hierarchy().check_no_links(member.key));
   const std::string key = join_key(target.key, file_name);
   CODECFS_ASSIGN(const auto lists, nczarr_move(store_.hierarchy(), member.key, member.kind, key));

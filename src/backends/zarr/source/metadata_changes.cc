@@ -7,6 +7,7 @@
 
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/metadata/zarr3_write.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {
@@ -25,6 +26,7 @@ Result<> MetadataChanges::set_attributes(ObjectId id, std::span<const Attribute>
   const auto lock = store_.changing_keys();
   CODECFS_ASSIGN(const Object object, editor_.object_to_change(id));
   AttributeChange change{.set = set, .remove = remove, .keeps_dimensions = false};
+  if (is_v3()) return set_zarr3_attributes(object, id, change);
   if (object.kind == EntryKind::variable) {
     CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
     // If it does not fit the shape, it is an ordinary attribute and may be removed.
@@ -37,6 +39,19 @@ Result<> MetadataChanges::set_attributes(ObjectId id, std::span<const Attribute>
   if (!changed) return in_file(group_called(object.key), changed.error());
   if (!*changed) return {};
   return editor_.replace(object, kAttributesFile, **changed);
+}
+
+Result<> MetadataChanges::set_zarr3_attributes(const Object& object, ObjectId id, const AttributeChange& change) {
+  ArrayPtr array;
+  if (object.kind == EntryKind::variable) {
+    CODECFS_ASSIGN(array, store_.array(id));
+  }
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kZarr3File)));
+  if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", group_called(object.key));
+  const auto changed = with_zarr3_attributes(*text, change, array ? &array->array.variable.type : nullptr);
+  if (!changed) return in_file(group_called(object.key), changed.error());
+  if (!*changed) return {};
+  return editor_.replace(object, kZarr3File, **changed);
 }
 
 Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
@@ -52,10 +67,12 @@ Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::strin
     if (!lists) return in_file(called(object.key), lists.error());
     return editor_.with_lists(*lists, {}, [] { return Result<>(); }, [] {});
   }
-  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kAttributesFile)));
-  const auto changed = with_dimensions(text, names);
+  const char* const file = is_v3() ? kZarr3File : kAttributesFile;
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, file)));
+  if (is_v3() && !text) return fail(ENOENT, "{}: no longer has a zarr.json", called(object.key));
+  const auto changed = is_v3() ? with_zarr3_dimensions(*text, names) : with_dimensions(text, names);
   if (!changed) return in_file(called(object.key), changed.error());
-  return editor_.replace(object, kAttributesFile, *changed);
+  return editor_.replace(object, file, *changed);
 }
 
 Result<> MetadataChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
@@ -66,6 +83,11 @@ Result<> MetadataChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
   if (shape.size() != old_grid.rank())
     return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
   if (std::ranges::equal(shape, old_grid.shape())) return {};
+  if (array->array.shards) {
+    if (const auto changeable = check_rewritable(*array->array.shards); !changeable)
+      return in_file(called(object.key), changeable.error());
+  }
+  CODECFS_TRY(shards_.write_shards());
   NczarrPlan lists;
   if (array->array.nczarr) {
     auto planned = nczarr_resize(store_.hierarchy(), object.key, array->array, shape);
@@ -81,13 +103,13 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
   const auto new_grid = ChunkGrid::make({shape.begin(), shape.end()}, old_grid.chunks());
   if (!new_grid) return in_file(called(object.key), new_grid.error());
   CODECFS_ASSIGN(const std::string corrected, corrected_zarray(array));
-  const auto zarray = with_shape(corrected, shape);
-  if (!zarray) return in_file(called(object.key), zarray.error());
+  const auto metadata = is_v3() ? with_zarr3_shape(corrected, shape) : with_shape(corrected, shape);
+  if (!metadata) return in_file(called(object.key), metadata.error());
 
   // Chunks outside of the old shape, left by an interrupted resize, must not become part of the new shape.
   CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
   if (were_left) CODECFS_TRY(writer_.order());
-  CODECFS_TRY(editor_.replace(object, kArrayFile, *zarray));
+  CODECFS_TRY(editor_.replace(object, store_.hierarchy().file_of(EntryKind::variable), *metadata));
   // Make the new shape durable before removing chunks: otherwise the old shape could return without them.
   Result<> removed = writer_.order(object.key);
   if (removed) {
@@ -103,6 +125,7 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
 Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed,
                                                     const ChunkGrid& kept) {
   if (listed.count() == 0) return false;
+  if (array.array.shards) return shards_.remove_outside(array, listed, kept);
   const ChunkKeys& keys = array.array.keys;
   CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, keys));
   std::vector<uint64_t> place(listed.rank());

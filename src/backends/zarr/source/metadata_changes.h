@@ -6,7 +6,9 @@
 #include <span>
 #include <string>
 
+#include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_editor.h"
 #include "backends/zarr/store/store_writer.h"
 
@@ -15,8 +17,8 @@ namespace codecfs::zarr {
 class MetadataChanges {
  public:
   /// All must outlive this object.
-  MetadataChanges(OpenStore& store, StoreEditor& editor, StoreWriter& writer)
-      : store_(store), editor_(editor), writer_(writer) {}
+  MetadataChanges(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards)
+      : store_(store), editor_(editor), writer_(writer), shards_(shards) {}
 
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove);
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names);
@@ -28,12 +30,15 @@ class MetadataChanges {
   Result<> correct_codecs(ObjectId id);
 
  private:
+  [[nodiscard]] bool is_v3() const { return store_.hierarchy().format() == ZarrFormat::v3; }
+  Result<> set_zarr3_attributes(const Object& object, ObjectId id, const AttributeChange& change);
   Result<> resize_array(const Object& object, const OpenArray& array, std::span<const uint64_t> shape);
   Result<bool> remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept);
 
   OpenStore& store_;
   StoreEditor& editor_;
   StoreWriter& writer_;
+  ShardWriter& shards_;
 };
 
 }  // namespace codecfs::zarr

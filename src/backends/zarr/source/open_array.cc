@@ -34,6 +34,10 @@ Result<> check_writable(const Hierarchy& hierarchy, OpenArray& array, bool may_w
   const Variable& facts = array.array.variable;
   if (facts.unreadable) array.unchangeable = facts.unreadable;
   array.unwritable = array.unchangeable;
+  if (array.array.shards && !array.unwritable) {
+    if (const auto writable = check_rewritable(*array.array.shards); !writable)
+      array.unwritable = array.unchangeable = in_file(called(array.key), writable.error()).error();
+  }
   if (!may_write || array.unwritable) return {};
   for (const FilterStage& stage : facts.filters) {
     const filters::FilterPtr filter = filters::find_for(stage);

@@ -37,8 +37,6 @@ Result<std::unique_ptr<OpenStore>> OpenStore::open(const std::string& path, bool
     store->unwritable_ = Error{EROFS, fmt::format("{}: was opened only to be read", path)};
   } else if (const auto changeable = store->files_->may_change(""); !changeable) {
     store->unwritable_ = changeable.error();
-  } else if (format == ZarrFormat::v3) {
-    store->unwritable_ = Error{EROFS, fmt::format("{}: is a Zarr v3 store, which can only be read so far", path)};
   }
   const auto kind = store->hierarchy_.kind_of("");
   if (!kind) return in_file(path, kind.error());

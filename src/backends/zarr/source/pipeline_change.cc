@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/recode.h"
 
 namespace codecfs::zarr {
@@ -11,8 +12,8 @@ namespace {
 
 class PipelineChange {
  public:
-  PipelineChange(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id)
-      : store_(store), editor_(editor), writer_(writer), id_(id) {}
+  PipelineChange(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id)
+      : store_(store), editor_(editor), writer_(writer), shards_(shards), id_(id) {}
 
   /// False if the array has this pipeline already. Under using_keys().
   Result<bool> begin(std::span<const FilterStage> filters);
@@ -28,9 +29,11 @@ class PipelineChange {
   OpenStore& store_;
   StoreEditor& editor_;
   StoreWriter& writer_;
+  ShardWriter& shards_;
   ObjectId id_;
   ArrayPtr array_;
   Chain chain_;
+  std::string metadata_;           // of the array with the new pipeline
   std::unique_ptr<Store> source_;  // the array's directory
   std::unique_ptr<NewDirectory> target_;
 };
@@ -43,6 +46,12 @@ Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
   if (are_equal(array_->array.variable.filters, chain->stages)) return false;
   if (array_->unchangeable) return std::unexpected(*array_->unchangeable);
   chain_ = std::move(*chain);
+  const bool is_v3 = store_.hierarchy().format() == ZarrFormat::v3;
+  auto metadata = is_v3 ? with_zarr3_chain(array_->metadata, array_->array, chain_.stages)
+                        : with_chain(array_->metadata, array_->array.variable, chain_.stages);
+  if (!metadata) return in_file(called(object.key), metadata.error());
+  metadata_ = std::move(*metadata);
+  CODECFS_TRY(shards_.write_shards());
 
   CODECFS_ASSIGN(source_, store_.files().below(object.key));
   const mode_t mode = source_->status().st_mode & 07777;
@@ -54,7 +63,8 @@ Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
 Result<> PipelineChange::exchange() {
   CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id_));
   CODECFS_TRY(check_same(object));
-  CODECFS_TRY(copy_other_files(*source_, *array_, chain_, *target_));
+  CODECFS_TRY(
+      copy_other_files(*source_, *array_, store_.hierarchy().file_of(EntryKind::variable), metadata_, *target_));
   if (object.key.empty()) {
     CODECFS_TRY(writer_.exchange_store(*target_));
   } else {
@@ -67,7 +77,8 @@ Result<> PipelineChange::exchange() {
 /// Checks that the array has not changed or moved since it was read.
 Result<> PipelineChange::check_same(const Object& object) const {
   CODECFS_ASSIGN(const auto now, store_.files().stat(object.key));
-  CODECFS_ASSIGN(const auto zarray, store_.hierarchy().read_text(join_key(object.key, kArrayFile)));
+  CODECFS_ASSIGN(const auto zarray,
+                 store_.hierarchy().read_text(join_key(object.key, store_.hierarchy().file_of(EntryKind::variable))));
   const struct stat& before = source_->status();
   bool is_same = now && now->st_dev == before.st_dev && now->st_ino == before.st_ino && zarray == array_->metadata;
   if (is_same && !object.key.empty()) {
@@ -81,9 +92,9 @@ Result<> PipelineChange::check_same(const Object& object) const {
 
 }  // namespace
 
-Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id,
+Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress) {
-  PipelineChange change(store, editor, writer, id);  // declared first: its destructor needs no locks
+  PipelineChange change(store, editor, writer, shards, id);  // declared first: its destructor needs no locks
   {
     const auto lock = store.using_keys();
     CODECFS_ASSIGN(const bool is_needed, change.begin(filters));

@@ -5,13 +5,14 @@
 #include <span>
 
 #include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_editor.h"
 #include "backends/zarr/store/store_writer.h"
 
 namespace codecfs::zarr {
 
 /// See TreeEditor::set_filters() of backends/api. Takes the locks of OpenStore itself.
-Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ObjectId id,
+Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress);
 
 }  // namespace codecfs::zarr

@@ -9,6 +9,7 @@
 
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/shard_reader.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "base/mutex.h"
 
@@ -28,7 +29,7 @@ class ChunkRecoder {
       : source_(source), array_(array), chain_(chain), target_(target), progress_(progress) {}
 
   Result<> run() {
-    CODECFS_ASSIGN(numbers_, list_chunks(source_, "", array_.array.variable.grid, array_.array.keys));
+    CODECFS_ASSIGN(numbers_, list_chunks(source_, "", files_, array_.array.keys));
     progress_.total = numbers_.size();
     std::vector<std::jthread> helpers;
     try {
@@ -47,7 +48,8 @@ class ChunkRecoder {
 
  private:
   [[nodiscard]] size_t threads() const {
-    const uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
+    uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
+    if (array_.array.shards) chunk *= array_.array.shards->levels[0].count;  // a whole shard is held
     const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / chunk, 1);
     const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
     return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(numbers_.size(), 1)}));
@@ -69,7 +71,8 @@ class ChunkRecoder {
   Result<> next_step(uint64_t number) try {
     if (progress_.cancelled && progress_.cancelled())
       return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
-    CODECFS_TRY(recode(array_.array.keys.name_of(array_.array.variable.grid, number)));
+    const std::string name = array_.array.keys.name_of(files_, number);
+    CODECFS_TRY(array_.array.shards ? recode_shard(name) : recode(name));
     ++progress_.done;
     return {};
   } catch (const std::bad_alloc&) {
@@ -86,8 +89,41 @@ class ChunkRecoder {
     return target_.write(name, encoded.bytes, status->st_mode & kPermissions);
   }
 
+  Result<> recode_shard(const std::string& name) {
+    const std::string key = join_key(array_.key, name);
+    const ShardLevel& level = array_.array.shards->levels[0];
+    CODECFS_ASSIGN(const auto status, source_.stat(name));
+    CODECFS_ASSIGN(const auto file, source_.open_file(name));
+    if (!status || !file) return fail(EIO, "{}: was removed while it was read", key);
+    CODECFS_ASSIGN(auto entries, shards_.entries(array_, name, file));
+    std::vector<Buffer> chunks(level.count);
+    uint64_t end = level.index.is_at_start ? level.index_bytes() : 0;
+    for (uint64_t position = 0; position < level.count; ++position) {
+      ShardEntry& entry = entries[position];
+      if (!entry.is_stored()) continue;
+      if (entry.size > array_.max_stored)
+        return fail(EIO, "{}: entry {} of its index has {} bytes, more than the {} that a chunk can need", key,
+                    position, entry.size, array_.max_stored);
+      CODECFS_ASSIGN(Buffer stored, file->read(entry.offset, entry.size));
+      CODECFS_ASSIGN(Buffer chunk, undo_filters(array_, key, std::move(stored)));
+      CODECFS_ASSIGN(StoredChunk encoded, apply_filters(chain_.pipeline, key, chunk.bytes(), array_.max_stored));
+      chunks[position] = encoded.buffer.empty() ? std::move(chunk) : std::move(encoded.buffer);
+      entry = {.offset = end, .size = chunks[position].size()};
+      end += entry.size;
+    }
+    CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
+    CODECFS_ASSIGN(Buffer shard, Buffer::allocate(end + (level.index.is_at_start ? 0 : index.size())));
+    std::ranges::copy(index.bytes(), shard.data() + (level.index.is_at_start ? 0 : end));
+    for (uint64_t position = 0; position < level.count; ++position)
+      if (entries[position].is_stored())
+        std::ranges::copy(chunks[position].bytes(), shard.data() + entries[position].offset);
+    return target_.write(name, shard.bytes(), status->st_mode & kPermissions);
+  }
+
   const Store& source_;
   const OpenArray& array_;
+  const ChunkGrid& files_ = array_.array.shards ? array_.array.shards->grid : array_.array.variable.grid;
+  ShardReader shards_{source_};
   const Chain& chain_;
   NewDirectory& target_;
   Progress& progress_;
@@ -100,24 +136,31 @@ class ChunkRecoder {
 
 /// Whether a key in the array's directory has the form of a chunk name, within the grid or not.
 bool looks_like_chunk(std::string_view key, const Array& array) {
+  const ChunkKeys& keys = array.keys;
+  const size_t rank = array.variable.grid.rank();
+  if (keys.has_prefix) {
+    if (rank == 0) return key == "c";
+    if (key.size() < 2 || key[0] != 'c' || key[1] != keys.separator) return false;
+    key.remove_prefix(2);
+  }
   size_t numbers = 0;
   for (size_t start = 0; start <= key.size(); ++numbers) {
-    const size_t end = std::min(key.find(array.keys.separator, start), key.size());
+    const size_t end = std::min(key.find(keys.separator, start), key.size());
     const std::string_view number = key.substr(start, end - start);
     if (number.empty() || !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) return false;
     start = end + 1;
   }
-  return numbers == std::max<size_t>(array.variable.grid.rank(), 1);
+  return numbers == std::max<size_t>(rank, 1);
 }
 
 class FileCopier {
  public:
-  FileCopier(const Store& source, const OpenArray& array, NewDirectory& target)
-      : source_(source), array_(array), target_(target) {}
+  FileCopier(const Store& source, const OpenArray& array, std::string_view metadata_file, NewDirectory& target)
+      : source_(source), array_(array), metadata_file_(metadata_file), target_(target) {}
 
   Result<> copy_below(const std::string& directory) {
     return source_.for_each(directory, [&](const char* name, Store::EntryType) -> Result<> {
-      if (is_temporary_name(name) || (directory.empty() && std::string_view(name) == kArrayFile)) return {};
+      if (is_temporary_name(name) || (directory.empty() && name == metadata_file_)) return {};
       return copy(join_key(directory, name));
     });
   }
@@ -146,6 +189,7 @@ class FileCopier {
 
   const Store& source_;
   const OpenArray& array_;
+  const std::string_view metadata_file_;
   NewDirectory& target_;
 };
 
@@ -156,12 +200,11 @@ Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain&
   return ChunkRecoder(source, array, chain, target, progress).run();
 }
 
-Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target) try {
-  CODECFS_ASSIGN(const auto status, source.stat(kArrayFile));
-  CODECFS_ASSIGN(const std::string zarray, with_chain(array.metadata, array.array.variable, chain.stages));
-  CODECFS_TRY(
-      target.write(kArrayFile, std::as_bytes(std::span(zarray)), status ? status->st_mode & kPermissions : array.mode));
-  return FileCopier(source, array, target).copy_below("");
+Result<> copy_other_files(const Store& source, const OpenArray& array, const char* metadata_file,
+                          const std::string& metadata, NewDirectory& target) try {
+  CODECFS_ASSIGN(const auto status, source.stat(metadata_file));
+  CODECFS_TRY(target.write(metadata_file, bytes_of(metadata), status ? status->st_mode & kPermissions : array.mode));
+  return FileCopier(source, array, metadata_file, target).copy_below("");
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to change its filters", called(array.key));
 }

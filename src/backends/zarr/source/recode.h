@@ -16,8 +16,10 @@ namespace codecfs::zarr {
 Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
                        Progress& progress);
 
-/// Copies everything else in the directory: .zarray with the new pipeline, all other files unchanged. Omits chunk files
-/// outside of the shape, which could not be decoded any more. EOPNOTSUPP for files that cannot be copied.
-Result<> copy_other_files(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target);
+/// Writes the array's metadata file with the text `metadata`, and copies everything else in the directory unchanged.
+/// Omits chunk files outside of the shape, which could not be decoded any more. EOPNOTSUPP for files that cannot be
+/// copied.
+Result<> copy_other_files(const Store& source, const OpenArray& array, const char* metadata_file,
+                          const std::string& metadata, NewDirectory& target);
 
 }  // namespace codecfs::zarr

@@ -172,6 +172,12 @@ Result<std::optional<Buffer>> ShardReader::read(const OpenArray& array, uint64_t
   return bytes;
 }
 
+Result<std::vector<ShardEntry>> ShardReader::entries(const OpenArray& array, const std::string& key,
+                                                     const std::shared_ptr<const StoredFile>& file) {
+  CODECFS_ASSIGN(const IndexPtr index, index_of(array, 0, Range(file, key), file->version()));
+  return index->entries;
+}
+
 Result<> ShardReader::list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers) try {
   const std::string key = shard_key(array, shard);
   CODECFS_ASSIGN(auto file, files_.open_file(key));

@@ -1,7 +1,7 @@
 #pragma once
-// Reads the inner chunks of sharded arrays: two reads of the shard's file for a chunk, its index (once per shard) and its
-// bytes. The indexes of recently used shards are cached, at most about 64 MiB, and are valid as long as the file is the
-// same. Thread-safe.
+// Reads the inner chunks of sharded arrays: two reads of the shard's file for a chunk, its index (once per shard) and
+// its bytes. The indexes of recently used shards are cached, at most about 64 MiB, and are valid as long as the file is
+// the same. Thread-safe.
 //
 // A shard that is encoded as a whole (codecs behind the sharding codec) is read and decoded completely, and cached so.
 
@@ -32,8 +32,11 @@ class ShardReader {
   Result<std::optional<Place>> locate(const OpenArray& array, uint64_t number);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
-  /// The numbers of all stored chunks in one shard, in no particular order; appended to `numbers`. Chunks outside of the
-  /// array are left out.
+  /// The index of an open shard of an array without nested shards, by position. `key`: of its file.
+  Result<std::vector<ShardEntry>> entries(const OpenArray& array, const std::string& key,
+                                          const std::shared_ptr<const StoredFile>& file);
+  /// The numbers of all stored chunks in one shard, in no particular order; appended to `numbers`. Chunks outside of
+  /// the array are left out.
   Result<> list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers);
 
  private:

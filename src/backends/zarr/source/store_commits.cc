@@ -18,9 +18,14 @@ Result<bool> StoreCommits::commit_at_interval() {
   return commit_with([&] { return writer_.commit_at_interval(); });
 }
 
-/// Updates .zmetadata after the metadata that it copies is durable, or together with it.
+/// Updates consolidated metadata after the metadata that it copies is durable, or together with it.
 Result<bool> StoreCommits::commit_with(const std::function<Result<bool>()>& commit) {
   const auto places = store_.changing_places();
+  Result<> shards;
+  {
+    const auto lock = store_.using_keys();
+    shards = shards_.write_shards();
+  }
   CODECFS_TRY(writer_.order());
   Result<> renewed;
   if (store_.take_changed()) {
@@ -29,18 +34,20 @@ Result<bool> StoreCommits::commit_with(const std::function<Result<bool>()>& comm
     if (!renewed) store_.set_changed();
   }
   auto committed = commit();
+  if (committed && !shards) return pass_on(shards);
   if (committed && !renewed) return pass_on(renewed);
   return committed;
 }
 
-/// Updates .zmetadata if it exists.
+/// Updates .zmetadata, or the consolidated metadata in the root's zarr.json, if there is any.
 Result<> StoreCommits::renew_consolidated() {
-  CODECFS_ASSIGN(const auto status, store_.files().stat(kConsolidatedFile));
-  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(kConsolidatedFile));
+  const char* const file = store_.hierarchy().format() == ZarrFormat::v3 ? kZarr3File : kConsolidatedFile;
+  CODECFS_ASSIGN(const auto status, store_.files().stat(file));
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(file));
   if (!status || !text || store_.root().kind != EntryKind::group) return {};
   CODECFS_ASSIGN(const auto renewed, renewed_consolidated(store_.hierarchy(), *text));
   if (!renewed || *renewed == *text) return {};
-  return writer_.write("", kConsolidatedFile, bytes_of(*renewed), status->st_mode & 0666);
+  return writer_.write("", file, bytes_of(*renewed), status->st_mode & 0666);
 }
 
 }  // namespace codecfs::zarr

@@ -16,6 +16,7 @@
 #include "backends/zarr/source/metadata_changes.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/pipeline_change.h"
+#include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_commits.h"
 #include "backends/zarr/source/store_editor.h"
 #include "backends/zarr/store/directory_store.h"
@@ -170,7 +171,7 @@ class ZarrSource final : public Source {
   }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return metadata_.resize(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
-    return zarr::change_pipeline(store_, editor_, writer_, id, filters, progress);
+    return zarr::change_pipeline(store_, editor_, writer_, shards_, id, filters, progress);
   }
 
   // --- commits
@@ -197,11 +198,12 @@ class ZarrSource final : public Source {
   std::unique_ptr<zarr::StoreWriter> own_writer_;  // after the store, whose files it changes
   zarr::StoreWriter& writer_ = *own_writer_;
   zarr::StoreEditor editor_{store_, writer_};
-  zarr::ChunkFileReader reader_{store_};
-  zarr::MetadataChanges metadata_{store_, editor_, writer_};
-  zarr::MemberChanges members_{store_, editor_, writer_};
-  zarr::ChunkFileWriter chunks_{store_, metadata_, writer_};
-  zarr::StoreCommits commits_{store_, writer_};
+  zarr::ShardWriter shards_{store_, writer_};
+  zarr::ChunkFileReader reader_{store_, shards_};
+  zarr::MetadataChanges metadata_{store_, editor_, writer_, shards_};
+  zarr::MemberChanges members_{store_, editor_, writer_, shards_};
+  zarr::ChunkFileWriter chunks_{store_, metadata_, writer_, shards_};
+  zarr::StoreCommits commits_{store_, writer_, shards_};
   zarr::OutsideChanges outside_;
   mutable zarr::AccessCache accesses_;
 };

@@ -21,6 +21,7 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
 
 /// See create_source() of source.h.
 Result<> create_zarr(const std::string& path);
+Result<> create_zarr3(const std::string& path);
 Result<> create_zarr_zip(const std::string& path);
 
 /// Whether a directory has a metadata file of a Zarr group or array.

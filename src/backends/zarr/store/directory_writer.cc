@@ -68,7 +68,42 @@ std::string real_path(const std::string& path) {
 DirectoryWriter::DirectoryWriter(DirectoryStore& store, const std::string& path, FileIo& io)
     : store_(store), path_(real_path(path)), io_(io), lock_(store) {}
 
-Result<> DirectoryWriter::write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) try {
+Result<> DirectoryWriter::write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) {
+  const StorePart whole = {.bytes = bytes, .file = nullptr, .offset = 0, .size = bytes.size()};
+  return write_parts(array, name, std::span(&whole, 1), mode);
+}
+
+/// Copies ranges of files in blocks, in which small parts are gathered.
+Result<> DirectoryWriter::write_content(const File& file, std::span<const StorePart> parts) {
+  constexpr uint64_t kBlock = uint64_t{1} << 20;
+  if (parts.size() == 1 && !parts[0].file) return io_.write(file, 0, parts[0].bytes);
+  std::vector<std::byte> block;
+  uint64_t end = 0;
+  const auto flush = [&]() -> Result<> {
+    CODECFS_TRY(io_.write(file, end, block));
+    end += block.size();
+    block.clear();
+    return {};
+  };
+  for (const StorePart& part : parts) {
+    for (uint64_t done = 0; done < part.size;) {
+      const uint64_t size = std::min(part.size - done, kBlock - block.size());
+      if (part.file) {
+        CODECFS_ASSIGN(const Buffer copied, part.file->read(part.offset + done, size));
+        block.insert(block.end(), copied.data(), copied.data() + size);
+      } else {
+        const Bytes bytes = part.bytes.subspan(done, size);
+        block.insert(block.end(), bytes.begin(), bytes.end());
+      }
+      done += size;
+      if (block.size() == kBlock) CODECFS_TRY(flush());
+    }
+  }
+  return flush();
+}
+
+Result<> DirectoryWriter::write_parts(const std::string& array, const std::string& name,
+                                      std::span<const StorePart> parts, mode_t mode) try {
   CODECFS_TRY(lock_.make_exclusive());
   const auto [below, last] = split(name);
   CODECFS_ASSIGN(const File directory, directory_for(array, below));
@@ -81,7 +116,7 @@ Result<> DirectoryWriter::write(const std::string& array, const std::string& nam
   const auto temporary = create_temporary(directory, last, mode);
   if (!temporary) return not_stored(temporary.error());
   const auto& [file, file_name] = *temporary;
-  Result<> written = io_.write(file, 0, bytes);
+  Result<> written = write_content(file, parts);
   if (written) written = io_.sync(file);
   if (written) written = io_.rename(directory, file_name, std::string(last));
   if (!written) {

@@ -51,6 +51,8 @@ class DirectoryWriter final : public StoreWriter {
 
   Result<> begin() override { return lock_.make_exclusive(); }
   Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
+  Result<> write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,
+                       mode_t mode) override;
   Result<> remove(const std::string& array, const std::string& name) override;
   Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
                                                       mode_t mode) override;
@@ -70,6 +72,7 @@ class DirectoryWriter final : public StoreWriter {
   void end() override { lock_.make_shared(); }
 
  private:
+  Result<> write_content(const File& file, std::span<const StorePart> parts);
   Result<File> holder_of_store() const;
   Result<std::unique_ptr<NewDirectory>> new_directory(const File& parent, const std::string& name, mode_t mode);
   Result<File> directory_for(const std::string& array, std::string_view below);

@@ -14,12 +14,21 @@
 #include <string>
 #include <string_view>
 
+#include "backends/zarr/store/store.h"
 #include "base/buffer.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+/// A part of a new file's content: bytes in memory, or a range of another file.
+struct StorePart {
+  Bytes bytes;                             // if there is no file
+  std::shared_ptr<const StoredFile> file;  // from which `size` bytes at `offset` are copied
+  uint64_t offset = 0;
+  uint64_t size = 0;  // of the part
+};
 
 /// A directory outside of the store: new and being filled, or removed. The destructor deletes its content.
 class NewDirectory {
@@ -49,6 +58,9 @@ class StoreWriter {
   /// with the array's mode as needed). `mode`: permissions of the file. EBUSY; ENOSPC, EIO and other system errors,
   /// after which the old file is unchanged and no new one exists.
   virtual Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) = 0;
+  /// The same for content in parts.
+  virtual Result<> write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,
+                               mode_t mode) = 0;
   /// No error if the file does not exist.
   virtual Result<> remove(const std::string& array, const std::string& name) = 0;
 

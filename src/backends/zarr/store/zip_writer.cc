@@ -206,6 +206,24 @@ Result<> ZipWriter::write(const std::string& array, const std::string& name, Byt
   return {};
 }
 
+/// The parts are put together in memory.
+Result<> ZipWriter::write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,
+                                mode_t mode) {
+  uint64_t size = 0;
+  for (const StorePart& part : parts) size += part.size;
+  CODECFS_ASSIGN(Buffer whole, Buffer::allocate(size));
+  uint64_t end = 0;
+  for (const StorePart& part : parts) {
+    Buffer copied;
+    if (part.file) {
+      CODECFS_ASSIGN(copied, part.file->read(part.offset, part.size));
+    }
+    std::ranges::copy(part.file ? copied.bytes() : part.bytes, whole.data() + end);
+    end += part.size;
+  }
+  return write(array, name, whole.bytes(), mode);
+}
+
 Result<> ZipWriter::remove(const std::string& array, const std::string& name) {
   {
     const SharedLock lock(store_.tree().mutex);

@@ -38,6 +38,8 @@ class ZipWriter final : public StoreWriter {
   /// Also ESTALE: the path no longer refers to the opened archive.
   Result<> begin() override;
   Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
+  Result<> write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,
+                       mode_t mode) override;
   Result<> remove(const std::string& array, const std::string& name) override;
   Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
                                                       mode_t mode) override;

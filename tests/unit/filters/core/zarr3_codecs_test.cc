@@ -12,19 +12,21 @@ namespace {
 
 Json json(std::string_view text) { return parse_json(text).value(); }
 
-const DataType kInt32 = {.kind = TypeKind::signed_int, .order = ByteOrder::little, .size = 4, .unit = {}, .members = {}};
+const DataType kInt32 = {
+    .kind = TypeKind::signed_int, .order = ByteOrder::little, .size = 4, .unit = {}, .members = {}};
 
 Result<Zarr3Codecs> parse(const char* text, size_t rank = 2) { return parse_zarr3_codecs(json(text), kInt32, rank); }
 
 TEST(Zarr3Codecs, BothDirections) {
-  for (const char* text : {
-           R"([{"name": "bytes", "configuration": {"endian": "little"}}])",
-           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 3, "checksum": true}}])",
-           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 5}}, {"name": "crc32c"}])",
-           R"([{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}])",
-           R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}}, {"name": "numcodecs.zlib", "configuration": {"level": 1}}])",
-           R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "unheard_of", "configuration": {"x": [1]}}])",
-       }) {
+  for (
+      const char* text : {
+          R"([{"name": "bytes", "configuration": {"endian": "little"}}])",
+          R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 3, "checksum": true}}])",
+          R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 5}}, {"name": "crc32c"}])",
+          R"([{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}])",
+          R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}}, {"name": "numcodecs.zlib", "configuration": {"level": 1}}])",
+          R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "unheard_of", "configuration": {"x": [1]}}])",
+      }) {
     const auto codecs = parse(text);
     ASSERT_TRUE(codecs) << text << codecs.error().reason;
     const auto printed = print_zarr3_codecs(codecs->stages, kInt32, codecs->object_codec, codecs->order);
@@ -46,7 +48,8 @@ TEST(Zarr3Codecs, Blosc) {
 
 TEST(Zarr3Codecs, TransposesCompose) {
   const auto codecs = parse(R"([{"name": "transpose", "configuration": {"order": [2, 0, 1]}},
-      {"name": "transpose", "configuration": {"order": [1, 0, 2]}}, "bytes"])", 3);
+      {"name": "transpose", "configuration": {"order": [1, 0, 2]}}, "bytes"])",
+                            3);
   ASSERT_TRUE(codecs);
   EXPECT_EQ(codecs->order, (std::vector<size_t>{0, 2, 1}));
   EXPECT_EQ(parse(R"([{"name": "transpose", "configuration": {"order": "F"}}, "bytes"])")->order,
@@ -95,7 +98,8 @@ TEST(Zarr3Codecs, WhatV3CannotExpress) {
                 .error()
                 .code,
             EOPNOTSUPP);
-  EXPECT_EQ(print_zarr3_codecs(chain(R"([{"id": "hdf5:32000", "parameters": []}])"), kInt32, {}).error().code, EOPNOTSUPP);
+  EXPECT_EQ(print_zarr3_codecs(chain(R"([{"id": "hdf5:32000", "parameters": []}])"), kInt32, {}).error().code,
+            EOPNOTSUPP);
 }
 
 }  // namespace

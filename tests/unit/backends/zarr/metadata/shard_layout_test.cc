@@ -12,9 +12,10 @@ Json shard_json(std::string_view text) { return parse_json(text).value(); }
 
 const DataType kByte = {.kind = TypeKind::unsigned_int, .order = ByteOrder::none, .size = 1, .unit = {}, .members = {}};
 
-std::string sharding(const std::string& chunk_shape, const std::string& codecs = R"(["bytes"])", const std::string& more = "") {
-  return R"({"name": "sharding_indexed", "configuration": {"chunk_shape": )" + chunk_shape + R"(, "codecs": )" + codecs +
-         more + "}}";
+std::string sharding(const std::string& chunk_shape, const std::string& codecs = R"(["bytes"])",
+                     const std::string& more = "") {
+  return R"({"name": "sharding_indexed", "configuration": {"chunk_shape": )" + chunk_shape + R"(, "codecs": )" +
+         codecs + more + "}}";
 }
 
 Result<ShardedCodecs> layout_of(const std::string& codecs, const std::vector<uint64_t>& chunks = {8, 6}) {
@@ -59,7 +60,8 @@ TEST(ShardLayout, EveryFormOfAnIndexComesBack) {
   for (uint64_t i = 0; i < 16; ++i)
     entries.push_back(i % 5 == 0 ? ShardEntry{ShardEntry::kAbsent, ShardEntry::kAbsent} : ShardEntry{i * 100, i});
   for (const char* index :
-       {"", R"(, "index_location": "start")", R"(, "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}])",
+       {"", R"(, "index_location": "start")",
+        R"(, "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}])",
         R"(, "index_codecs": [{"name": "transpose", "configuration": {"order": [2, 1, 0]}}, "bytes", "crc32c"])",
         R"(, "index_codecs": [{"name": "transpose", "configuration": {"order": [1, 2, 0]}}, "bytes"])"}) {
     const auto codecs = layout_of(sharding("[2, 3]", R"(["bytes"])", index), {8, 12});
@@ -102,14 +104,15 @@ TEST(ShardLayout, Refused) {
   for (const std::string& codecs :
        {sharding("[3, 3]"), sharding("[0, 3]"), sharding("[2]"), sharding("7"), sharding("[2, 3]", "[]"),
         sharding("[2, 3]", R"(["bytes"])", R"(, "index_location": "middle")"),
-        sharding("[2, 3]", R"(["bytes"])", R"(, "index_codecs": [])"),
-        std::string(R"({"name": "sharding_indexed"})")})
+        sharding("[2, 3]", R"(["bytes"])", R"(, "index_codecs": [])"), std::string(R"({"name": "sharding_indexed"})")})
     EXPECT_EQ(layout_of(codecs).error().code, EINVAL) << codecs;
-  EXPECT_EQ(parse_sharded_codecs(shard_json("[" + sharding("[1, 1]") + "]"), kByte, {1 << 20, 1 << 20}, {1 << 20, 1 << 20})
-                .error()
-                .code,
-            EINVAL);
-  const auto compressed = layout_of(sharding("[2, 3]", R"(["bytes"])", R"(, "index_codecs": ["bytes", {"name": "gzip", "configuration": {"level": 1}}])"));
+  EXPECT_EQ(
+      parse_sharded_codecs(shard_json("[" + sharding("[1, 1]") + "]"), kByte, {1 << 20, 1 << 20}, {1 << 20, 1 << 20})
+          .error()
+          .code,
+      EINVAL);
+  const auto compressed = layout_of(sharding(
+      "[2, 3]", R"(["bytes"])", R"(, "index_codecs": ["bytes", {"name": "gzip", "configuration": {"level": 1}}])"));
   ASSERT_TRUE(compressed);
   EXPECT_TRUE(compressed->codecs.unreadable);
 }

@@ -1,0 +1,206 @@
+#include "backends/zarr/source/shard_writer.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "backends/zarr/metadata/zarr3_metadata.h"
+
+namespace codecfs::zarr {
+namespace {
+
+uint64_t size_of(const std::shared_ptr<const Buffer>& chunk) { return chunk ? chunk->size() : 0; }
+
+}  // namespace
+
+Result<> ShardWriter::put(const ArrayPtr& array, uint64_t number, std::shared_ptr<const Buffer> encoded) try {
+  bool is_full = false;
+  {
+    const LockGuard lock(mutex_);
+    const Key key = {array->key, shard_of(array->array, number)};
+    Shard& shard = held_[key];
+    if (shard.array && !describe_same_chunks(shard.array->metadata, array->metadata)) {
+      for (const auto& [held, chunk] : shard.chunks) held_bytes_ -= size_of(chunk);
+      held_.erase(key);
+      return fail(ESTALE, "{}: another program has changed it: chunks are not stored", called(array->key));
+    }
+    shard.array = array;
+    const uint64_t size = size_of(encoded);
+    const auto [place, is_new] = shard.chunks.try_emplace(number);
+    held_bytes_ += size - size_of(place->second);
+    place->second = std::move(encoded);
+    is_full = held_bytes_ > kMostHeld;
+  }
+  return is_full ? write_shards() : Result<>();
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to hold a chunk", called(array->key));
+}
+
+std::optional<std::shared_ptr<const Buffer>> ShardWriter::held(const OpenArray& array, uint64_t number) {
+  const Key key = {array.key, shard_of(array.array, number)};
+  const LockGuard lock(mutex_);
+  for (const auto* shards : {&held_, &being_written_}) {
+    const auto shard = shards->find(key);
+    if (shard == shards->end()) continue;
+    if (const auto chunk = shard->second.chunks.find(number); chunk != shard->second.chunks.end()) return chunk->second;
+  }
+  return std::nullopt;
+}
+
+void ShardWriter::apply_held(const OpenArray& array, std::vector<uint64_t>& numbers) {
+  std::map<uint64_t, bool> held;  // whether it is stored
+  {
+    const LockGuard lock(mutex_);
+    for (const auto* shards : {&held_, &being_written_})
+      for (auto at = shards->lower_bound({array.key, 0}); at != shards->end() && at->first.first == array.key; ++at)
+        for (const auto& [number, chunk] : at->second.chunks) held.try_emplace(number, chunk != nullptr);
+  }
+  if (held.empty()) return;
+  std::erase_if(numbers, [&](uint64_t number) { return held.contains(number); });
+  for (const auto& [number, is_stored] : held)
+    if (is_stored) numbers.push_back(number);
+  std::ranges::sort(numbers);
+}
+
+Result<> ShardWriter::write_shards() {
+  const LockGuard writing(writing_mutex_);
+  {
+    const LockGuard lock(mutex_);
+    if (held_.empty()) return {};
+    being_written_.swap(held_);
+    held_bytes_ = 0;
+  }
+  std::optional<Error> failure;
+  for (;;) {
+    Key key;
+    Shard shard;
+    {
+      const LockGuard lock(mutex_);
+      if (being_written_.empty()) break;
+      key = being_written_.begin()->first;
+      shard = being_written_.begin()->second;
+    }
+    const Result<> written = write_held(shard, key.second);
+    const LockGuard lock(mutex_);
+    if (!written) {
+      if (!failure) failure = written.error();
+      // Chunks that were written meanwhile are newer. After ESTALE the array is another one.
+      if (written.error().code != ESTALE) {
+        Shard& kept = held_[key];
+        if (!kept.array) kept.array = shard.array;
+        for (auto& [number, chunk] : shard.chunks) {
+          const uint64_t size = size_of(chunk);
+          if (kept.chunks.try_emplace(number, std::move(chunk)).second) held_bytes_ += size;
+        }
+      }
+    }
+    being_written_.erase(key);
+  }
+  if (failure) return std::unexpected(*failure);
+  return {};
+}
+
+Result<> ShardWriter::write_held(const Shard& shard, uint64_t number) try {
+  const OpenArray& array = *shard.array;
+  const auto text = store_.hierarchy().read_text(join_key(array.key, kZarr3File));
+  if (!text) return std::unexpected(text.error());
+  if (!*text || !describe_same_chunks(**text, array.metadata))
+    return fail(ESTALE, "{}: another program has changed or removed it: chunks are not stored", called(array.key));
+  const Array& facts = array.array;
+  const ShardLevel& level = facts.shards->levels[0];
+  Positions changed;
+  std::vector<uint64_t> place(level.cells.size());
+  for (const auto& [chunk, bytes] : shard.chunks) {
+    facts.variable.grid.coordinates_of(chunk, place);
+    for (size_t axis = 0; axis < place.size(); ++axis) place[axis] %= level.cells[axis];
+    changed[level.position_of(place)] = bytes.get();
+  }
+  return rewrite(array, facts.keys.name_of(facts.shards->grid, number), changed);
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to write a shard", called(shard.array->key));
+}
+
+Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, const Positions& changed) {
+  const ShardLevel& level = array.array.shards->levels[0];
+  const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
+  const std::string key = join_key(array.key, name);
+  CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
+  std::vector<ShardEntry> old(level.count, absent);
+  if (file && changed.size() < level.count) {  // else nothing of it stays
+    CODECFS_ASSIGN(old, store_.shards().entries(array, key, file));
+  }
+  std::vector<ShardEntry> entries(level.count, absent);
+  std::vector<StorePart> parts;
+  uint64_t end = level.index.is_at_start ? level.index_bytes() : 0;
+  for (uint64_t position = 0; position < level.count; ++position) {
+    StorePart part;
+    if (const auto found = changed.find(position); found != changed.end()) {
+      if (found->second == nullptr) continue;
+      part.bytes = found->second->bytes();
+      part.size = part.bytes.size();
+    } else if (old[position].is_stored()) {
+      part = {.bytes = {}, .file = file, .offset = old[position].offset, .size = old[position].size};
+    } else {
+      continue;
+    }
+    entries[position] = {.offset = end, .size = part.size};
+    end += part.size;
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return writer_.remove(array.key, name);
+  CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
+  const StorePart index_part = {.bytes = index.bytes(), .file = nullptr, .offset = 0, .size = index.size()};
+  parts.insert(level.index.is_at_start ? parts.begin() : parts.end(), index_part);
+  return writer_.write_parts(array.key, name, parts, array.mode);
+}
+
+void ShardWriter::forget(const std::string& key) {
+  const LockGuard lock(mutex_);
+  for (auto at = held_.begin(); at != held_.end();) {
+    if (!is_at_or_below(at->first.first, key)) {
+      ++at;
+      continue;
+    }
+    for (const auto& [number, chunk] : at->second.chunks) held_bytes_ -= size_of(chunk);
+    at = held_.erase(at);
+  }
+}
+
+Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept) try {
+  const Array& facts = array.array;
+  const ShardLevel& level = facts.shards->levels[0];
+  CODECFS_ASSIGN(const ChunkGrid shards, ChunkGrid::make(listed.shape(), facts.shards->grid.chunks()));
+  if (shards.count() == 0) return false;
+  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, shards, facts.keys));
+  std::vector<uint64_t> shard(listed.rank());
+  std::vector<uint64_t> inner(listed.rank());
+  bool were_any = false;
+  for (const uint64_t number : numbers) {
+    shards.coordinates_of(number, shard);
+    // A shard that is in `kept` as a whole is not read.
+    bool is_inside = true;
+    for (size_t axis = 0; axis < shard.size(); ++axis)
+      is_inside = is_inside && (shard[axis] + 1) * level.cells[axis] <= kept.cells()[axis];
+    if (is_inside) continue;
+    const std::string name = facts.keys.name_of(shards, number);
+    const std::string key = join_key(array.key, name);
+    CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
+    if (!file) continue;
+    CODECFS_ASSIGN(const auto entries, store_.shards().entries(array, key, file));
+    Positions removed;
+    for (uint64_t position = 0; position < level.count; ++position) {
+      if (!entries[position].is_stored()) continue;
+      level.coordinates_of(position, inner);
+      for (size_t axis = 0; axis < inner.size(); ++axis) inner[axis] += shard[axis] * level.cells[axis];
+      if (!std::ranges::equal(inner, kept.cells(), std::less())) removed[position] = nullptr;
+    }
+    if (removed.empty()) continue;
+    CODECFS_TRY(rewrite(array, name, removed));
+    were_any = true;
+  }
+  return were_any;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to remove chunks", called(array.key));
+}
+
+}  // namespace codecfs::zarr

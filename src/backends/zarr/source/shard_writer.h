@@ -1,0 +1,66 @@
+#pragma once
+// Writes the inner chunks of sharded arrays. Encoded chunks are held in memory until their shards are written: by a
+// commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks, and
+// renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed.
+//
+// Only for arrays whose layout passes check_rewritable(). Thread-safe. Every function requires OpenStore::using_keys() or changing_keys().
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/zarr/source/open_store.h"
+#include "backends/zarr/store/store_writer.h"
+#include "base/mutex.h"
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+class ShardWriter {
+ public:
+  static constexpr uint64_t kMostHeld = uint64_t{128} << 20;  // bytes
+
+  /// Both must outlive this object.
+  ShardWriter(OpenStore& store, StoreWriter& writer) : store_(store), writer_(writer) {}
+
+  /// Holds the encoded bytes of a chunk, null: it is removed. ENOMEM, and errors of write_shards().
+  Result<> put(const ArrayPtr& array, uint64_t number, std::shared_ptr<const Buffer> encoded);
+  /// What is held for a chunk; none if nothing is.
+  std::optional<std::shared_ptr<const Buffer>> held(const OpenArray& array, uint64_t number);
+  /// Adds and removes the chunks that are held for an array to a sorted list of the stored ones.
+  void apply_held(const OpenArray& array, std::vector<uint64_t>& numbers);
+  /// Forgets what is held for the arrays at a key and below it, which were removed.
+  void forget(const std::string& key);
+  /// Removes the stored chunks of an array that are in the grid `listed` but not in `kept`, which has the same chunk
+  /// shape. Returns whether there were any. Nothing may be held for the array.
+  Result<bool> remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept);
+  /// Writes all shards with held chunks. Shards that cannot be written stay held, and are tried again by the next call;
+  /// the first error is returned.
+  Result<> write_shards();
+
+ private:
+  using Chunks = std::map<uint64_t, std::shared_ptr<const Buffer>>;  // by number; null: removed
+  struct Shard {
+    ArrayPtr array;  // whose codecs encoded the chunks
+    Chunks chunks;
+  };
+  using Key = std::pair<std::string, uint64_t>;  // of the array; number of the shard
+
+  Result<> write_held(const Shard& shard, uint64_t number);
+  /// The new content of one position of a shard: bytes in memory, null to remove it; not in the map: as it is.
+  using Positions = std::map<uint64_t, const Buffer*>;
+  Result<> rewrite(const OpenArray& array, const std::string& name, const Positions& changed);
+
+  OpenStore& store_;
+  StoreWriter& writer_;
+  Mutex writing_mutex_;  // held while shards are written; locked before mutex_
+  Mutex mutex_;
+  std::map<Key, Shard> held_ CODECFS_GUARDED_BY(mutex_);
+  std::map<Key, Shard> being_written_ CODECFS_GUARDED_BY(mutex_);  // still what readers must see
+  uint64_t held_bytes_ CODECFS_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace codecfs::zarr
