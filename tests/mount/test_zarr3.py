@@ -1,4 +1,4 @@
-"""Stores of Zarr v3, written by support/zarr3.py: types, codecs, names of chunks and shards, as the view of v2 shows them to
+"""Stores of Zarr v3, written by support/zarr3_stores.py: types, codecs, names of chunks and shards, as the view of v2 shows them to
 zarr-python 2; and what is damaged or not supported."""
 import json
 import os
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import zarr
 from compare import same_values
-from conftest import CODECFS, xattr
-from zarr3 import ABSENT, named, write_array, write_group, zip_store
+from conftest import xattr
+from zarr3_stores import ABSENT, named, write_array, write_group, zip_store
 
 LITTLE = named("bytes", endian="little")
 ZSTD = named("zstd", level=3, checksum=False)

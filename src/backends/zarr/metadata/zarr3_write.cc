@@ -95,16 +95,16 @@ Result<std::string> print_new_array(const Variable& variable) {
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
   const Zarr3Type type = {variable.type, variable.object_codec, {}};
   CODECFS_ASSIGN(Json attributes, print_attributes(variable));
-  Json json = {{"zarr_format", 3},
-               {"node_type", "array"},
-               {"shape", list_of(variable.grid.shape())},
-               {"data_type", std::move(data_type)},
-               {"chunk_grid",
-                {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(variable.grid.chunks())}}}}},
-               {"chunk_key_encoding", print_chunk_keys(variable.chunk_keys)},
-               {"fill_value", zarr3_fill_json(type, fill)},
-               {"codecs", std::move(codecs)},
-               {"attributes", std::move(attributes)}};
+  Json json = {
+      {"zarr_format", 3},
+      {"node_type", "array"},
+      {"shape", list_of(variable.grid.shape())},
+      {"data_type", std::move(data_type)},
+      {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(variable.grid.chunks())}}}}},
+      {"chunk_key_encoding", print_chunk_keys(variable.chunk_keys)},
+      {"fill_value", zarr3_fill_json(type, fill)},
+      {"codecs", std::move(codecs)},
+      {"attributes", std::move(attributes)}};
   if (variable.dimensions) {
     if (variable.dimensions->size() != variable.grid.rank())
       return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
@@ -172,7 +172,8 @@ Result<std::string> with_zarr3_dimensions(std::string_view text, std::span<const
   return no_memory();
 }
 
-Result<std::string> with_zarr3_chain(std::string_view text, const Array& array, std::span<const FilterStage> chain) try {
+Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
+                                     std::span<const FilterStage> chain) try {
   CODECFS_ASSIGN(Json json, parse_object(text));
   const Variable& variable = array.variable;
   Json* const codecs = innermost_codecs(json["codecs"]);

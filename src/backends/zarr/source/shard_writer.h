@@ -1,9 +1,10 @@
 #pragma once
 // Writes the inner chunks of sharded arrays. Encoded chunks are held in memory until their shards are written: by a
-// commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks, and
-// renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed.
+// commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks,
+// and renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed.
 //
-// Only for arrays whose layout passes check_rewritable(). Thread-safe. Every function requires OpenStore::using_keys() or changing_keys().
+// Only for arrays whose layout passes check_rewritable(). Thread-safe. Every function requires OpenStore::using_keys()
+// or changing_keys().
 
 #include <cstdint>
 #include <map>

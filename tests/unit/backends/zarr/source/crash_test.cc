@@ -135,8 +135,12 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
       const std::string chunk((*source->variable(object(*source, variable)))->chunk_bytes.value(), 'w');
       ASSERT_TRUE(source->write_chunk(object(*source, variable), 0, std::as_bytes(std::span(chunk))));
       before[{variable, 0}] = chunk;
+      if (is_held_until_commits_) {
+        ASSERT_TRUE(source->commit());
+      }
       // Chunk 0 is in the directory that was searched.
       files::path directory = path / variable;
+      if (files::is_directory(directory / "c")) directory /= "c";
       while (files::is_directory(directory / "0")) directory /= "0";
       for (const auto& entry : files::directory_iterator(directory))
         EXPECT_FALSE(zarr::is_temporary_name(entry.path().filename().string())) << entry.path();
@@ -170,7 +174,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
       if (!seen.insert(left).second) return;
       ++outcome.states;
       copy.become(left);
-      const auto wrong = faults(path, histories, cut != nullptr);
+      const auto wrong = faults(path, histories, cut != nullptr || is_held_until_commits_);
       if (!wrong.empty()) {
         ++outcome.bad_points;
         if (outcome.first_fault.empty())
@@ -208,9 +212,23 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
     RecordProperty("crash_points", static_cast<int>(outcome.points));
   }
 
+  /// A store of Zarr v3 with an array "v" of 16 chunks of 700 bytes in shards of four.
+  void make_sharded(const char* index) {
+    files::remove(store() / ".zgroup");
+    put("zarr.json", R"({"zarr_format": 3, "node_type": "group"})");
+    put("v/zarr.json",
+        fmt::format(R"({{"zarr_format": 3, "node_type": "array", "shape": [4, 2800], "data_type": "uint8",
+        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [2, 1400]}}}},
+        "chunk_key_encoding": "default", "fill_value": 0, "codecs": [{{"name": "sharding_indexed", "configuration":
+        {{"chunk_shape": [1, 700], "codecs": ["bytes", {{"name": "numcodecs.zlib", "configuration": {{"level": 1}}}}]{}}}}}]}})",
+                    index));
+    is_held_until_commits_ = true;
+  }
+
   RecordingIo io_;
-  std::optional<Disk> disk_;  // at the start of the scenario
-  Histories histories_;       // likewise
+  bool is_held_until_commits_ = false;  // what is written is in memory until then
+  std::optional<Disk> disk_;            // at the start of the scenario
+  Histories histories_;                 // likewise
   std::map<std::string, ObjectId> objects_;
 };
 
@@ -325,6 +343,48 @@ TEST_F(ZarrCrashTest, SeveralThreads) {
   for (auto& thread : threads) thread.join();
   commit();
   prove("several threads");
+}
+
+class ZarrShardCrashTest : public ZarrCrashTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ZarrShardCrashTest, WritingAndRemoval) {
+  make_sharded(GetParam());
+  begin({{"v", 16}});
+  for (uint64_t number = 0; number < 16; ++number) {
+    write("v", number * 5 % 16, noise(700, unsigned(number)));
+    if (number % 5 == 4) commit();
+  }
+  commit();
+  for (uint64_t number = 0; number < 16; number += 3) write("v", number, noise(700, 100 + unsigned(number)));
+  remove("v", 5);
+  commit();
+  for (const uint64_t number : {0U, 1U, 4U, 5U}) remove("v", number);  // all of a shard
+  commit();
+  write("v", 4, noise(700, 300));
+  prove("shards");
+}
+
+INSTANTIATE_TEST_SUITE_P(Index, ZarrShardCrashTest,
+                         ::testing::Values("", R"(, "index_location": "start", "index_codecs": ["bytes"])"));
+
+TEST_F(ZarrCrashTest, ShardsOfSeveralThreads) {
+  make_sharded("");
+  begin({{"v", 16}});
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 12; ++i) {
+        write("v", 2 * (i % 8) + t, noise(700, 100 * t + i));
+        if (i % 5 == 4) remove("v", 2 * (i % 8) + t);
+      }
+    });
+  for (int i = 0; i < 4; ++i) {
+    commit();
+    std::this_thread::yield();
+  }
+  for (auto& thread : threads) thread.join();
+  commit();
+  prove("shards of several threads");
 }
 
 TEST_F(ZarrCrashTest, WithoutItsSyncsTheProofWouldFail) {

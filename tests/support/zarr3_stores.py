@@ -146,6 +146,72 @@ def write_array(path, values, chunks, codecs, data_type, fill, fill_json, encodi
         file.write_bytes(encode(whole, codecs))
 
 
+def decode(data, codecs, shape, dtype, fill):
+    """The inverse of encode(): the chunk of this shape; None if it is a shard without chunks."""
+    codecs = [{"name": codec} if isinstance(codec, str) else codec for codec in codecs]
+    codec, rest = codecs[0], codecs[1:]
+    name, c = codec["name"], codec.get("configuration", {})
+    if name == "transpose":
+        order = c["order"]
+        return decode(data, rest, [shape[axis] for axis in order], dtype, fill).transpose(np.argsort(order))
+    if name == "numcodecs.delta":
+        flat = decode(data, rest, shape, dtype, fill)
+        return numcodecs.get_codec({"id": "delta", **c}).decode(flat.tobytes()).view(dtype).reshape(shape)
+    for last in reversed(rest):
+        if last["name"] == "crc32c":
+            assert struct.unpack("<I", data[-4:])[0] == crc32c(data[:-4]), "checksum"
+            data = data[:-4]
+        else:
+            data = bytes(codec_of(last, 1).decode(data))
+    if name == "sharding_indexed":
+        return unshard(data, c, shape, dtype, fill)
+    if name in ("vlen-utf8", "vlen-bytes"):
+        items, at = np.empty(math.prod(shape), object), 4
+        assert struct.unpack("<I", data[:4])[0] == len(items)
+        for i in range(len(items)):
+            size = struct.unpack("<I", data[at:at + 4])[0]
+            item = data[at + 4:at + 4 + size]
+            items[i], at = (item.decode() if name == "vlen-utf8" else item), at + 4 + size
+        assert at == len(data)
+        return items.reshape(shape)
+    assert name == "bytes", name
+    order = {"little": "<", "big": ">", None: "="}[c.get("endian")]
+    values = np.frombuffer(data, dtype.newbyteorder(order))
+    assert values.size == math.prod(shape)
+    return values.reshape(shape)
+
+
+def unshard(data, c, shape, dtype, fill):
+    inner = c["chunk_shape"]
+    cells = [n // i for n, i in zip(shape, inner)]
+    codecs = c.get("index_codecs", [named("bytes", endian="little"), named("crc32c")])
+    size = math.prod(cells) * 16 + (4 if named("crc32c") in codecs else 0)
+    index = decode(data[:size] if c.get("index_location") == "start" else data[-size:], codecs, [*cells, 2], np.dtype("u8"), 0)
+    whole = np.full(shape, fill, dtype)
+    for place in itertools.product(*map(range, cells)):
+        offset, length = (int(n) for n in index[place])
+        if (offset, length) != (ABSENT, ABSENT):
+            assert offset + length <= len(data)
+            part = decode(data[offset:offset + length], c["codecs"], inner, dtype, fill)
+            whole[tuple(slice(p * i, (p + 1) * i) for p, i in zip(place, inner))] = part
+    return whole
+
+
+def read_array(path, dtype, fill):
+    """All values. `dtype`, `fill`: as given to write_array(): this reader does not know the names of types."""
+    path = Path(path)
+    meta = json.loads((path / "zarr.json").read_text())
+    chunks, shape = meta["chunk_grid"]["configuration"]["chunk_shape"], meta["shape"]
+    values = np.full(shape, fill, dtype)
+    for place in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, chunks))):
+        file = path / key_of(meta["chunk_key_encoding"], place)
+        if file.exists():
+            where = tuple(slice(p * c, min((p + 1) * c, n)) for p, c, n in zip(place, chunks, shape))
+            chunk = decode(file.read_bytes(), meta["codecs"], chunks, np.dtype(dtype), fill)
+            values[where] = chunk[tuple(slice(0, w.stop - w.start) for w in where)]
+    return values
+
+
 def zip_store(directory, archive, method=zipfile.ZIP_STORED):
     with zipfile.ZipFile(archive, "w", method) as file:
         for folder, _, names in os.walk(directory):
