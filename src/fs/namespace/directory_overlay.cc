@@ -5,7 +5,8 @@
 namespace codecfs::fs {
 
 bool is_condemned(const Node& node, const DirectoryState& state) {
-  return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
+  return node.kind == NodeKind::variable &&
+         (state.hidden.contains(FileKind::zarray) || state.hidden.contains(FileKind::zarr_json));
 }
 
 DirectoryState DirectoryOverlay::state_of(const Node& directory) const {

@@ -196,6 +196,9 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind))
         mount_.kernel->name_changed(shown->ino(), std::string(file.name), false);
+  for (const Node* shown : mount_.nodes.in_all_views(*place.node))
+    for (const char* const name : {"zarr.json", "c"})
+      if (is_zarr3(shown->view)) mount_.kernel->name_changed(shown->ino(), name, false);
   adopt_spooled(*place.node);
   return {};
 }
@@ -210,7 +213,7 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
       mount_.kernel->name_changed(variable.ino(), name, false);
       continue;
     }
-    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(variable, name);
+    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(Place{&variable, FileKind::itself, 0}, name);
     if (!chunk) log::error("{}", chunk.error().reason);
     if (!chunk || !*chunk) continue;
     const Result<std::string> content = mount_.scratch.seal(variable.ino(), name);

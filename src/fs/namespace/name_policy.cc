@@ -3,12 +3,14 @@
 #include "fs/namespace/staged_names.h"
 
 namespace codecfs::fs {
-Result<const Node*> NamePolicy::changeable_directory(Ino ino, std::string_view new_name) {
+Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_name) {
   CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
   if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", place.node->path);
-  if (place.file != FileKind::itself) return fail(ENOTDIR, "{}: not a directory", place.node->path);
-  if (const Result<> named = check_name(mount_.path_of(place.node->view) + place.node->path, new_name); !named) {
-    if (place.node->kind == NodeKind::group)
+  const bool is_directory = place.file == FileKind::itself || place.file == FileKind::chunk_directory;
+  if (!is_directory) return fail(ENOTDIR, "{}: not a directory", place.node->path);
+  const View view = place.node->view;
+  if (const Result<> named = check_name(view, mount_.path_of(view) + mount_.path_of(place), new_name); !named) {
+    if (place.node->kind == NodeKind::group && !is_zarr3(view))
       mount_.overlay.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
     return std::unexpected(named.error());
   }
@@ -20,10 +22,11 @@ Result<const Node*> NamePolicy::changeable_directory(Ino ino, std::string_view n
   if (shows_arrays(place.node->view))
     return fail(EPERM, "{}: in the {} view there is what the dataset has; make, move and remove it in another view",
                 mount_.path_of(place.node->view) + place.node->path, name_of(place.node->view));
-  return place.node;
+  return place;
 }
 
-Result<> NamePolicy::may_stage(const Node& node, std::string_view name) {
+Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
+  const Node& node = *directory.node;
   if (is_nczarr_file(name)) return {};
   const bool before_array =
       looks_like_chunk(name) || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
@@ -33,8 +36,8 @@ Result<> NamePolicy::may_stage(const Node& node, std::string_view name) {
       return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
     };
     if (is_dataset_root(node)) return never("the root of the dataset is a group");
-    if (is_below_v3_array(node))
-      return never("this is a chunk directory of Zarr format 3, which this mount does not store");
+    if (!is_zarr3(node.view) && is_below_v3_array(node))
+      return never("this is a chunk directory of Zarr format 3, and this view is of format 2");
     CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(node.object));
     if (!members.empty()) return never("this group has members and cannot become one");
     return {};
@@ -44,7 +47,7 @@ Result<> NamePolicy::may_stage(const Node& node, std::string_view name) {
       EINVAL,
       "{}/{}: is neither a chunk nor metadata, so it cannot be stored; only names of temporary files (\".NAME\", "
       "\"NAME~\", \"NAME.tmp\", \"NAME.partial\") are accepted, until they are renamed",
-      node.path, name);
+      mount_.path_of(directory), name);
 }
 
 bool NamePolicy::is_dataset_root(const Node& node) const {

@@ -12,12 +12,12 @@ class NamePolicy {
  public:
   explicit NamePolicy(MountContext& mount) : mount_(mount) {}
 
-  /// A directory whose entries can be changed. EROFS, ENOTDIR, EPERM. `new_name`: the name that is about to be created
-  /// in it; EINVAL with a reason for names that are never stored.
-  Result<const Node*> changeable_directory(Ino ino, std::string_view new_name = {});
+  /// A directory whose entries can be changed: of a node, or of chunks. EROFS, ENOTDIR, EPERM. `new_name`: the name
+  /// that is about to be created in it; EINVAL with a reason for names that are never stored.
+  Result<Place> changeable_directory(Ino ino, std::string_view new_name = {});
   /// Success for a file that is neither chunk nor metadata but may become one. EINVAL with a reason for all others,
   /// which the unmount would lose.
-  Result<> may_stage(const Node& node, std::string_view name);
+  Result<> may_stage(const Place& directory, std::string_view name);
 
  private:
   /// The root of the source, or of a dataset of a folder: a group that cannot become a variable.

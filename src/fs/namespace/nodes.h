@@ -15,8 +15,9 @@
 //
 // Slot 0 is the root of the mount, so the root is inode 1 as FUSE requires. A variable with more than 2^40 - 16 chunks
 // gets as many consecutive slots as it needs when its first chunk is looked up; so does one whose chunks are renumbered
-// because its shape has changed. A Node is immutable and lives as long as the mount: a directory that is moved or
-// becomes a variable gets another Node in its slot, and keeps its inode number.
+// because its shape has changed. The directories of chunks in a view of Zarr v3 (c, c/0, ...) have slots of their own,
+// in which their numbers (ChunkDirectories) are the local parts. A Node is immutable and lives as long as the mount: a
+// directory that is moved or becomes a variable gets another Node in its slot, and keeps its inode number.
 
 #include <array>
 #include <cstdint>
@@ -43,14 +44,20 @@ inline constexpr Ino kRootIno = 1;
 
 /// The form in which the dataset is shown.
 enum class View : uint8_t {
-  decoded,  // chunks as raw bytes
-  encoded,  // chunks as stored, with their codecs in .zarray
-  npy,      // each variable is a file of numpy's format, NAME.npy
-  raw,      // the same without the header, NAME
+  decoded,   // chunks as raw bytes, Zarr v2
+  encoded,   // chunks as stored, with their codecs in .zarray
+  decoded3,  // chunks as raw bytes, Zarr v3
+  encoded3,  // chunks as stored, with their codecs in zarr.json
+  npy,       // each variable is a file of numpy's format, NAME.npy
+  raw,       // the same without the header, NAME
 };
-inline constexpr size_t kViews = 4;
+inline constexpr size_t kViews = 6;
 /// The views in which a variable is one file instead of a directory of chunks.
 inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
+/// The views whose chunk files are encoded.
+inline constexpr bool is_encoded(View view) { return view == View::encoded || view == View::encoded3; }
+/// The views whose metadata files and names of chunks are those of Zarr v3.
+inline constexpr bool is_zarr3(View view) { return view == View::decoded3 || view == View::encoded3; }
 /// "decoded", "encoded", ...: the name for users.
 std::string_view name_of(View view);
 std::optional<View> view_named(std::string_view name);
@@ -82,7 +89,9 @@ enum class FileKind : uint8_t {
   stats = 9,
   filters = 10,
   array = 11,  // a variable as one file; a root that is an array is a directory with this file
-  chunk = 16,  // and all values above
+  zarr_json = 12,
+  chunk_directory = 15,  // of Place only: see the top
+  chunk = 16,            // and all values above
 };
 
 struct Node;
@@ -124,7 +133,7 @@ struct Node {
 struct Place {
   const Node* node = nullptr;
   FileKind file = FileKind::itself;
-  uint64_t chunk = 0;  // its number, if file is chunk
+  uint64_t chunk = 0;  // its number, if file is chunk or chunk_directory
 };
 
 /// All functions take nodes from before a move as well: they apply to the node as it is now.
@@ -153,6 +162,8 @@ class Nodes {
   [[nodiscard]] std::vector<Ino> variables() const;
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
+  /// The inode number of a directory of chunks. `count`: of all of them. ENFILE.
+  Result<Ino> directory_ino(const Node& variable, uint64_t number, uint64_t count);
   /// The inode number of the same chunk in the decoded view.
   Result<Ino> chunk_key(const Node& variable, uint64_t number, uint64_t count);
 
@@ -169,7 +180,15 @@ class Nodes {
  private:
   struct Slots {
     uint64_t first = 0;
-    uint64_t count = 0;
+    uint64_t count = 0;  // 0: none
+
+    [[nodiscard]] bool contains(uint64_t slot) const { return slot - first < count; }
+    [[nodiscard]] Ino ino(uint64_t number) const { return (first << kLocalBits) + number; }
+  };
+  /// Beside the slot of a variable itself.
+  struct MoreSlots {
+    Slots chunks;
+    Slots directories;
   };
 
   using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
@@ -180,6 +199,7 @@ class Nodes {
   const Node* add(Node node) CODECFS_REQUIRES(mutex_);
   void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);
   void drop(const Node& node) CODECFS_REQUIRES(mutex_);
+  void assign(const Slots& slots, const Node* node) CODECFS_REQUIRES(mutex_);
   void forget_path(const Node& node) CODECFS_REQUIRES(mutex_);
   Result<Slots> reserve(uint64_t slot, const std::string& path, uint64_t chunks) CODECFS_REQUIRES(mutex_);
   Result<Ino> chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count);
@@ -189,8 +209,7 @@ class Nodes {
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
   std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);
-  // Of variables whose chunks have separate slots.
-  std::unordered_map<uint64_t, Slots> chunk_slots_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, MoreSlots> more_slots_ CODECFS_GUARDED_BY(mutex_);  // by the slot of a variable
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

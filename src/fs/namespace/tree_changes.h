@@ -43,6 +43,11 @@ class TreeChanges {
                   const Cancelled& cancelled = {});
 
  private:
+  Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,
+                          const std::optional<ChunkPlace>& chunk, const std::string& content,
+                          const Cancelled& cancelled);
+  Result<struct stat> no_directory_of_variable(const Place& directory, std::string_view name);
+  Result<> remove_chunk_directory(const Place& directory, Ino ino);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
   /// Removes it from the source and from the caches.
   Result<> remove_entry(const Node& directory, std::string_view name, const Node& entry);

@@ -5,6 +5,7 @@
 #include "filters/core/codec_json.h"
 #include "filters/core/zarr_chain.h"
 #include "fs/views/metadata_files.h"
+#include "fs/views/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
@@ -13,29 +14,53 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
   return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
 }
 Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
-  if (EncodedFormPtr known = forms_.get(node.key())) return known;
+  const Ino key = conversion_key(node.view, node.key());
+  if (EncodedFormPtr known = forms_.get(key)) return known;
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const auto form = std::make_shared<const EncodedForm>(make(now.node->path, *view->facts));
-  forms_.put_if(node.key(), form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
+  const auto form = std::make_shared<const EncodedForm>(make(node.view, now.node->path, *view->facts));
+  forms_.put_if(key, form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
   return form;
 }
 
 Result<Text> EncodedForms::zmetadata_of(const Node& node) {
   if (node.view == View::decoded) return mount_.dataset.zmetadata(node.object);
-  if (Text known = zmetadata_.get(node.key())) return known;
+  if (Text known = zmetadata_.get(node.ino())) return known;
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Json json,
                  mount_.dataset.consolidate(node.object, [&](const std::string& path, const Variable& facts) {
-                   return zarray_json(facts, make(node.path + "/" + path, facts).chain);
+                   return zarray_json(facts, make(node.view, node.path + "/" + path, facts).chain);
                  }));
   const Text text = std::make_shared<const std::string>(file_text(json));
-  zmetadata_.put_if(node.key(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
+  zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
   return text;
 }
 
-EncodedForm EncodedForms::make(const std::string& path, const Variable& facts) {
+Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
+  if (Text known = zmetadata_.get(node.ino())) return known;
+  const uint64_t changes = mount_.dataset.changes();
+  Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
+  if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
+  CODECFS_ASSIGN(Json below,
+                 mount_.dataset.consolidate3(node.object, [&](const std::string& path, const Variable& variable) {
+                   return zarr_json(node.view, node.path + "/" + path, variable);
+                 }));
+  const Text text = std::make_shared<const std::string>(file_text(zarr3_group_json(attributes, std::move(below))));
+  zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
+  return text;
+}
+
+Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const Variable& described) {
+  if (!is_encoded(view)) return zarr3_array_json(described, {});
+  return zarr3_array_json(described, make(view, path, described).chain);
+}
+
+void EncodedForms::forget(const Node& variable) {
+  for (const View view : {View::encoded, View::encoded3}) forms_.erase(conversion_key(view, variable.key()));
+}
+
+EncodedForm EncodedForms::make(View /*view*/, const std::string& path, const Variable& facts) {
   EncodedForm form;
   filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
   form.as_stored = shown.same_bytes;

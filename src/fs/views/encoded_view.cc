@@ -72,7 +72,7 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
   }
   CODECFS_TRY(mount_.write_back.replace(chunk, decoded->bytes(), std::move(encoded)));
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.conversions.drop(chunk.key);
+  mount_.conversions.drop_forms(chunk.key);
   mount_.times.set(ino, {}, now());
   return {};
 }
@@ -87,7 +87,7 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
     if (!passed || *passed != nullptr) return passed.value_or(nullptr);
   }
   if ((*form)->unusable || facts.unreadable) return nullptr;
-  return mount_.conversions.fetch(chunk.key, ChunkDecoder::decoding_bytes(facts),
+  return mount_.conversions.fetch(conversion_key(node.view, chunk.key), ChunkDecoder::decoding_bytes(facts),
                                   [&] { return convert(chunk, **form); });
 }
 
@@ -116,7 +116,7 @@ Result<ChunkPtr> EncodedView::converted(const Node& node, const ChunkPlace& chun
   }
   CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(chunk.object, chunk.number));
   // All absent chunks of a variable share one conversion, cached under the inode number of its directory.
-  const ChunkKey key = info.stored ? chunk.key : node.ino();
+  const ChunkKey key = info.stored ? conversion_key(node.view, chunk.key) : node.ino();
   return mount_.conversions.get(key, ChunkDecoder::decoding_bytes(facts), [&]() -> Result<Buffer> {
     if (info.stored) return convert(chunk, form);
     CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));

@@ -86,6 +86,12 @@ Json zgroup_json() {
   return json;
 }
 
+Json unreadable_json(const Error& error) {
+  Json json = Json::object();
+  json["_Error"] = error.reason;
+  return json;
+}
+
 std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
 
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
