@@ -9,13 +9,14 @@ import subprocess
 
 import h5py
 import netCDF4
+import numcodecs
 import numpy as np
 import pytest
 import zarr
 
-from zarr3 import metadata_of, read_array, read_tree
-
 from conftest import xattr
+from test_encoded import make, raw_chunks
+from zarr3 import metadata_of, read_array, read_tree
 
 DECODED = ".codecfs/view/decoded3"
 ENCODED = ".codecfs/view/encoded3"
@@ -180,3 +181,96 @@ def test_cp_makes_a_store(mount, every_type, tmp_path):
     found = read_tree(tmp_path / "out.zarr")
     for name, data in TYPES.items():
         assert found[name].tolist() == data.tolist(), name
+
+
+# Filters of HDF5 -> the codecs of zarr.json after `bytes`, and how stored bytes become those of a chunk file.
+def same(data):
+    return data
+
+
+def as_gzip(data):
+    """A zlib stream as the gzip member that test_view3 compares with: its blocks are the same."""
+    return data[2:-4]
+
+
+CHAINS = {
+    "none": ({}, [], same),
+    "deflate": ({"compression": "gzip", "compression_opts": 6}, [{"name": "gzip", "configuration": {"level": 6}}], as_gzip),
+    "shuffle_deflate": ({"shuffle": True, "compression": "gzip", "compression_opts": 1},
+                        [{"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}},
+                         {"name": "gzip", "configuration": {"level": 1}}], as_gzip),
+    "checked": ({"shuffle": True, "compression": "gzip", "fletcher32": True},
+                [{"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}},
+                 {"name": "numcodecs.zlib", "configuration": {"level": 4}}, {"name": "numcodecs.fletcher32", "configuration": {}}],
+                same),
+    "bzip2": ({"compression": 307, "compression_opts": (5,)}, [{"name": "numcodecs.bz2", "configuration": {"level": 5}}], same),
+    "zstd": ({"compression": 32015, "compression_opts": (3,)},
+             [{"name": "zstd", "configuration": {"level": 3, "checksum": False}}], same),
+    "blosc": ({"compression": 32001, "compression_opts": (0, 0, 0, 0, 5, 1, 1)},
+              [{"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0, "typesize": 4}}],
+              same),
+    "lz4": ({"compression": 32004, "compression_opts": (0,)},
+            [{"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}], None),
+    "lzf": ({"compression": "lzf"}, [], None),
+    "szip": ({"compression": "szip"}, [], None),
+}
+ARRAY = np.random.default_rng(3).integers(0, 500, (43, 100)).astype("<i4")
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_stored_chunks_with_the_codecs_of_v3(mount, tmp_path, name):
+    arguments, codecs, blocks = CHAINS[name]
+    source = make(tmp_path / "s.h5", arguments, ARRAY)
+    m = mount(source, "ro")
+    subprocess.run(["cp", "-r", m.path / ENCODED, tmp_path / "out.zarr"], check=True)
+    stats = m.stats()
+    m.close()
+    out = tmp_path / "out.zarr/v"
+    assert metadata_of(out)["codecs"][1:] == codecs
+    stored = raw_chunks(source)
+    assert len(stored) == 10
+    if blocks is None:
+        assert stats["chunks_passed"] == 0
+    else:
+        assert stats["chunks_decoded"] == stats["chunks_converted"] == 0 and stats["chunks_passed"] == 10
+        for key, (data, _) in stored.items():
+            chunk = (out / "c" / key.replace(".", "/")).read_bytes()
+            assert blocks(data) in chunk and len(chunk) - len(data) == (12 if blocks is as_gzip else 0)
+    assert np.array_equal(read_array(out), ARRAY)
+
+
+def test_numcodecs_of_a_v2_store(mount, tmp_path):
+    store = zarr.group(zarr.DirectoryStore(str(tmp_path / "s.zarr")))
+    compressors = {"zstd": numcodecs.Zstd(3), "blosc": numcodecs.Blosc(), "gzip": numcodecs.GZip(3), "zlib": numcodecs.Zlib(3),
+                   "bz2": numcodecs.BZ2(3), "lzma": numcodecs.LZMA(), "lz4": numcodecs.LZ4()}
+    for name, compressor in compressors.items():
+        store.create_dataset(name, data=ARRAY, chunks=(10, 50), compressor=compressor, filters=[numcodecs.Shuffle(4)])
+    m = mount(tmp_path / "s.zarr", "ro")
+    for name in compressors:
+        array = m.path / ENCODED / name
+        last = metadata_of(array)["codecs"][-1]["name"]
+        assert last == {"zlib": "gzip"}.get(name, name if name in ("zstd", "blosc", "gzip") else f"numcodecs.{name}")
+        assert np.array_equal(read_array(array), ARRAY), name
+        if name != "zlib":
+            assert (array / "c/1/1").read_bytes() == (tmp_path / "s.zarr" / name / "1.1").read_bytes()
+
+
+def test_a_chunk_that_skipped_a_filter(mount, tmp_path):
+    with h5py.File(tmp_path / "s.h5", "w") as f:
+        d = f.create_dataset("v", (4, 100), "<i4", chunks=(1, 100), compression="gzip", shuffle=True)
+        d[:] = ARRAY[:4]
+        d.id.write_direct_chunk((2, 0), ARRAY[5:6].tobytes(), filter_mask=3)
+    m = mount(tmp_path / "s.h5", "ro")
+    expected = ARRAY[:4].copy()
+    expected[2] = ARRAY[5]
+    assert np.array_equal(read_array(m.path / ENCODED / "v"), expected)
+    for chunk in (m.path / ENCODED / "v/c").glob("*/0"):
+        assert len(chunk.read_bytes()) == chunk.stat().st_size
+
+
+def test_sizes_are_told_before_reading(mount, tmp_path):
+    m = mount(make(tmp_path / "s.h5", CHAINS["shuffle_deflate"][0], ARRAY), "ro")
+    top = m.path / ENCODED
+    sizes = {entry.name: entry.stat().st_size for entry in os.scandir(top / "v/c/1")}
+    assert m.stats()["chunks_passed"] == 0
+    assert sizes == {name: len((top / "v/c/1" / name).read_bytes()) for name in sizes}

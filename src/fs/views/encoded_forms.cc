@@ -60,14 +60,28 @@ void EncodedForms::forget(const Node& variable) {
   for (const View view : {View::encoded, View::encoded3}) forms_.erase(conversion_key(view, variable.key()));
 }
 
-EncodedForm EncodedForms::make(View /*view*/, const std::string& path, const Variable& facts) {
+Result<Buffer> EncodedForm::file_of_stored(Buffer stored) const {
+  if (!gzip_size) return stored;
+  return filters::gzip_of_zlib(stored.bytes(), *gzip_size);
+}
+
+Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
+  return gzip_size ? filters::zlib_of_gzip(file, *gzip_size) : Buffer::copy_of(file);
+}
+
+EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
+  const filters::ChunkShape shape = filters::shape_of_chunk(facts);
+  const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
+    if (is_zarr3(view)) return filters::zarr3_chain(stages, shape, facts.object_codec);
+    return {filters::zarr_chain(stages, shape), {}};
+  };
   EncodedForm form;
-  filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
+  filters::Zarr3Chain shown = chain_of(facts.filters);
   form.as_stored = shown.same_bytes;
   const Node* node = mount_.nodes.find(path);
   if (node == nullptr || !mount_.overlay.state_of(*node).rule_applied) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
-      filters::ZarrChain ruled = filters::zarr_chain(*wanted, filters::shape_of_chunk(facts));
+      filters::Zarr3Chain ruled = chain_of(*wanted);
       if (!are_equal(ruled.stages, shown.stages)) {
         form.as_stored = false;
         shown = std::move(ruled);
@@ -75,7 +89,8 @@ EncodedForm EncodedForms::make(View /*view*/, const std::string& path, const Var
     }
   }
   form.chain = std::move(shown.stages);
-  auto pipeline = filters::Pipeline::make(form.chain, filters::shape_of_chunk(facts));
+  if (form.as_stored) form.gzip_size = shown.gzip_size;
+  auto pipeline = filters::Pipeline::make(form.chain, shape);
   if (pipeline)
     form.pipeline = std::move(*pipeline);
   else

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/core/gzip_frames.h"
 #include "filters/core/pipeline.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/mount_rules.h"
@@ -15,11 +16,17 @@
 namespace codecfs::fs {
 
 struct EncodedForm {
-  std::vector<FilterStage> chain;             // the pipeline in .zarray, in the order of encoding
+  std::vector<FilterStage> chain;             // the pipeline in .zarray or zarr.json, in the order of encoding
   bool as_stored = false;                     // chunk files hold the stored bytes, unless a chunk has a filter mask
+  std::optional<uint64_t> gzip_size;          // with as_stored: but in a gzip member that decodes to so many bytes
   std::optional<filters::Pipeline> pipeline;  // none: see `unusable`
   std::optional<Error> unusable;
   Text zarray;
+
+  // With as_stored: the stored bytes as a chunk file, and back. EIO.
+  [[nodiscard]] Result<Buffer> file_of_stored(Buffer stored) const;
+  [[nodiscard]] Result<Buffer> stored_of_file(Bytes file) const;
+  [[nodiscard]] uint64_t file_size(uint64_t stored) const { return gzip_size ? stored + filters::kGzipExtra : stored; }
 };
 using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
 
