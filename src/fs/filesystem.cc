@@ -23,7 +23,7 @@ Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& 
       array_names_(mount_),
       chunk_files_(mount_, coherence_, inode_attributes_, encoded_, filters_, notifier_),
       metadata_(mount_, forms_, coherence_, inode_attributes_, arrays_),
-      editor_(mount_, coherence_, filters_, notifier_, chunk_files_),
+      editor_(mount_, forms_, coherence_, filters_, notifier_, chunk_files_),
       xattrs_(mount_, rules_, notifier_, filters_),
       names_(mount_, coherence_, inode_attributes_, chunk_files_, arrays_, array_names_, metadata_),
       listing_(mount_, coherence_, encoded_, chunk_files_, array_names_, metadata_, names_),

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import math
+import os
 import pathlib
 
 import numcodecs
@@ -143,3 +144,78 @@ def read_tree(directory):
         else:
             found.update({f"{entry.name}/{path}": array for path, array in read_tree(entry).items()})
     return found
+
+
+# --- writing, with the calls of zarr-python's LocalStore
+
+
+def put(path, data, exclusive=False):
+    """A temporary file beside the path, which is then renamed to it, or linked if the path must not exist yet."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".0123456789abcdef0123456789abcdef.partial")
+    try:
+        temporary.write_bytes(data)
+        if exclusive:
+            os.link(temporary, path)
+            os.unlink(temporary)
+        else:
+            temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def put_group(directory, attributes=None, exclusive=False):
+    text = json.dumps({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})
+    put(pathlib.Path(directory) / "zarr.json", text.encode(), exclusive)
+
+
+def array_metadata(array, chunks, codecs=(), fill_value=0, attributes=None, dimension_names=None):
+    """As zarr-python 3.1 writes it. `codecs`: after `bytes`."""
+    serializer = {"name": "bytes", "configuration": {"endian": "big" if array.dtype.byteorder == ">" else "little"}}
+    if array.dtype.itemsize == 1:
+        serializer = {"name": "bytes"}
+    names = {np.dtype(code): name for name, code in NUMBERS.items()}
+    metadata = {"shape": list(array.shape), "data_type": names[array.dtype.newbyteorder("=")],
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": fill_value,
+                "codecs": [serializer, *codecs], "attributes": attributes or {}, "zarr_format": 3, "node_type": "array",
+                "storage_transformers": []}
+    if dimension_names:
+        metadata["dimension_names"] = dimension_names
+    return metadata
+
+
+def encode(codec, data):
+    name, configuration = codec["name"], dict(codec.get("configuration", {}))
+    if name == "gzip":
+        return gzip.compress(data, configuration["level"], mtime=0)
+    if name == "zstd":
+        return bytes(numcodecs.Zstd(configuration["level"]).encode(data))
+    if name == "blosc":
+        shuffle = ["noshuffle", "shuffle", "bitshuffle"].index(configuration["shuffle"])
+        typed = np.frombuffer(data, f"V{configuration['typesize']}")
+        return bytes(numcodecs.Blosc(configuration["cname"], configuration["clevel"], shuffle).encode(typed))
+    return bytes(numcodecs.get_codec({"id": name.partition(".")[2], **configuration}).encode(data))
+
+
+def chunks_of(array, chunks, codecs=(), fill_value=0):
+    """{key: bytes of the chunk file}"""
+    files = {}
+    for index in np.ndindex(*(-(-s // c) for s, c in zip(array.shape, chunks))):
+        chunk = np.full(chunks, fill_value, array.dtype)
+        part = array[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks))]
+        chunk[tuple(slice(0, n) for n in part.shape)] = part
+        data = chunk.tobytes()
+        for codec in codecs:
+            data = encode(codec, data)
+        files["/".join(["c", *map(str, index)])] = data
+    return files
+
+
+def write_array(directory, array, chunks, codecs=(), fill_value=0, **more):
+    metadata = array_metadata(array, chunks, codecs, fill_value, **more)
+    put(pathlib.Path(directory) / "zarr.json", json.dumps(metadata).encode())
+    for key, data in chunks_of(array, chunks, codecs, fill_value).items():
+        put(pathlib.Path(directory) / key, data)

@@ -19,8 +19,8 @@ constexpr std::string_view kCutMark = "%~";
 constexpr size_t kCutTail = 2 + 16;  // "%~" and the hash
 constexpr std::string_view kEmptyName = "%~";
 
-constexpr std::array<std::string_view, 7> kReserved = {".",       "..",         ".zarray", ".zgroup",
-                                                       ".zattrs", ".zmetadata", ".codecfs"};
+constexpr std::array<std::string_view, 8> kReserved = {".",       "..",         ".zarray",  ".zgroup",
+                                                       ".zattrs", ".zmetadata", ".codecfs", "zarr.json"};
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';

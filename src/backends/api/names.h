@@ -1,9 +1,9 @@
 #pragma once
 // Maps the names of a dataset's objects to file names. Most are equal. Names that cannot be file names or that codecfs
-// uses itself (empty, ".", "..", with '/' or NUL, not UTF-8, .zarray, .zgroup, .zattrs, .zmetadata, .codecfs) are
-// percent-escaped. A '%' before two hex digits is escaped too, so that unescape_name() is the inverse. If the escaped
-// form is over 255 bytes, it is truncated and ends in "%~" and 16 hex digits of its hash. Such a name can only be found
-// by escaping the names of all members of the group and comparing.
+// uses itself (empty, ".", "..", with '/' or NUL, not UTF-8, .zarray, .zgroup, .zattrs, .zmetadata, zarr.json,
+// .codecfs) are percent-escaped. A '%' before two hex digits is escaped too, so that unescape_name() is the inverse. If
+// the escaped form is over 255 bytes, it is truncated and ends in "%~" and 16 hex digits of its hash. Such a name can
+// only be found by escaping the names of all members of the group and comparing.
 
 #include <optional>
 #include <string>

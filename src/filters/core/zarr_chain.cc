@@ -124,6 +124,17 @@ std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uin
   return codecs;
 }
 
+std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size) {
+  for (FilterStage& stage : codecs) {
+    const std::string_view id = id_of(stage);
+    Json codec = stage.codec;
+    if (id == "zstd" && codec.value("checksum", Json()) == false) codec.erase("checksum");
+    if (id == "blosc" && codec.value("typesize", Json()) == item_size) codec.erase("typesize");
+    stage.codec = std::move(codec);
+  }
+  return codecs;
+}
+
 Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
   const uint64_t item_size = chunk.type.size;
   std::vector<FilterStage> chain;

@@ -35,6 +35,10 @@ Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chu
 /// where HDF5 stores it.
 std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uint64_t item_size);
 
+/// Codecs of Zarr v3 as numcodecs has always written them: without the members that its later releases added, where
+/// these say what is so without them.
+std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size);
+
 /// The index of the first shuffle that numcodecs cannot decode: it requires whole elements, which text and the output
 /// of a compressor or checksum are not. HDF5 leaves trailing bytes unchanged.
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);

@@ -181,7 +181,10 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(directory, name));
   if (!chunk) CODECFS_TRY(uses_.policy.may_stage(directory, name));
   mount_.overlay.note_made(*node);
-  if (!chunk) return create_scratch(*node, parent, name, permissions);
+  if (!chunk) {
+    CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+    return create_scratch(*node, holder, name, permissions);
+  }
   if (is_encoded(node->view)) return create_encoded(*node, *chunk);
   return create_chunk(*node, *chunk, parent, flags, cancelled);
 }

@@ -1,7 +1,8 @@
 #pragma once
 // The names of chunks in each view: 0.1 in the variable's directory, or c/0/1 in views of Zarr v3, where directories
 // hold the chunks. These directories exist by name wherever they are inside the grid, so that what creates them first
-// (mkdir -p) finds them; a directory is listed while it holds a chunk that is shown.
+// (mkdir -p) finds them, but not in a fresh variable (DirectoryState) before they are made. A directory is listed while
+// it holds a chunk that is shown.
 
 #include <optional>
 #include <string>

@@ -35,8 +35,6 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     return fail(ENOTDIR, "{}: not a directory", node.path);
   if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
     return fail(ESTALE, "{}: is a variable now", node.path);
-  // From now on everything is shown that there is.
-  if (place.file == FileKind::itself) mount_.overlay.end_fresh(node);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
@@ -45,9 +43,14 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
     if (shows_arrays(node.view)) array_names_.show(node, *directory);
+    // zarr-python makes a directory and then tests whether it is empty: a new one of Zarr v3 shows nothing until
+    // something is in it.
+    if (is_zarr3(node.view) && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
   }
+  // From now on everything is shown that there is.
+  if (place.file == FileKind::itself) mount_.overlay.end_fresh(node);
   return directory;
 }
 

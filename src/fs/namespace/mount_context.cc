@@ -34,6 +34,12 @@ Result<Place> MountContext::place_of(Ino ino) {
   return chunk ? nodes.at(*chunk) : place;
 }
 
+Result<Ino> MountContext::ino_of(const Place& directory) {
+  if (directory.file != FileKind::chunk_directory) return directory.node->ino();
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(directory.node->object));
+  return nodes.directory_ino(*directory.node, directory.chunk, ChunkDirectories(view->facts->grid).count());
+}
+
 Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(node.object));
   CODECFS_ASSIGN(const Ino key, nodes.chunk_key(node, number, view->facts->grid.count()));

@@ -52,6 +52,9 @@ struct MountContext {
 
   /// Resolves an inode number; that of a scratch file that has become a chunk is the chunk's. ESTALE.
   [[nodiscard]] Result<Place> place_of(Ino ino);
+  /// The inode number of a directory, under which its temporary files are kept: a group that has become a directory of
+  /// chunks has two. ENFILE.
+  Result<Ino> ino_of(const Place& directory);
   Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
   /// A counter that changes with each change of content or metadata.
   [[nodiscard]] uint64_t changes() const { return write_back.changes_made() + dataset.changes(); }

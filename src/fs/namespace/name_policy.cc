@@ -1,6 +1,7 @@
 #include "fs/namespace/name_policy.h"
 
 #include "fs/namespace/staged_names.h"
+#include "model/chunk_directories.h"
 
 namespace codecfs::fs {
 Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_name) {
@@ -28,10 +29,10 @@ Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_nam
 Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
   const Node& node = *directory.node;
   if (is_nczarr_file(name)) return {};
-  const bool before_array =
-      looks_like_chunk(name) || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
+  const bool is_chunk = is_zarr3(node.view) ? name == "c" || is_spooled_chunk(node, name) : looks_like_chunk(name);
+  const bool before_array = is_chunk || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
   if (node.kind == NodeKind::group && before_array) {
-    // It stays a scratch file until a .zarray makes this group a variable.
+    // It stays a scratch file until a .zarray or zarr.json makes this group (or one above, of Zarr v3) a variable.
     const auto never = [&](std::string_view why) {
       return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
     };
@@ -39,7 +40,10 @@ Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
     if (!is_zarr3(node.view) && is_below_v3_array(node))
       return never("this is a chunk directory of Zarr format 3, and this view is of format 2");
     CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(node.object));
-    if (!members.empty()) return never("this group has members and cannot become one");
+    // The directories of its chunks may come first, which are groups so far.
+    const bool is_for_chunks = is_zarr3(node.view) && members.size() == 1 && members.front().name == "c" &&
+                               mount_.overlay.state_of(node).made_here;
+    if (!members.empty() && !is_for_chunks) return never("this group has members and cannot become one");
     return {};
   }
   if (is_temporary_name(name) || is_temporary_path(node.path)) return {};
@@ -54,6 +58,18 @@ bool NamePolicy::is_dataset_root(const Node& node) const {
   if (node.is_root()) return true;
   const Result<Place> parent = mount_.nodes.at(node.parent);
   return parent && parent->node->kind == NodeKind::folder;
+}
+
+bool NamePolicy::is_spooled_chunk(const Node& node, std::string_view name) const {
+  if (!parse_coordinate(name)) return false;
+  for (const Node* at = &node; !at->is_root() && mount_.overlay.state_of(*at).made_here;) {
+    const std::string_view own = std::string_view(at->path).substr(at->path.rfind('/') + 1);
+    if (own == "c") return true;
+    const Result<Place> parent = mount_.nodes.at(at->parent);
+    if (!parse_coordinate(own) || !parent) return false;
+    at = parent->node;
+  }
+  return false;
 }
 
 bool NamePolicy::is_below_v3_array(const Node& node) const {

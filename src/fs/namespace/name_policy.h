@@ -22,6 +22,9 @@ class NamePolicy {
  private:
   /// The root of the source, or of a dataset of a folder: a group that cannot become a variable.
   [[nodiscard]] bool is_dataset_root(const Node& node) const;
+  /// In a view of Zarr v3: a coordinate below a group `c` that was made for the chunks of an array that is still to
+  /// come.
+  [[nodiscard]] bool is_spooled_chunk(const Node& node, std::string_view name) const;
   /// In the directory `c` of a group where zarr.json was refused.
   [[nodiscard]] bool is_below_v3_array(const Node& node) const;
 

@@ -4,6 +4,7 @@
 
 #include "base/mutex.h"
 #include "fs/namespace/chunk_names.h"
+#include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {
 Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
@@ -43,12 +44,14 @@ Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_
   if (named.chunk) return chunk_files_.attributes(node, view, *named.chunk);
   Ino ino = node.ino();
   if (named.directory) {
+    if (mount_.overlay.state_of(node).fresh && !mount_.overlay.is_made(node, *named.directory)) {
+      CODECFS_ASSIGN(const bool is_there, shows_anything(mount_, coherence_, node, *view, *named.directory));
+      if (!is_there) return not_there();
+    }
     CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid).count()));
     return inodes_.make(node, ino, S_IFDIR, 0);
   }
-  if (directory.file == FileKind::chunk_directory) {
-    CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, directory.chunk, ChunkDirectories(grid).count()));
-  }
+  CODECFS_ASSIGN(ino, mount_.ino_of(directory));
   const std::optional<Ino> scratch = mount_.scratch.find(ino, name);
   return scratch ? attributes(*scratch) : not_there();
 }

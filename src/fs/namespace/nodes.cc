@@ -140,7 +140,13 @@ Result<Place> Nodes::at(Ino ino) const {
   const SharedLock lock(mutex_);
   // An error without a reason, so that it is not logged: the kernel sends requests for renumbered or removed inodes and
   // then looks the name up again.
-  if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
+  if (slot >= slots_.size()) return std::unexpected(Error{ESTALE, {}});
+  if (slots_[slot] == nullptr) {
+    const auto former = former_groups_.find(slot);
+    const bool is_directory = former != former_groups_.end() && local == static_cast<uint64_t>(FileKind::itself);
+    if (!is_directory || slots_[former->second.variable] == nullptr) return std::unexpected(Error{ESTALE, {}});
+    return Place{slots_[former->second.variable], FileKind::chunk_directory, former->second.number};
+  }
   const Node& node = *slots_[slot];
   const auto more = more_slots_.find(node.slot);
   if (node.slot != slot && more->second.chunks.contains(slot))
@@ -277,6 +283,7 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
     assign(now.chunks, nullptr);
     assign(now.directories, nullptr);
     now = {slots, {}};
+    std::erase_if(former_groups_, [&](const auto& group) { return group.second.variable == node->slot; });
   }
   return {};
 }
@@ -352,6 +359,11 @@ void Nodes::remove(const Node& node) {
   const Node* now = current(node);
   if (now == nullptr) return;
   for (const Node* below : at_or_below(now->path)) drop(*below);
+}
+
+void Nodes::become_directory(const Node& removed, const Node& variable, uint64_t number) {
+  const LockGuard lock(mutex_);
+  former_groups_[removed.slot] = {variable.slot, number};
 }
 
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {

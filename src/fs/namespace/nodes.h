@@ -142,7 +142,8 @@ class Nodes {
   /// `shown`: the view that the root of the mount shows.
   Nodes(const Entry& root, View shown);
 
-  /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed.
+  /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed. A former group may have become
+  /// a directory of chunks.
   Result<Place> at(Ino ino) const;
   /// The node of a directory entry, created if the entry is new or refers to another object than before. ENFILE when
   /// slots run out; ESTALE if the directory was removed.
@@ -172,6 +173,8 @@ class Nodes {
   void become_variable(const Node& group, ObjectId variable);
   /// A name and everything below it was removed.
   void remove(const Node& node);
+  /// The inode number of a group that was removed stands for a directory of chunks from now on: programs have it open.
+  void become_directory(const Node& removed, const Node& variable, uint64_t number);
   /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
   /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.
@@ -210,6 +213,11 @@ class Nodes {
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
   std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, MoreSlots> more_slots_ CODECFS_GUARDED_BY(mutex_);  // by the slot of a variable
+  struct Directory {
+    uint64_t variable = 0;  // slot
+    uint64_t number = 0;
+  };
+  std::unordered_map<uint64_t, Directory> former_groups_ CODECFS_GUARDED_BY(mutex_);  // by the slot of the group
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

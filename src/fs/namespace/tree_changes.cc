@@ -20,7 +20,7 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
   const Node* node = directory.node;
-  if (node->kind == NodeKind::variable) return no_directory_of_variable(directory, name);
+  if (node->kind == NodeKind::variable) return make_chunk_directory(directory, parent, name);
   if (name == "c" && !is_zarr3(node->view) && mount_.overlay.state_of(*node).refused_v3)
     return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, and this view is of format 2", node->path, name);
   if (metadata_named(directory, name))
@@ -51,11 +51,12 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
   const Node& child = *place.node;
   if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", mount_.path_of(directory), name);
-  if (place.file == FileKind::chunk_directory) return remove_chunk_directory(place, there.st_ino);
+  if (place.file == FileKind::chunk_directory) return remove_chunk_directory(place);
   if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
   for (const Node* shown : mount_.nodes.in_all_views(child))
     if (!mount_.scratch.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
+    CODECFS_TRY(has_no_files(child));
     CODECFS_TRY(may_remove_variable(child));
     // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
     (void)mount_.write_back.pause(child.object);
@@ -98,9 +99,20 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
   return names_.child_attributes(*link);
 }
 
-Result<> TreeChanges::make_hard_link(Ino parent, std::string_view name) {
+Result<struct stat> TreeChanges::make_hard_link(Ino ino, Ino parent, std::string_view name,
+                                                const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
-  return fail(EPERM, "{}/{}: hard links are not possible here", mount_.path_of(directory), name);
+  const std::optional<FileKind> metadata = metadata_named(directory, name);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
+  CODECFS_ASSIGN(const Place from, mount_.place_of(ino));
+  if (from.node->kind != NodeKind::scratch || (!metadata && !chunk))
+    return fail(EPERM, "{}/{}: hard links are not possible here", mount_.path_of(directory), name);
+  if (names_.lookup(parent, name)) return fail(EEXIST, "{}/{}: exists", mount_.path_of(directory), name);
+  CODECFS_ASSIGN(const std::string content, mount_.scratch.read(ino, 0, ScratchFiles::kMaxBytes));
+  CODECFS_ASSIGN(const Ino made, put_content(directory, metadata, chunk, content, cancelled));
+  mount_.kernel_pages.await_quiet(made);
+  mount_.kernel->content_changed(made, true);
+  return names_.attributes(made);
 }
 
 Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
@@ -113,8 +125,9 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
     names.add(*node, name);
     return {};
   }
-  if (mount_.scratch.find(parent, name)) {
-    CODECFS_TRY(mount_.scratch.unlink(parent, name));
+  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+  if (mount_.scratch.find(holder, name)) {
+    CODECFS_TRY(mount_.scratch.unlink(holder, name));
     mount_.times.set(parent, {}, now());
     return {};
   }
@@ -147,7 +160,8 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
                              const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place from, policy_.changeable_directory(parent));
   CODECFS_ASSIGN(const Place to, policy_.changeable_directory(to_parent, to_name));
-  const std::optional<Ino> scratch = mount_.scratch.find(parent, name);
+  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(from));
+  const std::optional<Ino> scratch = mount_.scratch.find(holder, name);
   if (!scratch) {
     CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
     // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
@@ -164,23 +178,24 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   }
   if (!metadata && !target) {
     CODECFS_TRY(policy_.may_stage(to, to_name));
-    CODECFS_TRY(mount_.scratch.rename(parent, name, to_parent, to_name));
+    CODECFS_ASSIGN(const Ino to_holder, mount_.ino_of(to));
+    CODECFS_TRY(mount_.scratch.rename(holder, name, to_holder, to_name));
     mount_.times.set(parent, {}, now());
     mount_.times.set(to_parent, {}, now());
     mount_.kernel->name_changed(to_parent, std::string(to_name), false);
     return {};
   }
   // Until the rename is done, writes to the file wait.
-  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(parent, name));
+  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(holder, name));
   const Result<Ino> replaced = put_content(to, metadata, target, content, cancelled);
   if (!replaced) {
-    mount_.scratch.unseal(parent, name);
+    mount_.scratch.unseal(holder, name);
     return std::unexpected(replaced.error());
   }
   const Ino changed = *replaced;
   const InodeTimes::Times times = mount_.times.take(*scratch).value_or(InodeTimes::Times{{}, now()});
   mount_.times.set(changed, times.accessed, times.modified ? times.modified : now());
-  mount_.scratch.promote(parent, name, changed);
+  mount_.scratch.promote(holder, name, changed);
   mount_.kernel_pages.await_quiet(changed);
   mount_.kernel->content_changed(changed, true);
   // The kernel moves the inode to the new name, but the chunk keeps its own inode.
@@ -201,29 +216,34 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
   return mount_.nodes.chunk_ino(node, chunk->number, chunk->variable->facts->grid.count());
 }
 
-/// mkdir() in the directory of a variable or of chunks: those inside the grid are there already.
-Result<struct stat> TreeChanges::no_directory_of_variable(const Place& directory, std::string_view name) {
-  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(directory.node->object));
-  const NamedChunk named = chunk_named(directory, view->facts->grid, name);
+/// mkdir() in the directory of a variable or of chunks: those inside the grid are there already, but for a new
+/// variable.
+Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, Ino parent, std::string_view name) {
+  const Node& node = *directory.node;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const ChunkGrid& grid = view->facts->grid;
+  const NamedChunk named = chunk_named(directory, grid, name);
   const std::string path = mount_.path_of(directory);
-  if (named.chunk || named.directory) return fail(EEXIST, "{}/{}: exists", path, name);
-  if (is_zarr3(directory.node->view) && looks_like_chunk(name))
+  if (named.chunk || (named.directory && names_.lookup(parent, name))) return fail(EEXIST, "{}/{}: exists", path, name);
+  if (named.directory) {
+    mount_.overlay.note_made(node);
+    mount_.overlay.add_made(node, *named.directory);
+    mount_.times.set(parent, {}, now());
+    return names_.lookup(parent, name);
+  }
+  if (is_zarr3(node.view) && looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks with names of Zarr v3 (c/0/1)", path, name,
-                fmt::join(view->facts->grid.cells(), " x "));
+                fmt::join(grid.cells(), " x "));
   return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", path, name);
 }
 
 /// rmdir() of a directory of chunks succeeds when it shows nothing; its name stays valid.
-Result<> TreeChanges::remove_chunk_directory(const Place& directory, Ino ino) {
+Result<> TreeChanges::remove_chunk_directory(const Place& directory) {
   const Node& node = *directory.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const ChunkDirectories directories(view->facts->grid);
-  const std::vector<uint64_t> prefix = directories.prefix_of(directory.chunk);
-  const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
-  CODECFS_ASSIGN(const std::optional<uint64_t> first,
-                 ShownChunks(mount_, coherence_, node, *view, 1).next(chunks.first));
-  const bool has_files = !mount_.scratch.directories_within(ino, directories.count_below(prefix.size())).empty();
-  if (has_files || (first && *first < chunks.end)) return fail(ENOTEMPTY, "{}: has files", mount_.path_of(directory));
+  CODECFS_ASSIGN(const bool has_files, shows_anything(mount_, coherence_, node, *view, directory.chunk));
+  if (has_files) return fail(ENOTEMPTY, "{}: has files", mount_.path_of(directory));
+  mount_.overlay.forget_made(node, directory.chunk);
   return {};
 }
 
@@ -272,6 +292,19 @@ Result<> TreeChanges::remove_entry(const Node& directory, std::string_view name,
   CODECFS_TRY(mount_.dataset.source().remove(directory.object, name));
   mount_.nodes.remove(entry);
   mount_.dataset.forget(entry.object);
+  return {};
+}
+
+/// ENOTEMPTY while a directory of chunks has a temporary file.
+Result<> TreeChanges::has_no_files(const Node& variable) {
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(variable.object));
+  const uint64_t count = ChunkDirectories(view->facts->grid).count();
+  for (const Node* shown : mount_.nodes.in_all_views(variable)) {
+    if (!is_zarr3(shown->view) || count == 0) continue;
+    const Result<Ino> top = mount_.nodes.directory_ino(*shown, 0, count);
+    if (top && !mount_.scratch.directories_within(*top, count).empty())
+      return fail(ENOTEMPTY, "{}: has files", variable.path);
+  }
   return {};
 }
 

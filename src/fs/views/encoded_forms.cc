@@ -88,6 +88,12 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
       }
     }
   }
+  if (node != nullptr && is_zarr3(view)) {
+    if (auto written = mount_.overlay.state_of(*node).codecs) {
+      form.as_stored = false;
+      shown.stages = *std::move(written);
+    }
+  }
   form.chain = std::move(shown.stages);
   if (form.as_stored) form.gzip_size = shown.gzip_size;
   auto pipeline = filters::Pipeline::make(form.chain, shape);

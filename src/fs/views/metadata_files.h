@@ -35,6 +35,8 @@ struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys
   std::optional<std::vector<std::string>> dimensions;  // from "_ARRAY_DIMENSIONS"
 };
+/// The attributes in a JSON object. EINVAL.
+Result<WrittenAttributes> written_attributes(Json object);
 /// EINVAL.
 Result<WrittenAttributes> parse_zattrs(std::string_view text);
 /// EINVAL if it is not a .zgroup of Zarr v2.

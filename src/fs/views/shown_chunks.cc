@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "model/chunk_directories.h"
+
 namespace codecfs::fs {
 
 ShownChunks::ShownChunks(MountContext& mount, CoherenceMonitor& coherence, const Node& node, const VariableView& view,
@@ -34,6 +36,18 @@ Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
     if (end_ == UINT64_MAX) return std::nullopt;
     from = end_;
   }
+}
+
+Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, const Node& variable,
+                            const VariableView& view, uint64_t directory) {
+  const ChunkDirectories directories(view.facts->grid);
+  const std::vector<uint64_t> prefix = directories.prefix_of(directory);
+  CODECFS_ASSIGN(const Ino ino, mount.nodes.directory_ino(variable, directory, directories.count()));
+  if (!mount.scratch.directories_within(ino, directories.count_below(prefix.size())).empty()) return true;
+  const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
+  CODECFS_ASSIGN(const std::optional<uint64_t> first,
+                 ShownChunks(mount, coherence, variable, view, 1).next(chunks.first));
+  return first && *first < chunks.end;
 }
 
 bool ShownChunks::is_shown(uint64_t number) const {

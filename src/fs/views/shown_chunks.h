@@ -38,4 +38,8 @@ class ShownChunks {
   uint64_t end_ = 0;
 };
 
+/// Whether a directory of chunks shows a chunk or a file that waits for its name, at any depth.
+Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, const Node& variable,
+                            const VariableView& view, uint64_t directory);
+
 }  // namespace codecfs::fs
