@@ -33,7 +33,7 @@ _codecfs_options() {
     builtin=*) _codecfs_part "$last" = "on off off:" ;;
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
-    view=*) _codecfs_part "$last" = "decoded encoded npy raw" ;;
+    view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;

@@ -101,10 +101,15 @@ const std::array kOwnOptions{
                 arguments.options.create = value;
                 return {};
               }},
-    OwnOption{"view=NAME", "show this view of .codecfs/view in the mount point: decoded (default), encoded, npy or raw",
+    OwnOption{"view=NAME",
+              "show this view of .codecfs/view in the mount point: decoded (default), encoded, decoded3, encoded3, npy "
+              "or raw",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 const std::optional<fs::View> view = fs::view_named(value);
-                if (!view) return fail(EINVAL, "-o view={}: there are the views decoded, encoded, npy and raw", value);
+                if (!view)
+                  return fail(EINVAL,
+                              "-o view={}: there are the views decoded, encoded, decoded3, encoded3, npy and raw",
+                              value);
                 arguments.options.view = *view;
                 return {};
               }},

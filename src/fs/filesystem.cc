@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "fs/namespace/chunk_names.h"
 
 namespace codecfs::fs {
 
@@ -22,7 +23,7 @@ Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& 
       array_names_(mount_),
       chunk_files_(mount_, coherence_, inode_attributes_, encoded_, filters_, notifier_),
       metadata_(mount_, forms_, coherence_, inode_attributes_, arrays_),
-      editor_(mount_, coherence_, filters_, notifier_, chunk_files_),
+      editor_(mount_, forms_, coherence_, filters_, notifier_, chunk_files_),
       xattrs_(mount_, rules_, notifier_, filters_),
       names_(mount_, coherence_, inode_attributes_, chunk_files_, arrays_, array_names_, metadata_),
       listing_(mount_, coherence_, encoded_, chunk_files_, array_names_, metadata_, names_),
@@ -55,7 +56,7 @@ std::vector<std::string> Filesystem::paths_open_for_writing() {
       paths.push_back(mount_.path_of(place->node->view) + array_path(*place->node));
     else if (const auto view = mount_.dataset.variable(place->node->object))
       paths.push_back(mount_.path_of(place->node->view) + place->node->path + "/" +
-                      (*view)->facts->grid.name_of(place->chunk));
+                      path_of_chunk(place->node->view, (*view)->facts->grid, place->chunk));
   }
   return paths;
 }

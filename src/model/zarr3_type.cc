@@ -382,12 +382,6 @@ Json real_json(uint64_t size, ByteOrder order, std::span<const std::byte> elemen
   return usual && std::ranges::equal(*usual, element) ? number : Json(hexadecimal_text(element, order));
 }
 
-Json bytes_json(std::span<const std::byte> element) {
-  Json list = Json::array();
-  for (const std::byte byte : element) list.push_back(static_cast<unsigned>(byte));
-  return list;
-}
-
 }  // namespace
 
 Result<Zarr3Type> parse_zarr3_type(const Json& data_type) { return parse_nested(data_type, 0); }
@@ -465,8 +459,8 @@ Json zarr3_fill_json(const Zarr3Type& type, std::span<const std::byte> element) 
       Json number = fill_json(stored, element);
       return number == std::numeric_limits<int64_t>::min() ? Json("NaT") : number;
     }
-    case TypeKind::string: return encode_base64(element);
-    case TypeKind::raw: return bytes_json(element);
+    case TypeKind::string:
+    case TypeKind::raw: return encode_base64(element);  // zarr-python takes no list for raw_bytes
     case TypeKind::structured: {
       Json object = Json::object();
       size_t at = 0;

@@ -31,7 +31,7 @@ def bash(line, cwd=None, rest=""):
 @pytest.mark.parametrize("line, offers", [
     ("codecfs -o lo", ["log=", "loglevel="]),
     ("codecfs -o ro,mk", ["ro,mkdir"]),
-    ("codecfs -o view=", ["decoded", "encoded", "npy", "raw"]),
+    ("codecfs -o view=", ["decoded", "decoded3", "encoded", "encoded3", "npy", "raw"]),
     ("codecfs -o ro,view=e", ["encoded"]),
     ("codecfs -o 'ro,view=e", ["ro,view=encoded"]),
     ("codecfs -o create=z", ["zarr", "zip"]),

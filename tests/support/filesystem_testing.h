@@ -154,7 +154,7 @@ struct Components {
         arrays(mount, inodes, filters, notifier, prefetcher, blocks),
         chunk_files(mount, coherence, inodes, encoded, filters, notifier),
         metadata(mount, forms, coherence, inodes, arrays),
-        editor(mount, coherence, filters, notifier, chunk_files),
+        editor(mount, forms, coherence, filters, notifier, chunk_files),
         policy(mount),
         read_ahead(mount.read_ahead) {}
   ~Components() { read_ahead.stop(); }  // its threads call the prefetcher

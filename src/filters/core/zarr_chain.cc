@@ -7,6 +7,7 @@
 
 #include "filters/core/codec_json.h"
 #include "filters/core/filter_rules.h"
+#include "filters/core/zarr3_codecs.h"
 #include "model/json.h"
 
 namespace codecfs::filters {
@@ -16,6 +17,8 @@ constexpr uint32_t kShuffle = 2;
 constexpr uint32_t kSzip = 4;
 constexpr uint32_t kLz4 = 32004;
 constexpr const char* kNumcodecsLz4 = "lz4";
+constexpr const char* kZlib = "zlib";
+constexpr const char* kGzip = "gzip";
 
 /// The codecs of numcodecs that may replace an HDF5 filter; readers of Zarr v2 support most of them.
 constexpr std::array<std::string_view, 11> kNumcodecs = {"adler32", "blosc", "bz2",     "crc32", "crc32c", "fletcher32",
@@ -44,6 +47,12 @@ std::optional<uint64_t> encoded_size(const FilterStage& stage, const ChunkShape&
   const Result<Coder> coder = filter->make_coder({stage, chunk});
   if (!coder) return std::nullopt;
   return coder->encoded ? coder->encoded(SizeBound::exactly(size)).exact : size;
+}
+
+std::string_view id_of(const FilterStage& stage) {
+  if (!stage.codec->is_object()) return {};
+  const auto id = stage.codec->find("id");
+  return id != stage.codec->end() && id->is_string() ? std::string_view(id->get_ref<const std::string&>()) : "";
 }
 
 bool are_alike(const FilterStage& one, const FilterStage& other) {
@@ -89,6 +98,41 @@ ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk
     result.same_bytes = false;
   }
   return result;
+}
+
+Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec) {
+  Zarr3Chain result{zarr_chain(chain, chunk), {}};
+  if (!print_zarr3_codecs(result.stages, chunk.type, object_codec)) return {{{}, false}, {}};
+  if (result.stages.empty() || id_of(result.stages.back()) != kZlib) return result;
+  std::optional<uint64_t> size = chunk.bytes;
+  for (size_t i = 0; size && i + 1 < result.stages.size(); ++i) size = encoded_size(result.stages[i], chunk, *size);
+  if (!size || *size > UINT32_MAX) return result;
+  const Json level = result.stages.back().codec->value("level", Json(1));
+  const bool is_level = level.is_number_integer() && level >= 0 && level <= 9;
+  auto stages = parse_zarr_codecs({{"id", kGzip}, {"level", is_level ? level : Json(6)}}, {}, chunk.type.size);
+  if (!stages) return result;
+  result.stages.back() = std::move(stages->front());
+  result.gzip_size = size;
+  return result;
+}
+
+std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uint64_t item_size) {
+  if (codecs.empty() || id_of(codecs.back()) != kGzip) return codecs;
+  Json codec = codecs.back().codec;
+  codec["id"] = kZlib;
+  if (auto stages = parse_zarr_codecs(codec, {}, item_size)) codecs.back() = std::move(stages->front());
+  return codecs;
+}
+
+std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size) {
+  for (FilterStage& stage : codecs) {
+    const std::string_view id = id_of(stage);
+    Json codec = stage.codec;
+    if (id == "zstd" && codec.value("checksum", Json()) == false) codec.erase("checksum");
+    if (id == "blosc" && codec.value("typesize", Json()) == item_size) codec.erase("typesize");
+    stage.codec = std::move(codec);
+  }
+  return codecs;
 }
 
 Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {

@@ -23,6 +23,22 @@ struct ZarrChain {
 /// Zarr store do not change.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
+/// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the
+/// pipeline, as HDF5 stores it, becomes a gzip member, and `same_bytes` holds for what gzip_of_zlib() returns. Where
+/// Zarr v3 cannot represent the pipeline, the result has no filters.
+struct Zarr3Chain : ZarrChain {
+  std::optional<uint64_t> gzip_size;  // bytes that the member decodes to; none: stored bytes are chunks as they are
+};
+Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec);
+
+/// The HDF5 or numcodecs filters for a pipeline of codecs of Zarr v3: without the change that zarr3_chain() makes,
+/// where HDF5 stores it.
+std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uint64_t item_size);
+
+/// Codecs of Zarr v3 as numcodecs has always written them: without the members that its later releases added, where
+/// these say what is so without them.
+std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size);
+
 /// The index of the first shuffle that numcodecs cannot decode: it requires whole elements, which text and the output
 /// of a compressor or checksum are not. HDF5 leaves trailing bytes unchanged.
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);

@@ -28,6 +28,10 @@ namespace codecfs::fs {
 
 /// Inode number of the chunk's file.
 using ChunkKey = uint64_t;
+
+/// In the key of a chunk that is converted for a view of Zarr v3, as another form of it may be cached for another view.
+/// Inode numbers do not reach this bit.
+inline constexpr ChunkKey kZarr3Form = ChunkKey{1} << 63;
 using ChunkPtr = std::shared_ptr<const Buffer>;
 
 class ChunkCache {
@@ -48,6 +52,11 @@ class ChunkCache {
   void drop(ChunkKey key);
   /// The same for `count` consecutive keys.
   void drop(ChunkKey first, uint64_t count);
+  /// The same for all forms of them.
+  void drop_forms(ChunkKey first, uint64_t count = 1) {
+    drop(first, count);
+    drop(first | kZarr3Form, count);
+  }
 
   /// Counts `bytes` of the chunk that were passed to the kernel; drops the chunk when the kernel has all of them.
   void served(ChunkKey key, uint64_t bytes);

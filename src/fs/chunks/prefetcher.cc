@@ -10,7 +10,7 @@ constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes wha
 }  // namespace
 
 void Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
-  if (node.view == View::encoded && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
+  if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
   const Variable& facts = *chunk.variable->facts;
   mount_.read_ahead.note(node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
                          [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); });
@@ -52,10 +52,13 @@ bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t ch
 void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const uint64_t changes = mount_.changes();
   const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
-  const ChunkPtr bytes = node.view == View::encoded ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
+  const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.
-  (node.view == View::encoded ? mount_.conversions : mount_.cache).done(chunk.key);
+  if (is_encoded(node.view))
+    mount_.conversions.done(conversion_key(node.view, chunk.key));
+  else
+    mount_.cache.done(chunk.key);
 }
 
 ChunkPtr Prefetcher::fetch_decoded(const ChunkPlace& chunk) {

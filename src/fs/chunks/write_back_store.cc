@@ -9,7 +9,7 @@ namespace codecfs::fs {
 
 void WriteBack::drop_cached(ChunkKey key) {
   cache_.drop(key);
-  conversions_.drop(key);
+  conversions_.drop_forms(key);
 }
 
 /// Whether closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes wait for the interval, as

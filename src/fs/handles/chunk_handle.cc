@@ -2,8 +2,8 @@
 
 namespace codecfs::fs {
 
-ChunkHandle::ChunkHandle(ChunkIo& io, ChunkPlace chunk, bool is_writer)
-    : FileHandle(is_writer), io_(io), chunk_(std::move(chunk)) {
+ChunkHandle::ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, bool is_writer)
+    : FileHandle(is_writer), io_(io), node_(node), chunk_(std::move(chunk)) {
   caching.mappable = true;
 }
 
@@ -19,7 +19,7 @@ Result<Slice> ChunkHandle::read(uint64_t offset, size_t size) {
 
 Result<size_t> ChunkHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
                                   const Cancelled& cancelled) {
-  return io_.write(chunk_, offset, bytes, written_back, cancelled);
+  return io_.write(node_, chunk_, offset, bytes, written_back, cancelled);
 }
 
 Result<> ChunkHandle::flush(const Cancelled&) {
@@ -35,7 +35,7 @@ Result<> ChunkHandle::sync(const Cancelled&) {
 
 bool ChunkHandle::close() {
   if (!is_writer()) return false;
-  const bool longer = io_.mount().write_back.close_writer(chunk_);
+  const bool longer = io_.close_writer(node_, chunk_);
   if (!check()) return false;
   log_unreported(io_.mount().write_back.flush(chunk_));
   return longer;

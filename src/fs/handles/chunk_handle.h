@@ -1,5 +1,5 @@
 #pragma once
-// An open chunk of the decoded view.
+// An open chunk of a decoded view.
 
 #include <memory>
 #include <utility>
@@ -12,8 +12,9 @@ namespace codecfs::fs {
 
 class ChunkHandle : public FileHandle {
  public:
-  /// `is_writer`: the chunk must have been counted by WriteBack::open_writer(); close() ends that.
-  ChunkHandle(ChunkIo& io, ChunkPlace chunk, bool is_writer);
+  /// `node`: the variable in the view of the file. `is_writer`: the chunk must have been counted by
+  /// WriteBack::open_writer(); close() ends that.
+  ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, bool is_writer);
 
   Result<Slice> read(uint64_t offset, size_t size) override;
   Result<size_t> write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
@@ -28,14 +29,16 @@ class ChunkHandle : public FileHandle {
   Result<> check() const;
 
   ChunkIo& io_;
+  const Node& node_;
   const ChunkPlace chunk_;
 };
 
 /// A chunk of unknown size: the one that lookup returned is that of these bytes, which are kept while it is open.
 class ChunkSnapshotHandle final : public ChunkHandle {
  public:
-  ChunkSnapshotHandle(ChunkIo& io, ChunkPlace chunk, WholeFiles& whole, std::unique_ptr<Snapshot> snapshot)
-      : ChunkHandle(io, std::move(chunk), false), content_(whole, std::move(snapshot), false) {}
+  ChunkSnapshotHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, WholeFiles& whole,
+                      std::unique_ptr<Snapshot> snapshot)
+      : ChunkHandle(io, node, std::move(chunk), false), content_(whole, std::move(snapshot), false) {}
 
   Result<Slice> read(uint64_t offset, size_t size) override { return content_.read(offset, size); }
 

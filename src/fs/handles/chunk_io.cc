@@ -19,19 +19,27 @@ Result<Slice> ChunkIo::read(const ChunkPlace& chunk, uint64_t offset, size_t siz
   return slice;
 }
 
-Result<size_t> ChunkIo::write(const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
+Result<size_t> ChunkIo::write(const Node& node, const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
                               const PageCopies::WrittenBack* written_back, const Cancelled& cancelled,
                               Ino written_through) {
   if (written_back != nullptr && !written_back->any && !arrays_.is_made_by_unchanged(chunk).value_or(false))
     return bytes.size();
   // The variable may have been removed or reshaped since the open.
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(chunk.key));
+  CODECFS_TRY(mount_.nodes.at(chunk.key));
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   const Bytes mask = written_back != nullptr ? Bytes(written_back->changed) : Bytes();
   CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
   CODECFS_ASSIGN(const size_t written, mount_.write_back.write(chunk, offset, bytes, mask));
-  mount_.times.set(chunk.key, {}, now());
-  notifier_.chunk_changed(*place.node, chunk.number, written_through);
+  mount_.times.set(ino, {}, now());
+  notifier_.chunk_changed(node, chunk.number, written_through);
   return written;
+}
+
+bool ChunkIo::close_writer(const Node& node, const ChunkPlace& chunk) {
+  const bool longer = mount_.write_back.close_writer(chunk);
+  // Other views show the length too.
+  if (longer && mount_.nodes.at(chunk.key)) notifier_.chunk_changed(node, chunk.number);
+  return longer;
 }
 
 Result<struct stat> ChunkIo::attributes_of_removed(Ino ino, const ChunkPlace& chunk) {

@@ -1,5 +1,5 @@
 #pragma once
-// Reading and writing chunks of the decoded view through open files. Thread-safe.
+// Reading and writing chunks of the decoded views through open files. Thread-safe.
 
 #include "fs/handles/slice.h"
 #include "fs/namespace/inode_attributes.h"
@@ -17,10 +17,13 @@ class ChunkIo {
       : mount_(mount), filters_(filters), notifier_(notifier), inodes_(inodes), arrays_(arrays) {}
 
   Result<Slice> read(const ChunkPlace& chunk, uint64_t offset, size_t size);
-  /// `written_through`: the inode number of the scratch file that the chunk was, if it is written through that.
-  Result<size_t> write(const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
+  /// `node`: the variable in the view that is written through. `written_through`: the inode number of the scratch file
+  /// that the chunk was, if it is written through that.
+  Result<size_t> write(const Node& node, const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
                        const PageCopies::WrittenBack* written_back, const Cancelled& cancelled,
                        Ino written_through = 0);
+  /// For the last close of a writer: the same as WriteBack::close_writer().
+  bool close_writer(const Node& node, const ChunkPlace& chunk);
   /// Of a chunk that was removed. ENOENT for other files.
   Result<struct stat> attributes_of_removed(Ino ino, const ChunkPlace& chunk);
 

@@ -11,6 +11,7 @@
 #include "fs/handles/scratch_handle.h"
 #include "fs/handles/snapshot_handle.h"
 #include "fs/handles/staged_handle.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 #include "model/limits.h"
 
@@ -51,7 +52,8 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   CODECFS_ASSIGN(const Place place, uses_.coherence.current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::file) return open_plain(node, for_writing);
-  if (place.file == FileKind::itself) return fail(EISDIR, "{}: is a directory", node.path);
+  if (place.file == FileKind::itself || place.file == FileKind::chunk_directory)
+    return fail(EISDIR, "{}: is a directory", node.path);
   if (for_writing && mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
   if (node.kind == NodeKind::scratch) return open_scratch(ino, for_writing, truncate);
   if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
@@ -59,8 +61,8 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   // The kernel's inode number may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
   if (mount_.coherent) uses_.coherence.chunk_opened(chunk);
-  Opened file = node.view == View::encoded ? open_encoded(node, chunk, for_writing, truncate)
-                                           : open_chunk(node, chunk, ino, for_writing, truncate);
+  Opened file = is_encoded(node.view) ? open_encoded(node, chunk, for_writing, truncate)
+                                      : open_chunk(node, chunk, ino, for_writing, truncate);
   if (file) (*file)->caching.outside = mount_.coherent;
   return file;
 }
@@ -99,8 +101,11 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
     return staged_handle(std::move(staged), false);
   }
   CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
-  // Each change of the dataset changes .zmetadata, also between the kernel's requests for its length and its text.
-  const bool tells_of_all = place.file == FileKind::zmetadata && !mount_.read_only;
+  // Each change of the dataset changes consolidated metadata, also between the kernel's requests for its length and its
+  // text.
+  const bool is_consolidated =
+      place.file == FileKind::zmetadata || (place.file == FileKind::zarr_json && node.kind == NodeKind::group);
+  const bool tells_of_all = is_consolidated && !mount_.read_only;
   const bool live = node.kind == NodeKind::control || mount_.coherent || tells_of_all ||
                     uses_.notifier.is_in_motion(node.ino(place.file));
   return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
@@ -117,14 +122,14 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
       uses_.notifier.chunk_changed(node, chunk.number);
     }
     mount_.write_back.open_writer(chunk.key);
-    return std::make_unique<ChunkHandle>(chunk_io_, chunk, true);
+    return std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
   }
   std::unique_ptr<FileHandle> file;
   if (!variable.chunk_bytes && !mount_.write_back.size(chunk.key)) {
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
-    file = std::make_unique<ChunkSnapshotHandle>(chunk_io_, chunk, whole_, std::move(snapshot));
+    file = std::make_unique<ChunkSnapshotHandle>(chunk_io_, node, chunk, whole_, std::move(snapshot));
   } else {
-    file = std::make_unique<ChunkHandle>(chunk_io_, chunk, false);
+    file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, false);
   }
   uses_.prefetcher.opened_to_read(node, chunk);
   return file;
@@ -139,7 +144,7 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
     if (!mount_.coherent && uses_.encoded.passed_bytes(node, chunk))
       return std::make_unique<SnapshotHandle>(whole_, WholeFiles::empty_snapshot(ino), false);
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
-    mount_.conversions.done(chunk.key);  // the kernel caches what it reads from the snapshot
+    mount_.conversions.done(conversion_key(node.view, chunk.key));  // the kernel caches what it reads from the snapshot
     return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), mount_.coherent);
   }
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
@@ -170,20 +175,24 @@ Result<FileOpener::Created> FileOpener::create(Ino parent, std::string_view name
 
 Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
                                                     const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Node* node, uses_.policy.changeable_directory(parent, name));
-  if (const std::optional<FileKind> file = metadata_named(*node, name)) return create_metadata(*node, *file);
-  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(*node, name));
-  if (!chunk) CODECFS_TRY(uses_.policy.may_stage(*node, name));
+  CODECFS_ASSIGN(const Place directory, uses_.policy.changeable_directory(parent, name));
+  const Node* node = directory.node;
+  if (const std::optional<FileKind> file = metadata_named(directory, name)) return create_metadata(*node, *file);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(directory, name));
+  if (!chunk) CODECFS_TRY(uses_.policy.may_stage(directory, name));
   mount_.overlay.note_made(*node);
-  if (!chunk) return create_scratch(*node, parent, name, permissions);
-  if (node->view == View::encoded) return create_encoded(*node, *chunk);
+  if (!chunk) {
+    CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+    return create_scratch(*node, holder, name, permissions);
+  }
+  if (is_encoded(node->view)) return create_encoded(*node, *chunk);
   return create_chunk(*node, *chunk, parent, flags, cancelled);
 }
 
 Result<FileOpener::Created> FileOpener::create_scratch(const Node& node, Ino parent, std::string_view name,
                                                        mode_t permissions) {
   if (node.kind == NodeKind::variable) CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
-  CODECFS_ASSIGN(const Ino ino, mount_.scratch.create(node.ino(), name, permissions));
+  CODECFS_ASSIGN(const Ino ino, mount_.scratch.create(parent, name, permissions));
   mount_.times.set(parent, {}, now());
   CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
   return Created{status, std::make_unique<ScratchHandle>(chunk_io_, ino, true)};
@@ -198,15 +207,17 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   CODECFS_ASSIGN(const bool is_new, mount_.write_back.create(chunk, is_part));
   const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
   if (is_there && (flags & O_EXCL) != 0)
-    return fail(EEXIST, "{}/{}: exists", node.path, chunk.variable->facts->grid.name_of(chunk.number));
+    return fail(EEXIST, "{}/{}: exists", node.path,
+                path_of_chunk(node.view, chunk.variable->facts->grid, chunk.number));
   if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
   mount_.overlay.forget_unlinked(node, chunk.number);
   uses_.notifier.chunk_changed(node, chunk.number);
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   mount_.write_back.open_writer(chunk.key);
-  mount_.times.set(chunk.key, {}, now());
+  mount_.times.set(ino, {}, now());
   mount_.times.set(parent, {}, now());
-  auto file = std::make_unique<ChunkHandle>(chunk_io_, chunk, true);
-  Result<struct stat> status = uses_.names.attributes(chunk.key);
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
+  Result<struct stat> status = uses_.names.attributes(ino);
   if (!status) {
     (void)file->close();
     return pass_on(status);

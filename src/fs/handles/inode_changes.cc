@@ -35,7 +35,7 @@ Result<> InodeChanges::resize(const Place& place, const struct stat& shown, Ino 
   }
   if (place.file != FileKind::chunk)
     return fail(EINVAL, "{}: a part of a metadata file means nothing: write it as a whole", node.path);
-  if (node.view == View::encoded)
+  if (is_encoded(node.view))
     return fail(EINVAL, "{}: a part of an encoded chunk means nothing: write it as a whole", node.path);
   return resize_chunk(node, place.chunk, shown, ino, size, cancelled);
 }
@@ -49,11 +49,11 @@ Result<> InodeChanges::resize_chunk(const Node& node, uint64_t number, const str
   mount_.write_back.open_writer(chunk.key);
   const Result<> resized = mount_.write_back.resize(chunk, size);
   if (resized) {
-    mount_.times.set(chunk.key, {}, now());
+    mount_.times.set(shown.st_ino, {}, now());
     mount_.kernel_pages.await_quiet(shown.st_ino);
     notifier_.chunk_changed(node, number);
   }
-  (void)mount_.write_back.close_writer(chunk);
+  if (mount_.write_back.close_writer(chunk)) notifier_.chunk_changed(node, number);
   CODECFS_TRY(resized);
   return mount_.write_back.flush(chunk);
 }

@@ -11,7 +11,7 @@ namespace codecfs::fs {
 Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
   CODECFS_ASSIGN(const Place place, io_.mount().place_of(ino_));
   if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return std::optional<ChunkPlace>();
-  if (place.node->view == View::encoded)
+  if (is_encoded(place.node->view))
     return fail(ESTALE, "{}: was renamed to an encoded chunk; open it under that name", place.node->path);
   CODECFS_ASSIGN(ChunkPlace chunk, io_.mount().chunk_place(*place.node, place.chunk));
   return std::optional(std::move(chunk));
@@ -33,7 +33,8 @@ Result<size_t> ScratchHandle::write(uint64_t offset, Bytes bytes, const PageCopi
   if (still) return bytes.size();
   CODECFS_ASSIGN(const std::optional<ChunkPlace> became, chunk());
   if (!became) return fail(EBADF, "not open for writing");
-  CODECFS_ASSIGN(const size_t written, io_.write(*became, offset, bytes, written_back, cancelled, ino_));
+  CODECFS_ASSIGN(const Place place, io_.mount().place_of(ino_));
+  CODECFS_ASSIGN(const size_t written, io_.write(*place.node, *became, offset, bytes, written_back, cancelled, ino_));
   // The kernel has the written bytes in the pages of the former inode: invalidate the chunk's own.
   if (const std::optional<Ino> now = io_.mount().scratch.promoted_to(ino_))
     io_.mount().kernel->content_changed(*now, false);

@@ -196,8 +196,13 @@ void op_mknod(fuse_req_t request, fuse_ino_t parent, const char*, mode_t, dev_t)
   answer(request, parent, [&]() -> Result<> { return fail(EPERM, "making special files is not possible here"); });
 }
 
-void op_link(fuse_req_t request, fuse_ino_t, fuse_ino_t parent, const char* name) {
-  answer(request, parent, [&] { return filesystem_of(request).tree().make_hard_link(parent, name); });
+void op_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  answer(request, parent, [&]() -> Result<> {
+    CODECFS_ASSIGN(const struct stat status,
+                   filesystem_of(request).tree().make_hard_link(ino, parent, name, given_up(request)));
+    reply_made(request, status);
+    return {};
+  });
 }
 
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {

@@ -90,7 +90,7 @@ Result<> CoherenceMonitor::array_opened(const Node& node, const VariableView& va
 void CoherenceMonitor::chunk_opened(const ChunkPlace& chunk) {
   if (mount_.write_back.size(chunk.key)) return;
   mount_.cache.drop(chunk.key);
-  mount_.conversions.drop(chunk.key);
+  mount_.conversions.drop_forms(chunk.key);
 }
 
 void CoherenceMonitor::look_outside(const Node& node) {

@@ -5,7 +5,8 @@
 namespace codecfs::fs {
 
 bool is_condemned(const Node& node, const DirectoryState& state) {
-  return node.kind == NodeKind::variable && state.hidden.contains(FileKind::zarray);
+  return node.kind == NodeKind::variable &&
+         (state.hidden.contains(FileKind::zarray) || state.hidden.contains(FileKind::zarr_json));
 }
 
 DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
@@ -32,6 +33,7 @@ void DirectoryOverlay::add_fresh(const Node& directory, std::span<const NamedFil
   DirectoryState& state = directories_[directory.key()].state;
   state = {};
   state.fresh = true;
+  state.made_here = true;
   state.made_in = directory.view;
   state.latest = std::chrono::steady_clock::now();
   for (const NamedFile& file : hidden) state.hidden.insert(file.kind);
@@ -67,6 +69,23 @@ bool DirectoryOverlay::note_rule_applied(const Node& directory) {
 void DirectoryOverlay::forget(const Node& directory) {
   const LockGuard lock(mutex_);
   directories_.erase(directory.key());
+}
+
+bool DirectoryOverlay::is_made(const Node& variable, uint64_t directory) const {
+  const LockGuard lock(mutex_);
+  const auto found = directories_.find(variable.key());
+  return found != directories_.end() && found->second.made.contains(directory);
+}
+
+void DirectoryOverlay::add_made(const Node& variable, uint64_t directory) {
+  const LockGuard lock(mutex_);
+  directories_[variable.key()].made.insert(directory);
+}
+
+void DirectoryOverlay::forget_made(const Node& variable, uint64_t directory) {
+  const LockGuard lock(mutex_);
+  if (const auto found = directories_.find(variable.key()); found != directories_.end())
+    found->second.made.erase(directory);
 }
 
 bool DirectoryOverlay::is_unlinked(const Node& directory, uint64_t number) const {

@@ -23,6 +23,7 @@ struct DirectoryState {
   // Created in this mount less than kFresh ago and not listed since: shows only files that were written, because cp
   // fails on a file that already exists in a directory that cp itself has created.
   bool fresh = false;
+  bool made_here = false;                        // created in this mount
   View made_in = View::decoded;                  // the view in which it is fresh; other views show everything
   std::chrono::steady_clock::time_point latest;  // when an entry was last created in it while fresh
   std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
@@ -30,6 +31,8 @@ struct DirectoryState {
   bool rule_applied = false;  // of a variable: the filter rules of the mount have been applied
   std::optional<std::vector<FilterStage>> chain;       // of a group: the filters of new variables
   std::optional<std::vector<std::string>> dimensions;  // of a group: names that were written before the .zarray
+  // Of a variable in a view of Zarr v3: the codecs that were written, where the source has no filters (HDF5's scalars).
+  std::optional<std::vector<FilterStage>> codecs;
 };
 
 /// Whether a directory is that of a variable whose .zarray was removed: rm -r has begun to remove the variable.
@@ -59,6 +62,12 @@ class DirectoryOverlay {
   bool note_rule_applied(const Node& directory);
   void forget(const Node& directory);
 
+  /// The directories of chunks that were made in a fresh directory of a variable, by their numbers: others are not
+  /// there yet, because cp fails on a directory that already exists in a directory that cp itself has created.
+  [[nodiscard]] bool is_made(const Node& variable, uint64_t directory) const;
+  void add_made(const Node& variable, uint64_t directory);
+  void forget_made(const Node& variable, uint64_t directory);
+
   /// Chunks of a condemned variable that were unlinked after its .zarray. They are not shown; they are removed with the
   /// variable, or when a new .zarray keeps it.
   [[nodiscard]] bool is_unlinked(const Node& directory, uint64_t number) const;
@@ -73,6 +82,7 @@ class DirectoryOverlay {
   struct Directory {
     DirectoryState state;
     std::unordered_set<uint64_t> unlinked;
+    std::unordered_set<uint64_t> made;
   };
   static void end_if_expired(DirectoryState& state);
 

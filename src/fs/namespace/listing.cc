@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/mutex.h"
+#include "fs/namespace/chunk_names.h"
 
 namespace codecfs::fs {
 namespace {
@@ -13,7 +14,8 @@ constexpr off_t kFirstFile = 2;
 constexpr off_t kFirstEntry = 16;
 constexpr uint64_t kFirstScratch = uint64_t{1} << 61;  // above all chunk numbers
 constexpr uint64_t kMaxListed = uint64_t{1} << 32;     // chunks that no index names
-constexpr size_t kBatch = 128;  // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
+constexpr size_t kBatch = 128;    // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
+constexpr size_t kFewChunks = 8;  // the same where only one chunk of each directory matters
 
 mode_t mode_of(EntryKind kind) {
   switch (kind) {
@@ -28,12 +30,11 @@ mode_t mode_of(EntryKind kind) {
 Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
   CODECFS_ASSIGN(const Place place, coherence_.current_place_of(ino));
   const Node& node = *place.node;
-  if (place.file != FileKind::itself || node.kind == NodeKind::symlink || node.kind == NodeKind::file)
+  const bool is_directory = place.file == FileKind::itself || place.file == FileKind::chunk_directory;
+  if (!is_directory || node.kind == NodeKind::symlink || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
   if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
     return fail(ESTALE, "{}: is a variable now", node.path);
-  // From now on everything is shown that there is.
-  mount_.overlay.end_fresh(node);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
@@ -42,18 +43,32 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
     if (shows_arrays(node.view)) array_names_.show(node, *directory);
+    // zarr-python makes a directory and then tests whether it is empty: a new one of Zarr v3 shows nothing until
+    // something is in it.
+    if (is_zarr3(node.view) && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
   }
+  // From now on everything is shown that there is.
+  if (place.file == FileKind::itself) mount_.overlay.end_fresh(node);
   return directory;
 }
 
 Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& take) {
   const Node& node = *directory.place.node;
+  const bool of_chunks = directory.place.file == FileKind::chunk_directory;
   for (off_t at = from; at < kFirstFile; ++at) {
-    const Ino ino = at == 0 ? node.ino() : node.parent;
+    Ino ino = at == 0 ? node.ino() : node.parent;
+    if (of_chunks) {
+      const ChunkGrid& grid = directory.variable->facts->grid;
+      const uint64_t number = directory.place.chunk;
+      CODECFS_ASSIGN(ino, at == 0 ? mount_.nodes.directory_ino(node, number, ChunkDirectories(grid).count())
+                                  : parent_of_directory(mount_.nodes, node, grid, number));
+    }
     if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
   }
+  const auto first_entry = static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry);
+  if (of_chunks) return read_chunk_directory(directory, first_entry, take);
 
   const DirectoryState state = mount_.overlay.state_of(node);
   const std::span<const NamedFile> files = files_of(node);
@@ -62,12 +77,15 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     if (index >= files.size()) break;
     const FileKind kind = files[index].kind;
     if (kind == FileKind::filter && !directory.variable->filter) continue;
-    // In the encoded view .zarray tells the codecs.
-    if (node.view == View::encoded && (kind == FileKind::filter || kind == FileKind::codecs)) continue;
+    // In the encoded views the metadata tells the codecs.
+    if (is_encoded(node.view) && (kind == FileKind::filter || kind == FileKind::codecs)) continue;
     if (state.hidden.contains(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
-    // .zmetadata takes the reading of everything: its size is told when it is looked up. Control files have none.
-    if (kind != FileKind::zmetadata && node.kind != NodeKind::control)
+    // Consolidated metadata takes the reading of everything: its size is told when it is looked up. Control files have
+    // none.
+    const bool tells_of_all =
+        kind == FileKind::zmetadata || (kind == FileKind::zarr_json && node.kind == NodeKind::group);
+    if (!tells_of_all && node.kind != NodeKind::control)
       item.attributes = [&, kind] { return metadata_.attributes(node, kind); };
     if (!take(item)) return {};
   }
@@ -79,7 +97,12 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
           [this] { return names_.attributes(mount_.nodes.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
   if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
-  return read_chunks(directory, static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry), take);
+  if (!is_zarr3(node.view)) return read_chunks(directory, first_entry, take);
+  if (first_entry == 0) {
+    CODECFS_ASSIGN(const bool has_room, take_top_of_chunks(directory, take));
+    if (!has_room) return {};
+  }
+  return read_scratch(node.ino(), std::max(first_entry, kFirstScratch), take);
 }
 
 Result<> Listing::read_group(OpenDirectory& directory, off_t from, const TakeItem& take) {
@@ -92,7 +115,7 @@ Result<> Listing::read_group(OpenDirectory& directory, off_t from, const TakeIte
                              [&] { return listed_attributes(directory, entry); }};
     if (!take(item)) return {};
   }
-  return read_scratch(directory, std::max(static_cast<uint64_t>(from - kFirstEntry), kFirstScratch), take);
+  return read_scratch(node.ino(), std::max(static_cast<uint64_t>(from - kFirstEntry), kFirstScratch), take);
 }
 
 Result<> Listing::read_views(off_t from, const TakeItem& take) {
@@ -111,53 +134,109 @@ Result<> Listing::read_chunks(OpenDirectory& directory, uint64_t from, const Tak
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
   const ChunkGrid& grid = view.facts->grid;
-  const DirectoryState state = mount_.overlay.state_of(node);
-  const bool all = view.shows_absent_chunks() && !is_condemned(node, state);
-  // With another shape its numbers mean other chunks.
-  const Result<VariableViewPtr> now = mount_.dataset.variable(node.object);
-  const bool is_same = now && (*now)->facts->grid.shape() == grid.shape();
-  // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
-  const auto is_size_known = [&](uint64_t number) {
-    if (!is_same) return false;
-    if (node.view != View::encoded) return view.facts->chunk_bytes.has_value();
-    const Result<ChunkPlace> chunk = mount_.chunk_place(node, number);
-    return chunk && encoded_.passed_bytes(node, *chunk).has_value();
-  };
-  const auto tell = [&](uint64_t number) {
-    DirectoryItem item{grid.name_of(number), kFirstEntry + static_cast<off_t>(number) + 1, S_IFREG, 0, {}};
-    if (is_size_known(number))
-      item.attributes = [&, number] { return chunk_files_.attributes(node, directory.variable, number); };
-    return take(item);
-  };
-  if (from >= kFirstScratch) return read_scratch(directory, from, take);
-  // Each of these is there without an index of chunks that would have to name it: a few bytes of a file can claim any
-  // number.
-  if ((all || view.facts->storage != Storage::chunked) && grid.count() > kMaxListed)
-    return fail(EFBIG, "{}: its {} chunks are too many to be listed (each can be opened by its name)", node.path,
-                grid.count());
-  const WriteBack::Changes changes = coherence_.changes_of(node);
-  if (all) {
-    for (; from < grid.count(); ++from)
-      if (!changes.removed.contains(from) && !mount_.overlay.is_unlinked(node, from) && !tell(from)) return {};
-    return read_scratch(directory, kFirstScratch, take);
+  if (from >= kFirstScratch) return read_scratch(node.ino(), from, take);
+  ShownChunks shown(mount_, coherence_, node, view, kBatch);
+  CODECFS_TRY(check_count(node, view, shown));
+  for (;; ++from) {
+    CODECFS_ASSIGN(const std::optional<uint64_t> number, shown.next(from));
+    if (!number) return read_scratch(node.ino(), kFirstScratch, take);
+    if (!take(chunk_item(directory, grid.name_of(*number), *number, *number))) return {};
+    from = *number;
   }
-  for (bool more = true; more;) {
-    CODECFS_ASSIGN(std::vector<uint64_t> numbers, mount_.dataset.source().stored_chunks(node.object, from, kBatch));
-    more = numbers.size() == kBatch;
-    // Chunks that were written but are not stored yet come in between; removed ones do not come.
-    const uint64_t last = more ? numbers.back() : UINT64_MAX;
-    std::set<uint64_t> names(numbers.begin(), numbers.end());
-    names.insert(changes.written.lower_bound(from), changes.written.upper_bound(last));
-    for (const uint64_t number : names)
-      if (!changes.removed.contains(number) && !mount_.overlay.is_unlinked(node, number) && !tell(number)) return {};
-    from = last + 1;
-  }
-  return read_scratch(directory, kFirstScratch, take);
 }
 
-Result<> Listing::read_scratch(OpenDirectory& directory, uint64_t from, const TakeItem& take) {
+/// The chunk of a scalar, or the directory that holds all chunks. False if there is no room.
+Result<bool> Listing::take_top_of_chunks(OpenDirectory& directory, const TakeItem& take) {
+  const Node& node = *directory.place.node;
+  const ChunkGrid& grid = directory.variable->facts->grid;
+  ShownChunks shown(mount_, coherence_, node, *directory.variable, 1);
+  CODECFS_ASSIGN(const std::optional<uint64_t> first, shown.next(0));
+  if (grid.rank() == 0) return !first || take(chunk_item(directory, path_of_chunk(node.view, grid, 0), 0, 0));
+  const uint64_t count = ChunkDirectories(grid).count();
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.directory_ino(node, 0, count));
+  if (!first && mount_.scratch.directories_within(ino, count).empty()) return true;
+  return take(
+      {path_of_directory(grid, 0), kFirstEntry + 1, S_IFDIR, ino, [this, ino] { return names_.attributes(ino); }});
+}
+
+Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, const TakeItem& take) {
+  const Node& node = *directory.place.node;
+  const VariableView& view = *directory.variable;
+  const ChunkDirectories directories(view.facts->grid);
+  std::vector<uint64_t> prefix = directories.prefix_of(directory.place.chunk);
+  const size_t length = prefix.size();
+  const bool holds_chunks = directories.holds_chunks(length);
+  CODECFS_ASSIGN(const Ino own, mount_.nodes.directory_ino(node, directory.place.chunk, directories.count()));
+  const auto with_scratch = [&] { return read_scratch(own, std::max(from, kFirstScratch), take); };
+  if (from >= kFirstScratch) return with_scratch();
+
+  // Files that wait for their names keep their directories in the list.
+  std::set<uint64_t> coordinates;
+  if (!holds_chunks) {
+    const uint64_t each = directories.count_below(length + 1);
+    for (const Ino ino : mount_.scratch.directories_within(own + 1, directories.count_below(length) - 1))
+      coordinates.insert((ino - own - 1) / each);
+  }
+  ShownChunks shown(mount_, coherence_, node, view, holds_chunks ? kBatch : kFewChunks);
+  CODECFS_TRY(check_count(node, view, shown));
+  const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
+  const uint64_t chunks_of_each = (chunks.end - chunks.first) / std::max<uint64_t>(directories.entries(length), 1);
+  for (; from < directories.entries(length); ++from) {
+    CODECFS_ASSIGN(const std::optional<uint64_t> number, shown.next(chunks.first + from * chunks_of_each));
+    const auto waiting = coordinates.lower_bound(from);
+    uint64_t coordinate = UINT64_MAX;
+    if (number && *number < chunks.end) coordinate = (*number - chunks.first) / chunks_of_each;
+    if (waiting != coordinates.end()) coordinate = std::min(coordinate, *waiting);
+    if (coordinate == UINT64_MAX) break;
+    from = coordinate;
+    std::string name = fmt::format("{}", coordinate);
+    if (holds_chunks) {
+      if (!take(chunk_item(directory, std::move(name), coordinate, *number))) return {};
+      continue;
+    }
+    prefix.push_back(coordinate);
+    const uint64_t below = directories.number_of(prefix);
+    prefix.pop_back();
+    CODECFS_ASSIGN(const Ino ino, mount_.nodes.directory_ino(node, below, directories.count()));
+    const off_t next = kFirstEntry + static_cast<off_t>(coordinate) + 1;
+    if (!take({std::move(name), next, S_IFDIR, ino, [this, ino] { return names_.attributes(ino); }})) return {};
+  }
+  return with_scratch();
+}
+
+DirectoryItem Listing::chunk_item(const OpenDirectory& directory, std::string name, uint64_t position,
+                                  uint64_t number) {
+  const Node& node = *directory.place.node;
+  const VariableView& view = *directory.variable;
+  // With another shape its numbers mean other chunks.
+  const Result<VariableViewPtr> now = mount_.dataset.variable(node.object);
+  bool is_size_known = now && (*now)->facts->grid.shape() == view.facts->grid.shape();
+  // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
+  if (is_size_known && !is_encoded(node.view)) {
+    is_size_known = view.facts->chunk_bytes.has_value();
+  } else if (is_size_known) {
+    const Result<ChunkPlace> chunk = mount_.chunk_place(node, number);
+    is_size_known = chunk && encoded_.passed_bytes(node, *chunk).has_value();
+  }
+  DirectoryItem item{std::move(name), kFirstEntry + static_cast<off_t>(position) + 1, S_IFREG, 0, {}};
+  if (is_size_known)
+    item.attributes = [this, &directory, &node, number] {
+      return chunk_files_.attributes(node, directory.variable, number);
+    };
+  return item;
+}
+
+/// EFBIG if each chunk is there without an index that would have to name it: a few bytes of a file can claim any
+/// number.
+Result<> Listing::check_count(const Node& node, const VariableView& view, const ShownChunks& shown) {
+  const uint64_t count = view.facts->grid.count();
+  if ((!shown.all() && view.facts->storage == Storage::chunked) || count <= kMaxListed) return {};
+  return fail(EFBIG, "{}: its {} chunks are too many to be listed (each can be opened by its name)", node.path, count);
+}
+
+Result<> Listing::read_scratch(Ino directory, uint64_t from, const TakeItem& take) {
   // A position is an inode number, which stays the same when other files are removed or renamed.
-  auto files = mount_.scratch.list(directory.place.node->ino());
+  auto files = mount_.scratch.list(directory);
   std::ranges::sort(files, {}, &std::pair<std::string, Ino>::second);
   for (const auto& [name, ino] : files) {
     const uint64_t position = kFirstScratch + (ino & kLocalMask);

@@ -3,7 +3,8 @@
 //
 // A position tells what comes next, so a reader may come back to any of them, and nothing is kept for a variable's
 // chunks, however many: 0 is ".", 1 is "..", 2 to 15 are the metadata files in their order, 16 + n is entry n of a
-// group or chunk number n of a variable; the scratch files come behind all of these, by their inode numbers.
+// group or chunk number n of a variable; in a directory of chunks, the entry with coordinate n. The scratch files come
+// behind all of these, by their inode numbers.
 
 #include <sys/stat.h>
 
@@ -18,6 +19,7 @@
 #include "fs/views/chunk_files.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/metadata_view.h"
+#include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {
 
@@ -44,7 +46,12 @@ class Listing {
   Result<> read_group(OpenDirectory& directory, off_t from, const TakeItem& take);
   Result<> read_views(off_t from, const TakeItem& take);
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const TakeItem& take);
-  Result<> read_scratch(OpenDirectory& directory, uint64_t from, const TakeItem& take);
+  Result<> read_chunk_directory(OpenDirectory& directory, uint64_t from, const TakeItem& take);
+  Result<bool> take_top_of_chunks(OpenDirectory& directory, const TakeItem& take);
+  [[nodiscard]] DirectoryItem chunk_item(const OpenDirectory& directory, std::string name, uint64_t position,
+                                         uint64_t number);
+  Result<> read_scratch(Ino directory, uint64_t from, const TakeItem& take);
+  static Result<> check_count(const Node& node, const VariableView& view, const ShownChunks& shown);
   Result<struct stat> listed_attributes(const OpenDirectory& directory, const Entry& entry);
 
   MountContext& mount_;

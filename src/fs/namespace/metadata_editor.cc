@@ -25,6 +25,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
     case FileKind::zmetadata: applied = Result<>(); break;  // it is made of what is there
     case FileKind::zattrs: applied = apply_zattrs(node.ino(), text); break;
     case FileKind::zarray: applied = apply_zarray(node.ino(), text, cancelled); break;
+    case FileKind::zarr_json: applied = apply_zarr_json(node.ino(), text, cancelled); break;
     case FileKind::chunk: {
       CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
       return chunk_files_.put(node, chunk, std::as_bytes(std::span(text)), cancelled);
@@ -43,6 +44,10 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
   if (applied) {
     mount_.overlay.change(node, [&](DirectoryState& state) {
       state.hidden.erase(place.file);
+      // Both files tell that the variable is there.
+      if (place.file == FileKind::zarray) state.hidden.erase(FileKind::zarr_json);
+      if (place.file == FileKind::zarr_json)
+        for (const FileKind file : {FileKind::zarray, FileKind::zattrs}) state.hidden.erase(file);
       state.refused_v3 = false;
     });
     mount_.errors.succeeded(node.ino(), RequestKind::attributes);
@@ -136,8 +141,12 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
   if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
     return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);
   CODECFS_TRY(resize(node, wanted->grid.shape()));
-  // Its .zarray had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
-  // is, so that its old content does not come back meanwhile.
+  return remove_unlinked(node);
+}
+
+/// Its metadata had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it is,
+/// so that its old content does not come back meanwhile.
+Result<> MetadataEditor::remove_unlinked(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   for (const uint64_t number : mount_.overlay.unlinked(node)) {
     if (number < after->facts->grid.count()) {
@@ -157,19 +166,27 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
     const SharedLock layout(mount_.layout);
     CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
     const Node& group = *place.node;
+    std::optional<std::vector<FilterStage>> codecs;
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, mount_.nodes.at(group.parent));
-    if (group.view == View::encoded) {
+    const bool has_filters = variable.grid.rank() > 0 || source.chains_for_numcodecs_in(group.object);
+    if (group.view == View::encoded3 && !has_filters) {
+      // Zarr's clients compress scalars too: what they write is decoded and stored.
+      codecs = std::exchange(variable.filters, {});
+    } else if (is_encoded(group.view)) {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable));
     } else {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_new(group, variable));
     }
-    CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
-    if (!variable.fill_value.is_null())
-      std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
-    const DirectoryState before = mount_.overlay.state_of(group);
-    if (before.dimensions && before.dimensions->size() == variable.grid.rank()) variable.dimensions = before.dimensions;
+    if (!is_zarr3(group.view)) {  // a zarr.json has it all
+      CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
+      if (!variable.fill_value.is_null())
+        std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
+      const DirectoryState before = mount_.overlay.state_of(group);
+      if (before.dimensions && before.dimensions->size() == variable.grid.rank())
+        variable.dimensions = before.dimensions;
+    }
     CODECFS_TRY(source.begin_writing_to(group.object));
     {
       const LockGuard naming(mount_.names);
@@ -183,21 +200,30 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
       if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
       state.hidden = std::move(hidden);
       state.dimensions.reset();
+      state.codecs = std::move(codecs);
       state.rule_applied = true;
     });
     mount_.write_back.note_change();
   }
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
-  notifier_.metadata_changed(*place.node);
-  if (const Result<Place> parent = mount_.nodes.at(place.node->parent))
+  announce_variable(*place.node);
+  adopt_spooled(*place.node);
+  return {};
+}
+
+/// Tells the kernel that a group has become this variable.
+void MetadataEditor::announce_variable(const Node& variable) {
+  notifier_.metadata_changed(variable);
+  if (const Result<Place> parent = mount_.nodes.at(variable.parent))
     for (const Node* shown : mount_.nodes.in_all_views(*parent->node))
-      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, last_part(place.node->path), true);
-  for (const Node* shown : mount_.nodes.in_all_views(*place.node))
+      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, last_part(variable.path), true);
+  for (const Node* shown : mount_.nodes.in_all_views(variable)) {
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind))
         mount_.kernel->name_changed(shown->ino(), std::string(file.name), false);
-  adopt_spooled(*place.node);
-  return {};
+    if (!is_zarr3(shown->view)) continue;
+    for (const char* const name : {"zarr.json", "c"}) mount_.kernel->name_changed(shown->ino(), name, false);
+  }
 }
 
 /// Chunks that came before the .zarray, as cp -r may bring them.
@@ -210,22 +236,27 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
       mount_.kernel->name_changed(variable.ino(), name, false);
       continue;
     }
-    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(variable, name);
+    const Result<std::optional<ChunkPlace>> chunk =
+        chunk_files_.named(Place{&variable, FileKind::itself, 0}, name);
     if (!chunk) log::error("{}", chunk.error().reason);
-    if (!chunk || !*chunk) continue;
-    const Result<std::string> content = mount_.scratch.seal(variable.ino(), name);
-    if (!content) continue;  // on its way to another name
-    const Result<Ino> shown =
-        mount_.nodes.chunk_ino(variable, (*chunk)->number, (*chunk)->variable->facts->grid.count());
-    const Result<> stored = shown ? chunk_files_.put(variable, **chunk, std::as_bytes(std::span(*content)), {})
-                                  : Result<>(std::unexpected(shown.error()));
-    if (stored) {
-      mount_.scratch.promote(variable.ino(), name, *shown);
-      mount_.kernel->name_changed(variable.ino(), name, false);
-    } else {  // it stays, and is told of at the end
-      mount_.scratch.unseal(variable.ino(), name);
-      mount_.note_error((*chunk)->key, stored.error());
-    }
+    if (chunk && *chunk) adopt_chunk(variable, **chunk, variable.ino(), name);
+  }
+}
+
+/// The content of a scratch file becomes a chunk.
+void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, Ino directory,
+                                 const std::string& name) {
+  const Result<std::string> content = mount_.scratch.seal(directory, name);
+  if (!content) return;  // on its way to another name
+  const Result<Ino> shown = mount_.nodes.chunk_ino(variable, chunk.number, chunk.variable->facts->grid.count());
+  const Result<> stored = shown ? chunk_files_.put(variable, chunk, std::as_bytes(std::span(*content)), {})
+                                : Result<>(std::unexpected(shown.error()));
+  if (stored) {
+    mount_.scratch.promote(directory, name, *shown);
+    mount_.kernel->name_changed(directory, name, false);
+  } else {  // it stays, and is told of at the end
+    mount_.scratch.unseal(directory, name);
+    mount_.note_error(chunk.key, stored.error());
   }
 }
 

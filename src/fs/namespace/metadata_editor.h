@@ -10,15 +10,22 @@
 #include "fs/namespace/mount_context.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/encoded_forms.h"
 #include "fs/views/filter_control.h"
+#include "fs/views/zarr3_files.h"
 
 namespace codecfs::fs {
 
 class MetadataEditor {
  public:
-  MetadataEditor(MountContext& mount, CoherenceMonitor& coherence, FilterControl& filters, ChangeNotifier& notifier,
-                 ChunkFiles& chunk_files)
-      : mount_(mount), coherence_(coherence), filters_(filters), notifier_(notifier), chunk_files_(chunk_files) {}
+  MetadataEditor(MountContext& mount, EncodedForms& forms, CoherenceMonitor& coherence, FilterControl& filters,
+                 ChangeNotifier& notifier, ChunkFiles& chunk_files)
+      : mount_(mount),
+        forms_(forms),
+        coherence_(coherence),
+        filters_(filters),
+        notifier_(notifier),
+        chunk_files_(chunk_files) {}
 
   /// `ino`: of a metadata file, or of a chunk of the encoded view, whose whole content is `text`. EINVAL if it cannot
   /// be done, EINTR if it was cancelled; nothing has changed then.
@@ -28,12 +35,31 @@ class MetadataEditor {
   Result<> apply_zattrs(Ino directory, std::string_view text);
   Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> resize(const Node& node, const std::vector<uint64_t>& shape);
+  Result<> remove_unlinked(const Node& node);
   /// The group becomes a variable of this type and shape.
   Result<> make_variable(Ino directory, Variable variable);
+  void announce_variable(const Node& variable);
   /// Chunks that came before the .zarray, as cp -r may bring them.
   void adopt_spooled(const Node& variable);
+  void adopt_chunk(const Node& variable, const ChunkPlace& chunk, Ino directory, const std::string& name);
+
+  // metadata_editor_zarr3.cc
+  Result<> apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled);
+  Result<> change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled);
+  Result<> change_attributes(const Node& node, const WrittenAttributes& written, const WrittenAttributes& shown);
+  Result<> make_array(Ino directory, WrittenZarr3 written);
+  /// A file of a chunk that came before the zarr.json, or a group that was made for such files.
+  struct Spooled {
+    std::vector<uint64_t> coordinates;
+    const Node* group = nullptr;
+    std::string name;  // empty: the group itself
+  };
+  Result<bool> find_spooled(const Node& group, std::vector<uint64_t> prefix, std::vector<Spooled>& spooled);
+  void adopt_spooled(const Node& variable, const Spooled& spooled);
+  Result<> remove_groups(const Node& group);
 
   MountContext& mount_;
+  EncodedForms& forms_;
   CoherenceMonitor& coherence_;
   FilterControl& filters_;
   ChangeNotifier& notifier_;

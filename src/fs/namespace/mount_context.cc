@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/staged_names.h"
 
 namespace codecfs::fs {
@@ -33,6 +34,12 @@ Result<Place> MountContext::place_of(Ino ino) {
   return chunk ? nodes.at(*chunk) : place;
 }
 
+Result<Ino> MountContext::ino_of(const Place& directory) {
+  if (directory.file != FileKind::chunk_directory) return directory.node->ino();
+  CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(directory.node->object));
+  return nodes.directory_ino(*directory.node, directory.chunk, ChunkDirectories(view->facts->grid).count());
+}
+
 Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(node.object));
   CODECFS_ASSIGN(const Ino key, nodes.chunk_key(node, number, view->facts->grid.count()));
@@ -50,10 +57,20 @@ std::string MountContext::path_of(View view) const {
   return view == nodes.shown() ? "" : fmt::format("{}/{}", nodes.views().path, name_of(view));
 }
 
+std::string MountContext::path_of(const Place& directory) {
+  const Node& node = *directory.node;
+  if (directory.file != FileKind::chunk_directory) return node.path;
+  const Result<VariableViewPtr> view = dataset.variable(node.object);
+  return view ? node.path + "/" + path_of_directory((*view)->facts->grid, directory.chunk) : node.path;
+}
+
 bool MountContext::shows_absent(const Node& node, const VariableView& view) const {
-  if (!view.shows_absent_chunks()) return false;
-  const DirectoryState state = overlay.state_of(node);
-  return !state.fresh && !is_condemned(node, state);
+  return lists_absent(node, view) && !overlay.state_of(node).fresh;
+}
+
+bool MountContext::lists_absent(const Node& node, const VariableView& view) const {
+  if (!view.shows_absent_chunks() || is_zarr3(node.view)) return false;
+  return !is_condemned(node, overlay.state_of(node));
 }
 
 std::vector<std::string> MountContext::files_not_stored() {
@@ -61,7 +78,7 @@ std::vector<std::string> MountContext::files_not_stored() {
   for (const auto& [directory, name] : scratch.names()) {
     if (is_nczarr_file(name)) continue;
     const Result<Place> place = nodes.at(directory);
-    paths.push_back(fmt::format("{}/{}", place ? path_of(place->node->view) + place->node->path : "", name));
+    paths.push_back(fmt::format("{}/{}", place ? path_of(place->node->view) + path_of(*place) : "", name));
   }
   return paths;
 }

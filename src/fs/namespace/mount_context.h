@@ -52,13 +52,21 @@ struct MountContext {
 
   /// Resolves an inode number; that of a scratch file that has become a chunk is the chunk's. ESTALE.
   [[nodiscard]] Result<Place> place_of(Ino ino);
+  /// The inode number of a directory, under which its temporary files are kept: a group that has become a directory of
+  /// chunks has two. ENFILE.
+  Result<Ino> ino_of(const Place& directory);
   Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
   /// A counter that changes with each change of content or metadata.
   [[nodiscard]] uint64_t changes() const { return write_back.changes_made() + dataset.changes(); }
   /// The path of a view's root in the mount, "" or "/.codecfs/view/NAME".
   [[nodiscard]] std::string path_of(View view) const;
-  /// Whether the directory shows files of chunks that are neither stored nor written.
+  /// The path of a directory in the dataset, for messages: of a node, or of chunks.
+  [[nodiscard]] std::string path_of(const Place& directory);
+  /// Whether the directory shows files of chunks that are neither stored nor written. Views of Zarr v3 do not: there
+  /// every array has a fill value, which readers take for an absent chunk.
   [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
+  /// The same for a directory that is listed: it shows everything that it has.
+  [[nodiscard]] bool lists_absent(const Node& node, const VariableView& view) const;
   /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
   [[nodiscard]] std::vector<std::string> files_not_stored();
   /// Records why a request failed, for user._Error of that inode, the log and the statistics. Ignores errors without a

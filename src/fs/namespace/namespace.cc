@@ -1,18 +1,20 @@
 #include "fs/namespace/namespace.h"
 
 #include <algorithm>
-#include <span>
 
 #include "base/mutex.h"
+#include "fs/namespace/chunk_names.h"
+#include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {
 Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   ++mount_.stats.lookups;
   CODECFS_ASSIGN(const Place place, coherence_.current_place_of(parent));
   const Node& node = *place.node;
+  if (place.file == FileKind::chunk_directory) return lookup_chunk(place, name);
   if (place.file != FileKind::itself || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
-  if (const std::optional<FileKind> file = metadata_named(node, name)) return metadata_.attributes(node, *file);
+  if (const std::optional<FileKind> file = metadata_named(place, name)) return metadata_.attributes(node, *file);
   if (node.kind == NodeKind::control) return name == "view" ? attributes(mount_.nodes.views().ino()) : not_there();
   if (node.kind == NodeKind::views) {
     const std::optional<View> view = view_named(name);
@@ -20,11 +22,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   }
   if (parent == kRootIno && name == ".codecfs") return attributes(mount_.nodes.control().ino());
 
-  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) {
-    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-    const std::optional<uint64_t> number = view->facts->grid.number_of(name);
-    if (number) return chunk_files_.attributes(node, view, *number);
-  }
+  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) return lookup_chunk(place, name);
   if (const std::optional<Ino> scratch = mount_.scratch.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
   const Node* child = nullptr;
@@ -37,6 +35,27 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   return child_attributes(*child);
 }
 
+/// A name in the directory of a variable or of chunks.
+Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_view name) {
+  const Node& node = *directory.node;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const ChunkGrid& grid = view->facts->grid;
+  const NamedChunk named = chunk_named(directory, grid, name);
+  if (named.chunk) return chunk_files_.attributes(node, view, *named.chunk);
+  Ino ino = node.ino();
+  if (named.directory) {
+    if (mount_.overlay.state_of(node).fresh && !mount_.overlay.is_made(node, *named.directory)) {
+      CODECFS_ASSIGN(const bool is_there, shows_anything(mount_, coherence_, node, *view, *named.directory));
+      if (!is_there) return not_there();
+    }
+    CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid).count()));
+    return inodes_.make(node, ino, S_IFDIR, 0);
+  }
+  CODECFS_ASSIGN(ino, mount_.ino_of(directory));
+  const std::optional<Ino> scratch = mount_.scratch.find(ino, name);
+  return scratch ? attributes(*scratch) : not_there();
+}
+
 Result<struct stat> Namespace::attributes(Ino ino) {
   CODECFS_ASSIGN(const Place place, coherence_.current_place_of(ino));
   const Node& node = *place.node;
@@ -45,6 +64,7 @@ Result<struct stat> Namespace::attributes(Ino ino) {
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
     return chunk_files_.attributes(node, view, place.chunk);
   }
+  if (place.file == FileKind::chunk_directory) return inodes_.make(node, ino, S_IFDIR, 0);
   if (place.file != FileKind::itself) return metadata_.attributes(node, place.file);
   if (node.kind == NodeKind::folder || node.kind == NodeKind::file) return inodes_.of_plain(node);
   if (node.kind == NodeKind::symlink) {
@@ -69,21 +89,24 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   const Result<Place> place = mount_.nodes.at(parent);
   if (mount_.coherent || (place && place->node->kind == NodeKind::folder)) return false;
   if (mount_.read_only) return true;
-  if (!place || metadata_named(*place->node, name)) return false;
+  if (!place || metadata_named(*place, name)) return false;
   // A name that is created in one view is invalidated in the others, but not where the kernel knows it as absent.
   if (place->node->view != mount_.nodes.shown()) return false;
   // A group may become a variable, which has files of its own.
-  const std::span<const NamedFile> files = files_of(NodeKind::variable);
-  if (std::ranges::find(files, name, &NamedFile::name) != files.end()) return false;
+  for (const FileKind file : {FileKind::zarray, FileKind::zattrs, FileKind::filter, FileKind::codecs})
+    if (name == name_of(file)) return false;
+  const bool is_v3 = is_zarr3(place->node->view);
+  if (is_v3 && name == "c") return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
   if (!like_chunk) return true;
   if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
-  if (!view || (*view)->shows_absent_chunks()) return false;
+  if (!view || ((*view)->shows_absent_chunks() && !is_v3)) return false;
   const ChunkGrid& grid = (*view)->facts->grid;
-  const std::optional<uint64_t> number = grid.number_of(name);
-  if (!number) return true;  // not before the shape changes
+  const std::optional<uint64_t> number = chunk_named(*place, grid, name).chunk;
+  // Not before the shape changes; but then mkdir -p must find the directories of new chunks at once.
+  if (!number) return !is_v3;
   const Result<Ino> ino = mount_.nodes.chunk_ino(*place->node, *number, grid.count());
   const Result<Ino> key = mount_.nodes.chunk_key(*place->node, *number, grid.count());
   if (!ino || !key) return false;

@@ -38,6 +38,8 @@ class Namespace {
   Result<std::string> link_target(Ino ino);
 
  private:
+  Result<struct stat> lookup_chunk(const Place& directory, std::string_view name);
+
   MountContext& mount_;
   CoherenceMonitor& coherence_;
   InodeAttributes& inodes_;

@@ -11,10 +11,13 @@ constexpr std::array kGroupFiles{NamedFile{".zgroup", FileKind::zgroup}, NamedFi
                                  NamedFile{".zmetadata", FileKind::zmetadata}};
 constexpr std::array kVariableFiles{NamedFile{".zarray", FileKind::zarray}, NamedFile{".zattrs", FileKind::zattrs},
                                     NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
+constexpr std::array kGroupFiles3{NamedFile{"zarr.json", FileKind::zarr_json}};
+constexpr std::array kVariableFiles3{NamedFile{"zarr.json", FileKind::zarr_json},
+                                     NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
 constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
                                    NamedFile{"stats", FileKind::stats}};
 
-constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "npy", "raw"};
+constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "decoded3", "encoded3", "npy", "raw"};
 
 // For a root that is an array, which has no name of its own.
 constexpr std::array kNpyRootFiles{NamedFile{"array.npy", FileKind::array}};
@@ -61,6 +64,8 @@ std::span<const NamedFile> files_of(NodeKind kind) {
 }
 
 std::span<const NamedFile> files_of(const Node& node) {
+  if (is_zarr3(node.view) && node.kind == NodeKind::group) return kGroupFiles3;
+  if (is_zarr3(node.view) && node.kind == NodeKind::variable) return kVariableFiles3;
   if (!shows_arrays(node.view)) return files_of(node.kind);
   if (node.kind != NodeKind::variable || !node.is_root()) return {};
   if (node.view == View::npy) return kNpyRootFiles;
@@ -68,6 +73,7 @@ std::span<const NamedFile> files_of(const Node& node) {
 }
 
 std::string_view name_of(FileKind file) {
+  if (file == FileKind::zarr_json) return kGroupFiles3.front().name;
   for (const NodeKind kind : {NodeKind::group, NodeKind::variable, NodeKind::control})
     for (const NamedFile& named : files_of(kind))
       if (named.kind == file) return named.name;
@@ -134,10 +140,20 @@ Result<Place> Nodes::at(Ino ino) const {
   const SharedLock lock(mutex_);
   // An error without a reason, so that it is not logged: the kernel sends requests for renumbered or removed inodes and
   // then looks the name up again.
-  if (slot >= slots_.size() || slots_[slot] == nullptr) return std::unexpected(Error{ESTALE, {}});
+  if (slot >= slots_.size()) return std::unexpected(Error{ESTALE, {}});
+  if (slots_[slot] == nullptr) {
+    const auto former = former_groups_.find(slot);
+    const bool is_directory = former != former_groups_.end() && local == static_cast<uint64_t>(FileKind::itself);
+    if (!is_directory || slots_[former->second.variable] == nullptr) return std::unexpected(Error{ESTALE, {}});
+    return Place{slots_[former->second.variable], FileKind::chunk_directory, former->second.number};
+  }
   const Node& node = *slots_[slot];
-  if (node.slot != slot) return Place{&node, FileKind::chunk, ino - (chunk_slots_.at(node.slot).first << kLocalBits)};
-  if (local == 0 || (local >= kFirstChunk && node.kind != NodeKind::scratch && chunk_slots_.contains(slot)))
+  const auto more = more_slots_.find(node.slot);
+  if (node.slot != slot && more->second.chunks.contains(slot))
+    return Place{&node, FileKind::chunk, ino - more->second.chunks.ino(0)};
+  if (node.slot != slot) return Place{&node, FileKind::chunk_directory, ino - more->second.directories.ino(0)};
+  const bool has_other_chunks = more != more_slots_.end() && more->second.chunks.count > 0;
+  if (local == 0 || (local >= kFirstChunk && node.kind != NodeKind::scratch && has_other_chunks))
     return std::unexpected(Error{ESTALE, {}});
   if (local >= kFirstChunk) return Place{&node, FileKind::chunk, local - kFirstChunk};
   return Place{&node, static_cast<FileKind>(local), 0};
@@ -228,17 +244,34 @@ Result<Ino> Nodes::chunk_key(const Node& variable, uint64_t number, uint64_t cou
 Result<Ino> Nodes::chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count) {
   {
     const SharedLock lock(mutex_);
-    const auto found = chunk_slots_.find(slot);
-    if (found != chunk_slots_.end()) return (found->second.first << kLocalBits) + number;
+    const auto found = more_slots_.find(slot);
+    if (found != more_slots_.end() && found->second.chunks.count > 0) return found->second.chunks.ino(number);
     if (count <= kChunksInOneSlot) return (slot << kLocalBits) + kFirstChunk + number;
   }
   const LockGuard lock(mutex_);
-  auto found = chunk_slots_.find(slot);
-  if (found == chunk_slots_.end()) {
-    CODECFS_ASSIGN(const Slots slots, reserve(slot, path, count));
-    found = chunk_slots_.emplace(slot, slots).first;
+  Slots& slots = more_slots_[slot].chunks;
+  if (slots.count == 0) {
+    CODECFS_ASSIGN(slots, reserve(slot, path, count));
   }
-  return (found->second.first << kLocalBits) + number;
+  return slots.ino(number);
+}
+
+Result<Ino> Nodes::directory_ino(const Node& variable, uint64_t number, uint64_t count) {
+  const auto holds = [number](const Slots& slots) { return number >> kLocalBits < slots.count; };
+  {
+    const SharedLock lock(mutex_);
+    const auto found = more_slots_.find(variable.slot);
+    if (found != more_slots_.end() && holds(found->second.directories)) return found->second.directories.ino(number);
+  }
+  const LockGuard lock(mutex_);
+  if (current(variable) == nullptr) return std::unexpected(Error{ESTALE, {}});
+  Slots& slots = more_slots_[variable.slot].directories;
+  if (!holds(slots)) {  // none yet, or the variable has grown
+    CODECFS_ASSIGN(const Slots larger, reserve(variable.slot, variable.path, count));
+    assign(slots, nullptr);
+    slots = larger;
+  }
+  return slots.ino(number);
 }
 
 Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
@@ -246,11 +279,17 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
   for (const Node* node : views_of(variable)) {
     if (node == nullptr) continue;
     CODECFS_ASSIGN(const Slots slots, reserve(node->slot, node->path, count));
-    Slots& now = chunk_slots_[node->slot];
-    for (uint64_t i = 0; i < now.count; ++i) slots_[now.first + i] = nullptr;
-    now = slots;
+    MoreSlots& now = more_slots_[node->slot];
+    assign(now.chunks, nullptr);
+    assign(now.directories, nullptr);
+    now = {slots, {}};
+    std::erase_if(former_groups_, [&](const auto& group) { return group.second.variable == node->slot; });
   }
   return {};
+}
+
+void Nodes::assign(const Slots& slots, const Node* node) {
+  for (uint64_t i = 0; i < slots.count; ++i) slots_[slots.first + i] = node;
 }
 
 /// The node as it is now, at its present path; null if it was removed.
@@ -280,16 +319,19 @@ void Nodes::replace(const Node& old, Node node) {
   nodes_.push_back(std::move(node));
   const Node* added = &nodes_.back();
   slots_[old.slot] = added;
-  if (const auto chunks = chunk_slots_.find(old.slot); chunks != chunk_slots_.end())
-    for (uint64_t i = 0; i < chunks->second.count; ++i) slots_[chunks->second.first + i] = added;
+  if (const auto more = more_slots_.find(old.slot); more != more_slots_.end()) {
+    assign(more->second.chunks, added);
+    assign(more->second.directories, added);
+  }
   by_path_[added->path][static_cast<size_t>(added->view)] = added;
 }
 
 void Nodes::drop(const Node& node) {
   slots_[node.slot] = nullptr;
-  if (const auto chunks = chunk_slots_.find(node.slot); chunks != chunk_slots_.end()) {
-    for (uint64_t i = 0; i < chunks->second.count; ++i) slots_[chunks->second.first + i] = nullptr;
-    chunk_slots_.erase(chunks);
+  if (const auto more = more_slots_.find(node.slot); more != more_slots_.end()) {
+    assign(more->second.chunks, nullptr);
+    assign(more->second.directories, nullptr);
+    more_slots_.erase(more);
   }
   forget_path(node);
 }
@@ -317,6 +359,11 @@ void Nodes::remove(const Node& node) {
   const Node* now = current(node);
   if (now == nullptr) return;
   for (const Node* below : at_or_below(now->path)) drop(*below);
+}
+
+void Nodes::become_directory(const Node& removed, const Node& variable, uint64_t number) {
+  const LockGuard lock(mutex_);
+  former_groups_[removed.slot] = {variable.slot, number};
 }
 
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {

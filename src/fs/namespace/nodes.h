@@ -15,8 +15,9 @@
 //
 // Slot 0 is the root of the mount, so the root is inode 1 as FUSE requires. A variable with more than 2^40 - 16 chunks
 // gets as many consecutive slots as it needs when its first chunk is looked up; so does one whose chunks are renumbered
-// because its shape has changed. A Node is immutable and lives as long as the mount: a directory that is moved or
-// becomes a variable gets another Node in its slot, and keeps its inode number.
+// because its shape has changed. The directories of chunks in a view of Zarr v3 (c, c/0, ...) have slots of their own,
+// in which their numbers (ChunkDirectories) are the local parts. A Node is immutable and lives as long as the mount: a
+// directory that is moved or becomes a variable gets another Node in its slot, and keeps its inode number.
 
 #include <array>
 #include <cstdint>
@@ -43,14 +44,20 @@ inline constexpr Ino kRootIno = 1;
 
 /// The form in which the dataset is shown.
 enum class View : uint8_t {
-  decoded,  // chunks as raw bytes
-  encoded,  // chunks as stored, with their codecs in .zarray
-  npy,      // each variable is a file of numpy's format, NAME.npy
-  raw,      // the same without the header, NAME
+  decoded,   // chunks as raw bytes, Zarr v2
+  encoded,   // chunks as stored, with their codecs in .zarray
+  decoded3,  // chunks as raw bytes, Zarr v3
+  encoded3,  // chunks as stored, with their codecs in zarr.json
+  npy,       // each variable is a file of numpy's format, NAME.npy
+  raw,       // the same without the header, NAME
 };
-inline constexpr size_t kViews = 4;
+inline constexpr size_t kViews = 6;
 /// The views in which a variable is one file instead of a directory of chunks.
 inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
+/// The views whose chunk files are encoded.
+inline constexpr bool is_encoded(View view) { return view == View::encoded || view == View::encoded3; }
+/// The views whose metadata files and names of chunks are those of Zarr v3.
+inline constexpr bool is_zarr3(View view) { return view == View::decoded3 || view == View::encoded3; }
 /// "decoded", "encoded", ...: the name for users.
 std::string_view name_of(View view);
 std::optional<View> view_named(std::string_view name);
@@ -82,7 +89,9 @@ enum class FileKind : uint8_t {
   stats = 9,
   filters = 10,
   array = 11,  // a variable as one file; a root that is an array is a directory with this file
-  chunk = 16,  // and all values above
+  zarr_json = 12,
+  chunk_directory = 15,  // of Place only: see the top
+  chunk = 16,            // and all values above
 };
 
 struct Node;
@@ -124,7 +133,7 @@ struct Node {
 struct Place {
   const Node* node = nullptr;
   FileKind file = FileKind::itself;
-  uint64_t chunk = 0;  // its number, if file is chunk
+  uint64_t chunk = 0;  // its number, if file is chunk or chunk_directory
 };
 
 /// All functions take nodes from before a move as well: they apply to the node as it is now.
@@ -133,7 +142,8 @@ class Nodes {
   /// `shown`: the view that the root of the mount shows.
   Nodes(const Entry& root, View shown);
 
-  /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed.
+  /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed. A former group may have become
+  /// a directory of chunks.
   Result<Place> at(Ino ino) const;
   /// The node of a directory entry, created if the entry is new or refers to another object than before. ENFILE when
   /// slots run out; ESTALE if the directory was removed.
@@ -153,6 +163,8 @@ class Nodes {
   [[nodiscard]] std::vector<Ino> variables() const;
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
+  /// The inode number of a directory of chunks. `count`: of all of them. ENFILE.
+  Result<Ino> directory_ino(const Node& variable, uint64_t number, uint64_t count);
   /// The inode number of the same chunk in the decoded view.
   Result<Ino> chunk_key(const Node& variable, uint64_t number, uint64_t count);
 
@@ -161,6 +173,8 @@ class Nodes {
   void become_variable(const Node& group, ObjectId variable);
   /// A name and everything below it was removed.
   void remove(const Node& node);
+  /// The inode number of a group that was removed stands for a directory of chunks from now on: programs have it open.
+  void become_directory(const Node& removed, const Node& variable, uint64_t number);
   /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
   /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.
@@ -169,7 +183,15 @@ class Nodes {
  private:
   struct Slots {
     uint64_t first = 0;
-    uint64_t count = 0;
+    uint64_t count = 0;  // 0: none
+
+    [[nodiscard]] bool contains(uint64_t slot) const { return slot - first < count; }
+    [[nodiscard]] Ino ino(uint64_t number) const { return (first << kLocalBits) + number; }
+  };
+  /// Beside the slot of a variable itself.
+  struct MoreSlots {
+    Slots chunks;
+    Slots directories;
   };
 
   using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
@@ -180,6 +202,7 @@ class Nodes {
   const Node* add(Node node) CODECFS_REQUIRES(mutex_);
   void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);
   void drop(const Node& node) CODECFS_REQUIRES(mutex_);
+  void assign(const Slots& slots, const Node* node) CODECFS_REQUIRES(mutex_);
   void forget_path(const Node& node) CODECFS_REQUIRES(mutex_);
   Result<Slots> reserve(uint64_t slot, const std::string& path, uint64_t chunks) CODECFS_REQUIRES(mutex_);
   Result<Ino> chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count);
@@ -189,8 +212,12 @@ class Nodes {
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
   std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);
-  // Of variables whose chunks have separate slots.
-  std::unordered_map<uint64_t, Slots> chunk_slots_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, MoreSlots> more_slots_ CODECFS_GUARDED_BY(mutex_);  // by the slot of a variable
+  struct Directory {
+    uint64_t variable = 0;  // slot
+    uint64_t number = 0;
+  };
+  std::unordered_map<uint64_t, Directory> former_groups_ CODECFS_GUARDED_BY(mutex_);  // by the slot of the group
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

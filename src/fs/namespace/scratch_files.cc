@@ -43,6 +43,14 @@ std::vector<std::pair<std::string, Ino>> ScratchFiles::list(Ino directory) {
   return names;
 }
 
+std::vector<Ino> ScratchFiles::directories_within(Ino first, uint64_t count) {
+  const LockGuard lock(mutex_);
+  std::vector<Ino> directories;
+  for (auto at = names_.lower_bound({first, ""}); at != names_.end() && at->first.first - first < count; ++at)
+    if (directories.empty() || directories.back() != at->first.first) directories.push_back(at->first.first);
+  return directories;
+}
+
 Result<struct stat> ScratchFiles::status(Ino ino) {
   const LockGuard lock(mutex_);
   CODECFS_ASSIGN(const File* file, at(ino));

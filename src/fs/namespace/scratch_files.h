@@ -31,6 +31,8 @@ class ScratchFiles {
   Result<Ino> create(Ino directory, std::string_view name, mode_t permissions);
   std::optional<Ino> find(Ino directory, std::string_view name);
   std::vector<std::pair<std::string, Ino>> list(Ino directory);
+  /// The directories with files, of those with `count` consecutive inode numbers.
+  std::vector<Ino> directories_within(Ino first, uint64_t count);
 
   /// Size, permissions and times. ESTALE.
   Result<struct stat> status(Ino ino);

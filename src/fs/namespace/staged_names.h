@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "fs/namespace/nodes.h"
 
 namespace codecfs::fs {
 
@@ -21,7 +22,8 @@ bool is_temporary_name(std::string_view name);
 /// Whether a component of this path ("/a/b", from the root of the dataset) is temporary, and so everything below it.
 bool is_temporary_path(std::string_view path);
 
-/// EINVAL for names of a format that the mount does not store, in every directory and for every call.
-Result<> check_name(std::string_view directory, std::string_view name);
+/// EINVAL for the names of metadata files that belong to the other format of Zarr, in every directory of a view and for
+/// every call.
+Result<> check_name(View view, std::string_view directory, std::string_view name);
 
 }  // namespace codecfs::fs

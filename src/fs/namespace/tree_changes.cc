@@ -1,25 +1,30 @@
 #include "fs/namespace/tree_changes.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
+#include "fs/namespace/staged_names.h"
 #include "fs/views/metadata_files.h"
+#include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {
 Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
   const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
-  if (node->kind == NodeKind::variable)
-    return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", node->path, name);
-  if (name == "c" && mount_.overlay.state_of(*node).refused_v3)
-    return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, which this mount does not store", node->path,
-                name);
-  if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
+  CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
+  const Node* node = directory.node;
+  if (node->kind == NodeKind::variable) return make_chunk_directory(directory, parent, name);
+  if (name == "c" && !is_zarr3(node->view) && mount_.overlay.state_of(*node).refused_v3)
+    return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, and this view is of format 2", node->path, name);
+  if (metadata_named(directory, name))
+    return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if ((parent == kRootIno && name == ".codecfs") || mount_.scratch.find(parent, name))
     return fail(EEXIST, "{}/{}: exists", node->path, name);
   const Node* group = nullptr;
@@ -29,7 +34,7 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
     CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
   }
   // cp creates files in a directory that it has created, and fails if they exist already.
-  mount_.overlay.add_fresh(*group, files_of(NodeKind::group));
+  mount_.overlay.add_fresh(*group, files_of(*group));
   mount_.write_back.note_change();
   names.add(*node, name);
   mount_.times.set(group->ino(), now(), now());
@@ -40,15 +45,18 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
 Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
   const LockGuard alone(mount_.layout);
-  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent));
+  const Node* node = directory.node;
   CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
   const Node& child = *place.node;
-  if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", node->path, name);
+  if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", mount_.path_of(directory), name);
+  if (place.file == FileKind::chunk_directory) return remove_chunk_directory(place);
   if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
   for (const Node* shown : mount_.nodes.in_all_views(child))
     if (!mount_.scratch.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
+    CODECFS_TRY(has_no_files(child));
     CODECFS_TRY(may_remove_variable(child));
     // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
     (void)mount_.write_back.pause(child.object);
@@ -71,10 +79,12 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
 Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, std::string_view target) {
   ChangedNames names(mount_, notifier_);
   const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
+  CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
+  const Node* node = directory.node;
   if (node->kind == NodeKind::variable)
-    return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", node->path, name);
-  if (metadata_named(*node, name)) return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
+    return fail(EPERM, "{}/{}: a variable's directory holds chunks and no links", mount_.path_of(directory), name);
+  if (metadata_named(directory, name))
+    return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if (mount_.scratch.find(parent, name)) return fail(EEXIST, "{}/{}: exists", node->path, name);
   const Node* link = nullptr;
   {
@@ -89,27 +99,40 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
   return names_.child_attributes(*link);
 }
 
-Result<> TreeChanges::make_hard_link(Ino parent, std::string_view name) {
-  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent, name));
-  return fail(EPERM, "{}/{}: hard links are not possible here", node->path, name);
+Result<struct stat> TreeChanges::make_hard_link(Ino ino, Ino parent, std::string_view name,
+                                                const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
+  const std::optional<FileKind> metadata = metadata_named(directory, name);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
+  CODECFS_ASSIGN(const Place from, mount_.place_of(ino));
+  if (from.node->kind != NodeKind::scratch || (!metadata && !chunk))
+    return fail(EPERM, "{}/{}: hard links are not possible here", mount_.path_of(directory), name);
+  if (names_.lookup(parent, name)) return fail(EEXIST, "{}/{}: exists", mount_.path_of(directory), name);
+  CODECFS_ASSIGN(const std::string content, mount_.scratch.read(ino, 0, ScratchFiles::kMaxBytes));
+  CODECFS_ASSIGN(const Ino made, put_content(directory, metadata, chunk, content, cancelled));
+  mount_.kernel_pages.await_quiet(made);
+  mount_.kernel->content_changed(made, true);
+  return names_.attributes(made);
 }
 
 Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
-  CODECFS_ASSIGN(const Node* node, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent));
+  const Node* node = directory.node;
   CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
-  if (const std::optional<FileKind> file = metadata_named(*node, name)) {
+  if (const std::optional<FileKind> file = metadata_named(directory, name)) {
     mount_.overlay.change(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
     names.add(*node, name);
     return {};
   }
-  if (mount_.scratch.find(node->ino(), name)) {
-    CODECFS_TRY(mount_.scratch.unlink(node->ino(), name));
+  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+  if (mount_.scratch.find(holder, name)) {
+    CODECFS_TRY(mount_.scratch.unlink(holder, name));
     mount_.times.set(parent, {}, now());
     return {};
   }
+  if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", mount_.path_of(directory), name);
   if (node->kind == NodeKind::group) {
-    if (S_ISDIR(there.st_mode)) return fail(EISDIR, "{}/{}: is a directory", node->path, name);
     const LockGuard alone(mount_.layout);
     CODECFS_ASSIGN(const Place link, mount_.nodes.at(there.st_ino));
     CODECFS_TRY(remove_entry(*node, name, *link.node));
@@ -118,9 +141,9 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
     notifier_.metadata_changed(*node, false);
     return {};
   }
-  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(*node, name));
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
-  // A variable without its .zarray is about to be removed with all its chunks; until then nothing is removed.
+  // A variable without its metadata is about to be removed with all its chunks; until then nothing is removed.
   if (is_condemned(*node, mount_.overlay.state_of(*node))) {
     mount_.overlay.add_unlinked(*node, chunk->number);
   } else {
@@ -128,55 +151,99 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
     coherence_.note_removed(*chunk);
   }
   notifier_.chunk_changed(*node, chunk->number);
-  names.add(*node, name);
+  names.add_chunk(*node, chunk->number);
+  mount_.times.set(parent, {}, now());
   return {};
 }
 
 Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
                              const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Node* from, policy_.changeable_directory(parent));
-  CODECFS_ASSIGN(const Node* to, policy_.changeable_directory(to_parent, to_name));
-  const std::optional<Ino> scratch = mount_.scratch.find(from->ino(), name);
+  CODECFS_ASSIGN(const Place from, policy_.changeable_directory(parent));
+  CODECFS_ASSIGN(const Place to, policy_.changeable_directory(to_parent, to_name));
+  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(from));
+  const std::optional<Ino> scratch = mount_.scratch.find(holder, name);
   if (!scratch) {
     CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
     // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
     if (S_ISREG(there.st_mode))
-      return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", from->path, name);
+      return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", mount_.path_of(from),
+                  name);
     return move_entry(parent, name, to_parent, to_name);
   }
-  const std::optional<FileKind> metadata = metadata_named(*to, to_name);
-  CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_files_.named(*to, to_name));
-  if (const Result<struct stat> there = names_.lookup(to->ino(), to_name)) {
-    if (!replace) return fail(EEXIST, "{}/{}: exists", to->path, to_name);
-    if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", to->path, to_name);
+  const std::optional<FileKind> metadata = metadata_named(to, to_name);
+  CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_files_.named(to, to_name));
+  if (const Result<struct stat> there = names_.lookup(to_parent, to_name)) {
+    if (!replace) return fail(EEXIST, "{}/{}: exists", mount_.path_of(to), to_name);
+    if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", mount_.path_of(to), to_name);
   }
   if (!metadata && !target) {
-    CODECFS_TRY(policy_.may_stage(*to, to_name));
-    CODECFS_TRY(mount_.scratch.rename(from->ino(), name, to->ino(), to_name));
+    CODECFS_TRY(policy_.may_stage(to, to_name));
+    CODECFS_ASSIGN(const Ino to_holder, mount_.ino_of(to));
+    CODECFS_TRY(mount_.scratch.rename(holder, name, to_holder, to_name));
     mount_.times.set(parent, {}, now());
     mount_.times.set(to_parent, {}, now());
     mount_.kernel->name_changed(to_parent, std::string(to_name), false);
     return {};
   }
   // Until the rename is done, writes to the file wait.
-  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(from->ino(), name));
-  const Result<> replaced = metadata ? editor_.apply(to->ino(*metadata), content, cancelled)
-                                     : chunk_files_.put(*to, *target, std::as_bytes(std::span(content)), cancelled);
+  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(holder, name));
+  const Result<Ino> replaced = put_content(to, metadata, target, content, cancelled);
   if (!replaced) {
-    mount_.scratch.unseal(from->ino(), name);
-    return replaced;
+    mount_.scratch.unseal(holder, name);
+    return std::unexpected(replaced.error());
   }
-  Ino changed = to->ino(metadata.value_or(FileKind::itself));
-  if (target) {
-    CODECFS_ASSIGN(changed, mount_.nodes.chunk_ino(*to, target->number, target->variable->facts->grid.count()));
-  }
+  const Ino changed = *replaced;
   const InodeTimes::Times times = mount_.times.take(*scratch).value_or(InodeTimes::Times{{}, now()});
   mount_.times.set(changed, times.accessed, times.modified ? times.modified : now());
-  mount_.scratch.promote(from->ino(), name, changed);
+  mount_.scratch.promote(holder, name, changed);
   mount_.kernel_pages.await_quiet(changed);
   mount_.kernel->content_changed(changed, true);
   // The kernel moves the inode to the new name, but the chunk keeps its own inode.
   mount_.kernel->name_changed(to_parent, std::string(to_name), false);
+  return {};
+}
+
+/// Makes the content that of a metadata file or chunk, and returns its inode number.
+Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileKind> metadata,
+                                     const std::optional<ChunkPlace>& chunk, const std::string& content,
+                                     const Cancelled& cancelled) {
+  const Node& node = *directory.node;
+  if (metadata) {
+    CODECFS_TRY(editor_.apply(node.ino(*metadata), content, cancelled));
+    return node.ino(*metadata);
+  }
+  CODECFS_TRY(chunk_files_.put(node, *chunk, std::as_bytes(std::span(content)), cancelled));
+  return mount_.nodes.chunk_ino(node, chunk->number, chunk->variable->facts->grid.count());
+}
+
+/// mkdir() in the directory of a variable or of chunks: those inside the grid are there already, but for a new
+/// variable.
+Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, Ino parent, std::string_view name) {
+  const Node& node = *directory.node;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const ChunkGrid& grid = view->facts->grid;
+  const NamedChunk named = chunk_named(directory, grid, name);
+  const std::string path = mount_.path_of(directory);
+  if (named.chunk || (named.directory && names_.lookup(parent, name))) return fail(EEXIST, "{}/{}: exists", path, name);
+  if (named.directory) {
+    mount_.overlay.note_made(node);
+    mount_.overlay.add_made(node, *named.directory);
+    mount_.times.set(parent, {}, now());
+    return names_.lookup(parent, name);
+  }
+  if (is_zarr3(node.view) && looks_like_chunk(name))
+    return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks with names of Zarr v3 (c/0/1)", path, name,
+                fmt::join(grid.cells(), " x "));
+  return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", path, name);
+}
+
+/// rmdir() of a directory of chunks succeeds when it shows nothing; its name stays valid.
+Result<> TreeChanges::remove_chunk_directory(const Place& directory) {
+  const Node& node = *directory.node;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  CODECFS_ASSIGN(const bool has_files, shows_anything(mount_, coherence_, node, *view, directory.chunk));
+  if (has_files) return fail(ENOTEMPTY, "{}: has files", mount_.path_of(directory));
+  mount_.overlay.forget_made(node, directory.chunk);
   return {};
 }
 
@@ -191,7 +258,7 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
   if (from.view != to.view) return fail(EXDEV, "{}/{}: is moved within one view; it moves in all", from.path, name);
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
-  if (metadata_named(to, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
+  if (metadata_named(to_place, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
   CODECFS_ASSIGN(const struct stat there, names_.lookup(from.ino(), name));
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
   if (const Result<struct stat> other = names_.lookup(to.ino(), to_name)) {
@@ -228,6 +295,19 @@ Result<> TreeChanges::remove_entry(const Node& directory, std::string_view name,
   return {};
 }
 
+/// ENOTEMPTY while a directory of chunks has a temporary file.
+Result<> TreeChanges::has_no_files(const Node& variable) {
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(variable.object));
+  const uint64_t count = ChunkDirectories(view->facts->grid).count();
+  for (const Node* shown : mount_.nodes.in_all_views(variable)) {
+    if (!is_zarr3(shown->view) || count == 0) continue;
+    const Result<Ino> top = mount_.nodes.directory_ino(*shown, 0, count);
+    if (top && !mount_.scratch.directories_within(*top, count).empty())
+      return fail(ENOTEMPTY, "{}: has files", variable.path);
+  }
+  return {};
+}
+
 /// ENOTEMPTY while its directory shows chunks.
 Result<> TreeChanges::may_remove_variable(const Node& node) {
   const auto not_empty = [&] {
@@ -236,7 +316,7 @@ Result<> TreeChanges::may_remove_variable(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const DirectoryState state = mount_.overlay.state_of(node);
   const bool condemned = is_condemned(node, state);
-  if (view->shows_absent_chunks() && !condemned && !state.fresh && view->facts->grid.count() > 0) return not_empty();
+  if (mount_.shows_absent(node, *view) && view->facts->grid.count() > 0) return not_empty();
   const WriteBack::Changes changes = coherence_.changes_of(node);
   const auto is_shown = [&](uint64_t number) {
     return !changes.removed.contains(number) && !(condemned && mount_.overlay.is_unlinked(node, number));

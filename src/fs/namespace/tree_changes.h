@@ -35,17 +35,24 @@ class TreeChanges {
   Result<struct stat> make_directory(Ino parent, std::string_view name);
   Result<> remove_directory(Ino parent, std::string_view name);
   Result<struct stat> make_link(Ino parent, std::string_view name, std::string_view target);
-  /// link(2): EPERM.
-  Result<> make_hard_link(Ino parent, std::string_view name);
+  /// link(2) of a temporary file to the name of a metadata file or chunk that does not exist: its content is stored
+  /// under that name, as by rename(), and the file stays. EEXIST; EPERM for other files and names.
+  Result<struct stat> make_hard_link(Ino ino, Ino parent, std::string_view name, const Cancelled& cancelled = {});
   Result<> unlink(Ino parent, std::string_view name);
   /// EXDEV for chunks and metadata files: mv then copies them. EINTR: cancelled, and nothing has changed.
   Result<> rename(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name, bool replace,
                   const Cancelled& cancelled = {});
 
  private:
+  Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,
+                          const std::optional<ChunkPlace>& chunk, const std::string& content,
+                          const Cancelled& cancelled);
+  Result<struct stat> make_chunk_directory(const Place& directory, Ino parent, std::string_view name);
+  Result<> remove_chunk_directory(const Place& directory);
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
   /// Removes it from the source and from the caches.
   Result<> remove_entry(const Node& directory, std::string_view name, const Node& entry);
+  Result<> has_no_files(const Node& variable);
   /// ENOTEMPTY while its directory shows chunks.
   Result<> may_remove_variable(const Node& node);
   /// The target of a link as the source stores it.

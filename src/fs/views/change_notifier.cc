@@ -1,8 +1,10 @@
 #include "fs/views/change_notifier.h"
 
 #include <chrono>
+#include <map>
 
 #include "backends/api/names.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 #include "fs/views/array_file.h"
 #include "fs/views/array_names.h"
@@ -29,7 +31,9 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
     if (shown->view == node.view) continue;
     mount_.kernel_pages.await_quiet(*ino);
     mount_.kernel->content_changed(*ino, true);
-    if (mount_.absent_chunks.take(*ino)) mount_.kernel->names_changed(shown->ino(), {grid.name_of(number)});
+    if (!mount_.absent_chunks.take(*ino)) continue;
+    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, grid, number))
+      mount_.kernel->names_changed(name->directory, {std::move(name->name)});
   }
 }
 
@@ -47,7 +51,7 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
       if (file) mount_.kernel->part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
     }
-    std::vector<std::string> names;
+    std::map<Ino, std::vector<std::string>> names;  // by directory
     for (size_t i = 0; i < chunks.size(); ++i) {
       const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, chunks[i], grid.count());
       if (!ino) return;
@@ -56,9 +60,11 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
       former_files_changed(*ino);
       // Invalidations keep their order, so waiting for the last one waits for all.
       mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
-      if (mount_.absent_chunks.take(*ino)) names.push_back(grid.name_of(chunks[i]));
+      if (!mount_.absent_chunks.take(*ino)) continue;
+      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, grid, chunks[i]))
+        names[name->directory].push_back(std::move(name->name));
     }
-    if (!names.empty()) mount_.kernel->names_changed(shown->ino(), std::move(names));
+    for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
   }
 }
 
@@ -70,13 +76,13 @@ void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
   forms_.forget_zmetadata();
   std::vector<Ino> changed;
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
-    for (const NamedFile& file : files_of(shown->kind))
+    for (const NamedFile& file : files_of(*shown))
       if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
     for (const Node* at = shown; !at->is_root();) {
       const Result<Place> parent = mount_.nodes.at(at->parent);
       if (!parent) break;
       at = parent->node;
-      changed.push_back(at->ino(FileKind::zmetadata));
+      changed.push_back(at->ino(is_zarr3(at->view) ? FileKind::zarr_json : FileKind::zmetadata));
     }
   }
   // Invalidations keep their order, so waiting for the last one waits for all.
@@ -95,7 +101,7 @@ void ChangeNotifier::layout_changed(const Node& node, bool wait) {
     const Result<Place> place = mount_.nodes.at(directory);
     if (!place || !place->node->path.starts_with(top)) continue;
     const Ino first = directory - static_cast<Ino>(FileKind::itself);
-    for (const FileKind file : {FileKind::zarray, FileKind::zattrs})
+    for (const FileKind file : {FileKind::zarray, FileKind::zattrs, FileKind::zarr_json})
       mount_.kernel->content_changed(first + static_cast<Ino>(file), false);
   }
   metadata_changed(node, wait);
@@ -111,11 +117,11 @@ Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
   const uint64_t count = now->facts->grid.count();
   CODECFS_ASSIGN(const Ino first_key, mount_.nodes.chunk_key(node, 0, count));
-  mount_.conversions.drop(first_key, count);
+  mount_.conversions.drop_forms(first_key, count);
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
     if (shows_arrays(shown->view)) continue;
     CODECFS_ASSIGN(const Ino first, mount_.nodes.chunk_ino(*shown, 0, count));
-    if (shown->view == View::decoded)
+    if (!is_encoded(shown->view))
       mount_.kernel->attributes_changed(first, count, true);
     else
       contents_changed(*shown, first, count);
@@ -134,6 +140,7 @@ Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
     mount_.kernel->attributes_changed(first[i], before, false);
+    if (is_zarr3(views[i]->view)) mount_.kernel->name_changed(views[i]->ino(), "c", false);
     if (!views[i]->is_root())
       mount_.kernel->name_changed(views[i]->parent, std::string(last_part(node.path)),
                                   wait && views[i]->view == node.view);
@@ -150,13 +157,15 @@ void ChangeNotifier::member_changed(const Node& directory, std::string_view name
 void ChangeNotifier::file_gone(Ino ino, bool wait) {
   const Result<Place> place = mount_.nodes.at(ino);
   if (!place) return;
-  std::string name(name_of(place->file));
-  if (place->file == FileKind::chunk) {
-    const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
-    if (!view) return;
-    name = (*view)->facts->grid.name_of(place->chunk);
-  }
-  mount_.kernel->name_changed(place->node->ino(), std::move(name), wait);
+  if (place->file == FileKind::chunk) return chunk_gone(*place->node, place->chunk, wait);
+  mount_.kernel->name_changed(place->node->ino(), std::string(name_of(place->file)), wait);
+}
+
+void ChangeNotifier::chunk_gone(const Node& node, uint64_t number, bool wait) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  if (!view) return;
+  if (Result<ChunkName> name = name_of_chunk(mount_.nodes, node, (*view)->facts->grid, number))
+    mount_.kernel->name_changed(name->directory, std::move(name->name), wait);
 }
 
 void ChangeNotifier::forget_xattrs(const Node& node) {
@@ -206,9 +215,17 @@ std::string ChangeNotifier::path_of_dataset(const Node& node) const {
 }
 
 ChangedNames::~ChangedNames() {
+  for (const auto& [variable, number] : chunks_)
+    for (const Node* shown : mount_.nodes.in_all_views(*variable))
+      if (shown->view != variable->view && !shows_arrays(shown->view)) notifier_.chunk_gone(*shown, number, true);
   for (const auto& [directory, name] : names_)
     for (const Node* shown : mount_.nodes.in_all_views(*directory))
       if (shown->view != directory->view) notifier_.member_changed(*shown, name, true);
+}
+
+void ChangedNames::add_chunk(const Node& variable, uint64_t number) {
+  mount_.times.set(variable.ino(), {}, now());
+  chunks_.emplace_back(&variable, number);
 }
 
 void ChangedNames::add(const Node& directory, std::string_view name) {

@@ -44,6 +44,8 @@ class ChangeNotifier {
   void member_changed(const Node& directory, std::string_view name, bool wait);
   /// The file of an inode number no longer exists.
   void file_gone(Ino ino, bool wait);
+  /// The file of a chunk in the view of `node` no longer exists.
+  void chunk_gone(const Node& node, uint64_t number, bool wait);
 
  private:
   void contents_changed(const Node& shown, Ino first, uint64_t count);
@@ -66,11 +68,13 @@ class ChangedNames {
   ChangedNames& operator=(const ChangedNames&) = delete;
   ~ChangedNames();
   void add(const Node& directory, std::string_view name);
+  void add_chunk(const Node& variable, uint64_t number);
 
  private:
   MountContext& mount_;
   ChangeNotifier& notifier_;
   std::vector<std::pair<const Node*, std::string>> names_;
+  std::vector<std::pair<const Node*, uint64_t>> chunks_;
 };
 
 }  // namespace codecfs::fs

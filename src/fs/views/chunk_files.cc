@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 #include "fs/namespace/staged_names.h"
 
@@ -12,15 +13,16 @@ namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
   if (mount_.overlay.is_unlinked(node, number)) return not_there();
-  if (node.view == View::encoded) return encoded_.attributes(node, view, number);
+  if (is_encoded(node.view)) return encoded_.attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, variable.grid.count()));
-  if (const std::optional<uint64_t> size = mount_.write_back.size(ino)) {
+  CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, number, variable.grid.count()));
+  if (const std::optional<uint64_t> size = mount_.write_back.size(key)) {
     struct stat status = inodes_.make(node, ino, S_IFREG, *size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   }
   // Whatever the source has in its place: a name that was removed is gone.
-  if (coherence_.is_removed(node, number, ino)) return not_there();
+  if (coherence_.is_removed(node, number, key)) return not_there();
   CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, number));
   if (!info.stored && !mount_.shows_absent(node, *view)) return not_there();
 
@@ -29,7 +31,7 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
     size = *variable.chunk_bytes;
   } else if (!variable.unreadable) {
     // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
-    const Result<ChunkPtr> chunk = mount_.decoder.decoded({ino, node.object, number, view});
+    const Result<ChunkPtr> chunk = mount_.decoder.decoded({key, node.object, number, view});
     if (chunk) size = (*chunk)->size();
   }
   struct stat status = inodes_.make(node, ino, S_IFREG, size);
@@ -42,30 +44,32 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
   return status;
 }
 
-Result<std::optional<ChunkPlace>> ChunkFiles::named(const Node& node, std::string_view name) {
+Result<std::optional<ChunkPlace>> ChunkFiles::named(const Place& directory, std::string_view name) {
+  const Node& node = *directory.node;
   if (node.kind != NodeKind::variable) return std::optional<ChunkPlace>();
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const ChunkGrid& grid = view->facts->grid;
-  const std::optional<uint64_t> number = grid.number_of(name);
+  const std::optional<uint64_t> number = chunk_named(directory, grid, name).chunk;
   if (number) {
     CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, *number, grid.count()));
     return ChunkPlace{key, node.object, *number, view};
   }
   if (looks_like_chunk(name))
-    return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks", node.path, name,
-                fmt::join(grid.cells(), " x "));
+    return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks{}", mount_.path_of(directory), name,
+                fmt::join(grid.cells(), " x "), is_zarr3(node.view) ? " with names of Zarr v3 (c/0/1)" : "");
   return std::optional<ChunkPlace>();
 }
 
 Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
-  if (node.view == View::encoded) {
+  if (is_encoded(node.view)) {
     CODECFS_TRY(encoded_.put(node, chunk, bytes, cancelled));
   } else {
     CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
     CODECFS_TRY(mount_.write_back.replace(chunk, bytes));
   }
   mount_.overlay.forget_unlinked(node, chunk.number);
-  mount_.times.set(chunk.key, {}, now());
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  mount_.times.set(ino, {}, now());
   notifier_.chunk_changed(node, chunk.number);
   return {};
 }

@@ -29,8 +29,9 @@ class ChunkFiles {
 
   /// ENOENT if the view shows no such chunk.
   Result<struct stat> attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
-  /// The chunk that a name in a variable's directory denotes; none for other names. EINVAL for one outside the grid.
-  Result<std::optional<ChunkPlace>> named(const Node& node, std::string_view name);
+  /// The chunk that a name denotes in a directory, of a variable or of chunks; none for other names. EINVAL for one
+  /// outside the grid.
+  Result<std::optional<ChunkPlace>> named(const Place& directory, std::string_view name);
   /// Stores the content of a whole chunk file of the node's view.
   Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "filters/core/codec_json.h"
 #include "fs/views/metadata_files.h"
+#include "fs/views/zarr3_files.h"
 #include "model/json.h"
 #include "model/memory_estimate.h"
 
@@ -29,28 +30,25 @@ Result<VariablePtr> describe(Source& source, ObjectId id) {
   return VariablePtr(std::move(without));
 }
 
-/// .zattrs in .zmetadata of an object whose attributes cannot be read: readers take the data all the same.
-Json reason_json(const std::string& path, const Error& error) {
-  log::warning("{}: .zmetadata has no attributes of \"/{}\"", error.reason, path);
-  Json json = Json::object();
-  json["_Error"] = error.reason;
-  return json;
-}
-
 constexpr int kMaxDepth = 1024;  // nested groups: a deeper path would exceed PATH_MAX
+
+/// What consolidated metadata has of one group or variable: keys and texts. Paths are relative to the top group, which
+/// is "".
+using Members = std::vector<std::pair<std::string, Json>>;
+struct ConsolidatedForm {
+  std::function<Members(const std::string& path, const Result<std::vector<Attribute>>& attributes)> of_group;
+  std::function<Members(const std::string& path, const Variable& variable)> of_variable;
+};
 
 /// Collects the metadata of a group and of everything below it.
 class Consolidation {
  public:
-  Consolidation(Source& source, const Dataset::ZarrayOf& zarray_of) : source_(source), zarray_of_(zarray_of) {}
+  Consolidation(Source& source, const ConsolidatedForm& form) : source_(source), form_(form) {}
 
   Result<Json> run(ObjectId group) {
     CODECFS_TRY(collect(group, "", 0));
     add_links();
-    Json json = Json::object();
-    json["metadata"] = std::move(metadata_);
-    json["zarr_consolidated_format"] = 1;
-    return json;
+    return std::move(metadata_);
   }
 
  private:
@@ -60,14 +58,14 @@ class Consolidation {
     std::string target;
   };
 
-  Result<> collect(ObjectId group, const std::string& directory, int depth) {
-    if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", directory, kMaxDepth);
+  Result<> collect(ObjectId group, const std::string& path, int depth) {
+    if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", path, kMaxDepth);
     Result<std::vector<Attribute>> attributes = source_.group_attributes(group);
     if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
-    append_member(metadata_, directory + ".zgroup", zgroup_json());
-    append_member(metadata_, directory + ".zattrs",
-                  attributes ? zattrs_json(std::span(*attributes)) : reason_json(directory, attributes.error()));
+    if (!attributes) warn(path, attributes.error());
+    append(form_.of_group(path, attributes));
     CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
+    const std::string directory = path.empty() ? "" : path + "/";
     for (const Entry& entry : entries) {
       const Result<> added = add(entry, directory, depth);
       // An object that is moved or removed concurrently may be missing from the result, but not an existing one.
@@ -77,10 +75,13 @@ class Consolidation {
   }
 
   Result<> add(const Entry& entry, const std::string& directory, int depth) {
-    if (entry.kind == EntryKind::group) return collect(entry.object, directory + entry.name + "/", depth + 1);
+    const std::string path = directory + entry.name;
+    if (entry.kind == EntryKind::group) return collect(entry.object, path, depth + 1);
     if (entry.kind == EntryKind::variable) {
       CODECFS_ASSIGN(const VariablePtr variable, describe(source_, entry.object));
-      add_variable(directory + entry.name, *variable);
+      if (variable->unreadable_attributes) warn(path, *variable->unreadable_attributes);
+      variables_.emplace(path, entry.object);
+      append(form_.of_variable(path, *variable));
     } else {
       links_.push_back({directory, entry.name, entry.target});
     }
@@ -93,12 +94,12 @@ class Consolidation {
     return now->object == entry.object && now->kind == entry.kind;
   }
 
-  void add_variable(const std::string& path, const Variable& variable) {
-    variables_.emplace(path, metadata_.size());
-    append_member(metadata_, path + "/.zarray", zarray_of_(path, variable));
-    Json zattrs = zattrs_json(variable);
-    if (variable.unreadable_attributes) zattrs.update(reason_json(path, *variable.unreadable_attributes));
-    append_member(metadata_, path + "/.zattrs", std::move(zattrs));
+  void append(Members members) {
+    for (auto& [key, json] : members) append_member(metadata_, std::move(key), std::move(json));
+  }
+
+  static void warn(const std::string& path, const Error& error) {
+    log::warning("{}: the consolidated metadata has no attributes of \"/{}\"", error.reason, path);
   }
 
   /// A link to a variable is a variable for readers, so it is listed as one. Links to groups are not listed, as they
@@ -109,20 +110,21 @@ class Consolidation {
           std::filesystem::path("/" + link.directory + link.target).lexically_normal().string().substr(1);
       const auto variable = variables_.find(target);
       if (variable == variables_.end()) continue;
-      const auto& members = metadata_.get_ref<Json::object_t&>();
-      Json zarray = members.begin()[static_cast<ptrdiff_t>(variable->second)].second;
-      Json zattrs = members.begin()[static_cast<ptrdiff_t>(variable->second) + 1].second;
-      append_member(metadata_, link.directory + link.name + "/.zarray", std::move(zarray));
-      append_member(metadata_, link.directory + link.name + "/.zattrs", std::move(zattrs));
+      if (const Result<VariablePtr> described = describe(source_, variable->second))
+        append(form_.of_variable(link.directory + link.name, **described));
     }
   }
 
   Source& source_;
-  const Dataset::ZarrayOf& zarray_of_;
+  const ConsolidatedForm& form_;
   Json metadata_ = Json::object();
-  std::unordered_map<std::string, size_t> variables_;  // path -> index of its .zarray in metadata_; .zattrs is next
+  std::unordered_map<std::string, ObjectId> variables_;  // by path
   std::vector<Link> links_;
 };
+
+std::string file_in(const std::string& path, std::string_view name) {
+  return path.empty() ? std::string(name) : fmt::format("{}/{}", path, name);
+}
 
 }  // namespace
 
@@ -170,8 +172,36 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
 }
 
 Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
+  const ConsolidatedForm form{
+      [](const std::string& path, const Result<std::vector<Attribute>>& attributes) -> Members {
+        return {{file_in(path, ".zgroup"), zgroup_json()},
+                {file_in(path, ".zattrs"),
+                 attributes ? zattrs_json(std::span(*attributes)) : unreadable_json(attributes.error())}};
+      },
+      [&](const std::string& path, const Variable& variable) -> Members {
+        Json zattrs = zattrs_json(variable);
+        if (variable.unreadable_attributes) zattrs.update(unreadable_json(*variable.unreadable_attributes));
+        return {{file_in(path, ".zarray"), zarray_of(path, variable)}, {file_in(path, ".zattrs"), std::move(zattrs)}};
+      }};
   const LockGuard lock(consolidating_);
-  return Consolidation(*source_, zarray_of).run(group);
+  Json json = Json::object();
+  CODECFS_ASSIGN(json["metadata"], Consolidation(*source_, form).run(group));
+  json["zarr_consolidated_format"] = 1;
+  return json;
+}
+
+Result<Json> Dataset::consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of) {
+  const ConsolidatedForm form{[](const std::string& path, const Result<std::vector<Attribute>>& attributes) -> Members {
+                                if (path.empty()) return {};
+                                return {{path, zarr3_group_json(attributes)}};
+                              },
+                              [&](const std::string& path, const Variable& variable) -> Members {
+                                Result<Json> json = zarr_json_of(path, variable);
+                                if (!json) return {};
+                                return {{path, *std::move(json)}};
+                              }};
+  const LockGuard lock(consolidating_);
+  return Consolidation(*source_, form).run(group);
 }
 
 // Readers of the source put their results into these caches only if changes() has not changed during the read, and

@@ -5,6 +5,7 @@
 #include "filters/core/codec_json.h"
 #include "filters/core/zarr_chain.h"
 #include "fs/views/metadata_files.h"
+#include "fs/views/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
@@ -13,44 +14,89 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
   return print_json(filters::print_codecs(one)) == print_json(filters::print_codecs(other));
 }
 Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
-  if (EncodedFormPtr known = forms_.get(node.key())) return known;
+  const Ino key = conversion_key(node.view, node.key());
+  if (EncodedFormPtr known = forms_.get(key)) return known;
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const auto form = std::make_shared<const EncodedForm>(make(now.node->path, *view->facts));
-  forms_.put_if(node.key(), form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
+  const auto form = std::make_shared<const EncodedForm>(make(node.view, now.node->path, *view->facts));
+  forms_.put_if(key, form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
   return form;
 }
 
 Result<Text> EncodedForms::zmetadata_of(const Node& node) {
   if (node.view == View::decoded) return mount_.dataset.zmetadata(node.object);
-  if (Text known = zmetadata_.get(node.key())) return known;
+  if (Text known = zmetadata_.get(node.ino())) return known;
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Json json,
                  mount_.dataset.consolidate(node.object, [&](const std::string& path, const Variable& facts) {
-                   return zarray_json(facts, make(node.path + "/" + path, facts).chain);
+                   return zarray_json(facts, make(node.view, node.path + "/" + path, facts).chain);
                  }));
   const Text text = std::make_shared<const std::string>(file_text(json));
-  zmetadata_.put_if(node.key(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
+  zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
   return text;
 }
 
-EncodedForm EncodedForms::make(const std::string& path, const Variable& facts) {
+Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
+  if (Text known = zmetadata_.get(node.ino())) return known;
+  const uint64_t changes = mount_.dataset.changes();
+  Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
+  if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
+  CODECFS_ASSIGN(Json below,
+                 mount_.dataset.consolidate3(node.object, [&](const std::string& path, const Variable& variable) {
+                   return zarr_json(node.view, node.path + "/" + path, variable);
+                 }));
+  const Text text = std::make_shared<const std::string>(file_text(zarr3_group_json(attributes, std::move(below))));
+  zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
+  return text;
+}
+
+Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const Variable& described) {
+  if (!is_encoded(view)) return zarr3_array_json(described, {});
+  return zarr3_array_json(described, make(view, path, described).chain);
+}
+
+void EncodedForms::forget(const Node& variable) {
+  for (const View view : {View::encoded, View::encoded3}) forms_.erase(conversion_key(view, variable.key()));
+}
+
+Result<Buffer> EncodedForm::file_of_stored(Buffer stored) const {
+  if (!gzip_size) return stored;
+  return filters::gzip_of_zlib(stored.bytes(), *gzip_size);
+}
+
+Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
+  return gzip_size ? filters::zlib_of_gzip(file, *gzip_size) : Buffer::copy_of(file);
+}
+
+EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
+  const filters::ChunkShape shape = filters::shape_of_chunk(facts);
+  const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
+    if (is_zarr3(view)) return filters::zarr3_chain(stages, shape, facts.object_codec);
+    return {filters::zarr_chain(stages, shape), {}};
+  };
   EncodedForm form;
-  filters::ZarrChain shown = filters::zarr_chain(facts.filters, filters::shape_of_chunk(facts));
+  filters::Zarr3Chain shown = chain_of(facts.filters);
   form.as_stored = shown.same_bytes;
   const Node* node = mount_.nodes.find(path);
   if (node == nullptr || !mount_.overlay.state_of(*node).rule_applied) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
-      filters::ZarrChain ruled = filters::zarr_chain(*wanted, filters::shape_of_chunk(facts));
+      filters::Zarr3Chain ruled = chain_of(*wanted);
       if (!are_equal(ruled.stages, shown.stages)) {
         form.as_stored = false;
         shown = std::move(ruled);
       }
     }
   }
+  if (node != nullptr && is_zarr3(view)) {
+    if (auto written = mount_.overlay.state_of(*node).codecs) {
+      form.as_stored = false;
+      shown.stages = *std::move(written);
+    }
+  }
   form.chain = std::move(shown.stages);
-  auto pipeline = filters::Pipeline::make(form.chain, filters::shape_of_chunk(facts));
+  if (form.as_stored) form.gzip_size = shown.gzip_size;
+  auto pipeline = filters::Pipeline::make(form.chain, shape);
   if (pipeline)
     form.pipeline = std::move(*pipeline);
   else

@@ -1,6 +1,6 @@
 #pragma once
-// How the encoded view shows each variable: its pipeline of Zarr codecs, which a rule of the mount may replace, and the
-// .zarray and .zmetadata texts that name it. Thread-safe.
+// How the encoded views show each variable: its pipeline of Zarr codecs, which a rule of the mount may replace, and the
+// metadata texts that name it. Thread-safe.
 
 #include <memory>
 #include <optional>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/core/gzip_frames.h"
 #include "filters/core/pipeline.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/mount_rules.h"
@@ -15,13 +16,22 @@
 namespace codecfs::fs {
 
 struct EncodedForm {
-  std::vector<FilterStage> chain;             // the pipeline in .zarray, in the order of encoding
+  std::vector<FilterStage> chain;             // the pipeline in .zarray or zarr.json, in the order of encoding
   bool as_stored = false;                     // chunk files hold the stored bytes, unless a chunk has a filter mask
+  std::optional<uint64_t> gzip_size;          // with as_stored: but in a gzip member that decodes to so many bytes
   std::optional<filters::Pipeline> pipeline;  // none: see `unusable`
   std::optional<Error> unusable;
   Text zarray;
+
+  // With as_stored: the stored bytes as a chunk file, and back. EIO.
+  [[nodiscard]] Result<Buffer> file_of_stored(Buffer stored) const;
+  [[nodiscard]] Result<Buffer> stored_of_file(Bytes file) const;
+  [[nodiscard]] uint64_t file_size(uint64_t stored) const { return gzip_size ? stored + filters::kGzipExtra : stored; }
 };
 using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
+
+/// The key of a chunk, or of its variable, for what depends on the form in which a view shows it.
+inline ChunkKey conversion_key(View view, ChunkKey key) { return is_zarr3(view) ? key | kZarr3Form : key; }
 
 /// Whether two pipelines are the same to a Zarr reader.
 bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other);
@@ -33,19 +43,23 @@ class EncodedForms {
   Result<EncodedFormPtr> of(const Node& node);
   /// .zmetadata of a group, in the view of the node.
   Result<Text> zmetadata_of(const Node& node);
+  /// zarr.json of a group in a view of Zarr v3, with the consolidated metadata of everything below.
+  Result<Text> zarr_json_of_group(const Node& node);
+  /// zarr.json of a variable in a view of Zarr v3. EOPNOTSUPP if Zarr v3 cannot describe it.
+  Result<Json> zarr_json(View view, const std::string& path, const Variable& described);
 
   /// Must be called after the metadata of a variable, or of everything, has changed.
-  void forget(const Node& variable) { forms_.erase(variable.key()); }
+  void forget(const Node& variable);
   void forget_all() { forms_.clear(); }
   void forget_zmetadata() { zmetadata_.clear(); }
 
  private:
-  [[nodiscard]] EncodedForm make(const std::string& path, const Variable& facts);
+  [[nodiscard]] EncodedForm make(View view, const std::string& path, const Variable& facts);
 
   MountContext& mount_;
   MountRules& rules_;
-  LruMap<Ino, EncodedForm> forms_{256, kMaxHeld};    // by key
-  LruMap<Ino, std::string> zmetadata_{4, kMaxHeld};  // by key
+  LruMap<Ino, EncodedForm> forms_{256, kMaxHeld};    // by conversion_key()
+  LruMap<Ino, std::string> zmetadata_{8, kMaxHeld};  // by inode number of the group
 };
 
 }  // namespace codecfs::fs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 
 namespace codecfs::fs {
@@ -24,7 +25,7 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
     if (!info.stored && !mount_.shows_absent(node, *view)) return std::unexpected(Error{ENOENT, {}});
     if (info.stored && form->as_stored) {
       CODECFS_ASSIGN(const auto size, mount_.dataset.source().stored_bytes(node.object, number));
-      if (size) return attributes_of(*size);
+      if (size) return attributes_of(form->file_size(*size));
     }
   }
   // Only the conversion determines the size. A chunk that cannot be converted is listed, and opening it fails with the
@@ -36,9 +37,9 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
 Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk) {
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   if (const auto edited = mount_.write_back.content(chunk.key)) {
-    if (form->as_stored && edited->encoded != nullptr) return edited->encoded;
+    if (form->as_stored && edited->encoded != nullptr) return file_of(*form, edited->encoded);
   } else if (form->as_stored) {
-    Result<ChunkPtr> stored = passed_on(chunk);
+    Result<ChunkPtr> stored = passed_on(chunk, *form);
     const bool is_absent = !stored && stored.error().code == ENOENT && mount_.shows_absent(node, *chunk.variable);
     if (!is_absent && (!stored || *stored != nullptr)) return stored;
   }
@@ -49,12 +50,14 @@ Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk)
 std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkPlace& chunk) {
   const Result<EncodedFormPtr> form = forms_.of(node);
   if (!form || !(*form)->as_stored || mount_.write_back.size(chunk.key)) return std::nullopt;
-  return mount_.dataset.source().stored_bytes(chunk.object, chunk.number).value_or(std::nullopt);
+  const auto stored = mount_.dataset.source().stored_bytes(chunk.object, chunk.number).value_or(std::nullopt);
+  if (!stored) return std::nullopt;
+  return (*form)->file_size(*stored);
 }
 
 Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const EncodedFormPtr told, forms_.of(node));
-  const std::string name = place.variable->facts->grid.name_of(place.number);
+  const std::string name = path_of_chunk(node.view, place.variable->facts->grid, place.number);
   if (told->unusable) return fail(told->unusable->code, "{}/{}: {}", node.path, name, told->unusable->reason);
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(bytes));
   const Result<Buffer> decoded = told->pipeline->decode(std::move(copy));
@@ -67,12 +70,13 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.number));
   std::shared_ptr<const Buffer> encoded;
   if (form->as_stored && are_equal(form->chain, told->chain)) {
-    CODECFS_ASSIGN(Buffer given, Buffer::copy_of(bytes));
-    encoded = std::make_shared<const Buffer>(std::move(given));
+    // What has no such form (several gzip members) is encoded anew.
+    if (Result<Buffer> stored = form->stored_of_file(bytes))
+      encoded = std::make_shared<const Buffer>(*std::move(stored));
   }
   CODECFS_TRY(mount_.write_back.replace(chunk, decoded->bytes(), std::move(encoded)));
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.conversions.drop(chunk.key);
+  mount_.conversions.drop_forms(chunk.key);
   mount_.times.set(ino, {}, now());
   return {};
 }
@@ -83,21 +87,30 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
   const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
   if (!form || !info || !info->stored || mount_.write_back.size(chunk.key)) return nullptr;
   if ((*form)->as_stored) {
-    const Result<ChunkPtr> passed = passed_on(chunk);
+    const Result<ChunkPtr> passed = passed_on(chunk, **form);
     if (!passed || *passed != nullptr) return passed.value_or(nullptr);
   }
   if ((*form)->unusable || facts.unreadable) return nullptr;
-  return mount_.conversions.fetch(chunk.key, ChunkDecoder::decoding_bytes(facts),
+  return mount_.conversions.fetch(conversion_key(node.view, chunk.key), ChunkDecoder::decoding_bytes(facts),
                                   [&] { return convert(chunk, **form); });
 }
 
 /// The bytes of a chunk as they are stored; null if its file holds other bytes. ENOENT if it is not stored.
-Result<ChunkPtr> EncodedView::passed_on(const ChunkPlace& chunk) {
+Result<ChunkPtr> EncodedView::passed_on(const ChunkPlace& chunk, const EncodedForm& form) {
   CODECFS_ASSIGN(auto stored, mount_.dataset.source().read_stored(chunk.object, chunk.number));
   if (!stored) return ChunkPtr();
   ++mount_.stats.chunks_passed;
   mount_.stats.bytes_passed += stored->size();
-  return std::make_shared<const Buffer>(*std::move(stored));
+  CODECFS_ASSIGN(Buffer file, form.file_of_stored(*std::move(stored)));
+  return std::make_shared<const Buffer>(std::move(file));
+}
+
+/// The chunk file for bytes that will be stored.
+Result<ChunkPtr> EncodedView::file_of(const EncodedForm& form, const std::shared_ptr<const Buffer>& stored) {
+  if (!form.gzip_size) return stored;
+  CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(stored->bytes()));
+  CODECFS_ASSIGN(Buffer file, form.file_of_stored(std::move(copy)));
+  return std::make_shared<const Buffer>(std::move(file));
 }
 
 /// Decodes and encodes a chunk. The result is cached until the kernel has all of it, or another chunk needs the room.
@@ -116,7 +129,7 @@ Result<ChunkPtr> EncodedView::converted(const Node& node, const ChunkPlace& chun
   }
   CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(chunk.object, chunk.number));
   // All absent chunks of a variable share one conversion, cached under the inode number of its directory.
-  const ChunkKey key = info.stored ? chunk.key : node.ino();
+  const ChunkKey key = info.stored ? conversion_key(node.view, chunk.key) : node.ino();
   return mount_.conversions.get(key, ChunkDecoder::decoding_bytes(facts), [&]() -> Result<Buffer> {
     if (info.stored) return convert(chunk, form);
     CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));

@@ -1,6 +1,7 @@
 #pragma once
-// The encoded view: chunks as they are stored, with their codecs in .zarray. Where the codecs of the source are Zarr's,
-// stored bytes go through untouched, both ways; else a chunk is decoded and encoded on its way. Thread-safe.
+// The encoded views: chunks as they are stored, with their codecs in .zarray or zarr.json. Where the codecs of the
+// source are Zarr's, stored bytes go through untouched, both ways (in a gzip member instead of a zlib stream for Zarr
+// v3); else a chunk is decoded and encoded on its way. Thread-safe.
 //
 // A chunk that is written here is a staged file until it is closed. It is decoded then, and becomes an edit like any
 // other, which all views show; its encoded bytes go with it and are stored as they are.
@@ -35,7 +36,8 @@ class EncodedView {
   Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
 
  private:
-  Result<ChunkPtr> passed_on(const ChunkPlace& chunk);
+  Result<ChunkPtr> passed_on(const ChunkPlace& chunk, const EncodedForm& form);
+  static Result<ChunkPtr> file_of(const EncodedForm& form, const std::shared_ptr<const Buffer>& stored);
   Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
   Result<Buffer> convert(const ChunkPlace& chunk, const EncodedForm& form);
 

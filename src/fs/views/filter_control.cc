@@ -10,6 +10,7 @@
 #include "filters/core/filter_spec.h"
 #include "filters/core/parameter_limits.h"
 #include "filters/core/zarr_chain.h"
+#include "fs/views/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
@@ -182,11 +183,15 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& nod
     CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
     stored = form->chain;
   }
+  const std::string_view file = name_of(is_zarr3(node.view) ? FileKind::zarr_json : FileKind::zarray);
   if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
-    return fail(checked.error().code, "{}: .zarray: {}", node.path, checked.error().reason);
-  if (rules_.are_for_numcodecs(node.path)) return wanted.filters;
-  auto chain = filters::hdf5_chain(wanted.filters, filters::shape_of_chunk(wanted));
-  if (!chain) return fail(chain.error().code, "{}: .zarray: {}", node.path, chain.error().reason);
+    return fail(checked.error().code, "{}: {}: {}", node.path, file, checked.error().reason);
+  std::vector<FilterStage> codecs = wanted.filters;
+  if (rules_.are_for_numcodecs(node.path))
+    return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size) : codecs;
+  if (is_zarr3(node.view)) codecs = filters::with_zlib_for_gzip(std::move(codecs), wanted.type.size);
+  auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
+  if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
   return chain;
 }
 
@@ -194,7 +199,9 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  if (are_equal(form->chain, wanted.filters)) return {};
+  const bool is_same = is_zarr3(node.view) ? are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
+                                           : are_equal(form->chain, wanted.filters);
+  if (is_same) return {};
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted));
   return set_chain(node, chain, cancelled);
 }

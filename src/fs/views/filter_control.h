@@ -1,6 +1,6 @@
 #pragma once
 // The filter pipelines of variables, and what changes them: the rules of the mount, specs and codecs that users write
-// (user._Filter, _Codecs, .zarray of the encoded view), and the pipelines of new variables. Thread-safe.
+// (user._Filter, _Codecs, metadata of the encoded views), and the pipelines of new variables. Thread-safe.
 
 #include <optional>
 #include <string_view>
@@ -25,7 +25,7 @@ class FilterControl {
   // Re-encode a variable. EINVAL and ENOENT for invalid pipelines, EINTR as above, and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
-  /// Gives an existing variable the codecs of a .zarray, if they differ.
+  /// Gives an existing variable the codecs of a .zarray or zarr.json, if they differ.
   Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
   /// Sets or removes one of netCDF's special attributes: `name` without "user.". EPERM for those that cannot change.
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
@@ -36,7 +36,7 @@ class FilterControl {
   void remove_default_chain(const Node& group);
   /// The pipeline of a new variable.
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
-  /// The pipeline for the source that corresponds to the codecs of a .zarray.
+  /// The pipeline for the source that corresponds to the codecs of a .zarray or zarr.json.
   Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
   /// Whether a rule of the mount takes precedence over a file _Filter or _Codecs that is copied into a new variable.
   [[nodiscard]] bool is_overruled(const Node& node);

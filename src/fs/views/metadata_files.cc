@@ -86,6 +86,12 @@ Json zgroup_json() {
   return json;
 }
 
+Json unreadable_json(const Error& error) {
+  Json json = Json::object();
+  json["_Error"] = error.reason;
+  return json;
+}
+
 std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
 
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
@@ -116,12 +122,18 @@ Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
 
 Result<WrittenAttributes> parse_zattrs(std::string_view text) {
   CODECFS_ASSIGN(Json json, parse_object(".zattrs", text));
+  auto written = written_attributes(std::move(json));
+  if (!written) return fail(written.error().code, ".zattrs: {}", written.error().reason);
+  return written;
+}
+
+Result<WrittenAttributes> written_attributes(Json json) {
   WrittenAttributes written;
   written.dimensions = zarr_texts::nczarr_dimensions(json);
   if (const Json names = member(json, kDimensions); !names.is_null()) {
     const auto is_name = [](const Json& item) { return item.is_string(); };
     if (!names.is_array() || !std::ranges::all_of(names, is_name))
-      return fail(EINVAL, ".zattrs: \"{}\" is {}, not a list of names", kDimensions, print_json(names));
+      return fail(EINVAL, "\"{}\" is {}, not a list of names", kDimensions, print_json(names));
     written.dimensions = names.get<std::vector<std::string>>();
   }
   for (auto& [name, value] : json.get_ref<Json::object_t&>())

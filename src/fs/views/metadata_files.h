@@ -20,6 +20,8 @@ Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
 Json zattrs_json(const Variable& variable);
 Json zattrs_json(std::span<const Attribute> attributes);
 Json zgroup_json();
+/// Instead of attributes that cannot be read: the attribute "_Error". Readers take the data all the same.
+Json unreadable_json(const Error& error);
 /// The text of a file: indented, with a newline at the end.
 std::string file_text(const Json& json);
 
@@ -33,6 +35,8 @@ struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys
   std::optional<std::vector<std::string>> dimensions;  // from "_ARRAY_DIMENSIONS"
 };
+/// The attributes in a JSON object. EINVAL.
+Result<WrittenAttributes> written_attributes(Json object);
 /// EINVAL.
 Result<WrittenAttributes> parse_zattrs(std::string_view text);
 /// EINVAL if it is not a .zgroup of Zarr v2.

@@ -16,10 +16,13 @@ std::string filters_text() {
 
 }  // namespace
 
-std::optional<FileKind> metadata_named(const Node& node, std::string_view name) {
+std::optional<FileKind> metadata_named(const Place& directory, std::string_view name) {
+  if (directory.file == FileKind::chunk_directory) return std::nullopt;
+  const Node& node = *directory.node;
   for (const NamedFile& file : files_of(node))
     if (file.name == name) return file.kind;
-  if (node.kind == NodeKind::group && !shows_arrays(node.view) && name == ".zarray") return FileKind::zarray;
+  const bool is_v2 = !shows_arrays(node.view) && !is_zarr3(node.view);
+  if (node.kind == NodeKind::group && is_v2 && name == ".zarray") return FileKind::zarray;
   return std::nullopt;
 }
 
@@ -29,12 +32,8 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_text());
     case FileKind::zgroup: return Dataset::zgroup();
-    case FileKind::zmetadata:
-      if (mount_.coherent && coherence_.is_due(~node.object)) {  // it tells of all that is below
-        mount_.dataset.forget(node.object);
-        forms_.forget_zmetadata();
-      }
-      return forms_.zmetadata_of(node);
+    case FileKind::zmetadata: look_below(node); return forms_.zmetadata_of(node);
+    case FileKind::zarr_json: return zarr_json_of(node);
     default: break;
   }
   if (node.kind == NodeKind::group && file == FileKind::zattrs) return mount_.dataset.zattrs(node.object);
@@ -59,6 +58,26 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
   }
 }
 
+/// zarr.json. EOPNOTSUPP for a variable that Zarr v3 cannot describe.
+Result<Text> MetadataView::zarr_json_of(const Node& node) {
+  if (node.kind == NodeKind::group) {
+    look_below(node);
+    return forms_.zarr_json_of_group(node);
+  }
+  if (node.kind != NodeKind::variable) return not_there();
+  CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+  Result<Json> json = forms_.zarr_json(node.view, node.path, *variable);
+  if (!json) return fail(json.error().code, "{}: {}", node.path, json.error().reason);
+  return std::make_shared<const std::string>(file_text(*json));
+}
+
+/// For what tells of all that is below a group.
+void MetadataView::look_below(const Node& group) {
+  if (!mount_.coherent || !coherence_.is_due(~group.object)) return;
+  mount_.dataset.forget(group.object);
+  forms_.forget_zmetadata();
+}
+
 Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) return inodes_.make(node, node.ino(file), S_IFREG, 0);
   if (file == FileKind::array) return arrays_.attributes(node);
@@ -66,8 +85,11 @@ Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
     if (const std::optional<uint64_t> size = staged->shown_size())
       return inodes_.make(node, node.ino(file), S_IFREG, *size);
   if (mount_.overlay.state_of(node).hidden.contains(file)) return not_there();
-  CODECFS_ASSIGN(const Text text, text_of(node, file));
-  return inodes_.make(node, node.ino(file), S_IFREG, text->size());
+  Result<Text> text = text_of(node, file);
+  // A variable that Zarr v3 cannot describe is shown all the same; opening the file says why.
+  const bool is_shown = text || (file == FileKind::zarr_json && text.error().code == EOPNOTSUPP);
+  if (!is_shown) return pass_on(text);
+  return inodes_.make(node, node.ino(file), S_IFREG, text ? (*text)->size() : 0);
 }
 
 std::string MetadataView::stats_text() {

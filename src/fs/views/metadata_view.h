@@ -15,8 +15,8 @@
 
 namespace codecfs::fs {
 
-/// The metadata file of this name, shown or hidden; also one that would make the directory a variable.
-std::optional<FileKind> metadata_named(const Node& node, std::string_view name);
+/// The metadata file of this name in a directory, shown or hidden; also one that would make the directory a variable.
+std::optional<FileKind> metadata_named(const Place& directory, std::string_view name);
 
 class MetadataView {
  public:
@@ -31,6 +31,8 @@ class MetadataView {
 
  private:
   [[nodiscard]] std::string stats_text();
+  Result<Text> zarr_json_of(const Node& node);
+  void look_below(const Node& group);
 
   MountContext& mount_;
   EncodedForms& forms_;

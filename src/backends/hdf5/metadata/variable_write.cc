@@ -28,11 +28,26 @@ std::string text_of(const std::vector<std::byte>& fill) {
   return {reinterpret_cast<const char*>(fill.data()) + sizeof(uint32_t), fill.size() - sizeof(uint32_t)};
 }
 
+// An attribute's value as one element of this type, a text as Variable::fill has it.
+Result<std::vector<std::byte>> element_of(const DataType& type, const Json& value) {
+  if (type.kind == TypeKind::object) {
+    if (!value.is_string()) return fail(EINVAL, "_FillValue is {}, and elements are texts", print_json(value));
+    const auto& text = value.get_ref<const std::string&>();
+    std::vector<std::byte> element(sizeof(uint32_t));
+    store_le(element.data(), static_cast<uint32_t>(text.size()));
+    std::ranges::copy(std::as_bytes(std::span(text)), std::back_inserter(element));
+    return element;
+  }
+  if (value.is_array() && type.kind != TypeKind::complex && value.size() == 1) return element_of(type, value[0]);
+  auto bytes = fill_bytes(type, value);
+  if (!bytes) return fail(EINVAL, "_FillValue: {}", bytes.error().reason);
+  return bytes;
+}
+
 // Whether an attribute's value equals the fill value of this type.
 bool is_fill(const DataType& type, const std::vector<std::byte>& fill, const Json& value) {
   if (type.kind == TypeKind::object) return value.is_string() && value.get<std::string>() == text_of(fill);
-  if (value.is_array() && type.kind != TypeKind::complex) return value.size() == 1 && is_fill(type, fill, value[0]);
-  const auto bytes = fill_bytes(type, value);
+  const auto bytes = element_of(type, value);
   return bytes && *bytes == fill;
 }
 
@@ -150,17 +165,21 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   CODECFS_ASSIGN(made.space, make_space(variable));
   CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable));
 
+  // Without a fill_value, _FillValue marks missing data alone, as in Zarr v3, and absent chunks have another value.
+  std::optional<std::vector<std::byte>> fill;
+  if (!variable.fill_value.is_null()) fill = variable.fill;
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : variable.attributes) {
     if (attribute.name != kFillValue) {
       attributes.push_back(attribute);
-    } else if (variable.fill_value.is_null() || !is_fill(variable.type, variable.fill, attribute.value)) {
+    } else if (variable.fill_value.is_null()) {
+      CODECFS_ASSIGN(fill, element_of(variable.type, attribute.value));
+    } else if (!is_fill(variable.type, variable.fill, attribute.value)) {
       return fail(EINVAL, "the attribute _FillValue must be the fill_value of the variable");
     }
   }
   CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, {netcdf_, false}, name, attributes, {}));
-  if (!variable.fill_value.is_null())
-    CODECFS_TRY(made.attributes.add_element(kFillValue, made.type.get(), variable.fill, text_of(variable.fill)));
+  if (fill) CODECFS_TRY(made.attributes.add_element(kFillValue, made.type.get(), *fill, text_of(*fill)));
 
   if (variable.dimensions && variable.grid.rank() > 0) {
     if (variable.dimensions->size() != variable.grid.rank())
@@ -198,14 +217,22 @@ Result<> TreeWriter::carry_out_making(ObjectId group, NewDataset& made, hid_t da
   return {};
 }
 
-// _FillValue must equal the fill value of absent chunks, which HDF5 cannot change. True if it must be written.
-Result<bool> TreeWriter::check_fill(const Dataset& dataset, const Attribute& attribute, hid_t handle) const {
+// The element to write for _FillValue; none if it stays. Where .zarray has a fill_value, that is _FillValue, and it must
+// stay the fill value of absent chunks, which HDF5 cannot change. Elsewhere it marks missing data alone.
+Result<std::optional<std::vector<std::byte>>> TreeWriter::check_fill(const Dataset& dataset, const Attribute& attribute,
+                                                                     hid_t handle) const {
   const Variable& facts = dataset.facts();
-  if (is_fill(facts.type, facts.fill, attribute.value)) return facts.fill_value.is_null();
+  const bool is_free = facts.fill_value.is_null();
+  if (is_fill(facts.type, facts.fill, attribute.value)) return is_free ? std::optional(facts.fill) : std::nullopt;
   const Handle old(H5Aexists(handle, kFillValue) > 0 ? H5Aopen(handle, kFillValue, H5P_DEFAULT) : H5I_INVALID_HID);
   if (old) {
     CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), {netcdf_, false}));
-    if (shown && *shown == *attribute.value) return false;  // unchanged, so not checked
+    if (shown && *shown == *attribute.value) return std::nullopt;  // unchanged, so not checked
+  }
+  if (is_free) {
+    auto element = element_of(facts.type, attribute.value);
+    if (!element) return fail(element.error().code, "{}: {}", dataset.name(), element.error().reason);
+    return *std::move(element);
   }
   return fail(EPERM, "{}: _FillValue cannot become {}: the fill value of an HDF5 dataset never changes", dataset.name(),
               print_json(attribute.value));
@@ -216,7 +243,7 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
   CODECFS_ASSIGN(const Handle handle, tree_.open(object));
   const AttributeRules rules{netcdf_, dataset != nullptr && is_dimension_scale(handle.get())};
   std::vector<Attribute> others;
-  bool fill = false;
+  std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {
     if (dataset == nullptr || attribute.name != kFillValue) {
       others.push_back(attribute);
@@ -229,7 +256,7 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
   if (fill) {
     Handle type(H5Dget_type(handle.get()));
     while (H5Tget_class(type.get()) == H5T_ARRAY) type = Handle(H5Tget_super(type.get()));
-    CODECFS_TRY(change.add_element(kFillValue, type.get(), dataset->facts().fill, text_of(dataset->facts().fill)));
+    CODECFS_TRY(change.add_element(kFillValue, type.get(), *fill, text_of(*fill)));
   }
   if (change.empty()) return {};
   CODECFS_TRY(file_.allow_change(change.bytes()));

@@ -75,6 +75,32 @@ TEST(ZarrChain, CodecsOfAStoreStayAsTheyAre) {
   EXPECT_EQ(shown(chain), R"([{"id": "shuffle", "elementsize": 4}, {"id": "nobodys", "x": 1}])");
 }
 
+TEST(ZarrChain, Zarr3HasGzipForDeflate) {
+  const auto zarr3 = [](std::string_view spec, uint64_t item_size = 4) {
+    return zarr3_chain(*parse_filter_spec(spec), chunk_of(item_size), Json());
+  };
+  const Zarr3Chain deflate = zarr3("2|1,5");
+  EXPECT_EQ(shown(deflate), R"([{"id": "shuffle", "elementsize": 4}, {"id": "gzip", "level": 5}])");
+  EXPECT_TRUE(deflate.same_bytes);
+  EXPECT_EQ(deflate.gzip_size, 4000);
+  EXPECT_EQ(zarr3("3|1,5").gzip_size, 4004);
+  EXPECT_EQ(shown(zarr3("1,5|3")), R"([{"id": "zlib", "level": 5}, {"id": "fletcher32"}])");
+  EXPECT_EQ(zarr3("1,5|3").gzip_size, std::nullopt) << "the checksum is of the zlib stream";
+  EXPECT_EQ(zarr3("307,9|1,5").gzip_size, std::nullopt) << "of unknown size";
+  EXPECT_EQ(shown(zarr3("2|32015,3")), R"([{"id": "shuffle", "elementsize": 4}, {"id": "zstd", "level": 3}])");
+  EXPECT_TRUE(zarr3("32000").stages.empty());
+  EXPECT_FALSE(zarr3("32000").same_bytes);
+  // A codec of arrays behind one of bytes.
+  const auto stages = parse_zarr_codecs(Json(), *parse_json(R"([{"id": "zstd"}, {"id": "delta", "dtype": "u1"}])"), 4);
+  EXPECT_TRUE(zarr3_chain(*stages, chunk_of(4), Json()).stages.empty());
+  EXPECT_FALSE(zarr3_chain(*stages, chunk_of(4), Json()).same_bytes);
+}
+
+TEST(ZarrChain, GzipOfZarr3IsDeflateInHdf5) {
+  const auto stages = parse_zarr_codecs(Json(), *parse_json(R"([{"id": "shuffle"}, {"id": "gzip", "level": 3}])"), 4);
+  EXPECT_EQ(print_filter_spec(with_zlib_for_gzip(*stages, 4)).value_or(""), "2,4|1,3");
+}
+
 TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
   EXPECT_EQ(hdf5(R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}])").value_or(""), "2,4|1,5");
   EXPECT_EQ(hdf5(R"([{"id": "lz4", "acceleration": 5}])").value_or(""), "32004");

@@ -36,11 +36,11 @@ TEST_F(ListingTest, ADirectoryShowsItsViewsNames) {
   EXPECT_EQ(list("", View::npy), (Names{"v.npy", "link.npy", "g"}));
   EXPECT_EQ(list("/g", View::raw), (Names{"deep"}));
   EXPECT_EQ(list("/.codecfs"), (Names{"filters", "log", "stats", "view"}));
-  EXPECT_EQ(list("/.codecfs/view"), (Names{"decoded", "encoded", "npy", "raw"}));
+  EXPECT_EQ(list("/.codecfs/view"), (Names{"decoded", "encoded", "decoded3", "encoded3", "npy", "raw"}));
 }
 
 TEST_F(ListingTest, EveryListedNameIsFoundAndHasTheSameType) {
-  for (const View view : {View::decoded, View::encoded, View::npy, View::raw}) {
+  for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3, View::npy, View::raw}) {
     for (const std::string path : {"", "/g"}) {
       const auto directory = open(path, view);
       ASSERT_TRUE(fs().listing().read(*directory, 2, [&](const DirectoryItem& item) {

@@ -11,7 +11,7 @@ class NamePolicyTest : public FilesystemTest {
  protected:
   int stage_error(std::string_view directory, std::string_view name) {
     NamePolicy policy(mount());
-    return error_of(policy.may_stage(node(directory), name));
+    return error_of(policy.may_stage(Place{&node(directory), FileKind::itself, 0}, name));
   }
   int change_error(Ino directory, std::string_view name = {}) {
     NamePolicy policy(mount());

@@ -178,8 +178,36 @@ TEST(Nodes, TheFilesOfADirectoryAreThoseOfItsView) {
   EXPECT_EQ(files[0].name, "array.npy");
   EXPECT_EQ(array_root.at(array_root.view_entry(View::npy).ino(files[0].kind))->file, FileKind::array);
   EXPECT_EQ(files_of(array_root.view_entry(View::raw))[0].name, "array");
-  for (const View view : {View::decoded, View::encoded, View::npy, View::raw})
+  for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3, View::npy, View::raw})
     EXPECT_EQ(view_named(name_of(view)), view);
+}
+
+TEST(Nodes, DirectoriesOfChunksHaveNumbersAndNoNodes) {
+  Nodes nodes(entry("", EntryKind::group), View::decoded);
+  const Node* v = *nodes.child(nodes.view_entry(View::decoded3), entry("v", EntryKind::variable, 1));
+  constexpr uint64_t kHuge = uint64_t{1} << 45;  // more than one slot of chunks, and of directories
+  const Ino chunk = *nodes.chunk_ino(*v, kHuge - 1, kHuge);
+  for (const uint64_t number : {uint64_t{0}, uint64_t{1} << 40, kHuge - 1}) {
+    const auto place = nodes.at(*nodes.directory_ino(*v, number, kHuge));
+    EXPECT_EQ(place->node, v);
+    EXPECT_EQ(place->file, FileKind::chunk_directory);
+    EXPECT_EQ(place->chunk, number);
+  }
+  const Ino directory = *nodes.directory_ino(*v, 7, kHuge);
+  EXPECT_EQ(*nodes.directory_ino(*v, 7, kHuge), directory);
+  EXPECT_EQ(nodes.at(chunk)->file, FileKind::chunk);
+  nodes.move(*v, nodes.view_entry(View::decoded3), "w");
+  EXPECT_EQ(nodes.at(directory)->node->path, "/w");
+  ASSERT_TRUE(nodes.renumber_chunks(*v, 20));
+  EXPECT_EQ(nodes.at(directory).error().code, ESTALE);
+  const Ino second = *nodes.directory_ino(*v, 7, 10);
+  EXPECT_EQ(nodes.at(second)->chunk, 7);
+  EXPECT_EQ(nodes.directory_ino(*v, 7 + (uint64_t{1} << 41), UINT64_MAX).error().code, ENFILE);
+  // It has grown beyond its slots.
+  EXPECT_EQ(nodes.at(*nodes.directory_ino(*v, uint64_t{1} << 41, uint64_t{1} << 42))->chunk, uint64_t{1} << 41);
+  EXPECT_EQ(nodes.at(second).error().code, ESTALE);
+  nodes.remove(*v);
+  EXPECT_EQ(nodes.directory_ino(*v, 1, 10).error().code, ESTALE);
 }
 
 TEST(Nodes, ChunksThatAreNumberedAnewHaveOtherInodes) {

@@ -124,7 +124,7 @@ TEST_F(TreeChangesTest, UnlinkRefusesWhatIsNoFile) {
   EXPECT_EQ(error_of(tree().unlink(kRootIno, "none")), ENOENT);
   EXPECT_EQ(error_of(tree().unlink(ino("/v"), "1")), ENOENT) << "an absent chunk";
   EXPECT_EQ(error_of(tree().unlink(root(View::raw), "v")), EPERM);
-  EXPECT_EQ(error_of(tree().make_hard_link(kRootIno, "h")), EPERM);
+  EXPECT_EQ(error_of(tree().make_hard_link(kRootIno, kRootIno, "h")), EPERM);
   EXPECT_TRUE(tree().unlink(kRootIno, "link"));
   EXPECT_EQ(error_of(find("/link")), ENOENT);
   EXPECT_EQ(source_->chunk("/g/deep", 0), "deep");

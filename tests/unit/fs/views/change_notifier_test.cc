@@ -9,7 +9,7 @@ namespace {
 
 using Notices = std::vector<std::string>;
 
-constexpr std::array kAllViews{View::decoded, View::encoded, View::npy, View::raw};
+constexpr std::array kAllViews{View::decoded, View::encoded, View::decoded3, View::encoded3, View::npy, View::raw};
 
 class ChangeNotifierTest : public FilesystemTest {
  protected:
@@ -39,9 +39,43 @@ TEST_F(ChangeNotifierTest, AWrittenChunkIsInvalidatedInTheOtherViewsOnly) {
   const auto file = open_to_write(chunk(View::decoded, 0));
   kernel_.take();
   ASSERT_TRUE(write(*file, 1, "X"));
-  EXPECT_EQ(kernel_.take(), (Notices{Kernel::content(chunk(View::encoded, 0)), Kernel::part(array(View::npy), 128, 4),
-                                     Kernel::part(array(View::raw), 0, 4)}));
+  EXPECT_EQ(kernel_.take(),
+            (Notices{Kernel::content(chunk(View::encoded, 0)), Kernel::content(chunk(View::decoded3, 0)),
+                     Kernel::content(chunk(View::encoded3, 0)), Kernel::part(array(View::npy), 128, 4),
+                     Kernel::part(array(View::raw), 0, 4)}));
   file->close();
+}
+
+TEST_F(ChangeNotifierTest, AWriterOfTheDecodedViewOfZarr3IsOneOfTheOthers) {
+  know_in_all_views("/v");
+  const auto file = open_to_write(chunk(View::decoded3, 0));
+  kernel_.take();
+  ASSERT_TRUE(write(*file, 1, "X"));
+  EXPECT_EQ(kernel_.take(), (Notices{Kernel::content(chunk(View::decoded, 0)), Kernel::content(chunk(View::encoded, 0)),
+                                     Kernel::content(chunk(View::encoded3, 0)), Kernel::part(array(View::npy), 128, 4),
+                                     Kernel::part(array(View::raw), 0, 4)}));
+  InodeChange shorter;
+  shorter.size = 1;
+  ASSERT_TRUE(fs().inodes().change(chunk(View::decoded3, 0), shorter));
+  const Notices notices = kernel_.take();
+  EXPECT_TRUE(std::ranges::count(notices, Kernel::content(chunk(View::decoded, 0))));
+  file->close();
+  EXPECT_TRUE(std::ranges::count(kernel_.take(), Kernel::content(chunk(View::decoded, 0)))) << "it is longer again";
+  EXPECT_EQ(read("/v/0"), "a...");
+}
+
+TEST_F(ChangeNotifierTest, NamesOfChunksAreToldToTheirDirectories) {
+  options_.view = View::decoded3;
+  source_->add_variable("/square", text_variable({4, 4}, {2, 2}));
+  const Ino holder = ino("/square/c/1", View::decoded3);
+  EXPECT_TRUE(fs().names().remembers_absence(holder, "0"));
+  EXPECT_FALSE(fs().names().remembers_absence(ino("/square/c", View::decoded3), "7")) << "a directory, after growth";
+  kernel_.take();
+  ino("/square", View::decoded);
+  ASSERT_TRUE(write_file("/square/1.0", "wxyz", View::decoded));
+  EXPECT_TRUE(kernel_.has(Kernel::created(holder, "0")));
+  ASSERT_TRUE(fs().tree().unlink(ino("/square", View::decoded), "1.0"));
+  EXPECT_TRUE(kernel_.has(Kernel::name(holder, "0")));
 }
 
 TEST_F(ChangeNotifierTest, AnEncodedChunkIsInvalidatedWhenItIsClosed) {
@@ -50,8 +84,10 @@ TEST_F(ChangeNotifierTest, AnEncodedChunkIsInvalidatedWhenItIsClosed) {
   ASSERT_TRUE(write(*file, 0, "ABCD"));
   EXPECT_EQ(kernel_.take(), Notices()) << "it is stored as a whole";
   ASSERT_TRUE(file->flush());
-  EXPECT_EQ(kernel_.take(), (Notices{Kernel::content(chunk(View::decoded, 0)), Kernel::part(array(View::npy), 128, 4),
-                                     Kernel::part(array(View::raw), 0, 4), Kernel::content(chunk(View::encoded, 0))}));
+  EXPECT_EQ(kernel_.take(),
+            (Notices{Kernel::content(chunk(View::decoded, 0)), Kernel::content(chunk(View::decoded3, 0)),
+                     Kernel::content(chunk(View::encoded3, 0)), Kernel::part(array(View::npy), 128, 4),
+                     Kernel::part(array(View::raw), 0, 4), Kernel::content(chunk(View::encoded, 0))}));
   file->close();
 }
 
@@ -60,9 +96,12 @@ TEST_F(ChangeNotifierTest, APartOfAnArrayIsInvalidatedInTheOtherViews) {
   const auto file = open_to_write(array(View::npy));
   kernel_.take();
   ASSERT_TRUE(write(*file, 128 + 2, "XYZ"));  // of chunks 0 and 1
-  EXPECT_EQ(kernel_.take(), (Notices{Kernel::content(chunk(View::decoded, 0)), Kernel::content(chunk(View::decoded, 1)),
-                                     Kernel::content(chunk(View::encoded, 0)), Kernel::content(chunk(View::encoded, 1)),
-                                     Kernel::part(array(View::raw), 2, 3)}));
+  EXPECT_EQ(kernel_.take(),
+            (Notices{Kernel::content(chunk(View::decoded, 0)), Kernel::content(chunk(View::decoded, 1)),
+                     Kernel::content(chunk(View::encoded, 0)), Kernel::content(chunk(View::encoded, 1)),
+                     Kernel::content(chunk(View::decoded3, 0)), Kernel::content(chunk(View::decoded3, 1)),
+                     Kernel::content(chunk(View::encoded3, 0)), Kernel::content(chunk(View::encoded3, 1)),
+                     Kernel::part(array(View::raw), 2, 3)}));
   EXPECT_TRUE(kernel_.has_waited_for(Kernel::content(chunk(View::decoded, 1)))) << "and so for all before it";
   file->close();
 }
@@ -158,6 +197,13 @@ TEST_F(ChangeNotifierTest, MetadataIsInvalidatedInBothViewsAndInAllZmetadataAbov
   }
   EXPECT_TRUE(kernel_.has_waited_for(notices.back()));
   EXPECT_EQ(notices.size(), 12);
+  for (const View view : {View::decoded3, View::encoded3}) known_[view] = ino("/g/deep", view);
+  parts.notifier.metadata_changed(node("/g/deep"));
+  for (const View view : {View::decoded3, View::encoded3}) {
+    EXPECT_TRUE(kernel_.has(Kernel::content(file(view, FileKind::zarr_json))));
+    for (const std::string above : {"", "/g"})
+      EXPECT_TRUE(kernel_.has(Kernel::content(node(above, view).ino(FileKind::zarr_json)))) << above;
+  }
 }
 
 TEST_F(ChangeNotifierTest, SharedMetadataIsInvalidatedOfAllVariables) {

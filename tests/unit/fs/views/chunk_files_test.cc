@@ -18,7 +18,7 @@ class ChunkFilesTest : public FilesystemTest {
   }
   /// The number of the chunk; "none" for other names, or the errno.
   std::string named(const Node& node, std::string_view name) {
-    const auto chunk = chunks().named(node, name);
+    const auto chunk = chunks().named(Place{&node, FileKind::itself, 0}, name);
     if (!chunk) return fmt::format("error {}", chunk.error().code);
     return *chunk ? std::to_string((*chunk)->number) : "none";
   }

@@ -2,6 +2,7 @@
 
 #include "fs/views/encoded_view.h"
 
+#include "filters/core/codec_json.h"
 #include "support/filesystem_testing.h"
 
 namespace codecfs::fs {
@@ -18,6 +19,10 @@ class EncodedViewTest : public FilesystemTest {
   /// The bytes in the source.
   std::string stored(const std::string& path, uint64_t number) {
     return text_of((*source_->read_stored(source_->object(path), number))->bytes());
+  }
+  static Result<FilterStage> parsed_gzip() {
+    CODECFS_ASSIGN(auto stages, filters::parse_zarr_codecs(*parse_json(R"({"id": "gzip", "level": 1})"), {}, 1));
+    return stages.front();
   }
   static std::string encode(std::string_view text, const Variable& variable) {
     const auto pipeline = filters::Pipeline::make(variable.filters, filters::shape_of_chunk(variable));
@@ -38,6 +43,44 @@ TEST_F(EncodedViewTest, StoredBytesPassUnchanged) {
   EXPECT_EQ(source_->reads, 0) << "nothing was decoded";
   EXPECT_EQ(mount().stats.chunks_passed, 1);
   EXPECT_EQ(error_of(encoded().content(shown("/g/deep"), chunk_place("/g/deep", 1))), ENOENT);
+}
+
+TEST_F(EncodedViewTest, Zarr3HasStoredStreamsAsGzipMembers) {
+  const Node& shown3 = node("/g/deep", View::encoded3);
+  const std::string zlib = stored("/g/deep", 0);
+  const ChunkPtr content = *encoded().content(shown3, chunk_place("/g/deep", 0));
+  const std::string gzip = text_of(content->bytes());
+  EXPECT_EQ(gzip, read("/g/deep/c/0", View::encoded3));
+  EXPECT_EQ(gzip.size(), zlib.size() + filters::kGzipExtra);
+  EXPECT_EQ(gzip.substr(10, zlib.size() - 6), zlib.substr(2, zlib.size() - 6));
+  EXPECT_EQ(find("/g/deep/c/0", View::encoded3)->st_size, static_cast<off_t>(gzip.size()));
+  EXPECT_EQ(source_->reads, 0);
+  // The same bytes, as another chunk: they are stored without being compressed anew.
+  ASSERT_TRUE(write_file("/g/deep/c/1", gzip, View::encoded3));
+  EXPECT_EQ(read("/g/deep/1"), "deep");
+  EXPECT_EQ(read("/g/deep/c/1", View::encoded3), gzip);
+  EXPECT_EQ(read("/g/deep/1", View::encoded).substr(2), zlib.substr(2));
+  ASSERT_TRUE(fs().sync_all());
+  EXPECT_EQ(mount().stats.chunks_stored_as_given, 1);
+  EXPECT_EQ(stored("/g/deep", 1).substr(2), zlib.substr(2));
+  EXPECT_EQ(error_of(write_file("/g/deep/c/0", zlib, View::encoded3)), EINVAL);
+  // Two members are a valid chunk too, which is compressed anew.
+  const Variable half = text_variable({8}, {2}, {*parsed_gzip()});
+  ASSERT_TRUE(write_file("/g/deep/c/0", encode("ab", half) + encode("cd", half), View::encoded3));
+  EXPECT_EQ(read("/g/deep/0"), "abcd");
+  ASSERT_TRUE(fs().sync_all());
+  EXPECT_EQ(mount().stats.chunks_stored_as_given, 1);
+}
+
+TEST_F(EncodedViewTest, ConversionsOfTwoViewsAreKeptApart) {
+  ASSERT_TRUE(options_.rules.add("v,1,6"));
+  const std::string zlib = read("/v/0", View::encoded);
+  const std::string gzip = read("/v/c/0", View::encoded3);
+  EXPECT_EQ(static_cast<unsigned char>(gzip[0]), 0x1f);
+  EXPECT_EQ(zlib, read("/v/0", View::encoded));
+  ASSERT_TRUE(write_file("/v/c/0", "wxyz", View::decoded3));
+  EXPECT_NE(read("/v/0", View::encoded), zlib);
+  EXPECT_NE(read("/v/c/0", View::encoded3), gzip);
 }
 
 TEST_F(EncodedViewTest, AnEditedChunkIsEncoded) {

@@ -47,10 +47,16 @@ TEST_F(MetadataViewTest, DirectoriesHaveOnlyTheirFiles) {
   const std::string none = fmt::format("error {}", ENOENT);
   EXPECT_EQ(text(node("/g"), FileKind::zarray), none);
   EXPECT_EQ(text(node("/g"), FileKind::filter), none);
-  EXPECT_EQ(metadata_named(node("/g"), ".zarray"), FileKind::zarray) << "it would make the group a variable";
-  EXPECT_EQ(metadata_named(node("/g", View::raw), ".zarray"), std::nullopt);
-  EXPECT_EQ(metadata_named(node("/v"), ".zgroup"), std::nullopt);
-  EXPECT_EQ(metadata_named(node("/v"), "_Filter"), FileKind::filter);
+  EXPECT_EQ(metadata_named(Place{&node("/g"), FileKind::itself, 0}, ".zarray"), FileKind::zarray)
+      << "it would make the group a variable";
+  EXPECT_EQ(metadata_named(Place{&node("/g", View::raw), FileKind::itself, 0}, ".zarray"), std::nullopt);
+  EXPECT_EQ(metadata_named(Place{&node("/v"), FileKind::itself, 0}, ".zgroup"), std::nullopt);
+  EXPECT_EQ(metadata_named(Place{&node("/v"), FileKind::itself, 0}, "_Filter"), FileKind::filter);
+  EXPECT_EQ(metadata_named(Place{&node("/v", View::decoded3), FileKind::itself, 0}, "zarr.json"), FileKind::zarr_json);
+  EXPECT_EQ(metadata_named(Place{&node("/v", View::decoded3), FileKind::itself, 0}, ".zarray"), std::nullopt);
+  EXPECT_EQ(metadata_named(Place{&node("/g", View::encoded3), FileKind::itself, 0}, ".zarray"), std::nullopt);
+  EXPECT_EQ(metadata_named(Place{&node("/v", View::decoded3), FileKind::chunk_directory, 0}, "zarr.json"),
+            std::nullopt);
 }
 
 TEST_F(MetadataViewTest, AHiddenFileHasATextAndNoAttributes) {

@@ -1,0 +1,222 @@
+// What a written zarr.json says. See metadata_editor.cc for the rest.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "fs/namespace/chunk_names.h"
+#include "fs/namespace/metadata_editor.h"
+#include "model/json.h"
+#include "model/zarr3_type.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr std::string_view kFillValue = "_FillValue";
+
+auto is_named(std::string_view name) {
+  return [name](const Attribute& attribute) { return attribute.name == name; };
+}
+
+/// Whether an attribute _FillValue is the fill value of absent chunks.
+bool is_fill(const Variable& variable, const Json& value) {
+  const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
+  if (variable.type.kind == TypeKind::object) {
+    const auto element = zarr3_fill_bytes({variable.type, variable.object_codec, {}}, single);
+    return element && *element == variable.fill;
+  }
+  const auto element = fill_bytes(variable.type, single);
+  return element && *element == variable.fill;
+}
+
+Json fill_json_of(const Variable& variable) {
+  if (variable.type.kind == TypeKind::object)
+    return zarr3_fill_json({variable.type, variable.object_codec, {}}, variable.fill);
+  return fill_json(variable.type, variable.fill);
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  Result<WrittenZarr3> written = parse_zarr_json(text, is_encoded(node.view));
+  if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
+  if (node.kind == NodeKind::group && written->is_array) return make_array(directory, *std::move(written));
+  if (node.kind == NodeKind::variable) return change_array(directory, *written, cancelled);
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(std::vector<Attribute> now, mount_.dataset.source().group_attributes(node.object));
+  return change_attributes(node, written->attributes, {std::move(now), {}});
+}
+
+/// The array differs in nothing but what can be changed: codecs in the encoded view, shape, attributes and names.
+Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(const Place before, mount_.nodes.at(directory));
+  const View view = before.node->view;
+  const std::string& path = before.node->path;
+  if (!written.is_array) return fail(EINVAL, "{}: is an array and cannot become a group; remove it first", path);
+  CODECFS_ASSIGN(const VariablePtr described, mount_.dataset.described(before.node->object));
+  const Result<Json> shown = forms_.zarr_json(view, path, *described);
+  if (!shown) return fail(EINVAL, "{}: {}", path, shown.error().reason);
+  // The written text is compared with the shown one, as both have what zarr.json can say.
+  CODECFS_ASSIGN(const WrittenZarr3 stands, parse_zarr_json(print_json(*shown), true));
+  const Variable& now = stands.variable;
+  const Variable& wanted = written.variable;
+  const auto unchangeable = [&](const char* key) {
+    return fail(EINVAL, "{}: \"{}\" of a variable cannot be changed from {}; make another variable", path, key,
+                print_json((*shown)[key]));
+  };
+  if (now.type != wanted.type) return unchangeable("data_type");
+  if (now.grid.chunks() != wanted.grid.chunks()) return unchangeable("chunk_grid");
+  if (now.fill != wanted.fill) return unchangeable("fill_value");
+  if (now.grid.rank() != wanted.grid.rank()) return unchangeable("shape");
+  if (is_encoded(view)) CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
+  CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes));
+  return remove_unlinked(*place.node);
+}
+
+/// `shown`: what the file said before, to which the source may have more.
+Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttributes& written,
+                                           const WrittenAttributes& shown) {
+  std::vector<Attribute> set;
+  std::vector<std::string> removed;
+  for (const Attribute& attribute : written.attributes) {
+    const auto same = std::ranges::find_if(shown.attributes, is_named(attribute.name));
+    if (same == shown.attributes.end() || print_json(same->value) != print_json(attribute.value))
+      set.push_back(attribute);
+  }
+  std::vector<Attribute> now;
+  VariablePtr variable;
+  if (node.kind == NodeKind::variable) {
+    CODECFS_ASSIGN(variable, mount_.dataset.described(node.object));
+    now = variable->attributes;
+  } else {
+    now = shown.attributes;
+  }
+  for (const Attribute& attribute : shown.attributes)
+    if (std::ranges::none_of(written.attributes, is_named(attribute.name)) &&
+        std::ranges::any_of(now, is_named(attribute.name)))
+      removed.push_back(attribute.name);
+  const bool has_names = variable != nullptr && written.dimensions && written.dimensions != shown.dimensions;
+  if (set.empty() && removed.empty() && !has_names) return {};
+  if (variable != nullptr && variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
+  Source& source = mount_.dataset.source();
+  if (has_names) {
+    CODECFS_TRY(source.set_dimensions(node.object, *written.dimensions));
+    notifier_.layout_changed(node, false);
+  }
+  Result<> done;
+  if (!set.empty() || !removed.empty()) done = source.set_attributes(node.object, set, removed);
+  if (!done && has_names && shown.dimensions) {
+    (void)source.set_dimensions(node.object, *shown.dimensions);
+    notifier_.layout_changed(node, false);
+  }
+  mount_.write_back.note_change();
+  notifier_.metadata_changed(node);
+  return done;
+}
+
+Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
+  Variable& variable = written.variable;
+  variable.attributes = std::move(written.attributes.attributes);
+  variable.dimensions = std::move(written.attributes.dimensions);
+  // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
+  // _FillValue alone that gives .zarray a fill_value.
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const bool has_zarray = mount_.dataset.source().chains_for_numcodecs_in(place.node->object);
+  const auto mark = std::ranges::find_if(variable.attributes, is_named(kFillValue));
+  const bool is_marked = mark != variable.attributes.end() && is_fill(variable, mark->value);
+  if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
+  if (is_marked && (!has_zarray || !is_zero(variable.fill))) variable.attributes.erase(mark);
+
+  std::vector<Spooled> spooled;
+  bool is_spool = false;
+  CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(place.node->object));
+  if (members.size() == 1 && members.front().name == "c" && members.front().kind == EntryKind::group) {
+    CODECFS_ASSIGN(const Node* top, mount_.nodes.child(*place.node, members.front()));
+    CODECFS_ASSIGN(is_spool, find_spooled(*top, {}, spooled));
+  }
+  if (is_spool) {
+    const LockGuard alone(mount_.layout);
+    CODECFS_TRY(remove_groups(*place.node));
+  } else {
+    spooled.clear();
+  }
+  CODECFS_TRY(make_variable(directory, std::move(variable)));
+  CODECFS_ASSIGN(const Place made, mount_.nodes.at(directory));
+  for (const Spooled& item : spooled) adopt_spooled(*made.node, item);
+  return {};
+}
+
+/// Whether a group was made in this mount, and holds nothing but such groups with names of coordinates, and files.
+Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_t> prefix,
+                                          std::vector<Spooled>& spooled) {
+  if (!mount_.overlay.state_of(group).made_here) return false;
+  CODECFS_ASSIGN(const std::vector<Attribute> attributes, mount_.dataset.source().group_attributes(group.object));
+  if (!attributes.empty()) return false;
+  spooled.push_back({prefix, &group, {}});
+  for (auto& [name, ino] : mount_.scratch.list(group.ino())) {
+    const std::optional<uint64_t> coordinate = parse_coordinate(name);
+    if (!coordinate) return false;
+    prefix.push_back(*coordinate);
+    spooled.push_back({prefix, &group, name});
+    prefix.pop_back();
+  }
+  CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
+  for (const Entry& member : members) {
+    const std::optional<uint64_t> coordinate = parse_coordinate(member.name);
+    if (member.kind != EntryKind::group || !coordinate || prefix.size() >= ChunkGrid::kMaxRank) return false;
+    CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
+    prefix.push_back(*coordinate);
+    CODECFS_ASSIGN(const bool is_spool, find_spooled(*child, prefix, spooled));
+    prefix.pop_back();
+    if (!is_spool) return false;
+  }
+  return true;
+}
+
+void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
+  if (!view) return;
+  const ChunkGrid& grid = (*view)->facts->grid;
+  const std::vector<uint64_t>& at = spooled.coordinates;
+  const bool is_group = spooled.name.empty();
+  bool is_inside = is_group ? at.size() < grid.rank() : at.size() == grid.rank();
+  for (size_t d = 0; is_inside && d < at.size(); ++d) is_inside = at[d] < grid.cells()[d];
+  if (is_inside && is_group) {
+    const uint64_t number = ChunkDirectories(grid).number_of(at);
+    mount_.overlay.add_made(variable, number);
+    mount_.nodes.become_directory(*spooled.group, variable, number);
+  } else if (is_inside) {
+    if (const auto chunk = mount_.chunk_place(variable, grid.number_of(at)))
+      adopt_chunk(variable, *chunk, spooled.group->ino(), spooled.name);
+  } else {
+    log::error("{}/c/{}: no {} of this array", variable.path, fmt::join(at, "/"), is_group ? "directory" : "chunk");
+  }
+}
+
+/// Removes all groups below one.
+Result<> MetadataEditor::remove_groups(const Node& group) {
+  CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
+  for (const Entry& member : members) {
+    CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
+    CODECFS_TRY(remove_groups(*child));
+    const LockGuard naming(mount_.names);
+    CODECFS_TRY(mount_.dataset.source().remove(group.object, member.name));
+    mount_.overlay.forget(*child);
+    mount_.nodes.remove(*child);
+    mount_.dataset.forget(member.object);
+  }
+  return {};
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,57 @@
+#include "fs/views/shown_chunks.h"
+
+#include <vector>
+
+#include "model/chunk_directories.h"
+
+namespace codecfs::fs {
+
+ShownChunks::ShownChunks(MountContext& mount, CoherenceMonitor& coherence, const Node& node, const VariableView& view,
+                         size_t batch)
+    : mount_(mount),
+      node_(node),
+      view_(view),
+      batch_(batch),
+      all_(mount.lists_absent(node, view)),
+      changes_(coherence.changes_of(node)) {}
+
+Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
+  if (all_) {
+    for (; from < view_.facts->grid.count(); ++from)
+      if (is_shown(from)) return from;
+    return std::nullopt;
+  }
+  for (;;) {
+    if (from < begin_ || from >= end_) {
+      CODECFS_ASSIGN(const std::vector<uint64_t> stored,
+                     mount_.dataset.source().stored_chunks(node_.object, from, batch_));
+      begin_ = from;
+      end_ = stored.size() == batch_ ? stored.back() + 1 : UINT64_MAX;
+      numbers_ = {stored.begin(), stored.end()};
+      // Chunks that were written but are not stored yet come in between.
+      numbers_.insert(changes_.written.lower_bound(from), changes_.written.lower_bound(end_));
+    }
+    for (auto at = numbers_.lower_bound(from); at != numbers_.end(); ++at)
+      if (is_shown(*at)) return *at;
+    if (end_ == UINT64_MAX) return std::nullopt;
+    from = end_;
+  }
+}
+
+Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, const Node& variable,
+                            const VariableView& view, uint64_t directory) {
+  const ChunkDirectories directories(view.facts->grid);
+  const std::vector<uint64_t> prefix = directories.prefix_of(directory);
+  CODECFS_ASSIGN(const Ino ino, mount.nodes.directory_ino(variable, directory, directories.count()));
+  if (!mount.scratch.directories_within(ino, directories.count_below(prefix.size())).empty()) return true;
+  const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
+  CODECFS_ASSIGN(const std::optional<uint64_t> first,
+                 ShownChunks(mount, coherence, variable, view, 1).next(chunks.first));
+  return first && *first < chunks.end;
+}
+
+bool ShownChunks::is_shown(uint64_t number) const {
+  return !changes_.removed.contains(number) && !mount_.overlay.is_unlinked(node_, number);
+}
+
+}  // namespace codecfs::fs

@@ -1,0 +1,323 @@
+#include "fs/views/zarr3_files.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "base/endian.h"
+#include "filters/core/zarr3_codecs.h"
+#include "fs/views/metadata_files.h"
+#include "model/base64.h"
+#include "model/chunk_keys.h"
+#include "model/json.h"
+#include "model/limits.h"
+#include "model/zarr3_type.h"
+
+namespace codecfs::fs {
+namespace {
+
+constexpr const char* kFillValue = "_FillValue";
+
+/// The value of an attribute that may be a list of one.
+const Json& single(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
+
+std::optional<double> number_in(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+Json base64_of_double(double number) {
+  std::byte bytes[sizeof number];
+  store_le(bytes, std::bit_cast<uint64_t>(number));
+  return encode_base64(bytes);
+}
+
+std::optional<double> double_in_base64(const Json& text) {
+  if (!text.is_string()) return std::nullopt;
+  const auto bytes = decode_base64(text.get_ref<const std::string&>());
+  if (!bytes || bytes->size() != sizeof(double)) return std::nullopt;
+  return std::bit_cast<double>(load_le<uint64_t>(bytes->data()));
+}
+
+/// As attributes of this type print it.
+Json number_of_size(double number, uint64_t size) {
+  return size == sizeof(float) ? shortest_double(static_cast<float>(number)) : number;
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+/// The bytes of a fill element: zeros where the variable has none.
+std::vector<std::byte> fill_element(const Variable& variable) {
+  if (!variable.fill.empty()) return variable.fill;
+  return std::vector<std::byte>(variable.type.size);
+}
+
+Json attributes_json(const Variable& variable) {
+  Json json = Json::object();
+  const auto put_fill = [&](const Json& value) {
+    if (std::optional<Json> printed = print_fill_attribute(variable, value))
+      append_member(json, kFillValue, *std::move(printed));
+  };
+  bool has_fill = false;
+  for (const Attribute& attribute : variable.attributes) {
+    if (attribute.name == kFillValue) {
+      has_fill = true;
+      put_fill(attribute.value);
+    } else {
+      append_member(json, attribute.name, attribute.value);
+    }
+  }
+  // In Zarr v2, xarray masks what equals the fill value. Zero is Zarr's default and marks nothing.
+  if (!has_fill && !variable.fill_value.is_null() && !is_zero(variable.fill)) put_fill(variable.fill_value);
+  if (variable.unreadable_attributes) json.update(unreadable_json(*variable.unreadable_attributes));
+  return json;
+}
+
+Json node_json(const char* type) {
+  Json json = Json::object();
+  json["zarr_format"] = 3;
+  json["node_type"] = type;
+  return json;
+}
+
+Json member(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? Json() : *found;
+}
+
+template <class... Args>
+std::unexpected<Error> refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return fail(EINVAL, "zarr.json: {}", fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Errors of what parses the values are of what was written.
+template <class T>
+Result<T> of_file(Result<T> result) {
+  if (!result && result.error().code != ENOMEM) return refuse("{}", result.error().reason);
+  return result;
+}
+
+Result<std::vector<uint64_t>> parse_lengths(const char* key, const Json& list) {
+  std::vector<uint64_t> lengths;
+  if (list.is_array())
+    for (const Json& item : list)
+      if (item.is_number_unsigned()) lengths.push_back(item.get<uint64_t>());
+  if (!list.is_array() || lengths.size() != list.size()) return refuse("\"{}\" is {}", key, print_json(list));
+  return lengths;
+}
+
+Result<ChunkGrid> parse_grid(const Json& json) {
+  CODECFS_ASSIGN(std::vector<uint64_t> shape, parse_lengths("shape", member(json, "shape")));
+  const Json grid = member(json, "chunk_grid");
+  if (member(grid, "name") != "regular") return refuse("\"chunk_grid\" {} is not a regular one", print_json(grid));
+  CODECFS_ASSIGN(std::vector<uint64_t> chunks,
+                 parse_lengths("chunk_shape", member(member(grid, "configuration"), "chunk_shape")));
+  return of_file(ChunkGrid::make(std::move(shape), std::move(chunks)));
+}
+
+/// Names for all dimensions, or for none.
+Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json& names, size_t rank) {
+  const auto is_null = [](const Json& name) { return name.is_null(); };
+  const auto is_text = [](const Json& name) { return name.is_string(); };
+  if (names.is_null() || (names.is_array() && names.size() == rank && std::ranges::all_of(names, is_null)))
+    return std::nullopt;
+  if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_text))
+    return refuse("\"dimension_names\" is {}, not a name for each dimension, or null for all", print_json(names));
+  return names.get<std::vector<std::string>>();
+}
+
+/// Type, object codec and filters.
+Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
+  CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
+  if (!type.name.empty()) return refuse("the data type {} cannot be stored here", type.name);
+  CODECFS_ASSIGN(filters::Zarr3Codecs codecs,
+                 of_file(filters::parse_zarr3_codecs(member(json, "codecs"), type.type, variable.grid.rank())));
+  if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
+  if (codecs.sharding) return refuse("shards cannot be stored here; write the chunks that are in them");
+  if (!codecs.order.empty()) return refuse("chunks are in C order here, and transpose changes it");
+  if (*codecs.object_codec != *type.object_codec)
+    return refuse("the data type {} needs another codec than {}", print_json(member(json, "data_type")),
+                  print_json(member(json, "codecs")));
+  if (!codecs.stages.empty() && !with_codecs)
+    return refuse(
+        "\"codecs\" has {}, but chunks are not encoded in this tree: write the codec bytes alone, and the filters of the "
+        "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded3",
+        print_json(filters::print_zarr3_stage(codecs.stages.front(), type.type.size)));
+  variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
+  variable.object_codec = std::move(type.object_codec);
+  variable.filters = std::move(codecs.stages);
+  return {};
+}
+
+Result<Variable> parse_array(const Json& json, bool with_codecs) {
+  Variable variable;
+  CODECFS_ASSIGN(variable.grid, parse_grid(json));
+  CODECFS_TRY(parse_codecs(json, with_codecs, variable));
+  if (variable.type.size > kMaxElementBytes)
+    return refuse("an element has {} bytes, more than {}", variable.type.size, kMaxElementBytes);
+  if (variable.grid.elements_per_chunk() > max_chunk_bytes() / std::max<uint64_t>(variable.type.size, 1))
+    return refuse("a chunk is larger than {}", max_chunk_text());
+  if (variable.type.kind != TypeKind::object)
+    variable.chunk_bytes = variable.grid.elements_per_chunk() * variable.type.size;
+  CODECFS_ASSIGN(const ChunkKeys keys, of_file(parse_chunk_keys(member(json, "chunk_key_encoding"))));
+  if (keys != ChunkKeys()) return refuse("chunks are named c/0/1 here, which is the encoding \"default\" with \"/\"");
+  if (const Json transformers = member(json, "storage_transformers"); !transformers.empty())
+    return refuse("\"storage_transformers\" {} are not known", print_json(transformers));
+  CODECFS_ASSIGN(variable.fill, of_file(zarr3_fill_bytes({variable.type, variable.object_codec, {}},
+                                                         member(json, "fill_value"))));
+  return variable;
+}
+
+/// Also for keys that need not be understood: they could not be stored.
+Result<> check_keys(const Json& json, bool is_array) {
+  constexpr std::array<std::string_view, 4> kBoth = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
+  constexpr std::array<std::string_view, 8> kOfArray = {"shape",      "data_type", "chunk_grid",      "chunk_key_encoding",
+                                                        "fill_value", "codecs",    "dimension_names", "storage_transformers"};
+  for (const auto& [key, value] : json.items()) {
+    const bool is_known = std::ranges::find(kBoth, key) != kBoth.end() ||
+                          (is_array && std::ranges::find(kOfArray, key) != kOfArray.end());
+    if (!is_known) return refuse("the key \"{}\" cannot be stored here", key);
+  }
+  return {};
+}
+
+}  // namespace
+
+Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes) {
+  Json json = node_json("group");
+  json["attributes"] = attributes ? zattrs_json(std::span(*attributes)) : unreadable_json(attributes.error());
+  return json;
+}
+
+Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below) {
+  Json json = zarr3_group_json(attributes);
+  json["consolidated_metadata"] = {{"kind", "inline"}, {"must_understand", false}};
+  json["consolidated_metadata"]["metadata"] = std::move(below);
+  return json;
+}
+
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain) {
+  CODECFS_ASSIGN(Json data_type, print_zarr3_type(described.type, described.object_codec));
+  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
+  Json json = node_json("array");
+  json["shape"] = described.grid.shape();
+  json["data_type"] = std::move(data_type);
+  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
+  json["chunk_key_encoding"] = print_chunk_keys({});
+  json["fill_value"] = zarr3_fill_json({described.type, described.object_codec, {}}, fill_element(described));
+  json["codecs"] = std::move(codecs);
+  json["attributes"] = attributes_json(described);
+  if (described.dimensions) json["dimension_names"] = *described.dimensions;
+  return json;
+}
+
+Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
+  const Result<Json> parsed = parse_json(text);
+  if (!parsed) return refuse("{}", parsed.error().reason);
+  const Json& json = *parsed;
+  if (!json.is_object()) return refuse("no JSON object");
+  if (member(json, "zarr_format") != 3) return refuse("\"zarr_format\" is {}", print_json(member(json, "zarr_format")));
+  const Json type = member(json, "node_type");
+  if (type != "group" && type != "array") return refuse("\"node_type\" is {}", print_json(type));
+  WrittenZarr3 written;
+  written.is_array = type == "array";
+  CODECFS_TRY(check_keys(json, written.is_array));
+  const Json given = member(json, "attributes");
+  if (!given.is_null() && !given.is_object()) return refuse("\"attributes\" is {}", print_json(given));
+  if (written.is_array) {
+    CODECFS_ASSIGN(written.variable, parse_array(json, with_codecs));
+  }
+  CODECFS_ASSIGN(written.attributes, of_file(written_attributes(given.is_null() ? Json::object() : given)));
+  if (!written.is_array) return written;
+  CODECFS_ASSIGN(auto dimensions,
+                 parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
+  if (dimensions) written.attributes.dimensions = std::move(dimensions);
+  for (Attribute& attribute : written.attributes.attributes)
+    if (attribute.name == kFillValue)
+      if (std::optional<Json> value = parse_fill_attribute(written.variable, attribute.value))
+        attribute.value = *std::move(value);
+  return written;
+}
+
+bool are_same_json(const Json& one, const Json& other) {
+  if (!one.is_object() || !other.is_object()) {
+    if (!one.is_array() || !other.is_array()) return print_json(one) == print_json(other);
+    return std::ranges::equal(one, other, are_same_json);
+  }
+  if (one.size() != other.size()) return false;
+  return std::ranges::all_of(one.items(), [&](const auto& item) {
+    const auto found = other.find(item.key());
+    return found != other.end() && are_same_json(item.value(), *found);
+  });
+}
+
+bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size) {
+  return std::ranges::equal(one, other, [item_size](const FilterStage& a, const FilterStage& b) {
+    return are_same_json(filters::print_zarr3_stage(a, item_size), filters::print_zarr3_stage(b, item_size));
+  });
+}
+
+std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
+  const Json& fill = single(value);
+  switch (variable.type.kind) {
+    case TypeKind::floating: {
+      const std::optional<double> number = number_in(fill);
+      if (!number) return std::nullopt;
+      return base64_of_double(*number);
+    }
+    case TypeKind::complex: {
+      if (!fill.is_array() || fill.size() != 2) return std::nullopt;
+      const std::optional<double> real = number_in(fill[0]);
+      const std::optional<double> imaginary = number_in(fill[1]);
+      if (!real || !imaginary) return std::nullopt;
+      return Json::array({base64_of_double(*real), base64_of_double(*imaginary)});
+    }
+    case TypeKind::boolean:
+      if (!fill.is_boolean() && !fill.is_number()) return std::nullopt;
+      return fill;
+    case TypeKind::signed_int:
+    case TypeKind::unsigned_int:
+      if (!fill.is_number()) return std::nullopt;
+      return fill;
+    case TypeKind::object:
+      if (!fill.is_string() || *variable.object_codec != Json{{"id", "vlen-utf8"}}) return std::nullopt;
+      return fill;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& value) {
+  const uint64_t size = variable.type.size;
+  switch (variable.type.kind) {
+    case TypeKind::floating: {
+      const std::optional<double> number = double_in_base64(value);
+      if (!number) return std::nullopt;
+      return number_of_size(*number, size);
+    }
+    case TypeKind::complex: {
+      if (!value.is_array() || value.size() != 2) return std::nullopt;
+      const std::optional<double> real = double_in_base64(value[0]);
+      const std::optional<double> imaginary = double_in_base64(value[1]);
+      if (!real || !imaginary) return std::nullopt;
+      return Json::array({number_of_size(*real, size / 2), number_of_size(*imaginary, size / 2)});
+    }
+    case TypeKind::boolean:
+    case TypeKind::signed_int:
+    case TypeKind::unsigned_int:
+      if (!value.is_boolean() && !value.is_number()) return std::nullopt;
+      return value;
+    case TypeKind::object:
+      if (!value.is_string()) return std::nullopt;
+      return value;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace codecfs::fs

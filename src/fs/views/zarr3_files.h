@@ -1,0 +1,50 @@
+#pragma once
+// zarr.json, the metadata file of groups and arrays in the views of Zarr v3. Source: Zarr v3 core specification;
+// zarr-python 3 for consolidated metadata.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "fs/views/metadata_files.h"
+#include "model/json_value.h"
+#include "model/variable.h"
+
+namespace codecfs::fs {
+
+/// zarr.json of a group; without attributes that cannot be read.
+Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes);
+/// The same with consolidated metadata: the zarr.json of everything below, by path.
+Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below);
+
+/// zarr.json of an array whose chunks are encoded with this pipeline of codecs; `described`: with its attributes.
+/// EOPNOTSUPP with the reason if Zarr v3 cannot describe it.
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain);
+
+/// What a written zarr.json says.
+struct WrittenZarr3 {
+  bool is_array = false;
+  /// Of an array, `dimensions` are its dimension_names.
+  WrittenAttributes attributes;
+  /// Of an array: type, grid, fill, object codec and `filters`, the codecs after `bytes`; fill_value is null.
+  Variable variable;
+};
+/// EINVAL with a reason, also for what these views cannot store: other names of chunks, transposed ones, shards, and
+/// unless `with_codecs`, codecs behind `bytes`. Consolidated metadata is ignored.
+Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs);
+
+/// Whether two pipelines have the same codecs in a zarr.json.
+bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size);
+/// Whether two values are the same, whatever the order of their keys.
+bool are_same_json(const Json& one, const Json& other);
+
+/// The attribute _FillValue as xarray writes it in Zarr v3, where the fill value of an array marks nothing as missing:
+/// floats as base64 of a float64. None for types for which xarray has no such form, and refuses the attribute.
+std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value);
+/// The inverse. None if it has another form.
+std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& value);
+
+}  // namespace codecfs::fs
