@@ -32,7 +32,7 @@ _codecfs_options() {
     builtin=off:*) _codecfs_part "$last" : "shuffle deflate fletcher32 szip zstd blosc lz4 bzip2 lzf bitshuffle" ;;
     builtin=*) _codecfs_part "$last" = "on off off:" ;;
     plugins=*) _codecfs_part "$last" = "off on" ;;
-    create=*) _codecfs_part "$last" = "hdf5 zarr zip" ;;
+    create=*) _codecfs_part "$last" = "hdf5 zarr zarr3 zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;

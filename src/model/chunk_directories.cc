@@ -15,8 +15,8 @@ ChunkDirectories::ChunkDirectories(const ChunkGrid& grid) : cells_(grid.cells())
   for (size_t d = rank - 1; d-- > 0;) {
     chunks_[d] = cells_[d] * chunks_[d + 1];
     uint64_t below = 0;
-    const bool overflows = below_[d + 1] == UINT64_MAX || __builtin_mul_overflow(cells_[d], below_[d + 1], &below) ||
-                           below == UINT64_MAX;
+    const bool overflows =
+        below_[d + 1] == UINT64_MAX || __builtin_mul_overflow(cells_[d], below_[d + 1], &below) || below == UINT64_MAX;
     below_[d] = overflows ? UINT64_MAX : below + 1;
   }
 }

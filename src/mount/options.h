@@ -22,7 +22,7 @@ struct Options {
   uint64_t cache_bytes = uint64_t{64} << 20;    // -o cache=SIZE
   uint64_t max_chunk_bytes = kDefaultMaxChunk;  // -o max_chunk=SIZE
   bool read_only = false;                       // -o ro
-  fs::View view = fs::View::decoded;            // -o view=NAME: what the root of the mount shows
+  std::optional<fs::View> view;                 // -o view=NAME: what the root shows; default: fs::default_view()
   bool coherent = false;                        // -o coherent
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all

@@ -222,6 +222,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));
   const std::string format = source->format();
+  const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !writable)
     log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
@@ -230,7 +231,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .write_back = {.dirty_bytes = options.dirty_bytes,
                                                                .commit = std::chrono::seconds(options.commit_seconds)},
                                                 .read_only = options.read_only,
-                                                .view = options.view,
+                                                .view = view,
                                                 .coherent = options.coherent,
                                                 .mountpoint = mountpoint});
   filesystem.rules().check();

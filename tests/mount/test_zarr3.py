@@ -88,6 +88,12 @@ ENCODINGS = {"plain": named("v2", separator="."), "shard": named("v2", separator
              "scalar": named("v2", separator="."), "empty": "v2", "transpose": {"name": "default"}}
 
 
+@pytest.fixture
+def mount(mount):
+    """Mounts with the view of v2, which zarr-python 2 reads."""
+    return lambda source, *options, **more: mount(source, "view=decoded", *options, **more)
+
+
 def write_all(path):
     write_group(path, {"title": "all"})
     for name, (values, chunks, codecs, data_type, fill, fill_json) in CASES.items():

@@ -47,17 +47,27 @@ def values_in(folder):
 
 
 def test_what_others_wrote(mount, store):
-    m = mount(store / "store")
+    m = mount(store / "store", "view=decoded")
     shown = zarr.open(str(m.path), "r")
     wanted = values_in(store / "values")
     assert len(wanted) == COUNT
     assert [name for name, values in wanted.items() if not same(shown[name][...], values)] == []
 
 
+@pytest.mark.parametrize("view", ["decoded3", "encoded3"])
+def test_what_others_wrote_in_views_of_v3(mount, store, view):
+    m = mount(store / "store", f"view={view}")
+    told = run("check", m.path, store / "values")
+    before = run("check", store / "store", store / "values")
+    known = {text.split(":")[0] for text in before["bad"]}
+    assert [text for text in told["bad"] if text.split(":")[0] not in known] == []
+    assert told["read"]["zarr-python"] == COUNT and told["read"]["tensorstore"] > COUNT / 2
+
+
 def test_what_was_written_through_the_mount(mount, store, tmp_path):
     shutil.copytree(store / "store", tmp_path / "store")
     (tmp_path / "values").mkdir()
-    m = mount(tmp_path / "store")
+    m = mount(tmp_path / "store", "view=decoded")
     shown = zarr.open(str(m.path), "r+")
     rng = np.random.default_rng(SEED)
     for name, values in values_in(store / "values").items():

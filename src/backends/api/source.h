@@ -35,6 +35,8 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
  public:
   /// "HDF5", "netCDF-4", "Zarr v3": for messages and stats.
   [[nodiscard]] virtual std::string format() const = 0;
+  /// Whether it is a store of Zarr v3, which is shown as one by default.
+  [[nodiscard]] virtual bool is_zarr3() const { return false; }
   /// Times, owner and mode of the source file (for a directory store: of its directory).
   [[nodiscard]] virtual const struct stat& status() const = 0;
   /// Statistics of the filesystem that contains the source. Zeros if unknown.

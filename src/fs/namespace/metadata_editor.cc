@@ -144,8 +144,8 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
   return remove_unlinked(node);
 }
 
-/// Its metadata had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it is,
-/// so that its old content does not come back meanwhile.
+/// Its metadata had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
+/// is, so that its old content does not come back meanwhile.
 Result<> MetadataEditor::remove_unlinked(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   for (const uint64_t number : mount_.overlay.unlinked(node)) {
@@ -236,8 +236,7 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
       mount_.kernel->name_changed(variable.ino(), name, false);
       continue;
     }
-    const Result<std::optional<ChunkPlace>> chunk =
-        chunk_files_.named(Place{&variable, FileKind::itself, 0}, name);
+    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(Place{&variable, FileKind::itself, 0}, name);
     if (!chunk) log::error("{}", chunk.error().reason);
     if (chunk && *chunk) adopt_chunk(variable, **chunk, variable.ino(), name);
   }

@@ -61,6 +61,8 @@ inline constexpr bool is_zarr3(View view) { return view == View::decoded3 || vie
 /// "decoded", "encoded", ...: the name for users.
 std::string_view name_of(View view);
 std::optional<View> view_named(std::string_view name);
+/// The view that a mount of this source shows if the user does not choose one: its own format.
+inline View default_view(const Source& source) { return source.is_zarr3() ? View::decoded3 : View::decoded; }
 
 enum class NodeKind {
   group,

@@ -147,7 +147,8 @@ Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
                   print_json(member(json, "codecs")));
   if (!codecs.stages.empty() && !with_codecs)
     return refuse(
-        "\"codecs\" has {}, but chunks are not encoded in this tree: write the codec bytes alone, and the filters of the "
+        "\"codecs\" has {}, but chunks are not encoded in this tree: write the codec bytes alone, and the filters of "
+        "the "
         "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded3",
         print_json(filters::print_zarr3_stage(codecs.stages.front(), type.type.size)));
   variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
@@ -170,16 +171,17 @@ Result<Variable> parse_array(const Json& json, bool with_codecs) {
   if (keys != ChunkKeys()) return refuse("chunks are named c/0/1 here, which is the encoding \"default\" with \"/\"");
   if (const Json transformers = member(json, "storage_transformers"); !transformers.empty())
     return refuse("\"storage_transformers\" {} are not known", print_json(transformers));
-  CODECFS_ASSIGN(variable.fill, of_file(zarr3_fill_bytes({variable.type, variable.object_codec, {}},
-                                                         member(json, "fill_value"))));
+  CODECFS_ASSIGN(variable.fill,
+                 of_file(zarr3_fill_bytes({variable.type, variable.object_codec, {}}, member(json, "fill_value"))));
   return variable;
 }
 
 /// Also for keys that need not be understood: they could not be stored.
 Result<> check_keys(const Json& json, bool is_array) {
   constexpr std::array<std::string_view, 4> kBoth = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
-  constexpr std::array<std::string_view, 8> kOfArray = {"shape",      "data_type", "chunk_grid",      "chunk_key_encoding",
-                                                        "fill_value", "codecs",    "dimension_names", "storage_transformers"};
+  constexpr std::array<std::string_view, 8> kOfArray = {
+      "shape",      "data_type", "chunk_grid",      "chunk_key_encoding",
+      "fill_value", "codecs",    "dimension_names", "storage_transformers"};
   for (const auto& [key, value] : json.items()) {
     const bool is_known = std::ranges::find(kBoth, key) != kBoth.end() ||
                           (is_array && std::ranges::find(kOfArray, key) != kOfArray.end());
@@ -204,14 +206,21 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
 }
 
 Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain) {
-  CODECFS_ASSIGN(Json data_type, print_zarr3_type(described.type, described.object_codec));
+  const Zarr3Type type = {described.type, described.object_codec, described.zarr3_type};
+  Json data_type = type.name;
+  if (type.name.empty()) {
+    CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
+  }
   CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
+  if (!type.name.empty() && type.type.size > 1)  // shown as raw bytes, which have no byte order
+    for (Json& codec : codecs)
+      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
   json["chunk_key_encoding"] = print_chunk_keys({});
-  json["fill_value"] = zarr3_fill_json({described.type, described.object_codec, {}}, fill_element(described));
+  json["fill_value"] = zarr3_fill_json(type, fill_element(described));
   json["codecs"] = std::move(codecs);
   json["attributes"] = attributes_json(described);
   if (described.dimensions) json["dimension_names"] = *described.dimensions;
@@ -236,8 +245,7 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   }
   CODECFS_ASSIGN(written.attributes, of_file(written_attributes(given.is_null() ? Json::object() : given)));
   if (!written.is_array) return written;
-  CODECFS_ASSIGN(auto dimensions,
-                 parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
+  CODECFS_ASSIGN(auto dimensions, parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
   if (dimensions) written.attributes.dimensions = std::move(dimensions);
   for (Attribute& attribute : written.attributes.attributes)
     if (attribute.name == kFillValue)

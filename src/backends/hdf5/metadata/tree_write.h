@@ -60,7 +60,8 @@ class TreeWriter {
 
   Result<NewDataset> prepare(ObjectId group, std::string_view name, const Variable& variable);
   Result<std::string> place_for_variable(ObjectId group, std::string_view name, std::optional<ObjectId>& replaced);
-  Result<std::optional<std::vector<std::byte>>> check_fill(const Dataset& dataset, const Attribute& attribute, hid_t handle) const;
+  Result<std::optional<std::vector<std::byte>>> check_fill(const Dataset& dataset, const Attribute& attribute,
+                                                           hid_t handle) const;
   Result<> carry_out_making(ObjectId group, NewDataset& made, hid_t dataset);
   Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);

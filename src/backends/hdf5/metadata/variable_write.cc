@@ -217,8 +217,8 @@ Result<> TreeWriter::carry_out_making(ObjectId group, NewDataset& made, hid_t da
   return {};
 }
 
-// The element to write for _FillValue; none if it stays. Where .zarray has a fill_value, that is _FillValue, and it must
-// stay the fill value of absent chunks, which HDF5 cannot change. Elsewhere it marks missing data alone.
+// The element to write for _FillValue; none if it stays. Where .zarray has a fill_value, that is _FillValue, and it
+// must stay the fill value of absent chunks, which HDF5 cannot change. Elsewhere it marks missing data alone.
 Result<std::optional<std::vector<std::byte>>> TreeWriter::check_fill(const Dataset& dataset, const Attribute& attribute,
                                                                      hid_t handle) const {
   const Variable& facts = dataset.facts();

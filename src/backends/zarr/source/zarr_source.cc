@@ -58,6 +58,7 @@ class ZarrSource final : public Source {
     return store_.files().filesystem();
   }
   [[nodiscard]] std::string format() const override { return fmt::format("Zarr v{}{}", is_v3() ? 3 : 2, place_); }
+  [[nodiscard]] bool is_zarr3() const override { return is_v3(); }
   bool chains_for_numcodecs_in(ObjectId) override { return true; }
   [[nodiscard]] Entry root() const override { return store_.root(); }
 

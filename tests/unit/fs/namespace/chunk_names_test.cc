@@ -16,9 +16,7 @@ class ChunkNamesTest : public FilesystemTest {
     source_->add_variable("/scalar", text_variable({}, {}));
     source_->put("/scalar", 0, "s");
   }
-  const ChunkGrid& grid(std::string_view path) {
-    return (*mount().dataset.variable(node(path).object))->facts->grid;
-  }
+  const ChunkGrid& grid(std::string_view path) { return (*mount().dataset.variable(node(path).object))->facts->grid; }
   using Names = std::vector<std::string>;
 };
 
