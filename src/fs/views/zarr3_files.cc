@@ -75,7 +75,9 @@ Json attributes_json(const Variable& variable) {
     }
   }
   // In Zarr v2, xarray masks what equals the fill value. Zero is Zarr's default and marks nothing.
-  if (!has_fill && !variable.fill_value.is_null() && !is_zero(variable.fill)) put_fill(variable.fill_value);
+  const bool is_mask =
+      !variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !is_zero(variable.fill);
+  if (!has_fill && is_mask) put_fill(variable.fill_value);
   if (variable.unreadable_attributes) json.update(unreadable_json(*variable.unreadable_attributes));
   return json;
 }
@@ -136,7 +138,6 @@ Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json
 /// Type, object codec and filters.
 Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
-  if (!type.name.empty()) return refuse("the data type {} cannot be stored here", type.name);
   CODECFS_ASSIGN(filters::Zarr3Codecs codecs,
                  of_file(filters::parse_zarr3_codecs(member(json, "codecs"), type.type, variable.grid.rank())));
   if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
@@ -147,11 +148,13 @@ Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
                   print_json(member(json, "codecs")));
   if (!codecs.stages.empty() && !with_codecs)
     return refuse(
-        "\"codecs\" has {}, but chunks are not encoded in this tree: write the codec bytes alone, and the filters of the "
+        "\"codecs\" has {}, but chunks are not encoded in this tree: write the codec bytes alone, and the filters of "
+        "the "
         "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded3",
         print_json(filters::print_zarr3_stage(codecs.stages.front(), type.type.size)));
   variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
   variable.object_codec = std::move(type.object_codec);
+  variable.zarr3_type = std::move(type.name);
   variable.filters = std::move(codecs.stages);
   return {};
 }
@@ -166,11 +169,10 @@ Result<Variable> parse_array(const Json& json, bool with_codecs) {
     return refuse("a chunk is larger than {}", max_chunk_text());
   if (variable.type.kind != TypeKind::object)
     variable.chunk_bytes = variable.grid.elements_per_chunk() * variable.type.size;
-  CODECFS_ASSIGN(const ChunkKeys keys, of_file(parse_chunk_keys(member(json, "chunk_key_encoding"))));
-  if (keys != ChunkKeys()) return refuse("chunks are named c/0/1 here, which is the encoding \"default\" with \"/\"");
+  CODECFS_ASSIGN(variable.chunk_keys, of_file(parse_chunk_keys(member(json, "chunk_key_encoding"))));
   if (const Json transformers = member(json, "storage_transformers"); !transformers.empty())
     return refuse("\"storage_transformers\" {} are not known", print_json(transformers));
-  CODECFS_ASSIGN(variable.fill, of_file(zarr3_fill_bytes({variable.type, variable.object_codec, {}},
+  CODECFS_ASSIGN(variable.fill, of_file(zarr3_fill_bytes({variable.type, variable.object_codec, variable.zarr3_type},
                                                          member(json, "fill_value"))));
   return variable;
 }
@@ -178,8 +180,9 @@ Result<Variable> parse_array(const Json& json, bool with_codecs) {
 /// Also for keys that need not be understood: they could not be stored.
 Result<> check_keys(const Json& json, bool is_array) {
   constexpr std::array<std::string_view, 4> kBoth = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
-  constexpr std::array<std::string_view, 8> kOfArray = {"shape",      "data_type", "chunk_grid",      "chunk_key_encoding",
-                                                        "fill_value", "codecs",    "dimension_names", "storage_transformers"};
+  constexpr std::array<std::string_view, 8> kOfArray = {
+      "shape",      "data_type", "chunk_grid",      "chunk_key_encoding",
+      "fill_value", "codecs",    "dimension_names", "storage_transformers"};
   for (const auto& [key, value] : json.items()) {
     const bool is_known = std::ranges::find(kBoth, key) != kBoth.end() ||
                           (is_array && std::ranges::find(kOfArray, key) != kOfArray.end());
@@ -203,15 +206,19 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
   return json;
 }
 
-Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain) {
-  CODECFS_ASSIGN(Json data_type, print_zarr3_type(described.type, described.object_codec));
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+  Json data_type = described.zarr3_type;
+  if (described.zarr3_type.empty()) {
+    CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
+  }
   CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
-  json["chunk_key_encoding"] = print_chunk_keys({});
-  json["fill_value"] = zarr3_fill_json({described.type, described.object_codec, {}}, fill_element(described));
+  json["chunk_key_encoding"] = print_chunk_keys(keys);
+  json["fill_value"] =
+      zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
   json["codecs"] = std::move(codecs);
   json["attributes"] = attributes_json(described);
   if (described.dimensions) json["dimension_names"] = *described.dimensions;
@@ -236,8 +243,7 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   }
   CODECFS_ASSIGN(written.attributes, of_file(written_attributes(given.is_null() ? Json::object() : given)));
   if (!written.is_array) return written;
-  CODECFS_ASSIGN(auto dimensions,
-                 parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
+  CODECFS_ASSIGN(auto dimensions, parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
   if (dimensions) written.attributes.dimensions = std::move(dimensions);
   for (Attribute& attribute : written.attributes.attributes)
     if (attribute.name == kFillValue)
@@ -265,6 +271,7 @@ bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const Filter
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
+  if (!variable.zarr3_type.empty()) return value;  // as the source has it
   const Json& fill = single(value);
   switch (variable.type.kind) {
     case TypeKind::floating: {
@@ -294,6 +301,7 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
 }
 
 std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& value) {
+  if (!variable.zarr3_type.empty()) return value;
   const uint64_t size = variable.type.size;
   switch (variable.type.kind) {
     case TypeKind::floating: {
