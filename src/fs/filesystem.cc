@@ -56,7 +56,7 @@ std::vector<std::string> Filesystem::paths_open_for_writing() {
       paths.push_back(mount_.path_of(place->node->view) + array_path(*place->node));
     else if (const auto view = mount_.dataset.variable(place->node->object))
       paths.push_back(mount_.path_of(place->node->view) + place->node->path + "/" +
-                      path_of_chunk(place->node->view, (*view)->facts->grid, place->chunk));
+                      path_of_chunk(place->node->view, *(*view)->facts, place->chunk));
   }
   return paths;
 }

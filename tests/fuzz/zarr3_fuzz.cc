@@ -38,7 +38,8 @@ void check_index(const zarr::ShardLevel& level, Bytes bytes) {
   if (!entries) return check_error(entries.error());
   require(entries->size() == level.count, "each chunk has an entry");
   for (const zarr::ShardEntry& entry : *entries)
-    require(!entry.is_stored() || (entry.offset <= size && entry.size <= size - entry.offset), "a chunk is in its shard");
+    require(!entry.is_stored() || (entry.offset <= size && entry.size <= size - entry.offset),
+            "a chunk is in its shard");
   const auto again = zarr::encode_shard_index(level, *entries);
   require(again && zarr::decode_shard_index(level, again->bytes(), size).value() == *entries, "an index comes back");
 }
@@ -46,7 +47,8 @@ void check_index(const zarr::ShardLevel& level, Bytes bytes) {
 void check_changes(std::string_view text, const zarr::Array& array) {
   const std::vector<uint64_t> shape(array.variable.grid.rank(), 7);
   if (const auto changed = zarr::with_zarr3_shape(text, shape)) {
-    if (const auto read = zarr::parse_zarr3_array(*changed)) require(read->variable.grid.shape() == shape, "a shape is kept");
+    if (const auto read = zarr::parse_zarr3_array(*changed))
+      require(read->variable.grid.shape() == shape, "a shape is kept");
   } else {
     check_error(changed.error());
   }

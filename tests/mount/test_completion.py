@@ -31,9 +31,9 @@ def bash(line, cwd=None, rest=""):
 @pytest.mark.parametrize("line, offers", [
     ("codecfs -o lo", ["log=", "loglevel="]),
     ("codecfs -o ro,mk", ["ro,mkdir"]),
-    ("codecfs -o view=", ["decoded", "decoded3", "encoded", "encoded3", "npy", "raw"]),
-    ("codecfs -o ro,view=e", ["encoded"]),
-    ("codecfs -o 'ro,view=e", ["ro,view=encoded"]),
+    ("codecfs -o view=", ["decoded", "encoded", "decoded3", "encoded3", "npy", "raw"]),
+    ("codecfs -o ro,view=e", ["encoded", "encoded3"]),
+    ("codecfs -o 'ro,view=e", ["ro,view=encoded", "ro,view=encoded3"]),
     ("codecfs -o create=z", ["zarr", "zip"]),
     ("codecfs -o cache=1G,loglevel=d", ["debug"]),
     ("codecfs -o builtin=off:zs", ["zstd"]),

@@ -207,8 +207,7 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   CODECFS_ASSIGN(const bool is_new, mount_.write_back.create(chunk, is_part));
   const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
   if (is_there && (flags & O_EXCL) != 0)
-    return fail(EEXIST, "{}/{}: exists", node.path,
-                path_of_chunk(node.view, chunk.variable->facts->grid, chunk.number));
+    return fail(EEXIST, "{}/{}: exists", node.path, path_of_chunk(node.view, *chunk.variable->facts, chunk.number));
   if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
   mount_.overlay.forget_unlinked(node, chunk.number);
   uses_.notifier.chunk_changed(node, chunk.number);

@@ -18,11 +18,21 @@ std::vector<uint64_t> coordinates_of(const ChunkGrid& grid, uint64_t number) {
 
 }  // namespace
 
-NamedChunk chunk_named(const Place& directory, const ChunkGrid& grid, std::string_view name) {
-  if (!is_zarr3(directory.node->view)) return {grid.number_of(name), {}};
+ChunkKeys keys_of(View view, const Variable& variable) {
+  if (!is_zarr3(view)) return {.has_prefix = false, .separator = '.'};
+  return variable.chunk_keys.separator == '.' ? variable.chunk_keys : ChunkKeys();
+}
+
+bool has_directories(View view, const Variable& variable) {
+  return variable.grid.rank() > 0 && keys_of(view, variable).separator == '/';
+}
+
+NamedChunk chunk_named(const Place& directory, const Variable& variable, std::string_view name) {
+  const View view = directory.node->view;
+  const ChunkGrid& grid = variable.grid;
   const bool is_top = directory.file != FileKind::chunk_directory;
+  if (is_top && !has_directories(view, variable)) return {keys_of(view, variable).number_of(grid, name), {}};
   if (is_top && name != kTop) return {};
-  if (is_top && grid.rank() == 0) return {0, {}};
   if (is_top) return {{}, 0};
   const std::optional<uint64_t> coordinate = parse_coordinate(name);
   const ChunkDirectories directories(grid);
@@ -35,13 +45,12 @@ NamedChunk chunk_named(const Place& directory, const ChunkGrid& grid, std::strin
   return {{}, directories.number_of(prefix)};
 }
 
-Result<ChunkName> name_of_chunk(Nodes& nodes, const Node& variable, const ChunkGrid& grid, uint64_t number) {
-  if (!is_zarr3(variable.view)) return ChunkName{variable.ino(), grid.name_of(number)};
-  if (grid.rank() == 0) return ChunkName{variable.ino(), std::string(kTop)};
-  const ChunkDirectories directories(grid);
-  const std::vector<uint64_t> coordinates = coordinates_of(grid, number);
+Result<ChunkName> name_of_chunk(Nodes& nodes, const Node& node, const Variable& variable, uint64_t number) {
+  if (!has_directories(node.view, variable)) return ChunkName{node.ino(), path_of_chunk(node.view, variable, number)};
+  const ChunkDirectories directories(variable.grid);
+  const std::vector<uint64_t> coordinates = coordinates_of(variable.grid, number);
   const auto prefix = std::span(coordinates).first(coordinates.size() - 1);
-  CODECFS_ASSIGN(const Ino ino, nodes.directory_ino(variable, directories.number_of(prefix), directories.count()));
+  CODECFS_ASSIGN(const Ino ino, nodes.directory_ino(node, directories.number_of(prefix), directories.count()));
   return ChunkName{ino, fmt::format("{}", coordinates.back())};
 }
 
@@ -53,8 +62,8 @@ Result<Ino> parent_of_directory(Nodes& nodes, const Node& variable, const ChunkG
   return nodes.directory_ino(variable, directories.number_of(prefix), directories.count());
 }
 
-std::string path_of_chunk(View view, const ChunkGrid& grid, uint64_t number) {
-  return is_zarr3(view) ? ChunkKeys().name_of(grid, number) : grid.name_of(number);
+std::string path_of_chunk(View view, const Variable& variable, uint64_t number) {
+  return keys_of(view, variable).name_of(variable.grid, number);
 }
 
 std::string path_of_directory(const ChunkGrid& grid, uint64_t number) {

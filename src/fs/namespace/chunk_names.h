@@ -1,8 +1,8 @@
 #pragma once
 // The names of chunks in each view: 0.1 in the variable's directory, or c/0/1 in views of Zarr v3, where directories
-// hold the chunks. These directories exist by name wherever they are inside the grid, so that what creates them first
-// (mkdir -p) finds them, but not in a fresh variable (DirectoryState) before they are made. A directory is listed while
-// it holds a chunk that is shown.
+// hold the chunks. A source of Zarr v3 whose names have no slashes keeps them there: c.0.1, 0.1. These directories
+// exist by name wherever they are inside the grid, so that what creates them first (mkdir -p) finds them, but not in a
+// fresh variable (DirectoryState) before they are made. A directory is listed while it holds a chunk that is shown.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "fs/namespace/nodes.h"
 #include "model/chunk_directories.h"
-#include "model/chunk_grid.h"
+#include "model/variable.h"
 
 namespace codecfs::fs {
 
@@ -20,20 +20,24 @@ struct NamedChunk {
   std::optional<uint64_t> directory;
 };
 
+ChunkKeys keys_of(View view, const Variable& variable);
+/// Whether directories hold the chunks.
+bool has_directories(View view, const Variable& variable);
+
 /// `directory`: of a variable, or of chunks.
-NamedChunk chunk_named(const Place& directory, const ChunkGrid& grid, std::string_view name);
+NamedChunk chunk_named(const Place& directory, const Variable& variable, std::string_view name);
 
 /// The directory of a chunk's file in the view of a variable, and its name there. ENFILE.
 struct ChunkName {
   Ino directory = 0;
   std::string name;
 };
-Result<ChunkName> name_of_chunk(Nodes& nodes, const Node& variable, const ChunkGrid& grid, uint64_t number);
+Result<ChunkName> name_of_chunk(Nodes& nodes, const Node& node, const Variable& variable, uint64_t number);
 /// The directory that holds a directory of chunks.
 Result<Ino> parent_of_directory(Nodes& nodes, const Node& variable, const ChunkGrid& grid, uint64_t number);
 
 /// The path of a chunk from the directory of its variable.
-std::string path_of_chunk(View view, const ChunkGrid& grid, uint64_t number);
+std::string path_of_chunk(View view, const Variable& variable, uint64_t number);
 /// The same for a directory of chunks.
 std::string path_of_directory(const ChunkGrid& grid, uint64_t number);
 

@@ -97,7 +97,7 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
           [this] { return names_.attributes(mount_.nodes.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
   if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
-  if (!is_zarr3(node.view)) return read_chunks(directory, first_entry, take);
+  if (!has_directories(node.view, *directory.variable->facts)) return read_chunks(directory, first_entry, take);
   if (first_entry == 0) {
     CODECFS_ASSIGN(const bool has_room, take_top_of_chunks(directory, take));
     if (!has_room) return {};
@@ -133,25 +133,23 @@ Result<> Listing::read_views(off_t from, const TakeItem& take) {
 Result<> Listing::read_chunks(OpenDirectory& directory, uint64_t from, const TakeItem& take) {
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
-  const ChunkGrid& grid = view.facts->grid;
   if (from >= kFirstScratch) return read_scratch(node.ino(), from, take);
   ShownChunks shown(mount_, coherence_, node, view, kBatch);
   CODECFS_TRY(check_count(node, view, shown));
   for (;; ++from) {
     CODECFS_ASSIGN(const std::optional<uint64_t> number, shown.next(from));
     if (!number) return read_scratch(node.ino(), kFirstScratch, take);
-    if (!take(chunk_item(directory, grid.name_of(*number), *number, *number))) return {};
+    if (!take(chunk_item(directory, path_of_chunk(node.view, *view.facts, *number), *number, *number))) return {};
     from = *number;
   }
 }
 
-/// The chunk of a scalar, or the directory that holds all chunks. False if there is no room.
+/// The directory that holds all chunks. False if there is no room.
 Result<bool> Listing::take_top_of_chunks(OpenDirectory& directory, const TakeItem& take) {
   const Node& node = *directory.place.node;
   const ChunkGrid& grid = directory.variable->facts->grid;
   ShownChunks shown(mount_, coherence_, node, *directory.variable, 1);
   CODECFS_ASSIGN(const std::optional<uint64_t> first, shown.next(0));
-  if (grid.rank() == 0) return !first || take(chunk_item(directory, path_of_chunk(node.view, grid, 0), 0, 0));
   const uint64_t count = ChunkDirectories(grid).count();
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.directory_ino(node, 0, count));
   if (!first && mount_.scratch.directories_within(ino, count).empty()) return true;

@@ -37,10 +37,6 @@ Json fill_json_of(const Variable& variable) {
   return fill_json(variable.type, variable.fill);
 }
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 }  // namespace
 
 Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {
@@ -72,7 +68,8 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
     return fail(EINVAL, "{}: \"{}\" of a variable cannot be changed from {}; make another variable", path, key,
                 print_json((*shown)[key]));
   };
-  if (now.type != wanted.type) return unchangeable("data_type");
+  if (now.type != wanted.type || now.zarr3_type != wanted.zarr3_type) return unchangeable("data_type");
+  if (now.chunk_keys != wanted.chunk_keys) return unchangeable("chunk_key_encoding");
   if (now.grid.chunks() != wanted.grid.chunks()) return unchangeable("chunk_grid");
   if (now.fill != wanted.fill) return unchangeable("fill_value");
   if (now.grid.rank() != wanted.grid.rank()) return unchangeable("shape");
@@ -127,6 +124,10 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
 
 Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   Variable& variable = written.variable;
+  if (variable.chunk_keys != ChunkKeys())
+    return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
+  if (!variable.zarr3_type.empty())
+    return fail(EINVAL, "zarr.json: a new array of the data type {} cannot be stored here", variable.zarr3_type);
   variable.attributes = std::move(written.attributes.attributes);
   variable.dimensions = std::move(written.attributes.dimensions);
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
@@ -136,7 +137,7 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   const auto mark = std::ranges::find_if(variable.attributes, is_named(kFillValue));
   const bool is_marked = mark != variable.attributes.end() && is_fill(variable, mark->value);
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
-  if (is_marked && (!has_zarray || !is_zero(variable.fill))) variable.attributes.erase(mark);
+  if (is_marked && !has_zarray) variable.attributes.erase(mark);
 
   std::vector<Spooled> spooled;
   bool is_spool = false;

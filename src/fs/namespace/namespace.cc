@@ -39,8 +39,8 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
 Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_view name) {
   const Node& node = *directory.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const ChunkGrid& grid = view->facts->grid;
-  const NamedChunk named = chunk_named(directory, grid, name);
+  const Variable& facts = *view->facts;
+  const NamedChunk named = chunk_named(directory, facts, name);
   if (named.chunk) return chunk_files_.attributes(node, view, *named.chunk);
   Ino ino = node.ino();
   if (named.directory) {
@@ -48,7 +48,7 @@ Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_
       CODECFS_ASSIGN(const bool is_there, shows_anything(mount_, coherence_, node, *view, *named.directory));
       if (!is_there) return not_there();
     }
-    CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid).count()));
+    CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(facts.grid).count()));
     return inodes_.make(node, ino, S_IFDIR, 0);
   }
   CODECFS_ASSIGN(ino, mount_.ino_of(directory));
@@ -98,13 +98,13 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   const bool is_v3 = is_zarr3(place->node->view);
   if (is_v3 && name == "c") return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
-  const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos;
+  const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos || (is_v3 && name.starts_with("c."));
   if (!like_chunk) return true;
   if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
   if (!view || ((*view)->shows_absent_chunks() && !is_v3)) return false;
   const ChunkGrid& grid = (*view)->facts->grid;
-  const std::optional<uint64_t> number = chunk_named(*place, grid, name).chunk;
+  const std::optional<uint64_t> number = chunk_named(*place, *(*view)->facts, name).chunk;
   // Not before the shape changes; but then mkdir -p must find the directories of new chunks at once.
   if (!number) return !is_v3;
   const Result<Ino> ino = mount_.nodes.chunk_ino(*place->node, *number, grid.count());

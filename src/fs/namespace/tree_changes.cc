@@ -221,8 +221,8 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
 Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, Ino parent, std::string_view name) {
   const Node& node = *directory.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const ChunkGrid& grid = view->facts->grid;
-  const NamedChunk named = chunk_named(directory, grid, name);
+  const Variable& facts = *view->facts;
+  const NamedChunk named = chunk_named(directory, facts, name);
   const std::string path = mount_.path_of(directory);
   if (named.chunk || (named.directory && names_.lookup(parent, name))) return fail(EEXIST, "{}/{}: exists", path, name);
   if (named.directory) {
@@ -231,9 +231,9 @@ Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, In
     mount_.times.set(parent, {}, now());
     return names_.lookup(parent, name);
   }
-  if (is_zarr3(node.view) && looks_like_chunk(name))
+  if (has_directories(node.view, facts) && looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks with names of Zarr v3 (c/0/1)", path, name,
-                fmt::join(grid.cells(), " x "));
+                fmt::join(facts.grid.cells(), " x "));
   return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", path, name);
 }
 
@@ -300,7 +300,7 @@ Result<> TreeChanges::has_no_files(const Node& variable) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(variable.object));
   const uint64_t count = ChunkDirectories(view->facts->grid).count();
   for (const Node* shown : mount_.nodes.in_all_views(variable)) {
-    if (!is_zarr3(shown->view) || count == 0) continue;
+    if (!has_directories(shown->view, *view->facts)) continue;
     const Result<Ino> top = mount_.nodes.directory_ino(*shown, 0, count);
     if (top && !mount_.scratch.directories_within(*top, count).empty())
       return fail(ENOTEMPTY, "{}: has files", variable.path);

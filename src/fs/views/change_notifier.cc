@@ -32,7 +32,7 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
     mount_.kernel_pages.await_quiet(*ino);
     mount_.kernel->content_changed(*ino, true);
     if (!mount_.absent_chunks.take(*ino)) continue;
-    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, grid, number))
+    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, *(*view)->facts, number))
       mount_.kernel->names_changed(name->directory, {std::move(name->name)});
   }
 }
@@ -61,7 +61,7 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
       // Invalidations keep their order, so waiting for the last one waits for all.
       mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
       if (!mount_.absent_chunks.take(*ino)) continue;
-      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, grid, chunks[i]))
+      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, *(*view)->facts, chunks[i]))
         names[name->directory].push_back(std::move(name->name));
     }
     for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
@@ -164,7 +164,7 @@ void ChangeNotifier::file_gone(Ino ino, bool wait) {
 void ChangeNotifier::chunk_gone(const Node& node, uint64_t number, bool wait) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
-  if (Result<ChunkName> name = name_of_chunk(mount_.nodes, node, (*view)->facts->grid, number))
+  if (Result<ChunkName> name = name_of_chunk(mount_.nodes, node, *(*view)->facts, number))
     mount_.kernel->name_changed(name->directory, std::move(name->name), wait);
 }
 

@@ -48,15 +48,17 @@ Result<std::optional<ChunkPlace>> ChunkFiles::named(const Place& directory, std:
   const Node& node = *directory.node;
   if (node.kind != NodeKind::variable) return std::optional<ChunkPlace>();
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const ChunkGrid& grid = view->facts->grid;
-  const std::optional<uint64_t> number = chunk_named(directory, grid, name).chunk;
+  const Variable& facts = *view->facts;
+  const ChunkGrid& grid = facts.grid;
+  const std::optional<uint64_t> number = chunk_named(directory, facts, name).chunk;
   if (number) {
     CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, *number, grid.count()));
     return ChunkPlace{key, node.object, *number, view};
   }
   if (looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks{}", mount_.path_of(directory), name,
-                fmt::join(grid.cells(), " x "), is_zarr3(node.view) ? " with names of Zarr v3 (c/0/1)" : "");
+                fmt::join(grid.cells(), " x "),
+                has_directories(node.view, facts) ? " with names of Zarr v3 (c/0/1)" : "");
   return std::optional<ChunkPlace>();
 }
 

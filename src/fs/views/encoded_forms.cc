@@ -4,6 +4,7 @@
 
 #include "filters/core/codec_json.h"
 #include "filters/core/zarr_chain.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/views/metadata_files.h"
 #include "fs/views/zarr3_files.h"
 #include "model/json.h"
@@ -52,8 +53,9 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
 }
 
 Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const Variable& described) {
-  if (!is_encoded(view)) return zarr3_array_json(described, {});
-  return zarr3_array_json(described, make(view, path, described).chain);
+  const ChunkKeys keys = keys_of(view, described);
+  if (!is_encoded(view)) return zarr3_array_json(described, {}, keys);
+  return zarr3_array_json(described, make(view, path, described).chain, keys);
 }
 
 void EncodedForms::forget(const Node& variable) {

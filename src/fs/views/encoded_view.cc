@@ -57,7 +57,7 @@ std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkP
 
 Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const EncodedFormPtr told, forms_.of(node));
-  const std::string name = path_of_chunk(node.view, place.variable->facts->grid, place.number);
+  const std::string name = path_of_chunk(node.view, *place.variable->facts, place.number);
   if (told->unusable) return fail(told->unusable->code, "{}/{}: {}", node.path, name, told->unusable->reason);
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(bytes));
   const Result<Buffer> decoded = told->pipeline->decode(std::move(copy));

@@ -75,7 +75,9 @@ Json attributes_json(const Variable& variable) {
     }
   }
   // In Zarr v2, xarray masks what equals the fill value. Zero is Zarr's default and marks nothing.
-  if (!has_fill && !variable.fill_value.is_null() && !is_zero(variable.fill)) put_fill(variable.fill_value);
+  const bool is_mask =
+      !variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !is_zero(variable.fill);
+  if (!has_fill && is_mask) put_fill(variable.fill_value);
   if (variable.unreadable_attributes) json.update(unreadable_json(*variable.unreadable_attributes));
   return json;
 }
@@ -136,7 +138,6 @@ Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json
 /// Type, object codec and filters.
 Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
-  if (!type.name.empty()) return refuse("the data type {} cannot be stored here", type.name);
   CODECFS_ASSIGN(filters::Zarr3Codecs codecs,
                  of_file(filters::parse_zarr3_codecs(member(json, "codecs"), type.type, variable.grid.rank())));
   if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
@@ -153,6 +154,7 @@ Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
         print_json(filters::print_zarr3_stage(codecs.stages.front(), type.type.size)));
   variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
   variable.object_codec = std::move(type.object_codec);
+  variable.zarr3_type = std::move(type.name);
   variable.filters = std::move(codecs.stages);
   return {};
 }
@@ -167,12 +169,11 @@ Result<Variable> parse_array(const Json& json, bool with_codecs) {
     return refuse("a chunk is larger than {}", max_chunk_text());
   if (variable.type.kind != TypeKind::object)
     variable.chunk_bytes = variable.grid.elements_per_chunk() * variable.type.size;
-  CODECFS_ASSIGN(const ChunkKeys keys, of_file(parse_chunk_keys(member(json, "chunk_key_encoding"))));
-  if (keys != ChunkKeys()) return refuse("chunks are named c/0/1 here, which is the encoding \"default\" with \"/\"");
+  CODECFS_ASSIGN(variable.chunk_keys, of_file(parse_chunk_keys(member(json, "chunk_key_encoding"))));
   if (const Json transformers = member(json, "storage_transformers"); !transformers.empty())
     return refuse("\"storage_transformers\" {} are not known", print_json(transformers));
-  CODECFS_ASSIGN(variable.fill,
-                 of_file(zarr3_fill_bytes({variable.type, variable.object_codec, {}}, member(json, "fill_value"))));
+  CODECFS_ASSIGN(variable.fill, of_file(zarr3_fill_bytes({variable.type, variable.object_codec, variable.zarr3_type},
+                                                         member(json, "fill_value"))));
   return variable;
 }
 
@@ -205,22 +206,22 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
   return json;
 }
 
-Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain) {
-  const Zarr3Type type = {described.type, described.object_codec, described.zarr3_type};
-  Json data_type = type.name;
-  if (type.name.empty()) {
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+  Json data_type = described.zarr3_type;
+  if (described.zarr3_type.empty()) {
     CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
   }
   CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
-  if (!type.name.empty() && type.type.size > 1)  // shown as raw bytes, which have no byte order
+  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
     for (Json& codec : codecs)
       if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
-  json["chunk_key_encoding"] = print_chunk_keys({});
-  json["fill_value"] = zarr3_fill_json(type, fill_element(described));
+  json["chunk_key_encoding"] = print_chunk_keys(keys);
+  json["fill_value"] =
+      zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
   json["codecs"] = std::move(codecs);
   json["attributes"] = attributes_json(described);
   if (described.dimensions) json["dimension_names"] = *described.dimensions;
@@ -273,6 +274,7 @@ bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const Filter
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
+  if (!variable.zarr3_type.empty()) return value;  // as the source has it
   const Json& fill = single(value);
   switch (variable.type.kind) {
     case TypeKind::floating: {
@@ -302,6 +304,7 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
 }
 
 std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& value) {
+  if (!variable.zarr3_type.empty()) return value;
   const uint64_t size = variable.type.size;
   switch (variable.type.kind) {
     case TypeKind::floating: {

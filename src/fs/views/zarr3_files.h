@@ -20,20 +20,22 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes);
 /// The same with consolidated metadata: the zarr.json of everything below, by path.
 Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below);
 
-/// zarr.json of an array whose chunks are encoded with this pipeline of codecs; `described`: with its attributes.
-/// EOPNOTSUPP with the reason if Zarr v3 cannot describe it.
-Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain);
+/// zarr.json of an array whose chunks are encoded with this pipeline of codecs and have these names; `described`: with
+/// its attributes. EOPNOTSUPP with the reason if Zarr v3 cannot describe it.
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain,
+                              const ChunkKeys& keys = {});
 
 /// What a written zarr.json says.
 struct WrittenZarr3 {
   bool is_array = false;
   /// Of an array, `dimensions` are its dimension_names.
   WrittenAttributes attributes;
-  /// Of an array: type, grid, fill, object codec and `filters`, the codecs after `bytes`; fill_value is null.
+  /// Of an array: type, grid, fill, names of chunks, object codec and `filters`, the codecs after `bytes`; fill_value
+  /// is null.
   Variable variable;
 };
-/// EINVAL with a reason, also for what these views cannot store: other names of chunks, transposed ones, shards, and
-/// unless `with_codecs`, codecs behind `bytes`. Consolidated metadata is ignored.
+/// EINVAL with a reason, also for what these views cannot store: transposed chunks, shards, and unless `with_codecs`,
+/// codecs behind `bytes`. Consolidated metadata is ignored.
 Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs);
 
 /// Whether two pipelines have the same codecs in a zarr.json.

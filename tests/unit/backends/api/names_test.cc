@@ -21,6 +21,7 @@ TEST(Names, Vectors) {
       {"...", "..."},
       {".zarray", "%2Ezarray"},
       {".codecfs", "%2Ecodecfs"},
+      {"zarr.json", "%7Aarr.json"},
       {".zother", ".zother"},
       {"a/b", "a%2Fb"},
       {std::string("a\0b", 3), "a%00b"},

@@ -16,7 +16,7 @@ class ChunkNamesTest : public FilesystemTest {
     source_->add_variable("/scalar", text_variable({}, {}));
     source_->put("/scalar", 0, "s");
   }
-  const ChunkGrid& grid(std::string_view path) { return (*mount().dataset.variable(node(path).object))->facts->grid; }
+  const Variable& facts(std::string_view path) { return *(*mount().dataset.variable(node(path).object))->facts; }
   using Names = std::vector<std::string>;
 };
 
@@ -24,16 +24,16 @@ TEST_F(ChunkNamesTest, EachChunkIsFoundUnderItsName) {
   for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3}) {
     const Node& cube = node("/cube", view);
     for (uint64_t number = 0; number < 24; ++number) {
-      const auto name = name_of_chunk(mount().nodes, cube, grid("/cube"), number);
+      const auto name = name_of_chunk(mount().nodes, cube, facts("/cube"), number);
       ASSERT_TRUE(name);
       const auto place = mount().nodes.at(name->directory);
       ASSERT_TRUE(place);
-      EXPECT_EQ(chunk_named(*place, grid("/cube"), name->name).chunk, number);
+      EXPECT_EQ(chunk_named(*place, facts("/cube"), name->name).chunk, number);
     }
   }
-  EXPECT_EQ(path_of_chunk(View::decoded3, grid("/cube"), 5), "c/0/1/1");
-  EXPECT_EQ(path_of_chunk(View::decoded3, grid("/scalar"), 0), "c");
-  EXPECT_EQ(path_of_chunk(View::encoded, grid("/cube"), 5), "0.1.1");
+  EXPECT_EQ(path_of_chunk(View::decoded3, facts("/cube"), 5), "c/0/1/1");
+  EXPECT_EQ(path_of_chunk(View::decoded3, facts("/scalar"), 0), "c");
+  EXPECT_EQ(path_of_chunk(View::encoded, facts("/cube"), 5), "0.1.1");
 }
 
 TEST_F(ChunkNamesTest, DirectoriesExistWhereTheGridHasThem) {

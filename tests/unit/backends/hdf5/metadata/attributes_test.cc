@@ -165,6 +165,24 @@ TEST_F(Hdf5Attributes, AllOrNone) {
   EXPECT_REFUSED(set("", "CLASS", "\"DIMENSION_SCALE\""), EPERM);
 }
 
+TEST_F(Hdf5Attributes, AFillValueThatIsNoneOfZarr2MarksMissingData) {
+  Variable marked = described("\"<f4\"", {4}, {4});
+  marked.attributes = {{"_FillValue", json("-9.5")}};
+  EXPECT_GOOD(make("marked", marked));
+  EXPECT_EQ(shown("marked"), R"({"_FillValue": -9.5})");
+  EXPECT_TRUE(variable("marked")->fill_value.is_null()) << "absent chunks are zeros";
+  EXPECT_EQ(variable("marked")->fill, std::vector<std::byte>(4));
+  EXPECT_GOOD(set("marked", "_FillValue", "[-8]"));
+  EXPECT_EQ(shown("marked"), R"({"_FillValue": -8.0})");
+  EXPECT_REFUSED(set("marked", "_FillValue", "\"x\""), EINVAL);
+  EXPECT_GOOD(make("plain", described("\"<i2\"", {4}, {4})));
+  EXPECT_GOOD(set("plain", "_FillValue", "-99"));
+  EXPECT_EQ(shown("plain"), R"({"_FillValue": -99})");
+  EXPECT_GOOD(set("plain", "_FillValue", "0"));
+  EXPECT_EQ(variable("plain")->fill_value, json("0")) << "now it is both";
+  EXPECT_REFUSED(set("plain", "_FillValue", "1"), EPERM);
+}
+
 TEST_F(Hdf5Attributes, LargeOnesWhereTheObjectHoldsThem) {
   CODECFS_NEEDS(have_h5py());
   const std::string text(200'000, 'x');
