@@ -14,9 +14,14 @@ import numpy as np
 import pytest
 import zarr
 
+import zarr3_stores
+from compare import same_values
 from conftest import xattr
 from test_encoded import make, raw_chunks
+from test_zarr3 import CASES, ENCODINGS, write_all
 from zarr3 import metadata_of, read_array, read_tree
+from zarr3_stores import named, write_group, zip_store
+from zarr3_stores import write_array as write_array3
 
 DECODED = ".codecfs/view/decoded3"
 ENCODED = ".codecfs/view/encoded3"
@@ -274,3 +279,68 @@ def test_sizes_are_told_before_reading(mount, tmp_path):
     sizes = {entry.name: entry.stat().st_size for entry in os.scandir(top / "v/c/1")}
     assert m.stats()["chunks_passed"] == 0
     assert sizes == {name: len((top / "v/c/1" / name).read_bytes()) for name in sizes}
+
+
+# --- sources of v3
+
+
+@pytest.fixture(scope="module")
+def stores3(tmp_path_factory):
+    top = tmp_path_factory.mktemp("v3")
+    write_all(top / "dir")
+    zip_store(top / "dir", top / "stored.zip")
+    return top
+
+
+@pytest.mark.parametrize("kind", ["dir", "stored.zip"])
+@pytest.mark.parametrize("view", ["decoded3", "encoded3"])
+def test_a_v3_store(mount, stores3, kind, view):
+    m = mount(stores3 / kind, "ro", f"view={view}")
+    assert {name for name in os.listdir(m.path) if name != "zarr.json"} == set(CASES)
+    for name, (values, _, _, data_type, fill, _) in CASES.items():
+        shown = metadata_of(m.path / name)
+        assert same_values(zarr3_stores.read_array(m.path / name, values.dtype, fill), values), name
+        assert shown["attributes"] == {"units": name}
+        assert not any(codec["name"] in ("sharding_indexed", "transpose") for codec in shown["codecs"]), "inner chunks, in C order"
+        files = {str(path.relative_to(m.path / name)) for path in (m.path / name).rglob("*") if path.is_file()}
+        if ENCODINGS.get(name, {}) == {"name": "v2", "configuration": {"separator": "."}}:
+            assert not any(path.startswith("c") for path in files)
+        elif ENCODINGS.get(name) == {"name": "default", "configuration": {"separator": "."}}:
+            assert any(path.startswith("c.") for path in files), files
+        elif values.size:
+            assert any(path.startswith("c") for path in files)
+
+
+def test_types_that_numpy_lacks_keep_their_names(mount, tmp_path):
+    write_group(tmp_path / "s")
+    values = np.arange(6, dtype="<u2") + 0x3F80
+    write_array3(tmp_path / "s/bf", values, (4,), [named("bytes", endian="little")], "bfloat16", 0, "0x0000",
+                 attributes={"_FillValue": 1.5})
+    write_array3(tmp_path / "s/i4", np.array([1, 7, 250], "u1"), (2,), [named("bytes")], "int4", 0, -1)
+    m = mount(tmp_path / "s", "view=encoded3")
+    assert [metadata_of(m.path / name)[key] for name in ("bf", "i4") for key in ("data_type", "fill_value")][::2] == ["bfloat16", "int4"]
+    assert metadata_of(m.path / "i4")["fill_value"] == -1
+    assert (m.path / "bf/c/0").read_bytes() == values[:4].tobytes()
+    text = (m.path / "bf/zarr.json").read_text()
+    (m.path / "bf/zarr.json").write_text(text)  # nothing changes
+    assert (m.path / "bf/zarr.json").read_text() == text and metadata_of(m.path / "bf")["attributes"] == {"_FillValue": 1.5}
+
+
+def test_chunks_without_directories_are_written(mount, tmp_path):
+    write_group(tmp_path / "s")
+    values = np.arange(24, dtype="<i4").reshape(4, 6)
+    for name, encoding in {"dots": named("default", separator="."), "v2": named("v2", separator=".")}.items():
+        write_array3(tmp_path / "s" / name, values, (2, 3), [named("bytes", endian="little")], "int32", 0, 0, encoding=encoding)
+    m = mount(tmp_path / "s")
+    for name, key in {"dots": "c.1.1", "v2": "1.1"}.items():
+        chunk = m.path / name / key
+        assert sorted(path.name for path in (m.path / name).iterdir() if "." in path.name and path.name != "zarr.json")[-1] == key
+        chunk.unlink()
+        assert not chunk.exists() and not (m.path / ".codecfs/view/decoded" / name / "1.1").exists()
+        (m.path / ".codecfs/view/decoded" / name / "1.1").write_bytes(bytes(24))
+        assert chunk.read_bytes() == bytes(24)
+        (m.path / name / f"{key}.partial").write_bytes(values[2:, 3:].tobytes())
+        os.rename(m.path / name / f"{key}.partial", chunk)
+    m.close()
+    for name in ("dots", "v2"):
+        assert same_values(zarr3_stores.read_array(tmp_path / "s" / name, "<i4", 0), values)
