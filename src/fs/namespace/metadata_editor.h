@@ -54,6 +54,7 @@ class MetadataEditor {
     const Node* group = nullptr;
     std::string name;  // empty: the group itself
   };
+  Result<std::vector<Spooled>> take_spooled(const Node& group);
   Result<bool> find_spooled(const Node& group, std::vector<uint64_t> prefix, std::vector<Spooled>& spooled);
   void adopt_spooled(const Node& variable, const Spooled& spooled);
   Result<> remove_groups(const Node& group);

@@ -139,23 +139,29 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
   if (is_marked && !has_zarray) variable.attributes.erase(mark);
 
-  std::vector<Spooled> spooled;
-  bool is_spool = false;
-  CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(place.node->object));
-  if (members.size() == 1 && members.front().name == "c" && members.front().kind == EntryKind::group) {
-    CODECFS_ASSIGN(const Node* top, mount_.nodes.child(*place.node, members.front()));
-    CODECFS_ASSIGN(is_spool, find_spooled(*top, {}, spooled));
-  }
-  if (is_spool) {
-    const LockGuard alone(mount_.layout);
-    CODECFS_TRY(remove_groups(*place.node));
-  } else {
-    spooled.clear();
-  }
+  // What is refused must be refused before the groups of chunks are removed.
+  if (is_encoded(place.node->view) && variable.grid.rank() > 0)
+    CODECFS_TRY(filters_.chain_for_codecs(*place.node, variable));
+  CODECFS_ASSIGN(const std::vector<Spooled> spooled, take_spooled(*place.node));
   CODECFS_TRY(make_variable(directory, std::move(variable)));
   CODECFS_ASSIGN(const Place made, mount_.nodes.at(directory));
   for (const Spooled& item : spooled) adopt_spooled(*made.node, item);
   return {};
+}
+
+/// Removes the groups that were made for the chunks of a group that is about to become an array, and returns what was
+/// in them.
+Result<std::vector<MetadataEditor::Spooled>> MetadataEditor::take_spooled(const Node& group) {
+  const LockGuard alone(mount_.layout);
+  CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
+  if (members.size() != 1 || members.front().name != "c" || members.front().kind != EntryKind::group)
+    return std::vector<Spooled>();
+  std::vector<Spooled> spooled;
+  CODECFS_ASSIGN(const Node* top, mount_.nodes.child(group, members.front()));
+  CODECFS_ASSIGN(const bool is_spool, find_spooled(*top, {}, spooled));
+  if (!is_spool) return std::vector<Spooled>();
+  CODECFS_TRY(remove_groups(group));
+  return spooled;
 }
 
 /// Whether a group was made in this mount, and holds nothing but such groups with names of coordinates, and files.

@@ -120,7 +120,7 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
                          attribute_value(value, stands == attributes.end() ? nullptr : &*stands->value)};
   CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, std::span(&wanted, 1), {}));
   mount_.write_back.note_change();
-  mount_.overlay.show(node, {FileKind::zattrs});
+  mount_.overlay.show(node, {FileKind::zattrs, FileKind::zarr_json});
   notifier_.metadata_changed(node);
   return {};
 }

@@ -72,6 +72,21 @@ TEST_F(MetadataEditorZarr3Test, ANewDirectoryIsEmptyUntilItsMetadataComes) {
   EXPECT_EQ(source_->chunk("/n", 1), "wxyz");
 }
 
+TEST_F(MetadataEditorZarr3Test, AnAttributeShowsTheMetadataOfANewDirectory) {
+  make_directory("/n");
+  ASSERT_TRUE(fs().xattrs().set(ino("/n", kDecoded), "user.a", "1", XattrMode::any));
+  EXPECT_NE(read("/n/zarr.json", kDecoded).find("\"a\": 1"), std::string::npos);
+}
+
+TEST_F(MetadataEditorZarr3Test, RefusedMetadataLeavesTheChunksThatCameFirst) {
+  for (const char* const path : {"/n", "/n/c"}) make_directory(path, kEncoded);
+  ASSERT_TRUE(write_file("/n/c/0", "abcd", kEncoded));
+  EXPECT_EQ(error_of(put("/n", array(R"({"codecs": ["bytes", {"name": "crc32c"}]})"), kEncoded)), EINVAL);
+  EXPECT_EQ(read("/n/c/0", kEncoded), "abcd");
+  ASSERT_TRUE(put("/n", array(), kEncoded));
+  EXPECT_EQ(read("/n/0"), "abcd");
+}
+
 TEST_F(MetadataEditorZarr3Test, OnlyAMarkedFillValueIsOneForZarr2) {
   for (const auto& [attributes, fill_value] : std::map<std::string, Json>{
            {"{}", Json()}, {R"({"_FillValue": 46})", Json(46)}, {R"({"_FillValue": 47})", Json()}}) {
