@@ -1,6 +1,5 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,22 +33,18 @@ Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const*
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("mount.")) return parse_mount_helper(argc, argv);
 
-  CLI::App app(
+  ArgumentParser parser(
+      "codecfs",
       "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory or zip archive, or a folder of them, as a tree of decoded\n"
-      "chunk files.",
-      "codecfs");
-  app.set_help_flag();
+      "chunk files.");
   std::vector<std::unique_ptr<Command>> commands = all_commands();
-  for (const auto& command : commands) command->declare(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Error& error) {
-    return fail(EINVAL, "{} (see codecfs --help)", error.what());
-  }
+  for (const auto& command : commands) command->declare(parser);
+  if (const auto parsed = parser.parse(argc, argv); !parsed)
+    return fail(parsed.error().code, "{} (see codecfs --help)", parsed.error().reason);
   // --help and --version take precedence. A command line without another command requests a mount.
   std::swap(commands.front(), commands.back());
   for (auto& command : commands) {
-    CODECFS_ASSIGN(const bool requested, command->is_requested(app));
+    CODECFS_ASSIGN(const bool requested, command->is_requested(parser));
     if (requested) return std::move(command);
   }
   std::unreachable();

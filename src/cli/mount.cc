@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 
 #include "cli/report.h"
@@ -21,28 +20,21 @@ bool is_there(const MountArguments& arguments) {
 
 }  // namespace
 
-void MountCommand::declare(CLI::App& app) {
+void MountCommand::declare(ArgumentParser& parser) {
   mount::Options& options = arguments_.options;
-  app.add_option("SOURCE", options.source, "file or directory to mount, recognised by its content")->group("Arguments");
-  app.add_option("MOUNTPOINT", options.mountpoint, "an existing directory (-o mkdir: a new one)")->group("Arguments");
-  app.add_option("-o", option_lists_, "mount options, see below")
-      ->type_name("OPTIONS")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Mounting");
-  app.add_flag("-f,--foreground", options.foreground,
-               "stay in the foreground, log to stderr (default: background, syslog)")
-      ->group("Mounting");
-  app.add_option("-F", rules_, "filter rule as in nccopy, see below; may be repeated")
-      ->type_name("VARS,SPEC")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Mounting");
+  parser.add_value("SOURCE", options.source,
+                   {.group = "Arguments", .text = "file or directory to mount, recognised by its content"});
+  parser.add_value("MOUNTPOINT", options.mountpoint,
+                   {.group = "Arguments", .text = "an existing directory (-o mkdir: a new one)"});
+  parser.add_values("-o", option_lists_, {.group = "Mounting", .text = "mount options, see below", .value = "OPTIONS"});
+  parser.add_flag("-f,--foreground", options.foreground,
+                  {.group = "Mounting", .text = "stay in the foreground, log to stderr (default: background, syslog)"});
+  parser.add_values(
+      "-F", rules_,
+      {.group = "Mounting", .text = "filter rule as in nccopy, see below; may be repeated", .value = "VARS,SPEC"});
 }
 
-Result<bool> MountCommand::is_requested(const CLI::App&) {
+Result<bool> MountCommand::is_requested(const ArgumentParser&) {
   if (arguments_.options.source.empty() || arguments_.options.mountpoint.empty())
     return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
   for (std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", std::move(rule)});

@@ -15,9 +15,9 @@ class MountCommand final : public Command {
   MountCommand() = default;
   explicit MountCommand(MountArguments arguments) : arguments_(std::move(arguments)) {}
 
-  void declare(CLI::App& app) override;
+  void declare(ArgumentParser& parser) override;
   /// True: this is what a command line without another command requests.
-  Result<bool> is_requested(const CLI::App& app) override;
+  Result<bool> is_requested(const ArgumentParser& parser) override;
   int run() override;
 
   [[nodiscard]] const MountArguments& arguments() const { return arguments_; }

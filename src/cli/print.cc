@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -25,15 +24,16 @@ std::string version_text() {
 
 class PrintCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    app.add_flag("-h,--help", help_, "print this and exit")->group("Information");
-    app.add_flag("-V,--version", version_, "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit")
-        ->group("Information");
+  void declare(ArgumentParser& parser) override {
+    parser.add_flag("-h,--help", help_, {.group = "Information", .text = "print this and exit"});
+    parser.add_flag(
+        "-V,--version", version_,
+        {.group = "Information", .text = "print the versions of codecfs, libfuse, libhdf5 and the codecs, and exit"});
   }
 
-  Result<bool> is_requested(const CLI::App& app) override {
+  Result<bool> is_requested(const ArgumentParser& parser) override {
     if (help_)
-      text_ = app.help() + "\n" + mount_options_help();
+      text_ = parser.help() + "\n" + mount_options_help();
     else if (version_)
       text_ = version_text();
     return help_ || version_;

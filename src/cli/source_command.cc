@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "base/progress_reporter.h"
@@ -15,11 +14,11 @@ class SourceCommand final : public Command {
  public:
   SourceCommand(const char* option, const char* help, SourceWork work) : option_(option), help_(help), work_(work) {}
 
-  void declare(CLI::App& app) override {
-    app.add_option(option_, source_, help_)->type_name("SOURCE")->group("Without mounting");
+  void declare(ArgumentParser& parser) override {
+    parser.add_value(option_, source_, {.group = "Without mounting", .text = help_, .value = "SOURCE"});
   }
 
-  Result<bool> is_requested(const CLI::App&) override { return !source_.empty(); }
+  Result<bool> is_requested(const ArgumentParser&) override { return !source_.empty(); }
 
   int run() override {
     if (isatty(STDERR_FILENO) != 0) ProgressReporter::show_on_terminal(STDERR_FILENO);

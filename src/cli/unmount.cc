@@ -1,6 +1,5 @@
 #include "mount/unmount.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -12,15 +11,16 @@ namespace {
 
 class UnmountCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    app.add_option("-u,--unmount", mountpoint_, "store everything and unmount; reports what could not be stored")
-        ->type_name("MOUNTPOINT")
-        ->group("Mounting");
+  void declare(ArgumentParser& parser) override {
+    parser.add_value("-u,--unmount", mountpoint_,
+                     {.group = "Mounting",
+                      .text = "store everything and unmount; reports what could not be stored",
+                      .value = "MOUNTPOINT"});
   }
 
-  Result<bool> is_requested(const CLI::App& app) override {
+  Result<bool> is_requested(const ArgumentParser& parser) override {
     if (mountpoint_.empty()) return false;
-    if (!app.get_option("SOURCE")->as<std::string>().empty() || app.count("-o") > 0 || app.count("-F") > 0)
+    if (parser.has("SOURCE") || parser.has("-o") || parser.has("-F"))
       return fail(EINVAL, "usage: codecfs --unmount MOUNTPOINT");
     return true;
   }

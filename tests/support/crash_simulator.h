@@ -13,6 +13,9 @@
 // and names, any subset, in order. Times and attributes are durable only after sync(). A sector is written completely
 // or not at all.
 //
+// FileIo is thread-safe, and so are these: operations of several threads are recorded in the order in which they
+// happen.
+//
 // place() keeps a file's inode number if its name stays, and sets its recorded mtime, so that a log that identifies its
 // source by these finds it.
 
@@ -21,6 +24,7 @@
 #include <sys/xattr.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -31,6 +35,7 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "base/mutex.h"
 
 namespace codecfs::crash_testing {
 
@@ -123,7 +128,7 @@ class FaultyIo : public UnsyncedIo {
   const size_t at_;
   const int code_;
   const bool lasting_;
-  size_t count_ = 0;
+  std::atomic<size_t> count_ = 0;
 };
 
 using Attributes = std::map<std::string, std::string>;  // extended attributes in the user namespace
@@ -203,9 +208,13 @@ class Recorder : public UnsyncedIo {
     }
   }
 
-  [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
+  /// After the last operation.
+  [[nodiscard]] const std::vector<Operation>& operations() const CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+    return operations_;
+  }
 
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
+    const LockGuard lock(mutex_);
     auto file = UnsyncedIo::create(directory, name, mode);
     if (!file) return file;
     numbers_[status_of(file->fd.get()).st_ino] = next_;
@@ -216,6 +225,7 @@ class Recorder : public UnsyncedIo {
     return file;
   }
   Result<> write(const File& file, uint64_t offset, Bytes bytes) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::write(file, offset, bytes));
     operations_.push_back({.kind = Operation::Kind::write,
                            .file = number(file),
@@ -225,6 +235,7 @@ class Recorder : public UnsyncedIo {
     return {};
   }
   Result<> truncate(const File& file, uint64_t size) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::truncate(file, size));
     operations_.push_back({.kind = Operation::Kind::truncate,
                            .file = number(file),
@@ -234,26 +245,31 @@ class Recorder : public UnsyncedIo {
   }
   /// Changes at most the times.
   Result<> allocate(const File& file, uint64_t offset, uint64_t size) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::allocate(file, offset, size));
     operations_.push_back(
         {.kind = Operation::Kind::write, .file = number(file), .mtime = status_of(file.fd.get()).st_mtim});
     return {};
   }
   Result<> set_attribute(const File& file, const std::string& name, const std::string& value) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::set_attribute(file, name, value));
     operations_.push_back({.kind = Operation::Kind::set_attribute, .file = number(file), .name = name, .to = value});
     return {};
   }
   Result<> remove_attribute(const File& file, const std::string& name) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::remove_attribute(file, name));
     operations_.push_back({.kind = Operation::Kind::remove_attribute, .file = number(file), .name = name});
     return {};
   }
   Result<> sync_data(const File& file) override {
+    const LockGuard lock(mutex_);
     operations_.push_back({.kind = Operation::Kind::sync_data, .file = number(file)});
     return {};
   }
   Result<> sync(const File& file) override {
+    const LockGuard lock(mutex_);
     if (S_ISDIR(status_of(file.fd.get()).st_mode)) {
       operations_.push_back({.kind = Operation::Kind::sync_directory, .name = relative(file)});
     } else {
@@ -262,6 +278,7 @@ class Recorder : public UnsyncedIo {
     return {};
   }
   Result<> rename(const File& directory, const std::string& from, const std::string& to) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::rename(directory, from, to));
     operations_.push_back(
         {.kind = Operation::Kind::rename, .name = relative(directory) + from, .to = relative(directory) + to});
@@ -269,13 +286,14 @@ class Recorder : public UnsyncedIo {
   }
   Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
+    const LockGuard lock(mutex_);
     CODECFS_TRY(UnsyncedIo::unlink(directory, name));
     operations_.push_back({.kind = Operation::Kind::unlink, .name = relative(directory) + name});
     return {};
   }
 
-  /// The state of the directory after the first `count` operations and this crash.
-  [[nodiscard]] Disk after_crash(size_t count, const Crash& crash) const {
+  /// After the last operation: the state of the directory after the first `count` operations and this crash.
+  [[nodiscard]] Disk after_crash(size_t count, const Crash& crash) const CODECFS_NO_THREAD_SAFETY_ANALYSIS {
     using Kind = Operation::Kind;
     // The first unsynced operation of each file and of its times, and each directory that is not durable.
     std::map<int, size_t> content_from;
@@ -367,13 +385,16 @@ class Recorder : public UnsyncedIo {
     if (!path.starts_with(root_)) throw std::runtime_error(path + " is not below " + root_);
     return path.substr(root_.size());
   }
-  [[nodiscard]] int number(const File& file) const { return numbers_.at(status_of(file.fd.get()).st_ino); }
+  [[nodiscard]] int number(const File& file) const CODECFS_REQUIRES(mutex_) {
+    return numbers_.at(status_of(file.fd.get()).st_ino);
+  }
 
   const std::string root_;
   Disk initial_;
-  std::vector<Operation> operations_;
-  std::map<ino_t, int> numbers_;  // of the files by their current inode numbers
-  int next_ = 0;
+  Mutex mutex_;  // held during an operation, too
+  std::vector<Operation> operations_ CODECFS_GUARDED_BY(mutex_);
+  std::map<ino_t, int> numbers_ CODECFS_GUARDED_BY(mutex_);  // of the files by their current inode numbers
+  int next_ CODECFS_GUARDED_BY(mutex_) = 0;
 };
 
 /// Makes a directory contain exactly these files. Keeps existing directories and creates missing ones.
