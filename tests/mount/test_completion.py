@@ -34,7 +34,7 @@ def bash(line, cwd=None, rest=""):
     ("codecfs -o view=", ["decoded", "encoded", "decoded3", "encoded3", "npy", "raw"]),
     ("codecfs -o ro,view=e", ["encoded", "encoded3"]),
     ("codecfs -o 'ro,view=e", ["ro,view=encoded", "ro,view=encoded3"]),
-    ("codecfs -o create=z", ["zarr", "zip"]),
+    ("codecfs -o create=z", ["zarr", "zarr3", "zip"]),
     ("codecfs -o cache=1G,loglevel=d", ["debug"]),
     ("codecfs -o builtin=off:zs", ["zstd"]),
     ("codecfs -o builtin=off:lz4:bz", ["bzip2"]),
