@@ -341,6 +341,15 @@ def test_chunks_without_directories_are_written(mount, tmp_path):
         assert chunk.read_bytes() == bytes(24)
         (m.path / name / f"{key}.partial").write_bytes(values[2:, 3:].tobytes())
         os.rename(m.path / name / f"{key}.partial", chunk)
+        metadata = metadata_of(m.path / name)
+        os.mkdir(m.path / f"{name}_new")
+        (m.path / f"{name}_new/zarr.json").write_text(json.dumps(metadata))
+        for chunk in (m.path / name).glob("*[0-9].[0-9]"):
+            (m.path / f"{name}_new" / chunk.name).write_bytes(chunk.read_bytes())
+    os.mkdir(m.path / "slashes")
+    with pytest.raises(OSError) as failure:
+        (m.path / "slashes/zarr.json").write_text(json.dumps({**metadata, "chunk_key_encoding": named("v2", separator="/")}))
+    assert failure.value.errno == errno.EINVAL
     m.close()
-    for name in ("dots", "v2"):
+    for name in ("dots", "v2", "dots_new", "v2_new"):
         assert same_values(zarr3_stores.read_array(tmp_path / "s" / name, "<i4", 0), values)

@@ -296,3 +296,31 @@ def test_rm_and_mv(mount, source):
         assert np.array_equal(read_array(m.path / view / "h/w"), DATA)
         subprocess.run(["rm", "-r", m.path / view / "h"], check=True)
         assert not (m.path / "h").exists()
+
+
+def test_changes_by_other_programs(mount, tmp_path):
+    store = zarr.open_group(str(tmp_path / "s.zarr"), "w")
+    array = store.create_dataset("v", data=DATA, chunks=CHUNKS, fill_value=0)
+    m = mount(tmp_path / "s.zarr", "coherent")
+    for view in (DECODED, ENCODED):
+        assert np.array_equal(read_array(m.path / view / "v"), DATA)
+    changed = DATA.copy()
+    changed[5, 7] = array[5, 7] = 12345
+    for view in (DECODED, ENCODED):
+        wait_until(lambda view=view: np.array_equal(read_array(m.path / view / "v"), changed), 5)
+    array.append(DATA, axis=1)
+    larger = np.concatenate([changed, DATA], axis=1)
+    array.attrs["units"] = "m"
+    store.create_dataset("w", data=DATA, chunks=CHUNKS)
+    for view in (DECODED, ENCODED):
+        top = m.path / view
+        wait_until(lambda top=top: metadata_of(top / "v")["shape"] == list(larger.shape), 5)
+        wait_until(lambda top=top: np.array_equal(read_array(top / "v"), larger), 5)
+        wait_until(lambda top=top: metadata_of(top / "v")["attributes"] == {"units": "m"}, 5)
+        wait_until(lambda top=top: sorted(metadata_of(top)["consolidated_metadata"]["metadata"]) == ["v", "w"], 5)
+        assert sorted(os.listdir(top / "v/c/0"), key=int) == [str(i) for i in range(7)]
+    put(m.path / DECODED / "v/c/0/0", larger[8:12, :6].tobytes())
+    os.sync()
+    m.close()
+    larger[:4, :6] = larger[8:12, :6]
+    assert np.array_equal(zarr.open_group(str(tmp_path / "s.zarr"), "r")["v"][...], larger)

@@ -124,7 +124,8 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
 
 Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   Variable& variable = written.variable;
-  if (variable.chunk_keys != ChunkKeys())
+  const bool keeps_names = mount_.dataset.source().is_zarr3();
+  if (variable.chunk_keys != (keeps_names ? keys_of(View::decoded3, variable) : ChunkKeys()))
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
   if (!variable.zarr3_type.empty())
     return fail(EINVAL, "zarr.json: a new array of the data type {} cannot be stored here", variable.zarr3_type);
