@@ -1,7 +1,7 @@
 #pragma once
-// The directories that hold the chunks of an array whose chunk names contain slashes: c, c/0, c/0/1, ... Each has a
-// number: c is 0, and a directory is followed by those below it. So the directories below one have consecutive numbers,
-// as its chunks have, and all keep their numbers when only the first dimension grows.
+// The directories that hold the chunks of an array, if the names of chunks contain slashes: c, c/0, c/0/1, ... Each has
+// a number: c is 0, and a directory is followed by those below it. So the directories below one have consecutive
+// numbers, as its chunks have, and all keep their numbers when only the first dimension grows.
 //
 //                      rank 1   rank 2          rank 3
 //   directories        c        c c/0 c/1 ...   c c/0 c/0/0 c/0/1 ... c/1 c/1/0 ...

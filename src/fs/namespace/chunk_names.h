@@ -1,6 +1,6 @@
 #pragma once
 // The names of chunks in each view: 0.1 in the variable's directory, or c/0/1 in views of Zarr v3, where directories
-// hold the chunks. A source of Zarr v3 whose names have no slashes keeps them there: c.0.1, 0.1. These directories
+// hold the chunks. Where a source of Zarr v3 has names without slashes, they stay: c.0.1, 0.1. Directories of chunks
 // exist by name wherever they are inside the grid, so that what creates them first (mkdir -p) finds them, but not in a
 // fresh variable (DirectoryState) before they are made. A directory is listed while it holds a chunk that is shown.
 

@@ -54,9 +54,9 @@ enum class View : uint8_t {
 inline constexpr size_t kViews = 6;
 /// The views in which a variable is one file instead of a directory of chunks.
 inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
-/// The views whose chunk files are encoded.
+/// The views with encoded chunk files.
 inline constexpr bool is_encoded(View view) { return view == View::encoded || view == View::encoded3; }
-/// The views whose metadata files and names of chunks are those of Zarr v3.
+/// The views with the metadata files and the names of chunks of Zarr v3.
 inline constexpr bool is_zarr3(View view) { return view == View::decoded3 || view == View::encoded3; }
 /// "decoded", "encoded", ...: the name for users.
 std::string_view name_of(View view);

@@ -20,8 +20,8 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes);
 /// The same with consolidated metadata: the zarr.json of everything below, by path.
 Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below);
 
-/// zarr.json of an array whose chunks are encoded with this pipeline of codecs and have these names; `described`: with
-/// its attributes. EOPNOTSUPP with the reason if Zarr v3 cannot describe it.
+/// zarr.json of an array with chunks that are encoded with this pipeline of codecs and have these names; `described`:
+/// with its attributes. EOPNOTSUPP with the reason if Zarr v3 cannot describe it.
 Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain,
                               const ChunkKeys& keys = {});
 
