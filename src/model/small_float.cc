@@ -23,6 +23,9 @@ constexpr SmallFloat kFormats[] = {
     {"float4_e2m1fn", 1, 2, 1, 1, true, false, Nan::none},
 };
 
+constexpr SmallInt kIntegers[] = {
+    {"int2", true, -2, 1}, {"int4", true, -8, 7}, {"uint2", false, 0, 3}, {"uint4", false, 0, 15}};
+
 uint32_t sign_bit(const SmallFloat& format) { return uint32_t{1} << (format.exponent + format.mantissa); }
 
 uint32_t magnitude_mask(const SmallFloat& format) { return sign_bit(format) - 1; }
@@ -59,6 +62,17 @@ uint32_t largest_finite(const SmallFloat& format) {
 const SmallFloat* small_float_named(std::string_view name) {
   for (const SmallFloat& format : kFormats)
     if (format.name == name) return &format;
+  return nullptr;
+}
+
+const SmallFloat* small_complex_part(std::string_view name) {
+  constexpr std::string_view kPrefix = "complex_";
+  return name.starts_with(kPrefix) ? small_float_named(name.substr(kPrefix.size())) : nullptr;
+}
+
+const SmallInt* small_int_named(std::string_view name) {
+  for (const SmallInt& integer : kIntegers)
+    if (integer.name == name) return &integer;
   return nullptr;
 }
 

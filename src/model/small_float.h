@@ -1,6 +1,6 @@
 #pragma once
-// Floating-point formats of 16 bits or less that neither C++ nor numpy has. Source: ml_dtypes; the OCP 8-bit and
-// microscaling formats.
+// Floating-point formats of 16 bits or less that neither C++ nor numpy has, and integers of less than 8 bits. Source:
+// ml_dtypes; the OCP 8-bit and microscaling formats.
 
 #include <cstdint>
 #include <optional>
@@ -21,6 +21,20 @@ struct SmallFloat {
 
 /// Null if there is no such format.
 const SmallFloat* small_float_named(std::string_view name);
+
+/// The format of the parts of "complex_bfloat16" and similar names; null for others.
+const SmallFloat* small_complex_part(std::string_view name);
+
+/// An integer that is stored in a byte.
+struct SmallInt {
+  std::string_view name;  // "int4"
+  bool is_signed;
+  int64_t lowest;
+  int64_t highest;
+};
+
+/// Null if there is no such type.
+const SmallInt* small_int_named(std::string_view name);
 
 double small_float_value(const SmallFloat& format, uint32_t bits);
 /// The bits of the nearest value, ties to even; none if the format cannot represent NaN, an infinity or the sign.

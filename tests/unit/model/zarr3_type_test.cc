@@ -35,7 +35,7 @@ constexpr Zarr3TypeCase kZarr3Types[] = {
     {R"({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}})", R"("<U2")", R"("ä")",
      "e400000000000000"},
     {R"({"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}})", R"("|S3")", R"("YWIA")", "616200"},
-    {R"({"name": "raw_bytes", "configuration": {"length_bytes": 3}})", R"("|V3")", "[1, 2, 255]", "0102ff"},
+    {R"({"name": "raw_bytes", "configuration": {"length_bytes": 3}})", R"("|V3")", R"("AQL/")", "0102ff"},
     {R"({"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 25}})", R"("<M8[25s]")", R"("NaT")",
      "0000000000000080"},
     {R"({"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}})", R"("<m8")", "7",
@@ -70,6 +70,7 @@ TEST(Zarr3Type, FormsThatAreOnlyRead) {
       parse_zarr3_type(json(R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b", "int8"]]}})"))
           .value();
   EXPECT_EQ(hex(zarr3_fill_bytes(fields, "AQI=").value()), "0102");
+  EXPECT_EQ(hex(zarr3_fill_bytes(parse_zarr3_type("r24").value(), json("[1, 2, 255]")).value()), "0102ff");
 }
 
 TEST(Zarr3Type, TypesThatNumpyLacks) {
