@@ -668,11 +668,13 @@ def test_writers_and_a_resizer(fresh):
     for writer in writers:
         writer.start()
     rng = np.random.default_rng(1)
-    for _ in range(60):
-        v.resize(8, int(rng.integers(3, 9)))
-    ended.set()
-    for writer in writers:
-        writer.join()
+    try:
+        for _ in range(60):
+            v.resize(8, int(rng.integers(3, 9)))
+    finally:
+        ended.set()
+        for writer in writers:
+            writer.join()
     # Outside of the grid EINVAL; where it changed meanwhile ESTALE, or ENOENT.
     assert set(seen) <= {errno.EINVAL, errno.ESTALE, errno.ENOENT}, set(seen)
     shape = v.shape

@@ -2,11 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ranges>
+#include <vector>
+
 #include "base/log.h"
 #include "fs/namespace/chunk_names.h"
 #include "fs/namespace/staged_names.h"
 
 namespace codecfs::fs {
+
+namespace {
+
+/// ESTALE if the place does not mean the same chunk any more.
+Result<> check_place(const Nodes& nodes, Dataset& dataset, const ChunkPlace& chunk) {
+  CODECFS_TRY(nodes.at(chunk.key));
+  // A place that was made while the shape changed may have a number of the old shape and an inode number of the new
+  // one.
+  CODECFS_ASSIGN(const VariableViewPtr now, dataset.variable(chunk.object));
+  if (now == chunk.variable) return {};
+  const ChunkGrid& grid = now->facts->grid;
+  const std::vector<uint64_t>& before = chunk.variable->facts->grid.cells();
+  const bool is_same = chunk.number < grid.count() && before.size() == grid.rank() &&
+                       std::ranges::equal(grid.cells() | std::views::drop(1), before | std::views::drop(1));
+  if (!is_same) return std::unexpected(Error{ESTALE, {}});
+  return {};
+}
+
+}  // namespace
 
 MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptions& options)
     : rules(options.rules),
@@ -22,10 +45,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       write_back(
           dataset, cache, conversions, stats, options.write_back,
           [this](const ChunkPlace& chunk) { return decoder.base_of(chunk); },
-          [this](const ChunkPlace& chunk) -> Result<> {
-            CODECFS_TRY(nodes.at(chunk.key));
-            return {};
-          }),
+          [this](const ChunkPlace& chunk) { return check_place(nodes, dataset, chunk); }),
       read_ahead(options.cache_bytes / 2) {}
 Result<Place> MountContext::place_of(Ino ino) {
   CODECFS_ASSIGN(const Place place, nodes.at(ino));
