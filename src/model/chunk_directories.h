@@ -21,7 +21,7 @@ class ChunkDirectories {
  public:
   explicit ChunkDirectories(const ChunkGrid& grid);
 
-  /// 0 for a scalar, whose chunk is in none. UINT64_MAX if they are too many to be numbered: number_of() is meaningless
+  /// 0 for a scalar: its chunk is in none. UINT64_MAX if they are too many to be numbered: number_of() is meaningless
   /// then.
   [[nodiscard]] uint64_t count() const { return below_.empty() ? 0 : below_.front(); }
   /// The coordinates in the name of a directory: {} for c, {1, 0} for c/1/0. number < count().
@@ -39,7 +39,7 @@ class ChunkDirectories {
     uint64_t first = 0;
     uint64_t end = 0;
   };
-  /// The numbers of the chunks whose coordinates begin with a prefix.
+  /// The numbers of the chunks with coordinates that begin with a prefix.
   [[nodiscard]] Range chunks_below(std::span<const uint64_t> prefix) const;
 
  private:

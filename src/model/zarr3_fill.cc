@@ -57,18 +57,10 @@ std::string hexadecimal_text(std::span<const std::byte> element, ByteOrder order
   return text;
 }
 
-std::optional<double> number_in(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
-
 /// A real number of a small format.
 std::optional<Element> small_bytes(const SmallFloat& format, const Json& value, ByteOrder order) {
   if (auto bytes = hexadecimal_bytes(value, format.bytes, order)) return bytes;
-  const auto number = number_in(value);
+  const auto number = zarr3_number(value);
   const auto bits = number ? small_float_bits(format, *number) : std::nullopt;
   if (!bits) return std::nullopt;
   std::byte all[4];
@@ -81,7 +73,7 @@ std::optional<Element> small_bytes(const SmallFloat& format, const Json& value, 
 /// A real number of 2, 4 or 8 bytes.
 Result<Element> real_bytes(uint64_t size, ByteOrder order, const Json& value) {
   if (auto bytes = hexadecimal_bytes(value, size, order)) return *std::move(bytes);
-  if (!number_in(value)) return no_fill(value);
+  if (!zarr3_number(value)) return no_fill(value);
   DataType type = little_float(size);
   type.order = order;
   return fill_bytes(type, value);
@@ -175,6 +167,14 @@ Json real_json(uint64_t size, ByteOrder order, std::span<const std::byte> elemen
 }
 
 }  // namespace
+
+std::optional<double> zarr3_number(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
 
 Result<std::vector<std::byte>> zarr3_fill_bytes(const Zarr3Type& type, const Json& fill_value) {
   if (type.type.kind == TypeKind::object) {

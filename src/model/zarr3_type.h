@@ -36,6 +36,9 @@ Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec);
 Result<std::vector<std::byte>> zarr3_fill_bytes(const Zarr3Type& type, const Json& fill_value);
 Json zarr3_fill_json(const Zarr3Type& type, std::span<const std::byte> element);
 
+/// A real number in JSON: a number, "NaN", "Infinity" or "-Infinity". None for other values.
+std::optional<double> zarr3_number(const Json& value);
+
 /// The byte order that applies to all parts of a type: none if there is no part with a byte order; nullopt if they
 /// differ, which the codec `bytes` cannot represent.
 std::optional<ByteOrder> common_byte_order(const DataType& type);

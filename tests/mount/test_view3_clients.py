@@ -11,6 +11,7 @@ import zarr
 
 from test_clients import python_of
 from test_encoded import run_h5py
+from test_view3_write import source  # noqa: F401: a fixture
 
 DECODED = ".codecfs/view/decoded3"
 ENCODED = ".codecfs/view/encoded3"
@@ -23,21 +24,6 @@ def client(script, *arguments):
                           timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else None
-
-
-@pytest.fixture(params=["h5", "zarr", "zip"])
-def source(request, tmp_path):
-    python_of("zarr 3")
-    path = tmp_path / f"new.{request.param}"
-    if request.param == "h5":
-        h5py.File(path, "w").close()
-    elif request.param == "zarr":
-        zarr.open_group(str(path), "w")
-    else:
-        store = zarr.ZipStore(str(path), mode="w")
-        zarr.group(store)
-        store.close()
-    return path
 
 
 DATASET = """

@@ -259,7 +259,7 @@ class IsolatedHdf5 final : public Source {
         if (held_.drop_if_current(held.number, present)) continue;
         is_complete = false;
         const HeldWrites::Write& write = held.write;
-        // False from a process whose chain is another one: then this one was sealed before the chain was changed.
+        // False from a process with another chain: then this one was sealed before the chain was changed.
         const auto made = make<void>(write);
         if (made) {
           held_.confirm_again(held.number, present);

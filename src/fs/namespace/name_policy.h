@@ -12,7 +12,7 @@ class NamePolicy {
  public:
   explicit NamePolicy(MountContext& mount) : mount_(mount) {}
 
-  /// A directory whose entries can be changed: of a node, or of chunks. EROFS, ENOTDIR, EPERM. `new_name`: the name
+  /// A directory with entries that can be changed: of a node, or of chunks. EROFS, ENOTDIR, EPERM. `new_name`: the name
   /// that is about to be created in it; EINVAL with a reason for names that are never stored.
   Result<Place> changeable_directory(Ino ino, std::string_view new_name = {});
   /// Success for a file that is neither chunk nor metadata but may become one. EINVAL with a reason for all others,

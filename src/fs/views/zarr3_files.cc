@@ -23,14 +23,6 @@ constexpr const char* kFillValue = "_FillValue";
 /// The value of an attribute that may be a list of one.
 const Json& single(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
 
-std::optional<double> number_in(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
-
 Json base64_of_double(double number) {
   std::byte bytes[sizeof number];
   store_le(bytes, std::bit_cast<uint64_t>(number));
@@ -278,14 +270,14 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
   const Json& fill = single(value);
   switch (variable.type.kind) {
     case TypeKind::floating: {
-      const std::optional<double> number = number_in(fill);
+      const std::optional<double> number = zarr3_number(fill);
       if (!number) return std::nullopt;
       return base64_of_double(*number);
     }
     case TypeKind::complex: {
       if (!fill.is_array() || fill.size() != 2) return std::nullopt;
-      const std::optional<double> real = number_in(fill[0]);
-      const std::optional<double> imaginary = number_in(fill[1]);
+      const std::optional<double> real = zarr3_number(fill[0]);
+      const std::optional<double> imaginary = zarr3_number(fill[1]);
       if (!real || !imaginary) return std::nullopt;
       return Json::array({base64_of_double(*real), base64_of_double(*imaginary)});
     }

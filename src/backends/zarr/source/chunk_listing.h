@@ -29,8 +29,8 @@ class ChunkListings {
 
   /// Lists all stored chunks of an array, ascending.
   using Scan = std::function<Result<std::vector<uint64_t>>()>;
-  /// At most `limit` numbers of stored chunks from `from` on. From 0 scans again, unless `array` is a directory whose
-  /// names are those of the chunks (`is_flat`) and has not changed.
+  /// At most `limit` numbers of stored chunks from `from` on. From 0 scans again, unless `array` is a directory with
+  /// the names of the chunks (`is_flat`) and has not changed.
   Result<std::vector<uint64_t>> next(const Store& store, const std::string& array, bool is_flat, const Scan& scan,
                                      uint64_t from, size_t limit);
 

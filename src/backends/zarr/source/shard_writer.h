@@ -3,8 +3,8 @@
 // commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks,
 // and renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed.
 //
-// Only for arrays whose layout passes check_rewritable(). Thread-safe. Every function requires OpenStore::using_keys()
-// or changing_keys().
+// Only for arrays with a layout that passes check_rewritable(). Thread-safe. Every function requires
+// OpenStore::using_keys() or changing_keys().
 
 #include <cstdint>
 #include <map>
@@ -45,7 +45,7 @@ class ShardWriter {
  private:
   using Chunks = std::map<uint64_t, std::shared_ptr<const Buffer>>;  // by number; null: removed
   struct Shard {
-    ArrayPtr array;  // whose codecs encoded the chunks
+    ArrayPtr array;  // its codecs encoded the chunks
     Chunks chunks;
   };
   using Key = std::pair<std::string, uint64_t>;  // of the array; number of the shard
