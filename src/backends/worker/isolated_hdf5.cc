@@ -366,7 +366,13 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     const Kind kind = found.place.kind;
     if (kind == Kind::absent) break;  // the call below says which chunk is not stored
-    CODECFS_ASSIGN(const LayoutPtr known, layout(id, found.layout));
+    // One that is read by the process may be of a later layout than its place.
+    std::optional<hdf5::FetchedChunk> fetched;
+    if (kind == Kind::elsewhere) {
+      CODECFS_ASSIGN(fetched, client_.call<std::optional<hdf5::FetchedChunk>>(Call::fetch_encoded, id, number));
+      if (!fetched) break;
+    }
+    CODECFS_ASSIGN(const LayoutPtr known, layout(id, fetched ? fetched->layout : found.layout));
     if (!known) {
       index_->invalidate();
       continue;
@@ -375,16 +381,15 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
     const auto say_where = [&](const Error& error) {
       return fail(error.code, "{}: chunk {}: {}", name, decoder.facts().grid.name_of(number), error.reason);
     };
-    if (kind == Kind::encoded || kind == Kind::piece) {
+    if (!fetched) {
       auto read = read_directly(found, decoder);
       if (!read) return say_where(read.error());
       if (*read) return DecodedChunk{**std::move(read), found.place.size};
       continue;  // changed meanwhile
     }
-    CODECFS_ASSIGN(auto stored, client_.call<std::optional<filters::EncodedChunk>>(Call::fetch_encoded, id, number));
-    if (!stored) break;
-    const uint64_t size = stored->bytes.size();
-    auto decoded = decoder.decode(std::move(stored->bytes), stored->filter_mask);
+    filters::EncodedChunk& stored = fetched->encoded;
+    const uint64_t size = stored.bytes.size();
+    auto decoded = decoder.decode(std::move(stored.bytes), stored.filter_mask);
     if (!decoded) return say_where(decoded.error());
     return DecodedChunk{*std::move(decoded), size};
   }

@@ -63,6 +63,10 @@ class Encoder {
     put(chunk.filter_mask);
     put(std::move(chunk.bytes));
   }
+  void put(hdf5::FetchedChunk chunk) {
+    put(chunk.layout);
+    put(std::move(chunk.encoded));
+  }
   void put(const VariablePtr& variable) { put(*variable); }
   void put(Bytes bytes) { bulk = bytes; }
   void put(Buffer bytes) {
@@ -145,6 +149,10 @@ class Decoder {
   void get(filters::EncodedChunk& chunk) {
     get(chunk.filter_mask);
     get(chunk.bytes);
+  }
+  void get(hdf5::FetchedChunk& chunk) {
+    get(chunk.layout);
+    get(chunk.encoded);
   }
   void get(Bytes& bytes) { bytes = std::exchange(bulk_, {}); }
   void get(Buffer& bytes);

@@ -300,6 +300,10 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
       if (done) {
         auto answer = channel.receive();
         if (answer) {
+          if (const CallState* const last = channel.state(); progress != nullptr && last != nullptr) {
+            progress->done = last->done.load();
+            progress->total = last->total.load();
+          }
           const std::string refusal = session->take_refusal(channel);
           // libhdf5 reads fill values in place of a missing file.
           const bool is_refused = !refusal.empty() && reads_chunks(call);

@@ -39,6 +39,12 @@ struct StoredPlaces {
   std::vector<StoredPlace> places;
 };
 
+/// An encoded chunk, and the number of the ChunkLayout that decodes it.
+struct FetchedChunk {
+  uint64_t layout = 0;
+  filters::EncodedChunk encoded;
+};
+
 /// Decodes and encodes chunks; immutable and thread-safe.
 class ChunkLayout {
  public:

@@ -67,7 +67,7 @@ class Dataset {
   Result<StoredPlaces> places(uint64_t first, uint64_t count) const;
   /// Reads the encoded bytes of a chunk for ChunkLayout::decode() if it can be read so; none if fetch_chunk() must be
   /// called. ENOENT if it is not stored.
-  Result<std::optional<filters::EncodedChunk>> fetch_encoded(uint64_t number) const;
+  Result<std::optional<FetchedChunk>> fetch_encoded(uint64_t number) const;
   Result<DecodedChunk> fetch_chunk(uint64_t number) const;
 
   /// The form of a chunk in the file before the first filter: elements of the file's datatype, with unresolved

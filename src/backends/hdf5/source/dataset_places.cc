@@ -64,13 +64,13 @@ Result<StoredPlaces> Dataset::places(uint64_t first, uint64_t count) const {
   return found;
 }
 
-Result<std::optional<filters::EncodedChunk>> Dataset::fetch_encoded(uint64_t number) const {
+Result<std::optional<FetchedChunk>> Dataset::fetch_encoded(uint64_t number) const {
   if (number >= facts_.grid.count()) return fail(ENOENT, "{} has no chunk of the number {}", name_, number);
   const Region region = region_of(number);
   if (!is_decodable(region)) return std::nullopt;
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
   if (stored.valid.elements != region.elements) return std::nullopt;
-  return filters::EncodedChunk{std::move(stored.bytes), stored.chunk.filter_mask};
+  return FetchedChunk{layout_, {std::move(stored.bytes), stored.chunk.filter_mask}};
 }
 
 }  // namespace codecfs::hdf5

@@ -152,7 +152,7 @@ class Hdf5Source final : public IsolatedSource {
   Result<StoredPlaces> places(ObjectId id, uint64_t first, uint64_t count) override {
     return with_chunks(id, [&](const Dataset& dataset) { return dataset.places(first, count); });
   }
-  Result<std::optional<filters::EncodedChunk>> fetch_encoded(ObjectId id, uint64_t number) override {
+  Result<std::optional<FetchedChunk>> fetch_encoded(ObjectId id, uint64_t number) override {
     return with_chunks(id, [&](const Dataset& dataset) { return dataset.fetch_encoded(number); });
   }
   Result<Layout> layout(ObjectId id) override {

@@ -23,7 +23,7 @@ class IsolatedSource : public Source {
  public:
   /// See Dataset::places() and Dataset::fetch_encoded().
   virtual Result<StoredPlaces> places(ObjectId variable, uint64_t first, uint64_t count) = 0;
-  virtual Result<std::optional<filters::EncodedChunk>> fetch_encoded(ObjectId variable, uint64_t number) = 0;
+  virtual Result<std::optional<FetchedChunk>> fetch_encoded(ObjectId variable, uint64_t number) = 0;
   /// The number of the variable's present ChunkLayout, with its facts.
   struct Layout {
     uint64_t number = 0;

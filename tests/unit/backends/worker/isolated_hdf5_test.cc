@@ -170,6 +170,39 @@ TEST_F(IsolatedHdf5Test, AChunkOfAnotherChainIsNotStored) {
   expect_values(source);
 }
 
+// A reader may look a chunk up before a change of the filters, and read its bytes after it.
+TEST_F(IsolatedHdf5Test, ChunksAreDecodedByTheChainTheyAreStoredWith) {
+  const auto source = open(true);
+  const ObjectId id = object_at(*source, "group/chunked");
+  FilterStage shuffle;
+  shuffle.id = 2;
+  shuffle.parameters = {4};
+  const std::array<std::vector<FilterStage>, 2> chains{{{shuffle}, {}}};
+  std::atomic<bool> is_over = false;
+  std::atomic<unsigned> reads = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i)
+    readers.emplace_back([&] {
+      while (!is_over && !HasFailure()) {
+        expect_values(*source);
+        ++reads;
+      }
+    });
+  // Until a commit, new chunks are in the write log, where only the other process finds them.
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
+    Progress progress;
+    const Result<> set = source->set_filters(id, chains[round % 2], progress);
+    EXPECT_TRUE(set) << set.error().reason;
+    EXPECT_EQ(progress.done, 10U);
+    if (round % 10 == 9) {
+      EXPECT_TRUE(source->commit());
+    }
+  }
+  is_over = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_GT(reads, 0U);
+}
+
 TEST_F(IsolatedHdf5Test, PartialChunksWithoutFiltersAreWritten) {
   {
     const hdf5::LibraryLock lock;
