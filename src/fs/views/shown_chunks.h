@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "fs/namespace/coherence_monitor.h"
 #include "fs/namespace/mount_context.h"
@@ -33,7 +33,7 @@ class ShownChunks {
   const bool all_;
   const WriteBack::Changes changes_;
   // The numbers in [begin_, end_), removed ones included.
-  std::set<uint64_t> numbers_;
+  std::vector<uint64_t> numbers_;
   uint64_t begin_ = 0;
   uint64_t end_ = 0;
 };
