@@ -6,7 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/endian.h"
 #include "filters/core/zarr3_codecs.h"
 #include "fs/views/metadata_files.h"
 #include "model/base64.h"
@@ -23,17 +22,9 @@ constexpr const char* kFillValue = "_FillValue";
 /// The value of an attribute that may be a list of one.
 const Json& single(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
 
-Json base64_of_double(double number) {
-  std::byte bytes[sizeof number];
-  store_le(bytes, std::bit_cast<uint64_t>(number));
-  return encode_base64(bytes);
-}
-
-std::optional<double> double_in_base64(const Json& text) {
+std::optional<double> double_of(const Json& text) {
   if (!text.is_string()) return std::nullopt;
-  const auto bytes = decode_base64(text.get_ref<const std::string&>());
-  if (!bytes || bytes->size() != sizeof(double)) return std::nullopt;
-  return std::bit_cast<double>(load_le<uint64_t>(bytes->data()));
+  return double_in_base64(text.get_ref<const std::string&>());
 }
 
 /// As attributes of this type print it.
@@ -272,14 +263,14 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
     case TypeKind::floating: {
       const std::optional<double> number = zarr3_number(fill);
       if (!number) return std::nullopt;
-      return base64_of_double(*number);
+      return encode_base64(*number);
     }
     case TypeKind::complex: {
       if (!fill.is_array() || fill.size() != 2) return std::nullopt;
       const std::optional<double> real = zarr3_number(fill[0]);
       const std::optional<double> imaginary = zarr3_number(fill[1]);
       if (!real || !imaginary) return std::nullopt;
-      return Json::array({base64_of_double(*real), base64_of_double(*imaginary)});
+      return Json::array({encode_base64(*real), encode_base64(*imaginary)});
     }
     case TypeKind::boolean:
       if (!fill.is_boolean() && !fill.is_number()) return std::nullopt;
@@ -300,14 +291,14 @@ std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& v
   const uint64_t size = variable.type.size;
   switch (variable.type.kind) {
     case TypeKind::floating: {
-      const std::optional<double> number = double_in_base64(value);
+      const std::optional<double> number = double_of(value);
       if (!number) return std::nullopt;
       return number_of_size(*number, size);
     }
     case TypeKind::complex: {
       if (!value.is_array() || value.size() != 2) return std::nullopt;
-      const std::optional<double> real = double_in_base64(value[0]);
-      const std::optional<double> imaginary = double_in_base64(value[1]);
+      const std::optional<double> real = double_of(value[0]);
+      const std::optional<double> imaginary = double_of(value[1]);
       if (!real || !imaginary) return std::nullopt;
       return Json::array({number_of_size(*real, size / 2), number_of_size(*imaginary, size / 2)});
     }

@@ -53,9 +53,7 @@ Json stored_attribute(const Attribute& attribute, const DataType* type) {
     } else {
       return value;
     }
-    std::byte bytes[8];
-    store_le(bytes, std::bit_cast<uint64_t>(number));
-    return encode_base64(bytes);
+    return encode_base64(number);
   };
   const Json& value = attribute.value;
   return value.is_array() && value.size() == 2 ? Json::array({encode(value[0]), encode(value[1])}) : encode(value);
