@@ -75,7 +75,9 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
   const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
     if (is_zarr3(view)) return filters::zarr3_chain(stages, shape, facts.object_codec);
-    return {filters::zarr_chain(stages, shape), {}};
+    filters::ZarrChain chain = filters::zarr_chain(stages, shape);
+    chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
+    return {std::move(chain), {}};
   };
   EncodedForm form;
   filters::Zarr3Chain shown = chain_of(facts.filters);
