@@ -146,6 +146,32 @@ def write_array(path, values, chunks, codecs, data_type, fill, fill_json, encodi
         file.write_bytes(encode(whole, codecs))
 
 
+def write_rectilinear(path, values, edges, chunk_shapes, codecs, data_type, fill, absent=()):
+    """`edges`: the lengths of the chunks along each axis, `chunk_shapes`: the same as the metadata says it; `absent`: coordinates
+    of chunks that are not stored, whose values become the fill value. Returns the values that a reader finds."""
+    path = Path(path)
+    path.mkdir(parents=True)
+    grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": chunk_shapes}}
+    (path / "zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": list(values.shape), "data_type": data_type, "chunk_grid": grid,
+        "chunk_key_encoding": named("default", separator="/"), "fill_value": fill, "codecs": codecs, "attributes": {}}))
+    found = values.copy()
+    begins = [np.concatenate([[0], np.cumsum(lengths)]) for lengths in edges]
+    for place in itertools.product(*(range(len(lengths)) for lengths in edges)):
+        where = tuple(slice(int(b[p]), int(b[p + 1])) for b, p in zip(begins, place))
+        part = values[where]
+        if place in absent:
+            found[where] = fill
+        if place in absent or part.size == 0:
+            continue
+        whole = np.full([lengths[p] for lengths, p in zip(edges, place)], fill, values.dtype)
+        whole[tuple(slice(0, n) for n in part.shape)] = part
+        file = path / key_of(named("default", separator="/"), place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(whole, codecs))
+    return found
+
+
 def decode(data, codecs, shape, dtype, fill):
     """The inverse of encode(): the chunk of this shape; None if it is a shard without chunks."""
     codecs = [{"name": codec} if isinstance(codec, str) else codec for codec in codecs]

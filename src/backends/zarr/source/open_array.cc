@@ -38,6 +38,9 @@ Result<> check_writable(const Hierarchy& hierarchy, OpenArray& array, bool may_w
     if (const auto writable = check_rewritable(*array.array.shards); !writable)
       array.unwritable = array.unchangeable = in_file(called(array.key), writable.error()).error();
   }
+  if (array.array.rectilinear && !array.unwritable)
+    array.unwritable = array.unchangeable =
+        Error{EOPNOTSUPP, fmt::format("{}: chunks of a rectilinear grid can only be read", called(array.key))};
   if (!may_write || array.unwritable) return {};
   for (const FilterStage& stage : facts.filters) {
     const filters::FilterPtr filter = filters::find_for(stage);
