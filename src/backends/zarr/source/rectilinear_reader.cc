@@ -75,8 +75,8 @@ struct Box {
 };
 
 /// Copies the elements in `region` row by row.
-void copy_region(const std::vector<Interval>& region, const Box& from, Bytes source, const Box& to,
-                 MutableBytes target, uint64_t element) {
+void copy_region(const std::vector<Interval>& region, const Box& from, Bytes source, const Box& to, MutableBytes target,
+                 uint64_t element) {
   std::vector<Interval> rows = region;
   uint64_t count = 1;
   if (!rows.empty()) {

@@ -12,8 +12,8 @@ namespace {
 class MountContextTest : public FilesystemTest {
  protected:
   Result<> put(const ChunkPlace& place, std::string_view text) {
-    return mount().write_back.change(
-        place, false, true, [&](MutableBytes chunk) { std::memcpy(chunk.data(), text.data(), text.size()); });
+    return mount().write_back.change(place, false, true,
+                                     [&](MutableBytes chunk) { std::memcpy(chunk.data(), text.data(), text.size()); });
   }
   /// The place of a chunk of another shape: its number and its view, with the inode number that the chunk of this
   /// number has now. A request has such a place if the shape changes between its two lookups.
