@@ -20,7 +20,9 @@ Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const auto form = std::make_shared<const EncodedForm>(make(node.view, now.node->path, *view->facts));
+  EncodedForm made = make(node.view, now.node->path, *view->facts);
+  made.stored_codecs = view->codecs;
+  const auto form = std::make_shared<const EncodedForm>(std::move(made));
   forms_.put_if(key, form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
   return form;
 }
