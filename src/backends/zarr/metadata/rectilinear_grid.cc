@@ -20,7 +20,7 @@ Result<std::pair<uint64_t, uint64_t>> parse_run(const Json& item) {
 
 }  // namespace
 
-Result<RectilinearGrid::Axis> RectilinearGrid::parse_axis(const Json& edges, uint64_t extent) {
+Result<RectilinearGrid::Axis> RectilinearGrid::parse_axis(const Json& edges, uint64_t extent, size_t& room) {
   Axis axis;
   if (is_length(edges)) {
     axis.length = edges.get<uint64_t>();
@@ -32,8 +32,8 @@ Result<RectilinearGrid::Axis> RectilinearGrid::parse_axis(const Json& edges, uin
     CODECFS_ASSIGN(const auto run, parse_run(item));
     // Chunks beyond the array have no elements.
     for (uint64_t i = 0; i < run.second && end < extent; ++i) {
-      if (axis.ends.size() == kMaxEdges)
-        return fail(EOPNOTSUPP, "\"chunk_shapes\" has more than {} chunks along an axis", kMaxEdges);
+      if (room == 0) return fail(EOPNOTSUPP, "\"chunk_shapes\" has more than {} lengths", kMaxEdges);
+      --room;
       if (__builtin_add_overflow(end, run.first, &end)) return fail(EOVERFLOW, "\"chunk_shapes\" is too long");
       axis.ends.push_back(end);
     }
@@ -47,8 +47,9 @@ Result<RectilinearGrid> RectilinearGrid::parse(const Json& chunk_shapes, const s
     return fail(EINVAL, "\"chunk_shapes\" is no list of one item for each dimension");
   RectilinearGrid grid;
   std::vector<uint64_t> counts;
+  size_t room = kMaxEdges;
   for (size_t i = 0; i < shape.size(); ++i) {
-    CODECFS_ASSIGN(Axis axis, parse_axis(chunk_shapes[i], shape[i]));
+    CODECFS_ASSIGN(Axis axis, parse_axis(chunk_shapes[i], shape[i], room));
     const uint64_t last = axis.length != 0 && shape[i] % axis.length != 0 ? 1 : 0;
     counts.push_back(axis.length != 0 ? shape[i] / axis.length + last : axis.ends.size());
     grid.axes_.push_back(std::move(axis));
@@ -92,6 +93,12 @@ std::vector<uint64_t> RectilinearGrid::longest() const {
     lengths.push_back(longest);
   }
   return lengths;
+}
+
+uint64_t RectilinearGrid::memory() const {
+  uint64_t bytes = 0;
+  for (const Axis& axis : axes_) bytes += sizeof(Axis) + axis.ends.capacity() * sizeof(uint64_t);
+  return bytes;
 }
 
 RectilinearGrid::Interval RectilinearGrid::elements(size_t axis, uint64_t cell) const {

@@ -15,8 +15,8 @@ namespace codecfs::zarr {
 
 class RectilinearGrid {
  public:
-  /// A grid whose axes are divided more often is refused.
-  static constexpr size_t kMaxEdges = size_t{1} << 20;
+  /// A grid with a longer list, of all axes together and with repetitions, is refused.
+  static constexpr size_t kMaxEdges = size_t{1} << 17;
   /// So is one with more stored chunks in a presented one, or the other way round.
   static constexpr uint64_t kMaxOverlaps = uint64_t{1} << 16;
 
@@ -28,6 +28,9 @@ class RectilinearGrid {
   [[nodiscard]] const ChunkGrid& cells() const { return cells_; }
   /// The shape of the presented chunks: the largest length along each axis.
   [[nodiscard]] std::vector<uint64_t> longest() const;
+
+  /// Bytes, about.
+  [[nodiscard]] uint64_t memory() const;
 
   struct Interval {
     uint64_t begin = 0;
@@ -43,7 +46,7 @@ class RectilinearGrid {
     uint64_t length = 0;         // of each chunk, if all have the same
     std::vector<uint64_t> ends;  // else where each ends, ascending
   };
-  static Result<Axis> parse_axis(const Json& edges, uint64_t extent);
+  static Result<Axis> parse_axis(const Json& edges, uint64_t extent, size_t& room);
   [[nodiscard]] Result<> check_overlaps(const std::vector<uint64_t>& shape) const;
 
   std::vector<Axis> axes_;
