@@ -75,7 +75,10 @@ std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const
   return std::nullopt;
 }
 
-ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+namespace {
+
+/// Replaces the HDF5 filters by codecs, of either version of Zarr.
+ZarrChain codec_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
   const uint64_t item_size = chunk.type.size;
   ZarrChain result;
   Json codecs = Json::array();
@@ -100,8 +103,17 @@ ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk
   return result;
 }
 
+}  // namespace
+
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  const bool is_of_v3 = std::ranges::any_of(
+      chain, [](const FilterStage& stage) { return id_of(stage).starts_with("zarr3:") && find_for(stage) != nullptr; });
+  if (is_of_v3) return {{}, false};
+  return codec_chain(chain, chunk);
+}
+
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec) {
-  Zarr3Chain result{zarr_chain(chain, chunk), {}};
+  Zarr3Chain result{codec_chain(chain, chunk), {}};
   if (!print_zarr3_codecs(result.stages, chunk.type, object_codec)) return {{{}, false}, {}};
   if (result.stages.empty() || id_of(result.stages.back()) != kZlib) return result;
   std::optional<uint64_t> size = chunk.bytes;

@@ -19,8 +19,8 @@ struct ZarrChain {
 };
 
 /// Replaces the HDF5 filters in `chain` by codecs. lz4 becomes numcodecs' lz4, whose format differs. If a filter has no
-/// numcodecs codec, the result has no filters at all. A shuffle that numcodecs cannot decode is omitted. Codecs of a
-/// Zarr store do not change.
+/// numcodecs codec, or is a codec of Zarr v3 alone, the result has no filters at all. A shuffle that numcodecs cannot
+/// decode is omitted. Other codecs of a Zarr store do not change.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the

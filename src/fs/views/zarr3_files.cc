@@ -194,10 +194,8 @@ Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterS
   if (described.zarr3_type.empty()) {
     CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
   }
-  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
-  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
-    for (Json& codec : codecs)
-      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
+  CODECFS_ASSIGN(Json codecs,
+                 filters::print_zarr3_codecs(chain, described.type, described.object_codec, {}, described.zarr3_type));
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);

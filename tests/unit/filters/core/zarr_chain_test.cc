@@ -116,5 +116,15 @@ TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
   EXPECT_FALSE(hdf5(R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}])", 8));
 }
 
+TEST(ZarrChain, CodecsOfZarr3AloneAreNotShownToReadersOfZarr2) {
+  const auto stages = parse_zarr_codecs({}, *parse_json(R"([{"id": "zarr3:cast_value", "data_type": "uint8"}])"), 4);
+  EXPECT_TRUE(zarr_chain(*stages, chunk_of(4)).stages.empty());
+  EXPECT_FALSE(zarr_chain(*stages, chunk_of(4)).same_bytes);
+  EXPECT_EQ(shown(zarr3_chain(*stages, chunk_of(4), Json())), R"([{"id": "zarr3:cast_value", "data_type": "uint8"}])");
+  EXPECT_TRUE(zarr3_chain(*stages, chunk_of(4), Json()).same_bytes);
+  const auto unknown = parse_zarr_codecs({}, *parse_json(R"([{"id": "zarr3:unheard_of"}])"), 4);
+  EXPECT_TRUE(zarr_chain(*unknown, chunk_of(4)).same_bytes) << "its chunks can only be passed on";
+}
+
 }  // namespace
 }  // namespace codecfs::filters
