@@ -236,24 +236,6 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   return written;
 }
 
-bool are_same_json(const Json& one, const Json& other) {
-  if (!one.is_object() || !other.is_object()) {
-    if (!one.is_array() || !other.is_array()) return print_json(one) == print_json(other);
-    return std::ranges::equal(one, other, are_same_json);
-  }
-  if (one.size() != other.size()) return false;
-  return std::ranges::all_of(one.items(), [&](const auto& item) {
-    const auto found = other.find(item.key());
-    return found != other.end() && are_same_json(item.value(), *found);
-  });
-}
-
-bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size) {
-  return std::ranges::equal(one, other, [item_size](const FilterStage& a, const FilterStage& b) {
-    return are_same_json(filters::print_zarr3_stage(a, item_size), filters::print_zarr3_stage(b, item_size));
-  });
-}
-
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
   if (!variable.zarr3_type.empty()) return value;  // as the source has it
   const Json& fill = single(value);
