@@ -31,6 +31,12 @@ struct Zarr3Chain : ZarrChain {
 };
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec);
 
+/// Whether every reader of Zarr v3 has these codecs: gzip, zstd, blosc and crc32c.
+bool is_portable(std::span<const FilterStage> codecs);
+/// A pipeline of such codecs for chunks that are stored with another one: blosc if it shuffles, else zstd if it
+/// compresses, and crc32c if it has a checksum.
+Zarr3Chain portable_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
+
 /// The HDF5 or numcodecs filters for a pipeline of codecs of Zarr v3: without the change that zarr3_chain() makes,
 /// where HDF5 stores it.
 std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uint64_t item_size);

@@ -194,6 +194,9 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& nod
   const std::string_view file = name_of(is_zarr3(node.view) ? FileKind::zarr_json : FileKind::zarray);
   if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
     return fail(checked.error().code, "{}: {}: {}", node.path, file, checked.error().reason);
+  if (mount_.portable && is_zarr3(node.view) && !filters::is_portable(wanted.filters))
+    return fail(EINVAL, "{}: {}: with -o portable, chunks have no codecs but gzip, zstd, blosc and crc32c", node.path,
+                file);
   std::vector<FilterStage> codecs = wanted.filters;
   if (rules_.are_for_numcodecs(node.path))
     return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size) : codecs;
