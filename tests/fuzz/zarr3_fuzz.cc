@@ -24,7 +24,7 @@ void check(const zarr::Array& array) {
   const ChunkGrid& grid = variable.grid;
   require(grid.shape().size() == grid.rank() && grid.chunks().size() == grid.rank(), "a grid has one rank");
   require(!variable.dimensions || variable.dimensions->size() == grid.rank(), "each dimension has a name");
-  require(array.order.empty() || array.order.size() == grid.rank(), "each axis has a place");
+  require(variable.stored_order.empty() || variable.stored_order.size() == grid.rank(), "each axis has a place");
   if (variable.chunk_bytes)
     require(*variable.chunk_bytes == grid.elements_per_chunk() * variable.type.size, "a chunk is its elements");
   if (variable.unreadable) return check_error(*variable.unreadable);

@@ -76,7 +76,11 @@ Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
 EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
   const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
-    if (is_zarr3(view)) return filters::zarr3_chain(stages, shape, facts.object_codec);
+    if (is_zarr3(view)) {
+      filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
+      const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
+      return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
+    }
     filters::ZarrChain chain = filters::zarr_chain(stages, shape);
     chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
     return {std::move(chain), {}};

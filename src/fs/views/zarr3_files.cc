@@ -194,10 +194,8 @@ Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterS
   if (described.zarr3_type.empty()) {
     CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
   }
-  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
-  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
-    for (Json& codec : codecs)
-      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
+  CODECFS_ASSIGN(Json codecs,
+                 filters::print_zarr3_codecs(chain, described.type, described.object_codec, {}, described.zarr3_type));
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
@@ -236,24 +234,6 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
       if (std::optional<Json> value = parse_fill_attribute(written.variable, attribute.value))
         attribute.value = *std::move(value);
   return written;
-}
-
-bool are_same_json(const Json& one, const Json& other) {
-  if (!one.is_object() || !other.is_object()) {
-    if (!one.is_array() || !other.is_array()) return print_json(one) == print_json(other);
-    return std::ranges::equal(one, other, are_same_json);
-  }
-  if (one.size() != other.size()) return false;
-  return std::ranges::all_of(one.items(), [&](const auto& item) {
-    const auto found = other.find(item.key());
-    return found != other.end() && are_same_json(item.value(), *found);
-  });
-}
-
-bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size) {
-  return std::ranges::equal(one, other, [item_size](const FilterStage& a, const FilterStage& b) {
-    return are_same_json(filters::print_zarr3_stage(a, item_size), filters::print_zarr3_stage(b, item_size));
-  });
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {

@@ -198,9 +198,9 @@ Result<Array> parse_unguarded(std::string_view text) {
   array.shards = std::move(codecs->layout);
   filters::Zarr3Codecs& inner = codecs->codecs;
   variable.filters = std::move(inner.stages);
-  array.order = std::move(inner.order);
+  variable.stored_order = std::move(inner.order);
   if (std::ranges::count_if(variable.grid.chunks(), [](uint64_t length) { return length > 1; }) < 2)
-    array.order.clear();  // it changes nothing
+    variable.stored_order.clear();  // it changes nothing
   if (!unreadable) unreadable = std::move(inner.unreadable);
 
   const ByteOrder byte_order = inner.byte_order.value_or(ByteOrder::little);

@@ -7,6 +7,7 @@
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "base/endian.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/zarr3_codecs.h"
 #include "model/base64.h"
 #include "model/json.h"
@@ -175,7 +176,9 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   CODECFS_ASSIGN(Json json, parse_object(text));
   const Variable& variable = array.variable;
   Json* const codecs = innermost_codecs(json["codecs"]);
-  CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec)));
+  CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec, {},
+                                                                   variable.zarr3_type)));
+  const DataType encoded_type = filters::encoded_type(chain, variable.type);
   // What is in front of the stages stays: the order of the axes.
   Json kept = Json::array();
   for (const Json& codec : *codecs)
@@ -185,7 +188,11 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   std::string changed = print(json);
   const auto read = parse_zarr3_array(changed);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
-  if (read->order != array.order) return fail(EINVAL, "{}: the order of its axes would change", kFile);
+  if (read->variable.stored_order != variable.stored_order)
+    return fail(EINVAL, "{}: the order of its axes would change", kFile);
+  const auto& stages = read->variable.filters;
+  if (read->variable.type != variable.type || filters::encoded_type(stages, variable.type) != encoded_type)
+    return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kFile);
   return changed;
 } catch (const std::bad_alloc&) {
   return no_memory();

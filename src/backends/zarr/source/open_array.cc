@@ -126,7 +126,7 @@ Result<std::shared_ptr<OpenArray>> load_array(const Hierarchy& hierarchy, const 
     }
   }
   if (!facts.unreadable) {
-    auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
+    auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_stored_chunk(facts));
     if (pipeline) {
       array->pipeline = std::move(*pipeline);
     } else {
@@ -171,7 +171,7 @@ Result<StoredChunk> apply_filters(const filters::Pipeline& pipeline, const std::
 
 Result<Buffer> decode_chunk(const OpenArray& array, const std::string& key, Buffer stored) {
   CODECFS_ASSIGN(Buffer decoded, undo_filters(array, key, std::move(stored)));
-  const std::vector<size_t>& order = array.array.order;
+  const std::vector<size_t>& order = array.array.variable.stored_order;
   if (order.empty()) return decoded;
   const Variable& facts = array.array.variable;
   const std::vector<uint64_t> shape = transposed_shape(facts.grid.chunks(), order);
@@ -192,7 +192,7 @@ Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key,
     if (const auto valid = check_items(chunk, facts.grid.elements_per_chunk()); !valid)
       return in_file(key, valid.error());
   }
-  const std::vector<size_t>& order = array.array.order;
+  const std::vector<size_t>& order = array.array.variable.stored_order;
   if (order.empty()) return apply_filters(*array.pipeline, key, chunk, array.max_stored);
 
   auto ordered = array.array.has_items ? transpose_items(chunk, facts.grid.chunks(), order)

@@ -55,11 +55,12 @@ Result<OpenArray> array_of_piece(const OpenArray& array, const std::vector<uint6
   Variable& facts = piece.array.variable;
   facts.type = array.array.variable.type;
   facts.filters = array.array.variable.filters;
+  facts.zarr3_type = array.array.variable.zarr3_type;
+  facts.stored_order = array.array.variable.stored_order;
   CODECFS_ASSIGN(facts.grid, ChunkGrid::make(shape, shape));
   CODECFS_TRY(measure_chunks(facts, "zarr.json"));
   if (facts.unreadable) return std::unexpected(*facts.unreadable);
-  piece.array.order = array.array.order;
-  CODECFS_ASSIGN(piece.pipeline, filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts)));
+  CODECFS_ASSIGN(piece.pipeline, filters::Pipeline::make(facts.filters, filters::shape_of_stored_chunk(facts)));
   return piece;
 }
 
