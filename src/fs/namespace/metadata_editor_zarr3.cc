@@ -71,9 +71,13 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   if (now.type != wanted.type || now.zarr3_type != wanted.zarr3_type) return unchangeable("data_type");
   if (now.chunk_keys != wanted.chunk_keys) return unchangeable("chunk_key_encoding");
   if (now.grid.chunks() != wanted.grid.chunks()) return unchangeable("chunk_grid");
+  if (now.shards.has_value() != wanted.shards.has_value() ||
+      (now.shards && (now.shards->grid.chunks() != wanted.shards->grid.chunks() ||
+                      !are_same_json(now.shards->codecs, wanted.shards->codecs))))
+    return fail(EINVAL, "{}: the shards of a variable cannot be changed; make another variable", path);
   if (now.fill != wanted.fill) return unchangeable("fill_value");
   if (now.grid.rank() != wanted.grid.rank()) return unchangeable("shape");
-  if (is_encoded(view)) CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
+  if (is_encoded(view) && !now.shards) CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
@@ -129,6 +133,8 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
   if (!variable.zarr3_type.empty())
     return fail(EINVAL, "zarr.json: a new array of the data type {} cannot be stored here", variable.zarr3_type);
+  if (variable.shards && !keeps_names)
+    return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
   variable.attributes = std::move(written.attributes.attributes);
   variable.dimensions = std::move(written.attributes.dimensions);
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
@@ -195,7 +201,7 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
 void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
-  const ChunkGrid& grid = (*view)->facts->grid;
+  const ChunkGrid& grid = grid_of(variable.view, *(*view)->facts);
   const std::vector<uint64_t>& at = spooled.coordinates;
   const bool is_group = spooled.name.empty();
   bool is_inside = is_group ? at.size() < grid.rank() : at.size() == grid.rank();

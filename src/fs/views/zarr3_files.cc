@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/zarr/metadata/shard_layout.h"
 #include "base/endian.h"
 #include "filters/core/zarr3_codecs.h"
 #include "fs/views/metadata_files.h"
@@ -130,11 +131,18 @@ Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json
 /// Type, object codec and filters.
 Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
-  CODECFS_ASSIGN(filters::Zarr3Codecs codecs,
-                 of_file(filters::parse_zarr3_codecs(member(json, "codecs"), type.type, variable.grid.rank())));
+  const ChunkGrid files = variable.grid;
+  CODECFS_ASSIGN(zarr::ShardedCodecs parsed,
+                 of_file(zarr::parse_sharded_codecs(member(json, "codecs"), type.type, files.shape(), files.chunks())));
+  filters::Zarr3Codecs& codecs = parsed.codecs;
   if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
-  if (codecs.sharding) return refuse("shards cannot be stored here; write the chunks that are in them");
-  if (!codecs.order.empty()) return refuse("chunks are in C order here, and transpose changes it");
+  if (parsed.layout && !with_codecs)
+    return refuse("this tree shows the chunks in shards, and not shards: write to .codecfs/view/encoded3");
+  if (parsed.layout) {
+    variable.shards = Sharding{files, member(json, "codecs")};
+    CODECFS_ASSIGN(variable.grid, of_file(ChunkGrid::make(files.shape(), std::move(parsed.chunks))));
+  } else if (!codecs.order.empty())
+    return refuse("chunks are in C order here, and transpose changes it");
   if (*codecs.object_codec != *type.object_codec)
     return refuse("the data type {} needs another codec than {}", print_json(member(json, "data_type")),
                   print_json(member(json, "codecs")));
@@ -198,19 +206,18 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
   return json;
 }
 
-Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+namespace {
+
+/// `codecs`: of chunks with this grid.
+Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json codecs, const ChunkKeys& keys) {
   Json data_type = described.zarr3_type;
   if (described.zarr3_type.empty()) {
     CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
   }
-  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
-  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
-    for (Json& codec : codecs)
-      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
-  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
+  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", grid.chunks()}}}};
   json["chunk_key_encoding"] = print_chunk_keys(keys);
   json["fill_value"] =
       zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
@@ -218,6 +225,20 @@ Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterS
   json["attributes"] = attributes_json(described);
   if (described.dimensions) json["dimension_names"] = *described.dimensions;
   return json;
+}
+
+}  // namespace
+
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
+  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
+    for (Json& codec : codecs)
+      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
+  return array_json(described, described.grid, std::move(codecs), keys);
+}
+
+Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys) {
+  return array_json(described, described.shards->grid, described.shards->codecs, keys);
 }
 
 Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
