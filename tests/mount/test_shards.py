@@ -399,6 +399,94 @@ def test_shards_that_are_only_read(mount, tmp_path, name):
     assert (m.path / ENCODED / name / "c/0/0").read_bytes() == data
 
 
+GZIP = named("gzip", level=1)
+
+
+def change_json(path, chunk_shape, codecs):
+    text = metadata(path)
+    text["chunk_grid"]["configuration"]["chunk_shape"] = chunk_shape
+    text["codecs"] = codecs
+    (path / "zarr.json").write_text(json.dumps(text))
+
+
+@pytest.mark.parametrize("steps", [
+    [([16, 12], CODECS)], [([4, 6], CODECS), ([24, 18], CODECS)], [([8, 6], [sharding([2, 3], [LITTLE, ZSTD], index_location="start")])],
+    [([2, 3], [LITTLE, ZSTD]), ([8, 6], CODECS)], [([2, 3], [LITTLE, GZIP])], [([16, 12], [sharding([2, 3], [LITTLE, GZIP])])],
+    [([16, 6], [named("transpose", order=[1, 0]), sharding([3, 2], [LITTLE])])]],
+    ids=["larger", "twice", "at_start", "none_and_back", "none", "other_codec", "transposed"])
+def test_a_written_zarr_json_changes_the_shards(mount, store, steps):
+    source, stored = store
+    m = mount(source)
+    shards, inner = m.path / ENCODED / "v", m.path / DECODED / "v"
+    wanted = VALUES.copy()
+    (inner / "c/3/3").write_bytes(np.full((2, 3), 6, "i4").tobytes())  # before it is stored
+    wanted[6:8, 9:12] = 6
+    assert same_values(read_array(shards, "i4", 0), wanted)
+    for i, (chunk_shape, codecs) in enumerate(steps):
+        change_json(shards, chunk_shape, codecs)
+        assert metadata(shards)["codecs"] == codecs and metadata(shards)["chunk_grid"]["configuration"]["chunk_shape"] == chunk_shape
+        cells = [-(-n // c) for n, c in zip(VALUES.shape, chunk_shape)]
+        assert sorted(files_below(shards / "c")) == sorted(f"{y}/{x}" for y in range(cells[0]) for x in range(cells[1]))
+        part = np.full((2, 3), 50 + i, "i4")
+        (inner / "c/0/1").write_bytes(part.tobytes())
+        wanted[:2, 3:6] = part
+        for view in (shards, inner):
+            assert same_values(read_array(view, "i4", 0), wanted)
+    m.close()
+    assert metadata(stored() / "v")["codecs"] == steps[-1][1]
+    assert same_values(read_array(stored() / "v", "i4", 0), wanted)
+
+
+def test_shards_are_made_of_an_array_without_them(mount, tmp_path):
+    source = make_sharded(tmp_path / "s", codecs=[LITTLE, ZSTD], shards=(2, 3))
+    chunk = (source / "v/c/1/1").read_bytes()
+    m = mount(source)
+    change_json(m.path / ENCODED / "v", [8, 6], CODECS)
+    assert sorted(os.listdir(m.path / ENCODED / "v/c")) == ["0", "1", "2"]
+    m.close()
+    assert chunk in (source / "v/c/0/0").read_bytes(), "not encoded again"
+    assert same_values(read_array(source / "v", "i4", 0), VALUES)
+
+
+@pytest.mark.parametrize("name, chunk_shape", [("shard_nested", [16, 12]), ("shard_compressed", [8, 6])])
+def test_shards_that_are_only_read_become_others(mount, tmp_path, name, chunk_shape):
+    write_all(tmp_path / "s")
+    m = mount(tmp_path / "s")
+    change_json(m.path / ENCODED / name, chunk_shape, [sharding([2, 3], [LITTLE])])
+    (m.path / DECODED / name / "c/0/0").write_bytes(np.full((2, 3), -5, "i4").tobytes())
+    m.close()
+    wanted = CASES[name][0].copy()
+    wanted[:2, :3] = -5
+    assert same_values(read_array(tmp_path / "s" / name, "i4", 0), wanted)
+
+
+@pytest.mark.parametrize("chunk_shape, codecs", [([8, 6], [sharding([4, 3], [LITTLE])]), ([7, 6], CODECS), ([8, 6], [LITTLE, ZSTD]),
+                                                 ([16, 12], [sharding([8, 6], CODECS)]), ([8, 6], [*CODECS, ZSTD])])
+def test_shards_that_cannot_be_changed(mount, store, chunk_shape, codecs):
+    source, stored = store
+    before = files_below(stored())
+    m = mount(source)
+    text = metadata(m.path / ENCODED / "v")
+    refused(errno.EINVAL, lambda: change_json(m.path / ENCODED / "v", chunk_shape, codecs))
+    assert metadata(m.path / ENCODED / "v") == text
+    assert same_values(read_array(m.path / ENCODED / "v", "i4", 0), VALUES)
+    m.close()
+    assert files_below(stored()) == before
+
+
+def test_a_damaged_shard_keeps_the_shards(mount, tmp_path):
+    source = make_sharded(tmp_path / "s")
+    file = source / "v/c/1/1"
+    data = bytearray(file.read_bytes())
+    data[-6] ^= 1
+    file.write_bytes(data)
+    before = files_below(source)
+    m = mount(source)
+    refused(errno.EIO, lambda: change_json(m.path / ENCODED / "v", [16, 12], CODECS))
+    m.close()
+    assert files_below(source) == before
+
+
 WRITER = """
 import os, sys
 import numpy as np

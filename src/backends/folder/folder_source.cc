@@ -206,6 +206,9 @@ class FolderSource final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return writing<&Source::set_filters>(id, chain, progress);
   }
+  Result<> set_sharding(ObjectId id, const Variable& wanted, Progress& progress) override {
+    return writing<&Source::set_sharding>(id, wanted, progress);
+  }
   uint64_t reclaimable_bytes() override { return datasets_.reclaimable_bytes(); }
   void release_idle(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
   Result<> commit() override { return datasets_.commit(); }

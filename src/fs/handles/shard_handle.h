@@ -1,6 +1,6 @@
 #pragma once
-// An open shard of the view encoded3: shows the content that it had when it was opened. The kernel does not cache it, so
-// that a reader never gets the index of one state and chunks of another.
+// An open shard of the view encoded3: shows the content that it had when it was opened. The kernel does not cache it,
+// so that a reader never gets the index of one state and chunks of another.
 
 #include <algorithm>
 #include <memory>

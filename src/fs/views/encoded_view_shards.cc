@@ -59,7 +59,8 @@ Result<> EncodedView::put_shard(const Node& node, const ChunkPlace& shard, std::
     break;
   }
   mount_.write_back.note_change();
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, shard.number, shard.variable->facts->shards->grid.count()));
+  CODECFS_ASSIGN(const Ino ino,
+                 mount_.nodes.chunk_ino(node, shard.number, shard.variable->facts->shards->grid.count()));
   mount_.times.set(ino, {}, now());
   return {};
 }

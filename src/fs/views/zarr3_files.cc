@@ -280,6 +280,12 @@ bool are_same_json(const Json& one, const Json& other) {
   });
 }
 
+bool are_same_shards(const Variable& one, const Variable& other) {
+  if (!one.shards || !other.shards) return !one.shards && !other.shards;
+  return one.shards->grid.chunks() == other.shards->grid.chunks() &&
+         are_same_json(one.shards->codecs, other.shards->codecs);
+}
+
 bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size) {
   return std::ranges::equal(one, other, [item_size](const FilterStage& a, const FilterStage& b) {
     return are_same_json(filters::print_zarr3_stage(a, item_size), filters::print_zarr3_stage(b, item_size));

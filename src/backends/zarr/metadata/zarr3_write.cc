@@ -210,6 +210,21 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   return no_memory();
 }
 
+Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& wanted) try {
+  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(json["codecs"], print_codecs(wanted));
+  const ChunkGrid& files = wanted.shards ? wanted.shards->grid : wanted.grid;
+  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(files.chunks())}}}};
+  std::string changed = print(json);
+  const auto read = parse_zarr3_array(changed);
+  if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
+  if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
+  CODECFS_TRY(check_shards(*read, wanted));
+  return changed;
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
 Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, const AttributeChange& change,
                                                          const DataType* type) try {
   CODECFS_ASSIGN(Json json, parse_object(text));

@@ -23,7 +23,8 @@ Result<std::vector<ShardEntry>> entries_of(const OpenArray& array, const std::st
   const ShardLevel& level = array.array.shards->levels[0];
   const uint64_t index_bytes = level.index_bytes();
   if (bytes.size() < index_bytes)
-    return refuse(key, {EINVAL, fmt::format("it has {} bytes, too few for the index of {}", bytes.size(), index_bytes)});
+    return refuse(key,
+                  {EINVAL, fmt::format("it has {} bytes, too few for the index of {}", bytes.size(), index_bytes)});
   const Bytes index = level.index.is_at_start ? bytes.first(index_bytes) : bytes.last(index_bytes);
   auto entries = decode_shard_index(level, index, bytes.size());
   if (!entries) return refuse(key, entries.error());
@@ -88,8 +89,8 @@ Result<> ShardFiles::check(ObjectId variable, uint64_t shard, Bytes bytes) {
     if (!entry.is_stored()) continue;
     CODECFS_ASSIGN(Buffer chunk, Buffer::copy_of(bytes.subspan(entry.offset, entry.size)));
     if (const auto decoded = decode_chunk(*array, key, std::move(chunk)); !decoded)
-      return refuse(key, {decoded.error().code, fmt::format("its chunk at {}: {}", entry.offset,
-                                                            decoded.error().reason)});
+      return refuse(key,
+                    {decoded.error().code, fmt::format("its chunk at {}: {}", entry.offset, decoded.error().reason)});
   }
   return {};
 }

@@ -189,6 +189,9 @@ class ZarrSource final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
     return zarr::change_pipeline(store_, editor_, writer_, shards_, id, filters, progress);
   }
+  Result<> set_sharding(ObjectId id, const Variable& wanted, Progress& progress) override {
+    return zarr::change_sharding(store_, editor_, writer_, shards_, id, wanted, progress);
+  }
 
   // --- commits
 

@@ -30,8 +30,8 @@ std::string shard_with(const std::vector<std::string>& chunks) {
   std::string bytes;
   for (const std::string& chunk : chunks) {
     const bool is_stored = !chunk.empty();
-    entries.push_back({is_stored ? bytes.size() : zarr::ShardEntry::kAbsent,
-                       is_stored ? chunk.size() : zarr::ShardEntry::kAbsent});
+    entries.push_back(
+        {is_stored ? bytes.size() : zarr::ShardEntry::kAbsent, is_stored ? chunk.size() : zarr::ShardEntry::kAbsent});
     bytes += chunk;
   }
   const Buffer index = zarr::encode_shard_index(level, entries).value();
