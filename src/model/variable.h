@@ -31,6 +31,12 @@ struct FilterStage {
   bool optional = false;             // HDF5: a chunk that the filter cannot encode is stored without it
 };
 
+/// How a source of Zarr v3 stores several chunks of a variable in one file, a shard.
+struct Sharding {
+  ChunkGrid grid;    // of the shards: each holds a whole number of chunks along each dimension
+  JsonValue codecs;  // the list of codecs of zarr.json: of the shards, with those of the chunks in it
+};
+
 enum class Storage { chunked, contiguous, compact, external, virtual_sources };
 
 struct Variable {
@@ -64,6 +70,8 @@ struct Variable {
 
   /// How views of Zarr v3 name the chunks: as a source of Zarr v3 does.
   ChunkKeys chunk_keys;
+  /// None: each chunk is stored by itself.
+  std::optional<Sharding> shards;
   /// Zarr3Type::name of a source of Zarr v3: "bfloat16". Empty for types that numpy has.
   std::string zarr3_type;
   /// Of a source of Zarr: axis i of a stored chunk is axis stored_order[i] of the array. Empty: stored chunks need not

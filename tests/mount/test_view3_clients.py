@@ -122,3 +122,41 @@ def test_consolidated_metadata_is_read(mount, source):
         names = ["f", "flag", "m", "n", "s", "scalar", "t", "time", "x"]
         prefix = {"": ["g", "g/ds"], "g": ["ds"], "g/ds": []}[path]
         assert found == sorted(prefix + [f"{prefix[-1]}/{name}" if prefix else name for name in names])
+
+
+@pytest.mark.parametrize("kind", ["dir", "created"])
+def test_shards_are_written_and_read(mount, tmp_path, kind):
+    """Clients write whole shards; other clients then write the chunks in them, in another view."""
+    if kind == "dir":
+        client("zarr.create_group(sys.argv[1])", tmp_path / "s")
+        m = mount(tmp_path / "s")
+    else:
+        m = mount(tmp_path / "s", "mkdir", "create=zarr3")
+    top = m.path / ENCODED
+    client("""
+top = zarr.open_group(sys.argv[1], mode="a")
+array = top.create_array("v", shape=(30, 40), shards=(10, 20), chunks=(5, 4), dtype="i4", fill_value=-1)
+array[...] = np.arange(1200).reshape(30, 40)
+array[3:17, 7:9] = 5
+array.resize((35, 40))
+array[30:] = 7
+array.attrs["units"] = "m"
+text = top.create_array("text", shape=(10,), shards=(8,), chunks=(2,), dtype=str, compressors=None)
+text[...] = np.array([f"s{i}" for i in range(10)], object)
+ds = xr.Dataset({"t": (("y", "x"), np.arange(48.0).reshape(6, 8))}, {"x": np.arange(8)})
+ds.to_zarr(sys.argv[1] + "/ds", encoding={"t": {"shards": (4, 8), "chunks": (2, 4)}})
+back = xr.open_zarr(sys.argv[1] + "/ds").load()
+xr.testing.assert_equal(ds, back)
+""", top)
+    wanted = np.arange(1200).reshape(30, 40)
+    wanted[3:17, 7:9] = 5
+    wanted = np.vstack([wanted, np.full((5, 40), 7)])
+    decoded = zarr.open_group(str(m.path / ".codecfs/view/decoded"), "r+")
+    assert decoded["v"].chunks == (5, 4) and np.array_equal(decoded["v"][...], wanted)
+    decoded["v"][4:6, 3:5] = wanted[4:6, 3:5] = 99
+    check = "print(json.dumps([zarr.open_group(sys.argv[1], mode='r')['v'][...].tolist(), list(zarr.open_group(sys.argv[1], mode='r')['v'].shards)]))"
+    assert client(check, top) == [wanted.tolist(), [10, 20]]
+    m.close()
+    assert client(check, tmp_path / "s") == [wanted.tolist(), [10, 20]]
+    assert client("print(json.dumps([zarr.open_group(sys.argv[1], mode='r')['text'][...].tolist(), xr.open_zarr(sys.argv[1] + '/ds').t.values.tolist()]))",
+                  tmp_path / "s") == [[f"s{i}" for i in range(10)], np.arange(48.0).reshape(6, 8).tolist()]

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,6 +27,16 @@ struct ChunkInfo {
 struct DecodedChunk {
   Buffer bytes;              // exactly Variable::chunk_bytes if that is known, C order, edge chunks padded with fill
   uint64_t stored_size = 0;  // as ChunkInfo::stored_size
+};
+
+/// A file that is open for reading, with the content that it had when it was opened. Thread-safe.
+class ContentReader {
+ public:
+  virtual ~ContentReader() = default;
+
+  [[nodiscard]] virtual uint64_t size() const = 0;  // bytes
+  /// Exactly these bytes. EIO if they are not in the file.
+  [[nodiscard]] virtual Result<Buffer> read(uint64_t offset, uint64_t size) const = 0;
 };
 
 class ChunkReader {
@@ -52,6 +63,18 @@ class ChunkReader {
   virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
   /// The size of what read_stored() would return, from ChunkInfo::stored_size; none in the same cases.
   virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
+
+  // Of variables with Variable::shards: the shards as they are stored, with all chunks that were written before. Shards
+  // have numbers below Sharding::grid.count().
+
+  /// The numbers of at most `limit` stored shards from `from` on, ascending.
+  virtual Result<std::vector<uint64_t>> stored_shards(ObjectId, uint64_t /*from*/, size_t /*limit*/) {
+    return std::vector<uint64_t>();
+  }
+  /// Opens a shard; null if it is not stored.
+  virtual Result<std::shared_ptr<const ContentReader>> open_shard(ObjectId, uint64_t /*shard*/) {
+    return std::shared_ptr<const ContentReader>();
+  }
 };
 
 }  // namespace codecfs

@@ -29,6 +29,21 @@ class ChunkWriter {
   virtual Result<bool> write_stored(ObjectId, uint64_t, Bytes) { return false; }
   /// Makes a chunk read as fill; it is deleted if the format permits. Not an error if the chunk is not stored.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
+
+  // Of variables with Variable::shards. See ChunkReader::open_shard().
+
+  /// EINVAL with the reason if the bytes are no shard of the variable: its index and all of its chunks are decoded.
+  virtual Result<> check_shard(ObjectId variable, uint64_t /*shard*/, Bytes) { return no_shards(variable); }
+  /// Replaces a shard with all of its chunks by bytes that check_shard() has accepted. EINVAL if the index is damaged.
+  virtual Result<> write_shard(ObjectId variable, uint64_t /*shard*/, Bytes) { return no_shards(variable); }
+  /// Removes a shard with all of its chunks. Not an error if it is not stored.
+  virtual Result<> remove_shard(ObjectId variable, uint64_t /*shard*/) { return no_shards(variable); }
+
+ private:
+  Result<> no_shards(ObjectId variable) {
+    CODECFS_TRY(variable_writable(variable));
+    return fail(EOPNOTSUPP, "there are no shards in this kind of source");
+  }
 };
 
 }  // namespace codecfs

@@ -132,6 +132,12 @@ class FolderSource final : public Source {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
     return reading<&Source::stored_bytes>(id, number);
   }
+  Result<std::vector<uint64_t>> stored_shards(ObjectId id, uint64_t from, size_t limit) override {
+    return reading<&Source::stored_shards>(id, from, limit);
+  }
+  Result<std::shared_ptr<const ContentReader>> open_shard(ObjectId id, uint64_t shard) override {
+    return reading<&Source::open_shard>(id, shard);
+  }
   bool changed_outside(ObjectId id) override {
     const Result<Object> object = ids_.get(id);
     if (!object || object->dataset == nullptr) return false;
@@ -155,6 +161,13 @@ class FolderSource final : public Source {
     return writing<&Source::write_stored>(id, number, bytes);
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override { return writing<&Source::remove_chunk>(id, number); }
+  Result<> check_shard(ObjectId id, uint64_t shard, Bytes bytes) override {
+    return reading<&Source::check_shard>(id, shard, bytes);
+  }
+  Result<> write_shard(ObjectId id, uint64_t shard, Bytes bytes) override {
+    return writing<&Source::write_shard>(id, shard, bytes);
+  }
+  Result<> remove_shard(ObjectId id, uint64_t shard) override { return writing<&Source::remove_shard>(id, shard); }
   Result<Entry> make_group(ObjectId id, std::string_view name) override {
     return making<&Source::make_group>(id, name);
   }
@@ -192,6 +205,9 @@ class FolderSource final : public Source {
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return writing<&Source::resize>(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return writing<&Source::set_filters>(id, chain, progress);
+  }
+  Result<> set_sharding(ObjectId id, const Variable& wanted, Progress& progress) override {
+    return writing<&Source::set_sharding>(id, wanted, progress);
   }
   uint64_t reclaimable_bytes() override { return datasets_.reclaimable_bytes(); }
   void release_idle(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }

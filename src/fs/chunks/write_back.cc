@@ -261,6 +261,20 @@ void WriteBack::forget(ObjectId variable) {
   progress_.notify_all();
 }
 
+void WriteBack::forget_range(const ChunkPlace& first, uint64_t count) {
+  const LockGuard lock(mutex_);
+  ++changes_made_;
+  for (const EditPtr& edit :
+       edits_.of(first.object, [&](const Edit& edit) { return edit.place.key - first.key < count; }))
+    edits_.drop(*edit);
+  for (const uint64_t number : removed_.of(first.object))
+    if (number - first.number < count) removed_.erase(first.object, first.key + (number - first.number), number);
+  cache_.drop(first.key, count);
+  conversions_.drop_forms(first.key, count);
+  note_dirty_bytes();
+  progress_.notify_all();
+}
+
 void WriteBack::note_change() {
   const LockGuard lock(mutex_);
   start_threads();
@@ -309,6 +323,17 @@ bool WriteBack::close_writer(const ChunkPlace& place) {
   EditTable::note_whole(*edit);
   forget_if_clean(edit);
   return longer;
+}
+
+Result<> WriteBack::store(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.of(
+        variable, [this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return edit.is_dirty() && can_be_stored(edit); });
+    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
+  }
+  return wait_until_stored(edits);
 }
 
 Result<> WriteBack::sync(const ChunkPlace& place) {

@@ -111,6 +111,10 @@ class WriteBack {
   /// During a pause: drops the edits, because the chunks were removed or have other numbers.
   void forget(ObjectId variable);
 
+  /// During a pause: drops the edits of `count` chunks with consecutive numbers and keys, which the source has changed
+  /// without this class, and what is cached of them.
+  void forget_range(const ChunkPlace& first, uint64_t count);
+
   /// Counts the changes of content through this class. A caller that caches something derived from chunks must not keep
   /// it if this has changed meanwhile.
   [[nodiscard]] uint64_t changes_made() const { return changes_made_; }
@@ -131,6 +135,8 @@ class WriteBack {
   /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size again.
   bool close_writer(const ChunkPlace& place);
 
+  /// Stores the chunks of a variable that can be stored now, without a commit. Returns the error of one that could not.
+  Result<> store(ObjectId variable);
   /// Stores the chunk and commits.
   Result<> sync(const ChunkPlace& place);
   /// The same for all chunks of a variable.

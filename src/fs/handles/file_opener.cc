@@ -9,6 +9,7 @@
 #include "fs/handles/chunk_handle.h"
 #include "fs/handles/plain_handle.h"
 #include "fs/handles/scratch_handle.h"
+#include "fs/handles/shard_handle.h"
 #include "fs/handles/snapshot_handle.h"
 #include "fs/handles/staged_handle.h"
 #include "fs/namespace/chunk_names.h"
@@ -18,9 +19,11 @@
 namespace codecfs::fs {
 namespace {
 
-/// More bytes than any encoder produces for a chunk: a longer file is refused.
-uint64_t max_encoded(const Variable& variable) {
-  const uint64_t bytes = variable.chunk_bytes.value_or(max_chunk_bytes());
+/// More bytes than any encoder produces for a chunk, or for the chunks of a shard that are not more than the limit of
+/// one chunk together: a longer file is refused.
+uint64_t max_encoded(View view, const Variable& variable) {
+  const bool is_known = variable.chunk_bytes && !shows_shards(view, variable);
+  const uint64_t bytes = is_known ? *variable.chunk_bytes : max_chunk_bytes();
   return bytes + bytes / 2 + (uint64_t{1} << 20);
 }
 
@@ -137,7 +140,12 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
 
 FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
                                             bool truncate) {
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  const Variable& variable = *chunk.variable->facts;
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  if (!for_writing && shows_shards(node.view, variable)) {
+    CODECFS_ASSIGN(auto shard, uses_.encoded.open_shard(node, chunk.number));
+    return std::make_unique<ShardHandle>(mount_.stats, std::move(shard));
+  }
   if (!for_writing) {
     uses_.prefetcher.opened_to_read(node, chunk);
     // If the size is known without reading it, the kernel may have all of it by now.
@@ -153,7 +161,7 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
     CODECFS_ASSIGN(const ChunkPtr bytes, uses_.encoded.content(node, chunk));
     before = string_of(*bytes);
   }
-  auto staged = mount_.staged_files.open(ino, before, false, max_encoded(*chunk.variable->facts));
+  auto staged = mount_.staged_files.open(ino, before, false, max_encoded(node.view, variable));
   if (truncate) CODECFS_TRY(staged->resize(0));
   return staged_handle(std::move(staged), true);
 }
@@ -237,8 +245,8 @@ Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKi
 Result<FileOpener::Created> FileOpener::create_encoded(const Node& node, const ChunkPlace& chunk) {
   const Variable& variable = *chunk.variable->facts;
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, variable.grid.count()));
-  auto staged = mount_.staged_files.open(ino, "", true, max_encoded(variable));
+  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  auto staged = mount_.staged_files.open(ino, "", true, max_encoded(node.view, variable));
   const struct stat status = uses_.inodes.make(node, ino, S_IFREG, staged->shown_size().value_or(0));
   return Created{status, staged_handle(std::move(staged), true)};
 }

@@ -1,5 +1,6 @@
 #include "fs/namespace/chunk_names.h"
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,34 @@ std::vector<uint64_t> coordinates_of(const ChunkGrid& grid, uint64_t number) {
 
 }  // namespace
 
+uint64_t file_of_chunk(View view, const Variable& variable, uint64_t chunk) {
+  if (!shows_shards(view, variable)) return chunk;
+  const ChunkGrid& shards = variable.shards->grid;
+  std::vector<uint64_t> at = coordinates_of(variable.grid, chunk);
+  for (size_t axis = 0; axis < at.size(); ++axis) at[axis] /= shards.chunks()[axis] / variable.grid.chunks()[axis];
+  return shards.number_of(at);
+}
+
+std::vector<ChunkRange> chunks_of_shard(const Variable& variable, uint64_t shard) {
+  const ChunkGrid& grid = variable.grid;
+  const size_t rank = grid.rank();
+  if (rank == 0) return {{0, 1}};
+  std::vector<uint64_t> first = coordinates_of(variable.shards->grid, shard);
+  std::vector<uint64_t> end(rank);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const uint64_t each = variable.shards->grid.chunks()[axis] / grid.chunks()[axis];
+    first[axis] *= each;
+    end[axis] = std::min(first[axis] + each, grid.cells()[axis]);
+  }
+  std::vector<ChunkRange> ranges;
+  for (std::vector<uint64_t> at = first;;) {
+    ranges.push_back({grid.number_of(at), end[rank - 1] - first[rank - 1]});
+    size_t axis = rank - 1;
+    for (; axis > 0 && ++at[axis - 1] == end[axis - 1]; --axis) at[axis - 1] = first[axis - 1];
+    if (axis == 0) return ranges;
+  }
+}
+
 ChunkKeys keys_of(View view, const Variable& variable) {
   if (!is_zarr3(view)) return {.has_prefix = false, .separator = '.'};
   return variable.chunk_keys.separator == '.' ? variable.chunk_keys : ChunkKeys();
@@ -29,7 +58,7 @@ bool has_directories(View view, const Variable& variable) {
 
 NamedChunk chunk_named(const Place& directory, const Variable& variable, std::string_view name) {
   const View view = directory.node->view;
-  const ChunkGrid& grid = variable.grid;
+  const ChunkGrid& grid = grid_of(view, variable);
   const bool is_top = directory.file != FileKind::chunk_directory;
   if (is_top && !has_directories(view, variable)) return {keys_of(view, variable).number_of(grid, name), {}};
   if (is_top && name != kTop) return {};
@@ -47,8 +76,9 @@ NamedChunk chunk_named(const Place& directory, const Variable& variable, std::st
 
 Result<ChunkName> name_of_chunk(Nodes& nodes, const Node& node, const Variable& variable, uint64_t number) {
   if (!has_directories(node.view, variable)) return ChunkName{node.ino(), path_of_chunk(node.view, variable, number)};
-  const ChunkDirectories directories(variable.grid);
-  const std::vector<uint64_t> coordinates = coordinates_of(variable.grid, number);
+  const ChunkGrid& grid = grid_of(node.view, variable);
+  const ChunkDirectories directories(grid);
+  const std::vector<uint64_t> coordinates = coordinates_of(grid, number);
   const auto prefix = std::span(coordinates).first(coordinates.size() - 1);
   CODECFS_ASSIGN(const Ino ino, nodes.directory_ino(node, directories.number_of(prefix), directories.count()));
   return ChunkName{ino, fmt::format("{}", coordinates.back())};
@@ -63,7 +93,7 @@ Result<Ino> parent_of_directory(Nodes& nodes, const Node& variable, const ChunkG
 }
 
 std::string path_of_chunk(View view, const Variable& variable, uint64_t number) {
-  return keys_of(view, variable).name_of(variable.grid, number);
+  return keys_of(view, variable).name_of(grid_of(view, variable), number);
 }
 
 std::string path_of_directory(const ChunkGrid& grid, uint64_t number) {

@@ -12,7 +12,9 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain{50};
 
 bool have_same_chunks(const Variable& one, const Variable& other) {
-  return one.grid.shape() == other.grid.shape() && one.grid.chunks() == other.grid.chunks() &&
+  const bool have_same_shards = one.shards.has_value() == other.shards.has_value() &&
+                                (!one.shards || one.shards->grid.chunks() == other.shards->grid.chunks());
+  return have_same_shards && one.grid.shape() == other.grid.shape() && one.grid.chunks() == other.grid.chunks() &&
          one.chunk_bytes == other.chunk_bytes;
 }
 

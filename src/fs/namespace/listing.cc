@@ -60,7 +60,7 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
   for (off_t at = from; at < kFirstFile; ++at) {
     Ino ino = at == 0 ? node.ino() : node.parent;
     if (of_chunks) {
-      const ChunkGrid& grid = directory.variable->facts->grid;
+      const ChunkGrid& grid = grid_of(node.view, *directory.variable->facts);
       const uint64_t number = directory.place.chunk;
       CODECFS_ASSIGN(ino, at == 0 ? mount_.nodes.directory_ino(node, number, ChunkDirectories(grid).count())
                                   : parent_of_directory(mount_.nodes, node, grid, number));
@@ -150,7 +150,7 @@ Result<> Listing::read_chunks(OpenDirectory& directory, uint64_t from, const Tak
 /// The directory that holds all chunks. False if there is no room.
 Result<bool> Listing::take_top_of_chunks(OpenDirectory& directory, const TakeItem& take) {
   const Node& node = *directory.place.node;
-  const ChunkGrid& grid = directory.variable->facts->grid;
+  const ChunkGrid& grid = grid_of(node.view, *directory.variable->facts);
   ShownChunks shown(mount_, coherence_, node, *directory.variable, 1);
   CODECFS_ASSIGN(const std::optional<uint64_t> first, shown.next(0));
   const uint64_t count = ChunkDirectories(grid).count();
@@ -163,7 +163,7 @@ Result<bool> Listing::take_top_of_chunks(OpenDirectory& directory, const TakeIte
 Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, const TakeItem& take) {
   const Node& node = *directory.place.node;
   const VariableView& view = *directory.variable;
-  const ChunkDirectories directories(view.facts->grid);
+  const ChunkDirectories directories(grid_of(node.view, *view.facts));
   std::vector<uint64_t> prefix = directories.prefix_of(directory.place.chunk);
   const size_t length = prefix.size();
   const bool holds_chunks = directories.holds_chunks(length);
@@ -217,7 +217,9 @@ DirectoryItem Listing::chunk_item(const ListedChunk& chunk, std::string name, ui
   const Node& node = *chunk.directory.place.node;
   bool is_size_known = chunk.is_shape_current;
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
-  if (is_size_known && !is_encoded(node.view)) {
+  if (shows_shards(node.view, *chunk.directory.variable->facts)) {
+    is_size_known = false;  // each file would have to be opened
+  } else if (is_size_known && !is_encoded(node.view)) {
     is_size_known = chunk.directory.variable->facts->chunk_bytes.has_value();
   } else if (is_size_known) {
     const Result<ChunkPlace> place = mount_.chunk_place(node, chunk.number);

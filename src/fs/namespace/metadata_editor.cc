@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "base/log.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/views/metadata_files.h"
 #include "model/json.h"
 
@@ -247,7 +248,8 @@ void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, 
                                  const std::string& name) {
   const Result<std::string> content = mount_.scratch.seal(directory, name);
   if (!content) return;  // on its way to another name
-  const Result<Ino> shown = mount_.nodes.chunk_ino(variable, chunk.number, chunk.variable->facts->grid.count());
+  const Result<Ino> shown =
+      mount_.nodes.chunk_ino(variable, chunk.number, grid_of(variable.view, *chunk.variable->facts).count());
   const Result<> stored = shown ? chunk_files_.put(variable, chunk, std::as_bytes(std::span(*content)), {})
                                 : Result<>(std::unexpected(shown.error()));
   if (stored) {

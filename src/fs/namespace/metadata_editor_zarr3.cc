@@ -20,6 +20,10 @@ auto is_named(std::string_view name) {
   return [name](const Attribute& attribute) { return attribute.name == name; };
 }
 
+std::unexpected<Error> refuse_shards() {
+  return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
+}
+
 /// Whether an attribute _FillValue is the fill value of absent chunks.
 bool is_fill(const Variable& variable, const Json& value) {
   const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
@@ -71,9 +75,14 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   if (now.type != wanted.type || now.zarr3_type != wanted.zarr3_type) return unchangeable("data_type");
   if (now.chunk_keys != wanted.chunk_keys) return unchangeable("chunk_key_encoding");
   if (now.grid.chunks() != wanted.grid.chunks()) return unchangeable("chunk_grid");
+  if (wanted.shards && !mount_.dataset.source().is_zarr3()) return refuse_shards();
   if (now.fill != wanted.fill) return unchangeable("fill_value");
   if (now.grid.rank() != wanted.grid.rank()) return unchangeable("shape");
-  if (is_encoded(view)) CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
+  if (!are_same_shards(now, wanted)) {
+    CODECFS_TRY(filters_.set_sharding(directory, wanted, cancelled));
+  } else if (is_encoded(view) && !now.shards) {
+    CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
+  }
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
@@ -129,6 +138,7 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
   if (!variable.zarr3_type.empty())
     return fail(EINVAL, "zarr.json: a new array of the data type {} cannot be stored here", variable.zarr3_type);
+  if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);
   variable.dimensions = std::move(written.attributes.dimensions);
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
@@ -195,7 +205,7 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
 void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
-  const ChunkGrid& grid = (*view)->facts->grid;
+  const ChunkGrid& grid = grid_of(variable.view, *(*view)->facts);
   const std::vector<uint64_t>& at = spooled.coordinates;
   const bool is_group = spooled.name.empty();
   bool is_inside = is_group ? at.size() < grid.rank() : at.size() == grid.rank();

@@ -58,12 +58,20 @@ Result<Place> MountContext::place_of(Ino ino) {
 Result<Ino> MountContext::ino_of(const Place& directory) {
   if (directory.file != FileKind::chunk_directory) return directory.node->ino();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(directory.node->object));
-  return nodes.directory_ino(*directory.node, directory.chunk, ChunkDirectories(view->facts->grid).count());
+  return nodes.directory_ino(*directory.node, directory.chunk,
+                             ChunkDirectories(grid_of(directory.node->view, *view->facts)).count());
+}
+
+Result<Ino> MountContext::chunk_key(const Node& node, const Variable& variable, uint64_t number) {
+  const uint64_t count = grid_of(node.view, variable).count();
+  // The state that all views share is that of the chunks in a shard.
+  return shows_shards(node.view, variable) ? nodes.chunk_ino(node, number, count)
+                                           : nodes.chunk_key(node, number, count);
 }
 
 Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(node.object));
-  CODECFS_ASSIGN(const Ino key, nodes.chunk_key(node, number, view->facts->grid.count()));
+  CODECFS_ASSIGN(const Ino key, chunk_key(node, *view->facts, number));
   return ChunkPlace{key, node.object, number, view};
 }
 
@@ -82,7 +90,7 @@ std::string MountContext::path_of(const Place& directory) {
   const Node& node = *directory.node;
   if (directory.file != FileKind::chunk_directory) return node.path;
   const Result<VariableViewPtr> view = dataset.variable(node.object);
-  return view ? node.path + "/" + path_of_directory((*view)->facts->grid, directory.chunk) : node.path;
+  return view ? node.path + "/" + path_of_directory(grid_of(node.view, *(*view)->facts), directory.chunk) : node.path;
 }
 
 bool MountContext::shows_absent(const Node& node, const VariableView& view) const {

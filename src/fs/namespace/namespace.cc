@@ -48,7 +48,8 @@ Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_
       CODECFS_ASSIGN(const bool is_there, shows_anything(mount_, coherence_, node, *view, *named.directory));
       if (!is_there) return not_there();
     }
-    CODECFS_ASSIGN(ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(facts.grid).count()));
+    CODECFS_ASSIGN(
+        ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid_of(node.view, facts)).count()));
     return inodes_.make(node, ino, S_IFDIR, 0);
   }
   CODECFS_ASSIGN(ino, mount_.ino_of(directory));
@@ -103,6 +104,8 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
   if (!view || ((*view)->shows_absent_chunks() && !is_v3)) return false;
+  // A shard comes into being with any of its chunks.
+  if (shows_shards(place->node->view, *(*view)->facts)) return false;
   const ChunkGrid& grid = (*view)->facts->grid;
   const std::optional<uint64_t> number = chunk_named(*place, *(*view)->facts, name).chunk;
   // Not before the shape changes; but then mkdir -p must find the directories of new chunks at once.

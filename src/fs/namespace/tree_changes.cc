@@ -143,6 +143,12 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
+  if (shows_shards(node->view, *chunk->variable->facts)) {
+    CODECFS_TRY(chunk_files_.remove_shard(*node, *chunk));
+    mount_.times.set(node->ino(), {}, now());
+    mount_.times.set(parent, {}, now());
+    return {};
+  }
   // A variable without its metadata is about to be removed with all its chunks; until then nothing is removed.
   if (is_condemned(*node, mount_.overlay.state_of(*node))) {
     mount_.overlay.add_unlinked(*node, chunk->number);
@@ -213,7 +219,7 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
     return node.ino(*metadata);
   }
   CODECFS_TRY(chunk_files_.put(node, *chunk, std::as_bytes(std::span(content)), cancelled));
-  return mount_.nodes.chunk_ino(node, chunk->number, chunk->variable->facts->grid.count());
+  return mount_.nodes.chunk_ino(node, chunk->number, grid_of(node.view, *chunk->variable->facts).count());
 }
 
 /// mkdir() in the directory of a variable or of chunks: those inside the grid are there already, but for a new
@@ -233,7 +239,7 @@ Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, In
   }
   if (has_directories(node.view, facts) && looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks with names of Zarr v3 (c/0/1)", path, name,
-                fmt::join(facts.grid.cells(), " x "));
+                fmt::join(grid_of(node.view, facts).cells(), " x "));
   return fail(EPERM, "{}/{}: a variable's directory holds chunks and no directories", path, name);
 }
 
@@ -298,9 +304,9 @@ Result<> TreeChanges::remove_entry(const Node& directory, std::string_view name,
 /// ENOTEMPTY while a directory of chunks has a temporary file.
 Result<> TreeChanges::has_no_files(const Node& variable) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(variable.object));
-  const uint64_t count = ChunkDirectories(view->facts->grid).count();
   for (const Node* shown : mount_.nodes.in_all_views(variable)) {
     if (!has_directories(shown->view, *view->facts)) continue;
+    const uint64_t count = ChunkDirectories(grid_of(shown->view, *view->facts)).count();
     const Result<Ino> top = mount_.nodes.directory_ino(*shown, 0, count);
     if (top && !mount_.scratch.directories_within(*top, count).empty())
       return fail(ENOTEMPTY, "{}: has files", variable.path);

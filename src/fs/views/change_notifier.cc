@@ -4,7 +4,6 @@
 #include <map>
 
 #include "backends/api/names.h"
-#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 #include "fs/views/array_file.h"
 #include "fs/views/array_names.h"
@@ -19,20 +18,21 @@ std::string_view last_part(const std::string& path) { return std::string_view(pa
 void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino written_through) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
-  const ChunkGrid& grid = (*view)->facts->grid;
+  const Variable& facts = *(*view)->facts;
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
     if (shows_arrays(shown->view)) {
       if (shown->view != node.view) array_file_changed(*shown, **view, number);
       continue;
     }
-    const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, number, grid.count());
+    const uint64_t file = file_of_chunk(shown->view, facts, number);
+    const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
     if (!ino) continue;
     former_files_changed(*ino, written_through);
     if (shown->view == node.view) continue;
     mount_.kernel_pages.await_quiet(*ino);
     mount_.kernel->content_changed(*ino, true);
     if (!mount_.absent_chunks.take(*ino)) continue;
-    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, *(*view)->facts, number))
+    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, facts, file))
       mount_.kernel->names_changed(name->directory, {std::move(name->name)});
   }
 }
@@ -40,7 +40,7 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
 void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
-  const ChunkGrid& grid = (*view)->facts->grid;
+  const Variable& facts = *(*view)->facts;
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
     if (shown->view == node.view) continue;
     if (shows_arrays(shown->view)) {
@@ -53,7 +53,8 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
     }
     std::map<Ino, std::vector<std::string>> names;  // by directory
     for (size_t i = 0; i < chunks.size(); ++i) {
-      const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, chunks[i], grid.count());
+      const uint64_t file = file_of_chunk(shown->view, facts, chunks[i]);
+      const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
       if (!ino) return;
       mount_.times.set(*ino, {}, now());
       mount_.kernel_pages.await_quiet(*ino);
@@ -61,11 +62,54 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
       // Invalidations keep their order, so waiting for the last one waits for all.
       mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
       if (!mount_.absent_chunks.take(*ino)) continue;
-      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, *(*view)->facts, chunks[i]))
+      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, facts, file))
         names[name->directory].push_back(std::move(name->name));
     }
     for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
   }
+}
+
+void ChangeNotifier::shard_changed(const Node& node, uint64_t shard) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  if (!view || !(*view)->facts->shards) return;
+  const Variable& facts = *(*view)->facts;
+  const std::vector<ChunkRange> ranges = chunks_of_shard(facts, shard);
+  if (const Result<Ino> own = mount_.nodes.chunk_ino(node, shard, facts.shards->grid.count()))
+    former_files_changed(*own);
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    if (shown->view == node.view) continue;
+    if (shows_arrays(shown->view)) {
+      const Ino ino = shown->ino(FileKind::array);
+      mount_.times.set(ino, {}, now());
+      mount_.kernel_pages.await_quiet(ino);
+      mount_.kernel->content_changed(ino, true);
+      continue;
+    }
+    for (const ChunkRange& range : ranges) {
+      const Result<Ino> first = mount_.nodes.chunk_ino(*shown, range.first, facts.grid.count());
+      if (!first) return;
+      mount_.kernel_pages.await_quiet(*first, range.count);
+      mount_.kernel->contents_changed(*first, range.count, &range == &ranges.back());
+      names_in_range_changed(*shown, facts, range, *first);
+    }
+  }
+}
+
+/// Invalidates the names of chunks in another view: of those that the kernel may remember as absent, and of those that
+/// are absent now.
+void ChangeNotifier::names_in_range_changed(const Node& shown, const Variable& facts, const ChunkRange& range,
+                                            Ino first) {
+  std::map<Ino, std::vector<std::string>> names;  // by directory
+  for (uint64_t i = 0; i < range.count; ++i) {
+    mount_.times.set(first + i, {}, now());
+    former_files_changed(first + i);
+    const bool was_absent = mount_.absent_chunks.take(first + i);
+    const Result<ChunkInfo> info = mount_.dataset.source().locate(shown.object, range.first + i);
+    if (!was_absent && info && info->stored) continue;
+    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, shown, facts, range.first + i))
+      names[name->directory].push_back(std::move(name->name));
+  }
+  for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
 }
 
 void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
@@ -215,9 +259,13 @@ std::string ChangeNotifier::path_of_dataset(const Node& node) const {
 }
 
 ChangedNames::~ChangedNames() {
-  for (const auto& [variable, number] : chunks_)
+  for (const auto& [variable, number] : chunks_) {
+    const Result<VariableViewPtr> view = mount_.dataset.variable(variable->object);
+    if (!view) continue;
     for (const Node* shown : mount_.nodes.in_all_views(*variable))
-      if (shown->view != variable->view && !shows_arrays(shown->view)) notifier_.chunk_gone(*shown, number, true);
+      if (shown->view != variable->view && !shows_arrays(shown->view))
+        notifier_.chunk_gone(*shown, file_of_chunk(shown->view, *(*view)->facts, number), true);
+  }
   for (const auto& [directory, name] : names_)
     for (const Node* shown : mount_.nodes.in_all_views(*directory))
       if (shown->view != directory->view) notifier_.member_changed(*shown, name, true);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/array_file.h"
 #include "fs/views/encoded_forms.h"
@@ -24,6 +25,8 @@ class ChangeNotifier {
   void chunk_changed(const Node& node, uint64_t number, Ino written_through = 0);
   /// As chunk_changed(), for a range of the array without header, and its chunks.
   void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
+  /// The same after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
+  void shard_changed(const Node& node, uint64_t shard);
   /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
   Result<> chunks_stored_anew(const Node& node);
   /// Gives the chunks of a paused variable new inode numbers. `before` and `now`: the number of chunks.
@@ -48,6 +51,7 @@ class ChangeNotifier {
   void chunk_gone(const Node& node, uint64_t number, bool wait);
 
  private:
+  void names_in_range_changed(const Node& shown, const Variable& facts, const ChunkRange& range, Ino first);
   void contents_changed(const Node& shown, Ino first, uint64_t count);
   void former_files_changed(Ino chunk, Ino written_through = 0);
   void array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk);

@@ -12,6 +12,7 @@
 namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
+  if (shows_shards(node.view, variable)) return encoded_.shard_attributes(node, variable, number);
   if (mount_.overlay.is_unlinked(node, number)) return not_there();
   if (is_encoded(node.view)) return encoded_.attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, variable.grid.count()));
@@ -49,20 +50,24 @@ Result<std::optional<ChunkPlace>> ChunkFiles::named(const Place& directory, std:
   if (node.kind != NodeKind::variable) return std::optional<ChunkPlace>();
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const Variable& facts = *view->facts;
-  const ChunkGrid& grid = facts.grid;
   const std::optional<uint64_t> number = chunk_named(directory, facts, name).chunk;
   if (number) {
-    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, *number, grid.count()));
+    CODECFS_ASSIGN(const Ino key, mount_.chunk_key(node, facts, *number));
     return ChunkPlace{key, node.object, *number, view};
   }
   if (looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks{}", mount_.path_of(directory), name,
-                fmt::join(grid.cells(), " x "),
+                fmt::join(grid_of(node.view, facts).cells(), " x "),
                 has_directories(node.view, facts) ? " with names of Zarr v3 (c/0/1)" : "");
   return std::optional<ChunkPlace>();
 }
 
 Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
+  if (shows_shards(node.view, *chunk.variable->facts)) {
+    CODECFS_TRY(encoded_.put_shard(node, chunk, bytes));
+    notifier_.shard_changed(node, chunk.number);
+    return {};
+  }
   if (is_encoded(node.view)) {
     CODECFS_TRY(encoded_.put(node, chunk, bytes, cancelled));
   } else {
@@ -73,6 +78,12 @@ Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes,
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
   mount_.times.set(ino, {}, now());
   notifier_.chunk_changed(node, chunk.number);
+  return {};
+}
+
+Result<> ChunkFiles::remove_shard(const Node& node, const ChunkPlace& shard) {
+  CODECFS_TRY(encoded_.put_shard(node, shard, std::nullopt));
+  notifier_.shard_changed(node, shard.number);
   return {};
 }
 

@@ -34,6 +34,8 @@ class ChunkFiles {
   Result<std::optional<ChunkPlace>> named(const Place& directory, std::string_view name);
   /// Stores the content of a whole chunk file of the node's view.
   Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
+  /// Removes a shard with all of its chunks.
+  Result<> remove_shard(const Node& node, const ChunkPlace& shard);
 
  private:
   MountContext& mount_;

@@ -57,6 +57,7 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
 Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const Variable& described) {
   const ChunkKeys keys = keys_of(view, described);
   if (!is_encoded(view)) return zarr3_array_json(described, {}, keys);
+  if (shows_shards(view, described)) return zarr3_sharded_json(described, keys);
   return zarr3_array_json(described, make(view, path, described).chain, keys);
 }
 
@@ -88,8 +89,10 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
   EncodedForm form;
   filters::Zarr3Chain shown = chain_of(facts.filters);
   form.as_stored = shown.same_bytes;
+  // Shards are shown as they are stored, also while a rule of the mount waits to be applied.
+  const bool is_ruled = !shows_shards(view, facts);
   const Node* node = mount_.nodes.find(path);
-  if (node == nullptr || !mount_.overlay.state_of(*node).rule_applied) {
+  if (is_ruled && (node == nullptr || !mount_.overlay.state_of(*node).rule_applied)) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
       filters::Zarr3Chain ruled = chain_of(*wanted);
       if (!are_equal(ruled.stages, shown.stages)) {

@@ -35,6 +35,11 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
 }
 
 Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk) {
+  if (shows_shards(node.view, *chunk.variable->facts)) {
+    CODECFS_ASSIGN(const auto file, open_shard(node, chunk.number));
+    CODECFS_ASSIGN(Buffer bytes, file->read(0, file->size()));
+    return std::make_shared<const Buffer>(std::move(bytes));
+  }
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   if (const auto edited = mount_.write_back.content(chunk.key)) {
     if (form->as_stored && edited->encoded != nullptr) return file_of(*form, edited->encoded);

@@ -5,9 +5,13 @@
 //
 // A chunk that is written here is a staged file until it is closed. It is decoded then, and becomes an edit like any
 // other, which all views show; its encoded bytes go with it and are stored as they are.
+//
+// In the view encoded3 the chunk files of a sharded variable are its shards, byte for byte. A shard that is written
+// here is stored when it is closed, in place of all chunks in it.
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <optional>
 
 #include "fs/namespace/coherence_monitor.h"
@@ -30,6 +34,15 @@ class EncodedView {
   Result<ChunkPtr> content(const Node& node, const ChunkPlace& chunk);
   /// The size of a chunk's file in bytes, if its bytes are those that are stored.
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
+  // Of shards (shows_shards() in chunk_names.h). What was written in other views is stored first.
+
+  /// ENOENT.
+  Result<struct stat> shard_attributes(const Node& node, const Variable& variable, uint64_t shard);
+  /// ENOENT.
+  Result<std::shared_ptr<const ContentReader>> open_shard(const Node& node, uint64_t shard);
+  /// Replaces a shard with all chunks in it; none: removes it. EINVAL if the bytes are no shard of the variable.
+  Result<> put_shard(const Node& node, const ChunkPlace& shard, std::optional<Bytes> bytes);
+
   /// The content, ahead of the read that is expected next; null if none is needed.
   ChunkPtr fetch(const Node& node, const ChunkPlace& chunk);
   /// Stores the content of a whole chunk file. EINVAL if the pipeline cannot decode it.

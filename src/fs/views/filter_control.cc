@@ -231,19 +231,8 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   if (made_of != nullptr && *before->codecs != *made_of->codecs)
     return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
-  ProgressReporter work(fmt::format("re-encoding {}", node.path));
-  progress.cancelled = [&] {
-    work.at(progress.done, progress.total);
-    return cancelled && cancelled();
-  };
-  const Result<> set = [&] {
-    const Recodings::Entry listed(mount_.recodings, node.object, progress);
-    return source.set_filters(node.object, chain, progress);
-  }();
-  const bool decides = set.has_value() && !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
-  if (!set && set.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
-  CODECFS_TRY(set);
-  mount_.write_back.note_change();
+  CODECFS_TRY(store_anew(node, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
+  const bool decides = !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   if (*after->codecs != *before->codecs) {
@@ -253,6 +242,50 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   // Also if only a rule ends: until now the encoded view showed the pipeline of the rule.
   if (*after->codecs != *before->codecs || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
   return mount_.write_back.commit();
+}
+
+Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cancelled& cancelled) {
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  CODECFS_ASSIGN(wanted.filters, chain_for_codecs(node, wanted));
+  Source& source = mount_.dataset.source();
+  CODECFS_TRY(source.begin_writing_to(node.object));
+  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
+  Progress progress;
+  CODECFS_TRY(
+      store_anew(node, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
+  mount_.overlay.note_rule_applied(node);
+  notifier_.metadata_changed(node);
+  CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
+  const Variable& now = *after->facts;
+  if (are_same_shards(*before->facts, now)) return {};
+  ++mount_.stats.variables_recoded;
+  log::info("{}: {} files are stored with {} now", node.path, progress.done.load(),
+            now.shards ? print_json(now.shards->codecs) : trimmed(*after->codecs));
+  // The numbers of the files mean others now.
+  CODECFS_TRY(notifier_.renumber_chunks(node, before->facts->grid.count(), now.grid.count(), true));
+  CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  return mount_.write_back.commit();
+}
+
+/// Carries out a change that stores all chunks of a variable anew, with its progress. EINTR: cancelled.
+Result<> FilterControl::store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
+                                   const std::function<Result<>()>& change) {
+  ProgressReporter work(fmt::format("re-encoding {}", node.path));
+  progress.cancelled = [&] {
+    work.at(progress.done, progress.total);
+    return cancelled && cancelled();
+  };
+  const Result<> done = [&] {
+    const Recodings::Entry listed(mount_.recodings, node.object, progress);
+    return change();
+  }();
+  progress.cancelled = {};
+  if (!done && done.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
+  if (done) mount_.write_back.note_change();
+  return done;
 }
 
 /// Changes one stage of the pipeline. EAGAIN if another request has changed the pipeline meanwhile.

@@ -2,6 +2,7 @@
 // The filter pipelines of variables, and what changes them: the rules of the mount, specs and codecs that users write
 // (user._Filter, _Codecs, metadata of the encoded views), and the pipelines of new variables. Thread-safe.
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ class FilterControl {
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
   /// Gives an existing variable the codecs of a .zarray or zarr.json, if they differ.
   Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
+  /// Stores an existing variable of a source of Zarr v3 in the shards of a zarr.json, or without shards, and with its
+  /// codecs.
+  Result<> set_sharding(Ino directory, Variable wanted, const Cancelled& cancelled);
   /// Sets or removes one of netCDF's special attributes: `name` without "user.". EPERM for those that cannot change.
   Result<> set_special(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<> remove_special(const Node& node, std::string_view name, const Cancelled& cancelled);
@@ -48,6 +52,8 @@ class FilterControl {
   /// The pipeline in a text of `_Codecs`, in either form, for the source of the node. `variable`: the one that gets it;
   /// null: any new one. EINVAL.
   Result<std::vector<FilterStage>> parse_codecs(const Node& node, std::string_view text, const Variable* variable);
+  Result<> store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
+                      const std::function<Result<>()>& change);
   Result<> edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<std::vector<FilterStage>> find_chain_for_new(const Node& node, const Variable& variable);
   Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);

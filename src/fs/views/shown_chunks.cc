@@ -4,6 +4,7 @@
 #include <iterator>
 #include <vector>
 
+#include "fs/namespace/chunk_names.h"
 #include "model/chunk_directories.h"
 
 namespace codecfs::fs {
@@ -15,7 +16,8 @@ ShownChunks::ShownChunks(MountContext& mount, CoherenceMonitor& coherence, const
       view_(view),
       batch_(batch),
       all_(mount.lists_absent(node, view)),
-      changes_(coherence.changes_of(node)) {}
+      shows_shards_(shows_shards(node.view, *view.facts)),
+      changes_(shows_shards_ ? WriteBack::Changes() : coherence.changes_of(node)) {}
 
 Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
   if (all_) {
@@ -25,7 +27,7 @@ Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
   }
   for (;;) {
     if (from < begin_ || from >= end_) {
-      CODECFS_ASSIGN(std::vector<uint64_t> stored, mount_.dataset.source().stored_chunks(node_.object, from, batch_));
+      CODECFS_ASSIGN(const std::vector<uint64_t> stored, stored_from(from));
       begin_ = from;
       end_ = stored.size() == batch_ ? stored.back() + 1 : UINT64_MAX;
       numbers_.clear();
@@ -43,7 +45,7 @@ Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
 
 Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, const Node& variable,
                             const VariableView& view, uint64_t directory) {
-  const ChunkDirectories directories(view.facts->grid);
+  const ChunkDirectories directories(grid_of(variable.view, *view.facts));
   const std::vector<uint64_t> prefix = directories.prefix_of(directory);
   CODECFS_ASSIGN(const Ino ino, mount.nodes.directory_ino(variable, directory, directories.count()));
   if (!mount.scratch.directories_within(ino, directories.count_below(prefix.size())).empty()) return true;
@@ -53,7 +55,16 @@ Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, co
   return first && *first < chunks.end;
 }
 
+Result<std::vector<uint64_t>> ShownChunks::stored_from(uint64_t from) {
+  Source& source = mount_.dataset.source();
+  if (!shows_shards_) return source.stored_chunks(node_.object, from, batch_);
+  // Chunks that are not stored yet make shards.
+  CODECFS_TRY(mount_.write_back.store(node_.object));
+  return source.stored_shards(node_.object, from, batch_);
+}
+
 bool ShownChunks::is_shown(uint64_t number) const {
+  if (shows_shards_) return true;
   return !changes_.removed.contains(number) && !mount_.overlay.is_unlinked(node_, number);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The chunks of a variable that a view shows: those that are stored or written and not removed, or all of them where
-// absent chunks are shown.
+// The chunk files of a variable that a view shows: those that are stored or written and not removed, or all of them
+// where absent chunks are shown. In the view encoded3 of a sharded variable these are its shards.
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +24,7 @@ class ShownChunks {
   [[nodiscard]] bool all() const { return all_; }
 
  private:
+  Result<std::vector<uint64_t>> stored_from(uint64_t from);
   [[nodiscard]] bool is_shown(uint64_t number) const;
 
   MountContext& mount_;
@@ -31,6 +32,7 @@ class ShownChunks {
   const VariableView& view_;
   const size_t batch_;
   const bool all_;
+  const bool shows_shards_;
   const WriteBack::Changes changes_;
   // The numbers in [begin_, end_), removed ones included.
   std::vector<uint64_t> numbers_;

@@ -155,6 +155,11 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
 Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::optional<Error>& unreadable) {
   const Node& node = *place.node;
   if (place.file == FileKind::chunk) {
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    if (shows_shards(node.view, *view->facts)) {
+      CODECFS_ASSIGN(const auto shard, mount_.dataset.source().open_shard(node.object, place.chunk));
+      return chunk_xattrs({.stored = shard != nullptr, .stored_size = shard ? shard->size() : 0, .offset = {}});
+    }
     CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, place.chunk));
     return chunk_xattrs(info);
   }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "backends/zarr/metadata/shard_layout.h"
+#include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr3_codecs.h"
 #include "fs/views/metadata_files.h"
 #include "model/base64.h"
@@ -121,11 +123,18 @@ Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json
 /// Type, object codec and filters.
 Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
-  CODECFS_ASSIGN(filters::Zarr3Codecs codecs,
-                 of_file(filters::parse_zarr3_codecs(member(json, "codecs"), type.type, variable.grid.rank())));
+  const ChunkGrid files = variable.grid;
+  CODECFS_ASSIGN(zarr::ShardedCodecs parsed,
+                 of_file(zarr::parse_sharded_codecs(member(json, "codecs"), type.type, files.shape(), files.chunks())));
+  filters::Zarr3Codecs& codecs = parsed.codecs;
   if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
-  if (codecs.sharding) return refuse("shards cannot be stored here; write the chunks that are in them");
-  if (!codecs.order.empty()) return refuse("chunks are in C order here, and transpose changes it");
+  if (parsed.layout && !with_codecs)
+    return refuse("this tree shows the chunks in shards, and not shards: write to .codecfs/view/encoded3");
+  if (parsed.layout) {
+    variable.shards = Sharding{files, member(json, "codecs")};
+    CODECFS_ASSIGN(variable.grid, of_file(ChunkGrid::make(files.shape(), std::move(parsed.chunks))));
+  } else if (!codecs.order.empty())
+    return refuse("chunks are in C order here, and transpose changes it");
   if (*codecs.object_codec != *type.object_codec)
     return refuse("the data type {} needs another codec than {}", print_json(member(json, "data_type")),
                   print_json(member(json, "codecs")));
@@ -135,6 +144,8 @@ Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
         "the "
         "stored chunks into _Filter or user._Filter, or write to .codecfs/view/encoded3",
         print_json(filters::print_zarr3_stage(codecs.stages.front(), type.type.size)));
+  if (!type.name.empty() && type.type.size > 1 && codecs.byte_order == ByteOrder::big)
+    return refuse("big-endian {} cannot be stored here", type.name);
   variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
   variable.object_codec = std::move(type.object_codec);
   variable.zarr3_type = std::move(type.name);
@@ -189,17 +200,18 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
   return json;
 }
 
-Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+namespace {
+
+/// `codecs`: of chunks with this grid.
+Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json codecs, const ChunkKeys& keys) {
   Json data_type = described.zarr3_type;
   if (described.zarr3_type.empty()) {
     CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
   }
-  CODECFS_ASSIGN(Json codecs,
-                 filters::print_zarr3_codecs(chain, described.type, described.object_codec, {}, described.zarr3_type));
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
   json["data_type"] = std::move(data_type);
-  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", described.grid.chunks()}}}};
+  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", grid.chunks()}}}};
   json["chunk_key_encoding"] = print_chunk_keys(keys);
   json["fill_value"] =
       zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
@@ -207,6 +219,18 @@ Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterS
   json["attributes"] = attributes_json(described);
   if (described.dimensions) json["dimension_names"] = *described.dimensions;
   return json;
+}
+
+}  // namespace
+
+Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
+  CODECFS_ASSIGN(Json codecs,
+                 filters::print_zarr3_codecs(chain, described.type, described.object_codec, {}, described.zarr3_type));
+  return array_json(described, described.grid, std::move(codecs), keys);
+}
+
+Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys) {
+  return array_json(described, described.shards->grid, described.shards->codecs, keys);
 }
 
 Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
@@ -234,6 +258,12 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
       if (std::optional<Json> value = parse_fill_attribute(written.variable, attribute.value))
         attribute.value = *std::move(value);
   return written;
+}
+
+bool are_same_shards(const Variable& one, const Variable& other) {
+  if (!one.shards || !other.shards) return !one.shards && !other.shards;
+  return one.shards->grid.chunks() == other.shards->grid.chunks() &&
+         filters::are_same_json(one.shards->codecs, other.shards->codecs);
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {

@@ -25,18 +25,24 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json bel
 Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain,
                               const ChunkKeys& keys = {});
 
+/// The same of a sharded array, with its shards as chunks and the codecs as they are stored.
+Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys);
+
 /// What a written zarr.json says.
 struct WrittenZarr3 {
   bool is_array = false;
   /// Of an array, `dimensions` are its dimension_names.
   WrittenAttributes attributes;
-  /// Of an array: type, grid, fill, names of chunks, object codec and `filters`, the codecs after `bytes`; fill_value
-  /// is null.
+  /// Of an array: type, grid, fill, names of chunks, object codec, shards and `filters`, the codecs after `bytes`;
+  /// fill_value is null.
   Variable variable;
 };
-/// EINVAL with a reason, also for what these views cannot store: transposed chunks, shards, and unless `with_codecs`,
-/// codecs behind `bytes`. Consolidated metadata is ignored.
+/// EINVAL with a reason, also for what these views cannot store: chunks that are transposed, but for those in shards,
+/// and unless `with_codecs`, shards and codecs behind `bytes`. Consolidated metadata is ignored.
 Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs);
+
+/// Whether two arrays with the same chunks have the same shards and codecs in a zarr.json, or none has shards.
+bool are_same_shards(const Variable& one, const Variable& other);
 
 /// The attribute _FillValue as xarray writes it in Zarr v3, where the fill value of an array marks nothing as missing:
 /// floats as base64 of a float64. None for types for which xarray has no such form, and refuses the attribute.

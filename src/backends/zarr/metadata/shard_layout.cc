@@ -174,6 +174,14 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
   return result;
 }
 
+bool are_same_shards(const std::optional<ShardLayout>& one, const std::optional<ShardLayout>& other) {
+  if (!one || !other) return !one && !other;
+  const auto are_same_levels = [](const ShardLevel& a, const ShardLevel& b) {
+    return a.cells == b.cells && a.order == b.order && a.index == b.index && a.stages.empty() && b.stages.empty();
+  };
+  return std::ranges::equal(one->levels, other->levels, are_same_levels);
+}
+
 Result<> check_rewritable(const ShardLayout& layout) {
   if (layout.levels.size() > 1) return fail(EOPNOTSUPP, "nested shards can only be read");
   if (!layout.levels[0].stages.empty())

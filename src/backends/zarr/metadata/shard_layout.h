@@ -41,6 +41,7 @@ struct ShardIndexForm {
   bool has_checksum = false;  // crc32c behind the entries
   /// Stored axis i is axis order[i] of the index, which has one axis more than the array; empty: the same order.
   std::vector<size_t> order;
+  bool operator==(const ShardIndexForm&) const = default;
 };
 
 struct ShardLevel {
@@ -76,6 +77,10 @@ struct ShardedCodecs {
 /// fit. What is valid but cannot be decoded is in Zarr3Codecs::unreadable.
 Result<ShardedCodecs> parse_sharded_codecs(const Json& codecs, const DataType& type, const std::vector<uint64_t>& shape,
                                            const std::vector<uint64_t>& chunks);
+
+/// Whether the files of two arrays with the same grid of chunks, which pass check_rewritable(), are the same; none: an
+/// array without shards.
+bool are_same_shards(const std::optional<ShardLayout>& one, const std::optional<ShardLayout>& other);
 
 /// EOPNOTSUPP with the reason if such shards can only be read.
 Result<> check_rewritable(const ShardLayout& layout);

@@ -196,6 +196,7 @@ Result<Array> parse_unguarded(std::string_view text) {
   if (!grid) return blame(grid.error());
   variable.grid = std::move(*grid);
   array.shards = std::move(codecs->layout);
+  if (array.shards) variable.shards = Sharding{array.shards->grid, value_of(json, "codecs")};
   filters::Zarr3Codecs& inner = codecs->codecs;
   variable.filters = std::move(inner.stages);
   variable.stored_order = std::move(inner.order);

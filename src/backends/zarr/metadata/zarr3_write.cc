@@ -85,25 +85,41 @@ Result<Json> print_names(std::span<const std::string> names) {
   return list;
 }
 
-Result<std::string> print_new_array(const Variable& variable) {
+/// The list of codecs of a new array.
+Result<Json> print_codecs(const Variable& variable) {
+  if (variable.shards) return variable.shards->codecs;
   CODECFS_ASSIGN(const Chain chain, complete_chain(variable.filters, variable));
+  return or_invalid(filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec));
+}
+
+/// Whether a new array that was read back has the chunks and shards that were asked for, and they can be written.
+Result<> check_shards(const Array& read, const Variable& wanted) {
+  if (read.shards.has_value() != wanted.shards.has_value() || read.variable.grid.chunks() != wanted.grid.chunks())
+    return fail(EINVAL, "the shards cannot be represented in a zarr.json");
+  if (!read.shards) return {};
+  if (const auto writable = check_rewritable(*read.shards); !writable)
+    return fail(EINVAL, "{}", writable.error().reason);
+  CODECFS_TRY(complete_chain(read.variable.filters, read.variable));
+  return {};
+}
+
+Result<std::string> print_new_array(const Variable& variable) {
   CODECFS_ASSIGN(Json data_type, or_invalid(print_zarr3_type(variable.type, variable.object_codec)));
-  CODECFS_ASSIGN(Json codecs,
-                 or_invalid(filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec)));
+  CODECFS_ASSIGN(Json codecs, print_codecs(variable));
+  const ChunkGrid& files = variable.shards ? variable.shards->grid : variable.grid;
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
   const Zarr3Type type = {variable.type, variable.object_codec, {}};
   CODECFS_ASSIGN(Json attributes, print_attributes(variable));
-  Json json = {
-      {"zarr_format", 3},
-      {"node_type", "array"},
-      {"shape", list_of(variable.grid.shape())},
-      {"data_type", std::move(data_type)},
-      {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(variable.grid.chunks())}}}}},
-      {"chunk_key_encoding", print_chunk_keys(variable.chunk_keys)},
-      {"fill_value", zarr3_fill_json(type, fill)},
-      {"codecs", std::move(codecs)},
-      {"attributes", std::move(attributes)}};
+  Json json = {{"zarr_format", 3},
+               {"node_type", "array"},
+               {"shape", list_of(variable.grid.shape())},
+               {"data_type", std::move(data_type)},
+               {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(files.chunks())}}}}},
+               {"chunk_key_encoding", print_chunk_keys(variable.chunk_keys)},
+               {"fill_value", zarr3_fill_json(type, fill)},
+               {"codecs", std::move(codecs)},
+               {"attributes", std::move(attributes)}};
   if (variable.dimensions) {
     if (variable.dimensions->size() != variable.grid.rank())
       return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
@@ -116,6 +132,7 @@ Result<std::string> print_new_array(const Variable& variable) {
   const auto read = parse_zarr3_array(text);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
+  CODECFS_TRY(check_shards(*read, variable));
   if (read->variable.type != variable.type)
     return fail(EINVAL, "elements of dtype {} cannot be represented in a zarr.json",
                 print_json(print_dtype(variable.type)));
@@ -193,6 +210,21 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   const auto& stages = read->variable.filters;
   if (read->variable.type != variable.type || filters::encoded_type(stages, variable.type) != encoded_type)
     return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kFile);
+  return changed;
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& wanted) try {
+  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(json["codecs"], print_codecs(wanted));
+  const ChunkGrid& files = wanted.shards ? wanted.shards->grid : wanted.grid;
+  json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(files.chunks())}}}};
+  std::string changed = print(json);
+  const auto read = parse_zarr3_array(changed);
+  if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
+  if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
+  CODECFS_TRY(check_shards(*read, wanted));
   return changed;
 } catch (const std::bad_alloc&) {
   return no_memory();

@@ -25,6 +25,9 @@ Result<std::string> with_zarr3_dimensions(std::string_view text, std::span<const
 /// Replaces the codecs of the chunks; of a sharded array those of the innermost ones. `array`: the one that the text
 /// describes. EINVAL if Zarr v3 cannot represent them.
 Result<std::string> with_zarr3_chain(std::string_view text, const Array& array, std::span<const FilterStage> chain);
+/// Replaces the shards and the codecs by those of `wanted`, which has the type and the grid of the array. EINVAL if the
+/// shards cannot be written, and the errors of complete_chain().
+Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& wanted);
 /// Creates, replaces and removes attributes; returns none if nothing changes. `type`: of an array, none for a group.
 /// ENODATA, EINVAL.
 Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, const AttributeChange& change,

@@ -134,6 +134,7 @@ void OpenStore::keep(ObjectId id, const ArrayPtr& array) {
 void OpenStore::forget(ObjectId id, const std::string& key) {
   arrays_.erase(id);
   listings_.forget(key);
+  shard_listings_.forget(key);
 }
 
 void OpenStore::changed(const Object& object) {
@@ -144,6 +145,7 @@ void OpenStore::changed(const Object& object) {
 void OpenStore::removed(const std::string& key) {
   drop_arrays(objects_.remove(key));
   listings_.forget(key);
+  shard_listings_.forget(key);
   changed_ = true;
 }
 
@@ -151,7 +153,9 @@ void OpenStore::moved(const std::string& from, const std::string& to) {
   drop_arrays(objects_.remove(to));  // of an object that another program has removed
   drop_arrays(objects_.move(from, to));
   listings_.forget(from);
+  shard_listings_.forget(from);
   listings_.forget(to);
+  shard_listings_.forget(to);
   changed_ = true;
 }
 

@@ -73,6 +73,8 @@ class OpenStore {
   void keep(ObjectId id, const ArrayPtr& array);
 
   [[nodiscard]] ChunkListings& listings() { return listings_; }
+  /// Of the shards of sharded arrays.
+  [[nodiscard]] ChunkListings& shard_listings() { return shard_listings_; }
   [[nodiscard]] ShardReader& shards() { return shards_; }
 
   // --- Notifications of changes
@@ -102,6 +104,7 @@ class OpenStore {
   ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_;
   ChunkListings listings_;
+  ChunkListings shard_listings_;
   ShardReader shards_;
   std::atomic<bool> changed_ = false;
 };

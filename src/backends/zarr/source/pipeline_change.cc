@@ -1,11 +1,15 @@
 #include "backends/zarr/source/pipeline_change.h"
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/recode.h"
+#include "backends/zarr/source/reshard.h"
 #include "filters/core/zarr3_chain.h"
 
 namespace codecfs::zarr {
@@ -18,13 +22,19 @@ class PipelineChange {
 
   /// False if the array has this pipeline already. Under using_keys().
   Result<bool> begin(std::span<const FilterStage> filters);
+  /// False if the array has these shards and this pipeline already. Under using_keys().
+  Result<bool> begin_sharding(const Variable& wanted);
   /// Needs no lock.
-  Result<> recode(Progress& progress) { return recode_chunks(*source_, *array_, chain_, *target_, progress); }
+  Result<> recode(Progress& progress) {
+    if (resharded_) return reshard_chunks(*source_, *array_, *resharded_, *target_, progress);
+    return recode_chunks(*source_, *array_, chain_, *target_, progress);
+  }
   /// Under changing_places() and changing_keys(). This object then owns the old directory, which its destructor
   /// deletes.
   Result<> exchange();
 
  private:
+  Result<> prepare(const Object& object);
   Result<> check_same(const Object& object) const;
 
   OpenStore& store_;
@@ -34,8 +44,9 @@ class PipelineChange {
   ObjectId id_;
   ArrayPtr array_;
   Chain chain_;
-  std::string metadata_;           // of the array with the new pipeline
-  std::unique_ptr<Store> source_;  // the array's directory
+  std::optional<OpenArray> resharded_;  // the array as it will be, if its shards are changed
+  std::string metadata_;                // of the array with the new pipeline
+  std::unique_ptr<Store> source_;       // the array's directory
   std::unique_ptr<NewDirectory> target_;
 };
 
@@ -55,13 +66,49 @@ Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
                         : with_chain(array_->metadata, array_->array.variable, chain_.stages);
   if (!metadata) return in_file(called(object.key), metadata.error());
   metadata_ = std::move(*metadata);
+  CODECFS_TRY(prepare(object));
+  return true;
+}
+
+Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id_));
+  CODECFS_ASSIGN(array_, store_.unchanged_array(object, id_));
+  const Variable& facts = array_->array.variable;
+  if (store_.hierarchy().format() != ZarrFormat::v3)
+    return fail(EINVAL, "{}: only a store of Zarr v3 can have shards", called(object.key));
+  // Shards that are only read may be replaced by others.
+  if (facts.unreadable) return std::unexpected(*facts.unreadable);
+  if (facts.grid.chunks() != wanted.grid.chunks())
+    return fail(EINVAL, "{}: the chunks in its shards cannot be changed", called(object.key));
+  Variable described = facts;
+  described.shards = wanted.shards;
+  described.filters = wanted.filters;
+  if (described.shards) {
+    CODECFS_ASSIGN(described.shards->grid, ChunkGrid::make(facts.grid.shape(), wanted.shards->grid.chunks()));
+  }
+  auto metadata = with_zarr3_sharding(array_->metadata, described);
+  if (!metadata) return in_file(called(object.key), metadata.error());
+  metadata_ = std::move(*metadata);
+  CODECFS_ASSIGN(Array array, parse_zarr3_array(metadata_));
+  if (are_same_shards(array.shards, array_->array.shards) && array.variable.stored_order == array_->array.variable.stored_order &&
+      are_equal(array.variable.filters, facts.filters))
+    return false;
+  resharded_ = *array_;
+  resharded_->array = std::move(array);
+  const Variable& changed = resharded_->array.variable;
+  CODECFS_ASSIGN(resharded_->pipeline, filters::Pipeline::make(changed.filters, filters::shape_of_chunk(changed)));
+  CODECFS_TRY(prepare(object));
+  return true;
+}
+
+Result<> PipelineChange::prepare(const Object& object) {
   CODECFS_TRY(shards_.write_shards());
 
   CODECFS_ASSIGN(source_, store_.files().below(object.key));
   const mode_t mode = source_->status().st_mode & 07777;
   CODECFS_ASSIGN(target_, object.key.empty() ? writer_.new_store(mode)
                                              : writer_.new_directory(holder_of(object.key), name_of(object.key), mode));
-  return true;
+  return {};
 }
 
 Result<> PipelineChange::exchange() {
@@ -96,18 +143,33 @@ Result<> PipelineChange::check_same(const Object& object) const {
 
 }  // namespace
 
-Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
-                         std::span<const FilterStage> filters, Progress& progress) {
-  PipelineChange change(store, editor, writer, shards, id);  // declared first: its destructor needs no locks
+namespace {
+
+Result<> carry_out(OpenStore& store, PipelineChange& change, Progress& progress,
+                   const std::function<Result<bool>()>& begin) {
   {
     const auto lock = store.using_keys();
-    CODECFS_ASSIGN(const bool is_needed, change.begin(filters));
+    CODECFS_ASSIGN(const bool is_needed, begin());
     if (!is_needed) return {};
   }
   CODECFS_TRY(change.recode(progress));
   const auto places = store.changing_places();
   const auto lock = store.changing_keys();
   return change.exchange();
+}
+
+}  // namespace
+
+Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
+                         std::span<const FilterStage> filters, Progress& progress) {
+  PipelineChange change(store, editor, writer, shards, id);  // its destructor needs no locks
+  return carry_out(store, change, progress, [&] { return change.begin(filters); });
+}
+
+Result<> change_sharding(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
+                         const Variable& wanted, Progress& progress) {
+  PipelineChange change(store, editor, writer, shards, id);
+  return carry_out(store, change, progress, [&] { return change.begin_sharding(wanted); });
 }
 
 }  // namespace codecfs::zarr

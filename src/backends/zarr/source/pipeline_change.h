@@ -1,6 +1,6 @@
 #pragma once
-// Changes the filter pipeline of an array: re-encodes all of its chunks into a new directory (recode.h), without any
-// lock, and atomically exchanges the directories.
+// Changes the filter pipeline of an array, or its shards: writes all of its chunks into a new directory (recode.h,
+// reshard.h), without any lock, and atomically exchanges the directories.
 
 #include <span>
 
@@ -14,5 +14,8 @@ namespace codecfs::zarr {
 /// See TreeEditor::set_filters() of backends/api. Takes the locks of OpenStore itself.
 Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress);
+/// The same for TreeEditor::set_sharding().
+Result<> change_sharding(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
+                         const Variable& wanted, Progress& progress);
 
 }  // namespace codecfs::zarr

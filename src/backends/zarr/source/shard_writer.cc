@@ -1,6 +1,7 @@
 #include "backends/zarr/source/shard_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <utility>
 
@@ -85,19 +86,58 @@ Result<> ShardWriter::write_shards() {
     if (!written) {
       if (!failure) failure = written.error();
       // Chunks that were written meanwhile are newer. After ESTALE the array is another one.
-      if (written.error().code != ESTALE) {
-        Shard& kept = held_[key];
-        if (!kept.array) kept.array = shard.array;
-        for (auto& [number, chunk] : shard.chunks) {
-          const uint64_t size = size_of(chunk);
-          if (kept.chunks.try_emplace(number, std::move(chunk)).second) held_bytes_ += size;
-        }
-      }
+      if (written.error().code != ESTALE) keep(key, std::move(shard));
     }
     being_written_.erase(key);
   }
   if (failure) return std::unexpected(*failure);
   return {};
+}
+
+void ShardWriter::refresh_listing(const OpenArray& array, uint64_t shard) {
+  store_.shard_listings().refresh(array.key, shard, [&] { return store_.files().has_file(shard_key(array, shard)); });
+}
+
+/// Holds again what could not be written, without what was written since.
+void ShardWriter::keep(const Key& key, Shard shard) {
+  Shard& kept = held_[key];
+  if (!kept.array) kept.array = std::move(shard.array);
+  for (auto& [number, chunk] : shard.chunks) {
+    const uint64_t size = size_of(chunk);
+    if (kept.chunks.try_emplace(number, std::move(chunk)).second) held_bytes_ += size;
+  }
+}
+
+Result<> ShardWriter::replace(const OpenArray& array, uint64_t shard, std::optional<Bytes> bytes) try {
+  const LockGuard writing(writing_mutex_);
+  const Key key = {array.key, shard};
+  Shard replaced;
+  {
+    const LockGuard lock(mutex_);
+    if (const auto held = held_.find(key); held != held_.end()) {
+      replaced = std::move(held->second);
+      held_.erase(held);
+      for (const auto& [number, chunk] : replaced.chunks) held_bytes_ -= size_of(chunk);
+    }
+  }
+  const std::string name = array.array.keys.name_of(array.array.shards->grid, shard);
+  Result<> done = bytes ? writer_.write(array.key, name, *bytes, array.mode) : writer_.remove(array.key, name);
+  refresh_listing(array, shard);
+  if (!done && !replaced.chunks.empty()) {
+    const LockGuard lock(mutex_);
+    keep(key, std::move(replaced));
+  }
+  return done;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to write a shard", called(array.key));
+}
+
+bool ShardWriter::holds_any(const OpenArray& array) {
+  const LockGuard lock(mutex_);
+  return std::ranges::any_of(std::array{&held_, &being_written_}, [&](const auto* shards) {
+    const auto first = shards->lower_bound({array.key, 0});
+    return first != shards->end() && first->first.first == array.key;
+  });
 }
 
 Result<> ShardWriter::write_held(const Shard& shard, uint64_t number) try {
@@ -115,7 +155,9 @@ Result<> ShardWriter::write_held(const Shard& shard, uint64_t number) try {
     for (size_t axis = 0; axis < place.size(); ++axis) place[axis] %= level.cells[axis];
     changed[level.position_of(place)] = bytes.get();
   }
-  return rewrite(array, facts.keys.name_of(facts.shards->grid, number), changed);
+  const Result<> written = rewrite(array, facts.keys.name_of(facts.shards->grid, number), changed);
+  refresh_listing(array, number);
+  return written;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to write a shard", called(shard.array->key));
 }
@@ -195,6 +237,7 @@ Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid
       if (!std::ranges::equal(inner, kept.cells(), std::less())) removed[position] = nullptr;
     }
     if (removed.empty()) continue;
+    store_.shard_listings().forget(array.key);
     CODECFS_TRY(rewrite(array, name, removed));
     were_any = true;
   }

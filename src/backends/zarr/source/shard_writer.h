@@ -35,6 +35,10 @@ class ShardWriter {
   void apply_held(const OpenArray& array, std::vector<uint64_t>& numbers);
   /// Forgets what is held for the arrays at a key and below it, which were removed.
   void forget(const std::string& key);
+  /// Replaces a shard, also what is held for its chunks, by these bytes; none: removes it.
+  Result<> replace(const OpenArray& array, uint64_t shard, std::optional<Bytes> bytes);
+  /// Whether anything is held for an array.
+  bool holds_any(const OpenArray& array);
   /// Removes the stored chunks of an array that are in the grid `listed` but not in `kept`, which has the same chunk
   /// shape. Returns whether there were any. Nothing may be held for the array.
   Result<bool> remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept);
@@ -51,6 +55,8 @@ class ShardWriter {
   using Key = std::pair<std::string, uint64_t>;  // of the array; number of the shard
 
   Result<> write_held(const Shard& shard, uint64_t number);
+  void refresh_listing(const OpenArray& array, uint64_t shard);
+  void keep(const Key& key, Shard shard) CODECFS_REQUIRES(mutex_);
   /// The new content of one position of a shard: bytes in memory, null to remove it; not in the map: as it is.
   using Positions = std::map<uint64_t, const Buffer*>;
   Result<> rewrite(const OpenArray& array, const std::string& name, const Positions& changed);

@@ -16,6 +16,7 @@
 #include "backends/zarr/source/metadata_changes.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/pipeline_change.h"
+#include "backends/zarr/source/shard_files.h"
 #include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_commits.h"
 #include "backends/zarr/source/store_editor.h"
@@ -130,6 +131,12 @@ class ZarrSource final : public Source {
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     return reader_.read_stored(variable, number);
   }
+  Result<std::vector<uint64_t>> stored_shards(ObjectId variable, uint64_t from, size_t limit) override {
+    return files_.stored(variable, from, limit);
+  }
+  Result<std::shared_ptr<const ContentReader>> open_shard(ObjectId variable, uint64_t shard) override {
+    return files_.open(variable, shard);
+  }
   Result<> writable() override { return store_.writable(); }
   Result<> variable_writable(ObjectId variable) override {
     const auto lock = store_.using_keys();
@@ -147,6 +154,14 @@ class ZarrSource final : public Source {
     return chunks_.write_stored(variable, number, stored);
   }
   Result<> remove_chunk(ObjectId variable, uint64_t number) override { return chunks_.remove_chunk(variable, number); }
+
+  Result<> check_shard(ObjectId variable, uint64_t shard, Bytes bytes) override {
+    return files_.check(variable, shard, bytes);
+  }
+  Result<> write_shard(ObjectId variable, uint64_t shard, Bytes bytes) override {
+    return files_.write(variable, shard, bytes);
+  }
+  Result<> remove_shard(ObjectId variable, uint64_t shard) override { return files_.remove(variable, shard); }
 
   // --- changes of the tree and of metadata
 
@@ -174,6 +189,9 @@ class ZarrSource final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
     return zarr::change_pipeline(store_, editor_, writer_, shards_, id, filters, progress);
   }
+  Result<> set_sharding(ObjectId id, const Variable& wanted, Progress& progress) override {
+    return zarr::change_sharding(store_, editor_, writer_, shards_, id, wanted, progress);
+  }
 
   // --- commits
 
@@ -200,6 +218,7 @@ class ZarrSource final : public Source {
   zarr::StoreWriter& writer_ = *own_writer_;
   zarr::StoreEditor editor_{store_, writer_};
   zarr::ShardWriter shards_{store_, writer_};
+  zarr::ShardFiles files_{store_, writer_, shards_};
   zarr::ChunkFileReader reader_{store_, shards_};
   zarr::MetadataChanges metadata_{store_, editor_, writer_, shards_};
   zarr::MemberChanges members_{store_, editor_, writer_, shards_};

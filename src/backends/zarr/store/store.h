@@ -11,22 +11,18 @@
 #include <string>
 #include <string_view>
 
+#include "backends/api/chunk_reader.h"
 #include "base/buffer.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
 
-/// A regular file of a store that is open for reading, with the content that it had when it was opened. Thread-safe.
-class StoredFile {
+/// A regular file of a store that is open for reading.
+class StoredFile : public ContentReader {
  public:
-  virtual ~StoredFile() = default;
-
-  [[nodiscard]] virtual uint64_t size() const = 0;  // bytes
   /// Equal for two opened files of the same key exactly if their content is the same, as far as the filesystem tells,
   /// while the first of them is open.
   [[nodiscard]] virtual std::string version() const = 0;
-  /// Exactly these bytes. EIO if they are not in the file.
-  [[nodiscard]] virtual Result<Buffer> read(uint64_t offset, uint64_t size) const = 0;
 };
 
 class Store {

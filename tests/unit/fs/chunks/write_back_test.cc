@@ -308,5 +308,35 @@ TEST_F(WriteBackTest, AFailureIsToldByTheNextFlushOrSyncOfTheVariable) {
   EXPECT_EQ(stored(1), filled(0, "abc"));
 }
 
+TEST_F(WriteBackTest, StoreStoresAVariableWithoutACommit) {
+  ASSERT_TRUE(put(0, 0, "one"));
+  ASSERT_TRUE(put(3, 5, "two"));
+  ASSERT_TRUE(write_back_->store(variable_));
+  EXPECT_EQ(stored(0).substr(0, 4), "one.");
+  EXPECT_EQ(stored(3).substr(4, 5), ".two.");
+  EXPECT_EQ(source_->commits, 0);
+  ASSERT_TRUE(write_back_->store(variable_)) << "there is nothing to store";
+  source_->is_full = true;
+  ASSERT_TRUE(put(1, 0, "x"));
+  EXPECT_EQ(write_back_->store(variable_).error().code, ENOSPC);
+  source_->is_full = false;
+}
+
+TEST_F(WriteBackTest, ForgottenChunksAreThoseOfTheSource) {
+  for (uint64_t number = 1; number <= 4; ++number) ASSERT_TRUE(put(number, 0, "old"));
+  ASSERT_TRUE(write_back_->remove(place(3)));
+  EXPECT_TRUE(write_back_->removed(1003));
+  {
+    const auto pause = write_back_->pause(variable_);
+    ASSERT_TRUE(pause);
+    const uint64_t changes = write_back_->changes_made();
+    write_back_->forget_range(place(2), 2);
+    EXPECT_GT(write_back_->changes_made(), changes);
+  }
+  EXPECT_FALSE(write_back_->removed(1003));
+  EXPECT_FALSE(write_back_->content(1002));
+  EXPECT_EQ(stored(4).substr(0, 3), "old");
+}
+
 }  // namespace
 }  // namespace codecfs::fs

@@ -36,6 +36,29 @@ TEST_F(ChunkNamesTest, EachChunkIsFoundUnderItsName) {
   EXPECT_EQ(path_of_chunk(View::encoded, facts("/cube"), 5), "0.1.1");
 }
 
+TEST_F(ChunkNamesTest, ShardsAreTheFilesOfTheEncodedViewOfZarr3) {
+  Variable variable = text_variable({10, 12}, {2, 3});  // 5 x 4 chunks
+  variable.shards = Sharding{*ChunkGrid::make({10, 12}, {4, 6}), {}};
+  for (const View view : {View::decoded, View::encoded, View::decoded3}) {
+    EXPECT_FALSE(shows_shards(view, variable));
+    EXPECT_EQ(grid_of(view, variable).count(), 20);
+    EXPECT_EQ(file_of_chunk(view, variable, 17), 17);
+  }
+  EXPECT_TRUE(shows_shards(View::encoded3, variable));
+  EXPECT_EQ(path_of_chunk(View::encoded3, variable, 5), "c/2/1");
+  std::vector<uint64_t> seen;
+  for (uint64_t shard = 0; shard < 6; ++shard)
+    for (const ChunkRange& range : chunks_of_shard(variable, shard))
+      for (uint64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+        EXPECT_EQ(file_of_chunk(View::encoded3, variable, chunk), shard);
+        seen.push_back(chunk);
+      }
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen.size(), 20);
+  EXPECT_EQ(std::ranges::adjacent_find(seen), seen.end());
+  EXPECT_EQ(chunks_of_shard(variable, 5).size(), 1) << "the last row is half outside of the array";
+}
+
 TEST_F(ChunkNamesTest, DirectoriesExistWhereTheGridHasThem) {
   for (const char* const path : {"/cube/c", "/cube/c/0", "/cube/c/1/2", "/cube/c/1/0"}) {
     const auto found = find(path, View::decoded3);

@@ -41,6 +41,23 @@ TEST(Zarr3Files, AnArrayIsDescribed) {
     "attributes": {"units": "m"}, "dimension_names": ["x"]})"));
 }
 
+TEST(Zarr3Files, ShardsAreDescribedAsTheyAreStored) {
+  const Json codecs = parsed(R"([{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 1],
+    "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes"}]}}])");
+  Variable variable = text_variable({8, 6}, {2, 1});
+  variable.shards = Sharding{*ChunkGrid::make({8, 6}, {4, 3}), codecs};
+  const Json shown = *zarr3_sharded_json(variable, {});
+  EXPECT_EQ(shown["codecs"], codecs);
+  EXPECT_EQ(shown["chunk_grid"]["configuration"]["chunk_shape"], parsed("[4, 3]"));
+  const auto written = parse_zarr_json(print_json(shown), true);
+  ASSERT_TRUE(written) << written.error().reason;
+  EXPECT_EQ(written->variable.grid.chunks(), variable.grid.chunks());
+  EXPECT_EQ(written->variable.shards->grid.chunks(), variable.shards->grid.chunks());
+  EXPECT_EQ(written->variable.shards->codecs, codecs);
+  EXPECT_EQ(written->variable.chunk_bytes, 2);
+  EXPECT_EQ(parse_zarr_json(print_json(shown), false).error().code, EINVAL) << "decoded chunks have no shards";
+}
+
 TEST(Zarr3Files, AFillThatWasTooLargeToKeepIsZeros) {
   Variable variable = number_variable(TypeKind::raw, 3, ByteOrder::none);
   variable.fill.clear();

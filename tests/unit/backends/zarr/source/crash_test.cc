@@ -367,6 +367,38 @@ TEST_P(ZarrShardCrashTest, WritingAndRemoval) {
 INSTANTIATE_TEST_SUITE_P(Index, ZarrShardCrashTest,
                          ::testing::Values("", R"(, "index_location": "start", "index_codecs": ["bytes"])"));
 
+TEST_F(ZarrCrashTest, WholeShards) {
+  make_sharded("");
+  constexpr unsigned kInFirst[] = {0, 1, 4, 5};  // the chunks of the first shard
+  begin({{"v", 16}});
+  for (unsigned number = 0; number < 16; ++number) write("v", number, noise(700, number));
+  commit();
+  const std::string first = get("v/c/0/0");
+  for (const unsigned number : kInFirst) write("v", number, noise(700, 100 + number));
+  commit();
+  const auto change = [&](bool is_removed) {
+    const auto mark = [&](bool is_done) {
+      for (const unsigned number : kInFirst)
+        io_.mark(Changed{"v", number, is_removed ? Chunk() : noise(700, number), is_done});
+    };
+    mark(false);
+    const ObjectId id = objects_.at("v");
+    const auto done =
+        is_removed ? source_->remove_shard(id, 0) : source_->write_shard(id, 0, std::as_bytes(std::span(first)));
+    EXPECT_TRUE(done) << done.error().reason;
+    mark(true);
+  };
+  write("v", 4, noise(700, 200));  // is held, and replaced by the shard
+  write("v", 2, noise(700, 201));  // in another shard
+  change(false);
+  commit();
+  change(true);
+  commit();
+  write("v", 5, noise(700, 202));
+  change(false);
+  prove("whole shards");
+}
+
 TEST_F(ZarrCrashTest, ShardsOfSeveralThreads) {
   make_sharded("");
   begin({{"v", 16}});

@@ -38,6 +38,7 @@ std::string describe_variable(Source& source, const Entry& entry) {
   const Variable& variable = **facts;
   std::string text = fmt::format(" array {} {}", fmt::join(variable.grid.shape(), "x"),
                                  print_json(filters::print_codecs(variable.filters)));
+  if (variable.shards) text += " shards " + print_json(variable.shards->codecs);
   if (variable.dimensions) text += fmt::format(" dimensions {}", fmt::join(*variable.dimensions, ","));
   for (const Attribute& attribute : variable.attributes)
     text += fmt::format(" {}={}", attribute.name, print_json(attribute.value));
@@ -352,6 +353,36 @@ TEST_F(ZarrTreeCrashTest, Recoding) {
   commit();
   change([&] { return source_->set_filters(object("v"), {}, progress); });
   prove("re-encoding");
+  EXPECT_GT(bad_points_without_syncs(), 0U);
+}
+
+TEST_F(ZarrTreeCrashTest, ChangedShards) {
+  files::remove(store() / ".zgroup");
+  put("zarr.json", R"({"zarr_format": 3, "node_type": "group"})");
+  put("v/zarr.json", R"({"zarr_format": 3, "node_type": "array", "shape": [8, 700], "data_type": "uint8",
+      "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 700]}}, "chunk_key_encoding": "default",
+      "fill_value": 0, "codecs": ["bytes"]})");
+  for (unsigned i = 0; i < 8; ++i) put(fmt::format("v/c/{}/0", i), noise(700, i));
+  begin();
+  Progress progress;
+  Variable wanted = *source_->facts(object("v")).value();
+  const auto store_in = [&](uint64_t chunks, const char* location) {
+    wanted.shards.reset();
+    if (chunks > 0)
+      wanted.shards =
+          Sharding{*ChunkGrid::make({8, 700}, {chunks, 700}),
+                   *parse_json(fmt::format(R"([{{"name": "sharding_indexed", "configuration": {{"chunk_shape": [1, 700],
+              "codecs": ["bytes"], "index_location": "{}"}}}}])",
+                                           location))};
+    change([&] { return source_->set_sharding(object("v"), wanted, progress); });
+  };
+  store_in(4, "end");
+  commit();
+  store_in(2, "start");
+  store_in(8, "end");
+  commit();
+  store_in(0, "");
+  prove("changed shards");
   EXPECT_GT(bad_points_without_syncs(), 0U);
 }
 

@@ -1,0 +1,185 @@
+#include "backends/zarr/source/reshard.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/shard_reader.h"
+#include "base/mutex.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes for all threads together
+constexpr uint64_t kBuffers = 3;                       // memory of a thread, in sizes of its file
+constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // estimate for chunks whose size depends on their data
+
+class Resharder {
+ public:
+  Resharder(const Store& source, const OpenArray& from, const OpenArray& to, NewDirectory& target, Progress& progress)
+      : source_(source), from_(from), to_(to), name_(from.key), target_(target), progress_(progress) {
+    from_.key.clear();  // `source` is its directory
+    keeps_encoding_ = from.array.variable.stored_order == to.array.variable.stored_order &&
+                      are_equal(from.array.variable.filters, to.array.variable.filters);
+  }
+
+  Result<> run() {
+    CODECFS_TRY(list());
+    progress_.total = files_.size();
+    std::vector<std::jthread> helpers;
+    try {
+      helpers.reserve(threads());
+      while (helpers.size() + 1 < threads()) helpers.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // Continue with fewer threads.
+    } catch (const std::bad_alloc&) {
+    }
+    work();
+    helpers.clear();
+    const LockGuard lock(mutex_);
+    if (failure_) return std::unexpected(*failure_);
+    return {};
+  }
+
+ private:
+  /// A file of the new array and the stored chunks that it gets: chunks_[first..end).
+  struct File {
+    uint64_t number = 0;
+    size_t first = 0;
+    size_t end = 0;
+  };
+
+  Result<> list() try {
+    const Array& array = from_.array;
+    if (array.shards) {
+      CODECFS_ASSIGN(const auto shards, list_chunks(source_, "", array.shards->grid, array.keys));
+      for (const uint64_t shard : shards) {
+        if (const auto listed = reader_.list(from_, shard, chunks_); !listed) return in_file(name_, listed.error());
+      }
+    } else {
+      CODECFS_ASSIGN(chunks_, list_chunks(source_, "", array.variable.grid, array.keys));
+    }
+    std::vector<std::pair<uint64_t, uint64_t>> places;  // file, chunk
+    places.reserve(chunks_.size());
+    for (const uint64_t chunk : chunks_) places.emplace_back(to_.array.shards ? shard_of(to_.array, chunk) : chunk, chunk);
+    std::ranges::sort(places);
+    for (size_t i = 0; i < places.size(); ++i) {
+      chunks_[i] = places[i].second;
+      if (i == 0 || places[i].first != places[i - 1].first) files_.push_back({places[i].first, i, i});
+      files_.back().end = i + 1;
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to list its chunks", called(name_));
+  }
+
+  [[nodiscard]] size_t threads() const {
+    uint64_t bytes = std::max<uint64_t>(from_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
+    if (to_.array.shards) bytes *= to_.array.shards->levels[0].count;
+    const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / bytes, 1);
+    const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+    return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(files_.size(), 1)}));
+  }
+
+  /// The work of a thread: makes files until there are none left or an error occurs.
+  void work() {
+    while (!stopped_) {
+      const size_t i = next_++;
+      if (i >= files_.size()) return;
+      Result<> done = next_step(files_[i]);
+      if (done) continue;
+      const LockGuard lock(mutex_);
+      if (!failure_) failure_ = std::move(done.error());
+      stopped_ = true;
+    }
+  }
+
+  Result<> next_step(const File& file) try {
+    if (progress_.cancelled && progress_.cancelled())
+      return fail(ECANCELED, "{}: its shards were not changed: it was cancelled", called(name_));
+    if (to_.array.shards) {
+      CODECFS_TRY(make_shard(file));
+    } else {
+      CODECFS_ASSIGN(const Buffer chunk, chunk_for(chunks_[file.first]));
+      CODECFS_TRY(write(to_.array.variable.grid, file.number, chunk.bytes()));
+    }
+    ++progress_.done;
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "{}: no memory to change its shards", called(name_));
+  }
+
+  Result<> make_shard(const File& file) {
+    const ShardLevel& level = to_.array.shards->levels[0];
+    const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
+    std::vector<ShardEntry> entries(level.count, absent);
+    std::vector<Buffer> chunks;
+    std::vector<uint64_t> place(level.cells.size());
+    const uint64_t begin = level.index.is_at_start ? level.index_bytes() : 0;
+    uint64_t end = begin;
+    for (size_t i = file.first; i < file.end; ++i) {
+      if (progress_.cancelled && progress_.cancelled()) break;  // next_step() of the next file returns the error
+      CODECFS_ASSIGN(Buffer chunk, chunk_for(chunks_[i]));
+      to_.array.variable.grid.coordinates_of(chunks_[i], place);
+      for (size_t axis = 0; axis < place.size(); ++axis) place[axis] %= level.cells[axis];
+      entries[level.position_of(place)] = {.offset = end, .size = chunk.size()};
+      end += chunk.size();
+      chunks.push_back(std::move(chunk));
+    }
+    CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
+    CODECFS_ASSIGN(Buffer shard, Buffer::allocate(end + (level.index.is_at_start ? 0 : index.size())));
+    std::ranges::copy(index.bytes(), shard.data() + (level.index.is_at_start ? 0 : end));
+    std::byte* at = shard.data() + begin;
+    for (const Buffer& chunk : chunks) at = std::ranges::copy(chunk.bytes(), at).out;
+    return write(to_.array.shards->grid, file.number, shard.bytes());
+  }
+
+  /// A stored chunk with the encoding of the new array.
+  Result<Buffer> chunk_for(uint64_t number) {
+    const ChunkGrid& grid = from_.array.variable.grid;
+    const std::string key = join_key(name_, grid.name_of(number));
+    auto read = from_.array.shards ? reader_.read(from_, number)
+                                   : source_.read(from_.array.keys.name_of(grid, number), from_.max_stored);
+    if (!read) return in_file(key, read.error());
+    if (!*read) return fail(EIO, "{}: was removed while it was read", key);
+    if (keeps_encoding_) return **std::move(read);
+    CODECFS_ASSIGN(Buffer chunk, decode_chunk(from_, key, **std::move(read)));
+    CODECFS_ASSIGN(StoredChunk encoded, encode_chunk(to_, key, chunk.bytes()));
+    if (!encoded.buffer.empty()) return std::move(encoded.buffer);
+    return Buffer::copy_of(encoded.bytes);
+  }
+
+  Result<> write(const ChunkGrid& grid, uint64_t number, Bytes bytes) {
+    return target_.write(to_.array.keys.name_of(grid, number), bytes, to_.mode);
+  }
+
+  const Store& source_;
+  OpenArray from_;
+  const OpenArray& to_;
+  const std::string name_;  // of the array
+  bool keeps_encoding_ = false;
+  ShardReader reader_{source_};
+  NewDirectory& target_;
+  Progress& progress_;
+  std::vector<uint64_t> chunks_;
+  std::vector<File> files_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> stopped_ = false;
+  Mutex mutex_;
+  std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);  // the first one
+};
+
+}  // namespace
+
+Result<> reshard_chunks(const Store& source, const OpenArray& from, const OpenArray& to, NewDirectory& target,
+                        Progress& progress) {
+  return Resharder(source, from, to, target, progress).run();
+}
+
+}  // namespace codecfs::zarr
