@@ -109,6 +109,7 @@ TEST_F(ChunkNamesTest, AListingContinuesAtAnyPosition) {
       EXPECT_TRUE(fs().listing().read(**directory, from, [&](const DirectoryItem& item) {
         if (items.size() == most) return false;
         items.push_back(item);
+        if (item.attributes) items.back().attributes = [status = item.attributes()] { return status; };
         return true;
       }));
       return items;
