@@ -14,7 +14,7 @@ import zarr
 
 from conftest import wait_until, xattr
 from test_encoded import raw_chunks, run_h5py
-from zarr3 import array_metadata, chunks_of, metadata_of, put, put_group, read_array, write_array
+from zarr3 import array_metadata, chunks_of, encode, metadata_of, put, put_group, read_array, write_array
 
 DECODED = ".codecfs/view/decoded3"
 ENCODED = ".codecfs/view/encoded3"
@@ -324,3 +324,43 @@ def test_changes_by_other_programs(mount, tmp_path):
     m.close()
     larger[:4, :6] = larger[8:12, :6]
     assert np.array_equal(zarr.open_group(str(tmp_path / "s.zarr"), "r")["v"][...], larger)
+
+
+NAMED = {  # data_type: (bytes of two elements, fill value, bytes of an element)
+    "bfloat16": (b"\x80\x3f\x00\x40", "0x0000", 2),
+    "float8_e4m3": (b"\x38\x40", "0x00", 1),
+    "int4": (b"\x07\xf8", -8, 1),
+    "complex_float16": (b"\x00\x3c\x00\x40" * 2, ["0x0000", "0x0000"], 4),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_types_that_numpy_lacks_are_kept_in_a_store_of_v3(mount, tmp_path, name):
+    data, fill, size = NAMED[name]
+    metadata = {"zarr_format": 3, "node_type": "array", "shape": [2], "data_type": name, "fill_value": fill, "attributes": {"n": 1},
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+                "codecs": [{"name": "bytes", "configuration": {"endian": "little"}} if size > 1 else {"name": "bytes"}]}
+    m = mount(tmp_path / "new.zarr", "create=zarr3")
+    for view in (DECODED, ENCODED):
+        place = m.path / view / view[-8:]
+        put(place / "zarr.json", json.dumps({**metadata, "codecs": metadata["codecs"] + [ZSTD] * (view == ENCODED)}).encode())
+        put(place / "c/0", encode(ZSTD, data) if view == ENCODED else data)
+        assert metadata_of(place)["data_type"] == name and metadata_of(place)["fill_value"] == fill
+    assert (m.path / ENCODED / "decoded3/c/0").read_bytes() == data
+    if size > 1:
+        big = [{"name": "bytes", "configuration": {"endian": "big"}}]
+        refused(errno.EINVAL, lambda: put(m.path / DECODED / "big/zarr.json", json.dumps({**metadata, "codecs": big}).encode()))
+    m.unmount()
+    for member in ("decoded3", "encoded3"):
+        told = json.loads((tmp_path / "new.zarr" / member / "zarr.json").read_text())
+        assert (told["data_type"], told["fill_value"], told["codecs"][0]) == (name, fill, metadata["codecs"][0])
+    assert (tmp_path / "new.zarr/decoded3/c/0").read_bytes() == data
+
+
+def test_types_that_numpy_lacks_are_refused_elsewhere(mount, source):
+    m = mount(source)
+    metadata = array_metadata(DATA, CHUNKS)
+    metadata["data_type"] = "bfloat16"
+    refused(errno.EINVAL, lambda: put(m.path / DECODED / "v/zarr.json", json.dumps(metadata).encode()))
+    assert "Zarr v3 store" in m.messages()

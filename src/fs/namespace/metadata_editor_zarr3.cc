@@ -136,8 +136,8 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   const bool keeps_names = mount_.dataset.source().is_zarr3();
   if (variable.chunk_keys != (keeps_names ? keys_of(View::decoded3, variable) : ChunkKeys()))
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
-  if (!variable.zarr3_type.empty())
-    return fail(EINVAL, "zarr.json: a new array of the data type {} cannot be stored here", variable.zarr3_type);
+  if (!variable.zarr3_type.empty() && !keeps_names)
+    return fail(EINVAL, "zarr.json: the data type {} can only be stored in a Zarr v3 store", variable.zarr3_type);
   if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);
   variable.dimensions = std::move(written.attributes.dimensions);

@@ -89,7 +89,8 @@ Result<Json> print_names(std::span<const std::string> names) {
 Result<Json> print_codecs(const Variable& variable) {
   if (variable.shards) return variable.shards->codecs;
   CODECFS_ASSIGN(const Chain chain, complete_chain(variable.filters, variable));
-  return or_invalid(filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec));
+  return or_invalid(
+      filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec, {}, variable.zarr3_type));
 }
 
 /// Whether a new array that was read back has the chunks and shards that were asked for, and they can be written.
@@ -104,12 +105,15 @@ Result<> check_shards(const Array& read, const Variable& wanted) {
 }
 
 Result<std::string> print_new_array(const Variable& variable) {
-  CODECFS_ASSIGN(Json data_type, or_invalid(print_zarr3_type(variable.type, variable.object_codec)));
+  Json data_type = variable.zarr3_type;
+  if (variable.zarr3_type.empty()) {
+    CODECFS_ASSIGN(data_type, or_invalid(print_zarr3_type(variable.type, variable.object_codec)));
+  }
   CODECFS_ASSIGN(Json codecs, print_codecs(variable));
   const ChunkGrid& files = variable.shards ? variable.shards->grid : variable.grid;
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
-  const Zarr3Type type = {variable.type, variable.object_codec, {}};
+  const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type};
   CODECFS_ASSIGN(Json attributes, print_attributes(variable));
   Json json = {{"zarr_format", 3},
                {"node_type", "array"},
@@ -133,7 +137,7 @@ Result<std::string> print_new_array(const Variable& variable) {
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
   CODECFS_TRY(check_shards(*read, variable));
-  if (read->variable.type != variable.type)
+  if (read->variable.type != variable.type || read->variable.zarr3_type != variable.zarr3_type)
     return fail(EINVAL, "elements of dtype {} cannot be represented in a zarr.json",
                 print_json(print_dtype(variable.type)));
   if (read->variable.fill != fill)

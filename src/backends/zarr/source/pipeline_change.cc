@@ -90,7 +90,8 @@ Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
   if (!metadata) return in_file(called(object.key), metadata.error());
   metadata_ = std::move(*metadata);
   CODECFS_ASSIGN(Array array, parse_zarr3_array(metadata_));
-  if (are_same_shards(array.shards, array_->array.shards) && array.variable.stored_order == array_->array.variable.stored_order &&
+  if (are_same_shards(array.shards, array_->array.shards) &&
+      array.variable.stored_order == array_->array.variable.stored_order &&
       are_equal(array.variable.filters, facts.filters))
     return false;
   resharded_ = *array_;

@@ -67,7 +67,8 @@ class Resharder {
     }
     std::vector<std::pair<uint64_t, uint64_t>> places;  // file, chunk
     places.reserve(chunks_.size());
-    for (const uint64_t chunk : chunks_) places.emplace_back(to_.array.shards ? shard_of(to_.array, chunk) : chunk, chunk);
+    for (const uint64_t chunk : chunks_)
+      places.emplace_back(to_.array.shards ? shard_of(to_.array, chunk) : chunk, chunk);
     std::ranges::sort(places);
     for (size_t i = 0; i < places.size(); ++i) {
       chunks_[i] = places[i].second;

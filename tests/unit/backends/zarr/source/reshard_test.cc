@@ -19,9 +19,8 @@ using Shape = std::vector<uint64_t>;
 constexpr uint64_t kChunkCount = 8;
 
 std::string sharding(const char* chunk_shape, const std::string& codecs, const char* more = "") {
-  return fmt::format(
-      R"([{{"name": "sharding_indexed", "configuration": {{"chunk_shape": {}, "codecs": {}{}}}}}])", chunk_shape,
-      codecs, more);
+  return fmt::format(R"([{{"name": "sharding_indexed", "configuration": {{"chunk_shape": {}, "codecs": {}{}}}}}])",
+                     chunk_shape, codecs, more);
 }
 
 class ReshardTest : public zarr_testing::StoreTest {
@@ -35,7 +34,8 @@ class ReshardTest : public zarr_testing::StoreTest {
   void make(const char* chunk_grid, const std::string& codecs) {
     put("v/zarr.json", fmt::format(R"({{"zarr_format": 3, "node_type": "array", "shape": [8, 6], "data_type": "uint8",
         "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": {}}}}}, "chunk_key_encoding": "default",
-        "fill_value": 46, "codecs": {}, "attributes": {{"units": "m"}}}})", chunk_grid, codecs));
+        "fill_value": 46, "codecs": {}, "attributes": {{"units": "m"}}}})",
+                                   chunk_grid, codecs));
     put("v/notes.txt", "kept");
     source_ = open_zarr(store(), true).value();
     for (uint64_t number = 0; number + 1 < kChunkCount; ++number) {
