@@ -9,14 +9,19 @@ Arrays (raw files, C order), of which every HDF5 file and Zarr store below holds
   int16    counts, packed as archives do (scale and offset)
   uint8    an image
 """
+import json
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import h5py
 import numpy as np
 
 from harness import MIB, remove
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
+from zarr3_stores import crc32c, named  # noqa: E402
 
 TYPES = {"packed": "<f4", "smooth": "<f4", "blocky": "<f4", "int16": "<i2", "uint8": "|u1"}
 # h5py's arguments for each codec, with usual settings; the plugins' parameters are in plugins/README.md.
@@ -144,6 +149,44 @@ class Data:
             zarr.consolidate_metadata(str(path))
 
         return self.keep(f"{kind}-{codec}-{self.mebibytes}.zarr", make)
+
+    def zarr3(self, kind, per_shard=None, mebibytes=None):
+        """As zarr-python 3 makes it by default, with zstd; `per_shard`: chunks in a shard, if there are any."""
+        array, chunks = self.shaped(kind, MIB, mebibytes)
+
+        def make(path):
+            import numcodecs
+            zstd = numcodecs.Zstd(0)
+            codecs = [named("bytes", endian="little"), named("zstd", level=0, checksum=False)]
+            outer = chunks
+            if per_shard:
+                codecs = [named("sharding_indexed", chunk_shape=list(chunks), codecs=codecs,
+                                index_codecs=[named("bytes", endian="little"), named("crc32c")], index_location="end")]
+                outer = (per_shard, *chunks[1:])
+            v = path / "v"
+            group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+            metadata = {"zarr_format": 3, "node_type": "array", "shape": list(array.shape), "data_type": "float32",
+                        "chunk_grid": named("regular", chunk_shape=list(outer)),
+                        "chunk_key_encoding": named("default", separator="/"), "fill_value": 0.0, "codecs": codecs,
+                        "attributes": {}}
+            v.mkdir(parents=True)
+            (path / "zarr.json").write_text(json.dumps(group))
+            (v / "zarr.json").write_text(json.dumps(metadata))
+            for number, first in enumerate(range(0, len(array), per_shard or 1)):
+                place = v / "c" / str(number) / "0"
+                place.mkdir(parents=True)
+                with open(place / "0", "wb") as file:
+                    index = []
+                    for plane in array[first:first + (per_shard or 1)]:
+                        encoded = zstd.encode(np.ascontiguousarray(plane))
+                        index += [file.tell(), len(encoded)]
+                        file.write(encoded)
+                    if per_shard:
+                        index = np.array(index, "<u8").tobytes()
+                        file.write(index + crc32c(index).to_bytes(4, "little"))
+
+        size = f"{mebibytes or self.mebibytes}"
+        return self.keep(f"{kind}-zstd-{f'shards-{per_shard}' if per_shard else 'chunks'}-{size}.zarr3", make)
 
     def chunk_files(self, kind):
         """The decoded chunks as plain files: what a mount shows, on the disk's own filesystem."""

@@ -90,6 +90,60 @@ def zarr(bench):
                     best_of=list(rivals), source=source)
 
 
+def two_cats_of_zarr3(directory):
+    halves = ["cat v/c/*[02468]/0/0 >/dev/null", "cat v/c/*[13579]/0/0 >/dev/null"]
+    readers = [subprocess.Popen(half, shell=True, cwd=directory) for half in halves]
+    if any([reader.wait() for reader in readers]):
+        raise subprocess.CalledProcessError(1, halves)
+
+
+@row("zarr3", "two readers, cold, of Zarr v3 with its default zstd, against the best of zarr-python 3, tensorstore and zarrs")
+def zarr3(bench):
+    array, _ = bench.data.shaped("packed", MIB)
+    for title, per_shard in (("chunks", None), ("shards of 64 chunks", 64)):
+        source = bench.data.zarr3("packed", per_shard)
+        read_into_page_cache(source)
+        with bench.mount(source) as mount:
+            for number in range(len(array)):
+                bench.check((mount.path / f"v/c/{number}/0/0").read_bytes() == array[number].tobytes(),
+                            f"chunk {number} differs")
+        rivals = bench.rivals.in_workers(["zarr-python 3", "tensorstore", "zarrs"], source,
+                                         hashlib.sha256(array).hexdigest())
+        bench.pairs(f"cold, two readers, Zarr v3, {title}", lambda: bench.cold(source, two_cats_of_zarr3), rivals,
+                    array.nbytes, 1, best_of=list(rivals), source=source)
+
+
+@row("shards", "random inner chunks of one large Zarr v3 shard, against a reader of whole shards")
+def shards(bench):
+    import numcodecs
+    mebibytes = 128 if bench.quick else 1024
+    source = bench.data.zarr3("packed", per_shard=mebibytes, mebibytes=mebibytes)
+    array, _ = bench.data.shaped("packed", MIB, mebibytes)
+    read_into_page_cache(source)
+    rng = random.Random(7)
+    places = [rng.randrange(len(array)) for _ in range(20)]
+    zstd = numcodecs.Zstd()
+
+    def ours():
+        with bench.mount(source) as mount:
+            return timed(lambda: [(mount.path / f"v/c/{number}/0/0").read_bytes() for number in places])
+
+    def whole_shards():
+        def read():
+            for number in places:
+                shard = (source / "v/c/0/0/0").read_bytes()
+                begin, size = np.frombuffer(shard, "<u8", 2, len(shard) - 4 - 16 * (len(array) - number))
+                zstd.decode(shard[int(begin):int(begin + size)])
+        return timed(read)
+
+    with bench.mount(source) as mount:
+        for number in places:
+            bench.check((mount.path / f"v/c/{number}/0/0").read_bytes() == array[number].tobytes(),
+                        f"chunk {number} differs")
+    bench.pairs(f"random chunks of a shard of {mebibytes} MiB", ours, {"whole shards": whole_shards},
+                len(places) * MIB, 5, memory=array.nbytes, source=source)
+
+
 @row("uncompressed", "uncompressed contiguous and raw chunks, cold, against h5py's page-cached read")
 def uncompressed(bench):
     against_h5py(bench, "cold cat, contiguous", "packed", "none", 0.25, "1x with passthrough",

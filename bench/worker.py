@@ -45,7 +45,8 @@ def read_zarrs(path):
 
 def read_tensorstore(path):
     import tensorstore
-    store = tensorstore.open({"driver": "zarr", "kvstore": {"driver": "file", "path": f"{path}/v/"}}, open=True,
+    driver = "zarr3" if os.path.exists(f"{path}/v/zarr.json") else "zarr"
+    store = tensorstore.open({"driver": driver, "kvstore": {"driver": "file", "path": f"{path}/v/"}}, open=True,
                              read=True).result()
     return store.read().result()
 

@@ -1,6 +1,9 @@
 #include "model/base64.h"
 
+#include <bit>
 #include <cstdint>
+
+#include "base/endian.h"
 
 namespace codecfs {
 namespace {
@@ -44,6 +47,18 @@ std::optional<std::vector<std::byte>> decode_base64(std::string_view text) {
   }
   if ((bits & ((1U << bit_count) - 1)) != 0) return std::nullopt;
   return bytes;
+}
+
+std::string encode_base64(double number) {
+  std::byte bytes[sizeof number];
+  store_le(bytes, std::bit_cast<uint64_t>(number));
+  return encode_base64(bytes);
+}
+
+std::optional<double> double_in_base64(std::string_view text) {
+  const auto bytes = decode_base64(text);
+  if (!bytes || bytes->size() != sizeof(double)) return std::nullopt;
+  return std::bit_cast<double>(load_le<uint64_t>(bytes->data()));
 }
 
 }  // namespace codecfs

@@ -74,6 +74,9 @@ struct Variable {
   std::optional<Sharding> shards;
   /// Zarr3Type::name of a source of Zarr v3: "bfloat16". Empty for types that numpy has.
   std::string zarr3_type;
+  /// Of a source of Zarr: axis i of a stored chunk is axis stored_order[i] of the array. Empty: stored chunks need not
+  /// be transposed. Chunks are presented in C order in any case.
+  std::vector<size_t> stored_order;
 
   /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;

@@ -233,6 +233,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .read_only = options.read_only,
                                                 .view = view,
                                                 .coherent = options.coherent,
+                                                .portable = options.portable,
                                                 .mountpoint = mountpoint});
   filesystem.rules().check();
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};

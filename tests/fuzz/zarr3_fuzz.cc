@@ -24,12 +24,34 @@ void check(const zarr::Array& array) {
   const ChunkGrid& grid = variable.grid;
   require(grid.shape().size() == grid.rank() && grid.chunks().size() == grid.rank(), "a grid has one rank");
   require(!variable.dimensions || variable.dimensions->size() == grid.rank(), "each dimension has a name");
-  require(array.order.empty() || array.order.size() == grid.rank(), "each axis has a place");
+  require(variable.stored_order.empty() || variable.stored_order.size() == grid.rank(), "each axis has a place");
   if (variable.chunk_bytes)
     require(*variable.chunk_bytes == grid.elements_per_chunk() * variable.type.size, "a chunk is its elements");
   if (variable.unreadable) return check_error(*variable.unreadable);
+  if (array.rectilinear) check_grid(*array.rectilinear, grid);
   require(!variable.chunk_bytes || *variable.chunk_bytes <= max_chunk_bytes(), "a chunk that is read is bounded");
   require(variable.type.kind == TypeKind::object || variable.fill.size() == variable.type.size, "a fill is an element");
+}
+
+/// The first and the last presented chunk along each axis are put together of some stored chunks, which cover them.
+void check_grid(const zarr::RectilinearGrid& stored, const ChunkGrid& grid) {
+  require(!stored.cells().count() == !grid.count(), "there are stored chunks where there are presented ones");
+  if (grid.count() == 0) return;
+  uint64_t joined = 1;
+  for (size_t axis = 0; axis < grid.rank(); ++axis) {
+    uint64_t most = 1;
+    for (const uint64_t chunk : {uint64_t{0}, grid.cells()[axis] - 1}) {
+      const uint64_t begin = chunk * grid.chunks()[axis];
+      const uint64_t end = std::min(begin + grid.chunks()[axis], grid.shape()[axis]);
+      const auto cells = stored.cells_of(axis, {begin, end});
+      require(cells.begin < cells.end && cells.end <= stored.cells().cells()[axis], "a chunk has stored parts");
+      require(stored.elements(axis, cells.begin).begin <= begin && stored.elements(axis, cells.end - 1).end >= end,
+              "which cover it");
+      most = std::max(most, cells.end - cells.begin);
+    }
+    joined *= most;
+    require(joined <= zarr::RectilinearGrid::kMaxOverlaps, "their number is bounded");
+  }
 }
 
 void check_index(const zarr::ShardLevel& level, Bytes bytes) {

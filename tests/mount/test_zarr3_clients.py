@@ -86,3 +86,25 @@ def test_what_was_written_through_the_mount(mount, store, tmp_path):
     known = {text.split(":")[0] for text in before["bad"]}  # that a reader cannot read in what others wrote either
     assert [text for text in told["bad"] if text.split(":")[0] not in known] == []
     assert told["read"]["zarr-python"] == COUNT and told["read"]["tensorstore"] > COUNT / 2
+
+
+def test_stores_of_other_projects(mount, tmp_path):
+    """Each array in the folder that CODECFS_CORPUS names, as zarr-python reads it."""
+    corpus = pathlib.Path(os.environ.get("CODECFS_CORPUS") or "/nonexistent")
+    if not corpus.is_dir():
+        pytest.skip("CODECFS_CORPUS names no folder of stores to try")
+    found = run("dump", corpus, tmp_path)
+    if not found:
+        pytest.skip(f"no array of Zarr v3 in {corpus}")
+    wrong = []
+    for path, name in found.items():
+        if name.startswith("error: "):
+            continue
+        m = mount(corpus / path, "view=decoded", "ro")
+        wanted = np.load(tmp_path / name)
+        got = zarr.open(str(m.path), "r")[...]
+        if not same(np.asarray(got), wanted):
+            wrong.append(path)
+        m.unmount()
+    assert wrong == []
+    assert sum(not name.startswith("error: ") for name in found.values()) >= len(found) * 0.9

@@ -51,6 +51,63 @@ def vlen(items):
     return struct.pack("<I", len(items)) + b"".join(struct.pack("<I", len(i)) + i for i in items)
 
 
+NUMBERS = {f"{kind}{bits}": np.dtype(f"{kind[0]}{bits // 8}")
+           for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64) if (kind, bits) != ("float", 8)}
+ROUNDING = {"nearest-even": np.rint, "towards-zero": np.trunc, "towards-positive": np.ceil, "towards-negative": np.floor,
+            "nearest-away": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}
+
+
+def cast(data, c, target, direction):
+    """cast_value, to integers or from integers to floats that hold them."""
+    pairs = [[float(x.replace("Inf", "inf")) if isinstance(x, str) else x for x in pair]
+             for pair in c.get("scalar_map", {}).get(direction, [])]
+    result = []
+    for value in data.ravel().tolist():
+        mapped = [new for old, new in pairs if old == value or (old != old and value != value)]
+        if not mapped and target.kind in "iu":
+            whole, info = int(ROUNDING[c.get("rounding", "nearest-even")](np.float64(value))), np.iinfo(target)
+            if c.get("out_of_range") == "clamp":
+                whole = min(max(whole, info.min), info.max)
+            if c.get("out_of_range") == "wrap":
+                whole = (whole - info.min) % (info.max - info.min + 1) + info.min
+            value = whole
+        result.append(mapped[0] if mapped else value)
+    return np.array(result, target).reshape(data.shape)
+
+
+def reshaped(shape, c):
+    """The dimensions that the codec reshape gives a chunk."""
+    new = [math.prod(shape[i] for i in item) if isinstance(item, list) else item for item in c["shape"]]
+    return [math.prod(shape) // -math.prod(new) if n == -1 else n for n in new]
+
+
+def bits_of(dtype, c):
+    width = 1 if dtype.kind == "b" else dtype.itemsize * 8
+    return width, c.get("first_bit", 0), c.get("last_bit", width - 1) + 1
+
+
+def packed(data, c):
+    """packbits, of bools and integers."""
+    width, first, end = bits_of(data.dtype, c)
+    bits = np.unpackbits(np.ascontiguousarray(data).astype(data.dtype.newbyteorder("<")).view("u1"), bitorder="little")
+    bits = bits.reshape(data.size, -1)[:, first:end].ravel()
+    padding = bytes([-bits.size % 8])
+    body = np.packbits(bits, bitorder="little").tobytes()
+    return {"none": body, "first_byte": padding + body, "last_byte": body + padding}[c.get("padding_encoding", "none")]
+
+
+def unpacked(data, c, shape, dtype):
+    width, first, end = bits_of(dtype, c)
+    body = {"none": data, "first_byte": data[1:], "last_byte": data[:-1]}[c.get("padding_encoding", "none")]
+    count = math.prod(shape)
+    bits = np.unpackbits(np.frombuffer(body, "u1"), bitorder="little")[:count * (end - first)].reshape(count, -1)
+    whole = np.zeros((count, dtype.itemsize * 8), "u1")
+    whole[:, first:end] = bits
+    if dtype.kind == "i":
+        whole[:, end:] = bits[:, -1:]
+    return np.packbits(whole, axis=1, bitorder="little").view(dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
 def encode(chunk, codecs):
     """The bytes of a chunk, an array."""
     codecs = list(codecs)
@@ -66,6 +123,15 @@ def encode(chunk, codecs):
             data = np.ascontiguousarray(data).astype(data.dtype.newbyteorder(order)).tobytes()
         elif name in ("vlen-utf8", "vlen-bytes"):
             data = vlen(data.ravel())
+        elif name == "scale_offset":
+            number = data.dtype.type
+            data = ((data - number(c.get("offset", 0))) * number(c.get("scale", 1))).astype(data.dtype)
+        elif name == "cast_value":
+            data = cast(data, c, NUMBERS[c["data_type"]], "encode")
+        elif name == "reshape":
+            data = np.ascontiguousarray(data).reshape(reshaped(data.shape, c))
+        elif name == "packbits":
+            data = packed(data, c)
         elif name == "sharding_indexed":
             data = shard(data, c)
         elif name == "crc32c":
@@ -146,6 +212,32 @@ def write_array(path, values, chunks, codecs, data_type, fill, fill_json, encodi
         file.write_bytes(encode(whole, codecs))
 
 
+def write_rectilinear(path, values, edges, chunk_shapes, codecs, data_type, fill, absent=()):
+    """`edges`: the lengths of the chunks along each axis, `chunk_shapes`: the same as the metadata says it; `absent`: coordinates
+    of chunks that are not stored, whose values become the fill value. Returns the values that a reader finds."""
+    path = Path(path)
+    path.mkdir(parents=True)
+    grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": chunk_shapes}}
+    (path / "zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": list(values.shape), "data_type": data_type, "chunk_grid": grid,
+        "chunk_key_encoding": named("default", separator="/"), "fill_value": fill, "codecs": codecs, "attributes": {}}))
+    found = values.copy()
+    begins = [np.concatenate([[0], np.cumsum(lengths)]) for lengths in edges]
+    for place in itertools.product(*(range(len(lengths)) for lengths in edges)):
+        where = tuple(slice(int(b[p]), int(b[p + 1])) for b, p in zip(begins, place))
+        part = values[where]
+        if place in absent:
+            found[where] = fill
+        if place in absent or part.size == 0:
+            continue
+        whole = np.full([lengths[p] for lengths, p in zip(edges, place)], fill, values.dtype)
+        whole[tuple(slice(0, n) for n in part.shape)] = part
+        file = path / key_of(named("default", separator="/"), place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(whole, codecs))
+    return found
+
+
 def decode(data, codecs, shape, dtype, fill):
     """The inverse of encode(): the chunk of this shape; None if it is a shard without chunks."""
     codecs = [{"name": codec} if isinstance(codec, str) else codec for codec in codecs]
@@ -154,6 +246,14 @@ def decode(data, codecs, shape, dtype, fill):
     if name == "transpose":
         order = c["order"]
         return decode(data, rest, [shape[axis] for axis in order], dtype, fill).transpose(np.argsort(order))
+    if name == "scale_offset":
+        number, stored = dtype.type, decode(data, rest, shape, dtype, fill)
+        quotient = stored // number(c.get("scale", 1)) if dtype.kind in "iu" else stored / number(c.get("scale", 1))
+        return (quotient + number(c.get("offset", 0))).astype(dtype)
+    if name == "cast_value":
+        return cast(decode(data, rest, shape, NUMBERS[c["data_type"]], 0), c, dtype, "decode")
+    if name == "reshape":
+        return decode(data, rest, reshaped(shape, c), dtype, fill).reshape(shape)
     if name == "numcodecs.delta":
         flat = decode(data, rest, shape, dtype, fill)
         return numcodecs.get_codec({"id": "delta", **c}).decode(flat.tobytes()).view(dtype).reshape(shape)
@@ -174,6 +274,8 @@ def decode(data, codecs, shape, dtype, fill):
             items[i], at = (item.decode() if name == "vlen-utf8" else item), at + 4 + size
         assert at == len(data)
         return items.reshape(shape)
+    if name == "packbits":
+        return unpacked(data, c, shape, dtype)
     assert name == "bytes", name
     order = {"little": "<", "big": ">", None: "="}[c.get("endian")]
     values = np.frombuffer(data, dtype.newbyteorder(order))

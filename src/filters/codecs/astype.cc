@@ -3,6 +3,7 @@
 //   {"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f8"}
 
 #include "filters/codecs/cast.h"
+#include "filters/core/encoded_type.h"
 
 namespace codecfs::filters::codecs {
 
@@ -13,7 +14,9 @@ Filter astype() {
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const ElementTypes types,
                        read_element_types(context.stage.codec, "decode_dtype", "encode_dtype"));
-        return make_cast_coder(types);
+        CODECFS_ASSIGN(Coder coder, make_cast_coder(types));
+        coder.encoded_chunk = retyped(context.chunk, types.encoded);
+        return coder;
       },
   };
 }

@@ -7,6 +7,7 @@
 
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "model/json.h"
 
@@ -66,7 +67,7 @@ constexpr bool kSummable = (std::integral<Decoded> && std::integral<Encoded>) ||
 
 Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(const ElementTypes types, read_element_types(context.stage.codec));
-  return visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
+  auto coder = visit_number_type(types.decoded, [&](auto decoded) -> Result<Coder> {
     return visit_number_type(types.encoded, [&](auto encoded) -> Result<Coder> {
       using Decoded = decltype(decoded);
       using Encoded = decltype(encoded);
@@ -78,6 +79,8 @@ Result<Coder> make_coder(const StageContext& context) {
       }
     });
   });
+  if (coder) coder->encoded_chunk = retyped(context.chunk, types.encoded);
+  return coder;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace codecfs::filters::codecs {
 namespace {
 
 /// `code`: the errno if the chunk is not a whole number of elements.
-Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, const ElementLoop& loop, int code) {
+Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, const CheckedLoop& loop, int code) {
   const size_t size = from.size;
   if (in.size() % size != 0)
     return fail(code, "{} bytes are not a whole number of elements of {} bytes", in.size(), size);
@@ -21,7 +21,7 @@ Result<Buffer> convert(Buffer in, const DataType& from, const DataType& to, cons
     CODECFS_ASSIGN(separate, Buffer::allocate(count * to.size));
   }
   Buffer& out = to.size == size ? in : separate;
-  loop(in.data(), out.data(), count);
+  CODECFS_TRY(loop(in.data(), out.data(), count));
   if (is_foreign_order(to)) swap_elements(out.mutable_bytes(), to.size);
   return std::move(out);
 }
@@ -36,7 +36,7 @@ Result<ElementTypes> read_element_types(const Json& codec, const char* decoded_k
   return ElementTypes{*std::move(decoded), *std::move(encoded)};
 }
 
-Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode) {
+Coder make_checked_coder(ElementTypes types, CheckedLoop decode, CheckedLoop encode) {
   auto encoded = resizes_elements(types.decoded.size, types.encoded.size);
   return {.decode = [types, decode = std::move(decode)](
                         Buffer in,
@@ -45,7 +45,18 @@ Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop enc
             CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(in));
             return convert(std::move(copy), types.decoded, types.encoded, encode, EINVAL);
           },
-          .encoded = std::move(encoded)};
+          .encoded = std::move(encoded),
+          .encoded_chunk = {}};
+}
+
+Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode) {
+  const auto checked = [](ElementLoop loop) -> CheckedLoop {
+    return [loop = std::move(loop)](const std::byte* from, std::byte* to, size_t count) -> Result<> {
+      loop(from, to, count);
+      return {};
+    };
+  };
+  return make_checked_coder(std::move(types), checked(std::move(decode)), checked(std::move(encode)));
 }
 
 }  // namespace codecfs::filters::codecs

@@ -26,6 +26,10 @@ using ElementLoop = std::function<void(const std::byte* from, std::byte* to, siz
 /// number of elements: EIO when decoding, EINVAL when encoding.
 Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode);
 
+/// The same with loops that can fail: EIO when decoding, EINVAL when encoding.
+using CheckedLoop = std::function<Result<>(const std::byte* from, std::byte* to, size_t count)>;
+Coder make_checked_coder(ElementTypes types, CheckedLoop decode, CheckedLoop encode);
+
 /// Calls `convert(From) -> To` for each element in order.
 template <class To, class From, class Convert>
 void convert_each(const std::byte* from, std::byte* to, size_t count, Convert convert) {

@@ -13,6 +13,7 @@
 
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "model/json.h"
 
@@ -229,7 +230,7 @@ Result<Coder> make_coder(const StageContext& context) {
   };
   CODECFS_ASSIGN(const Elements decoded, elements_for(types.decoded));
   CODECFS_ASSIGN(const Elements encoded, elements_for(types.encoded));
-  return make_element_coder(
+  Coder coder = make_element_coder(
       types,
       [=](const std::byte* from, std::byte* to, size_t count) {
         decode(decoded, encoded, from, to, count, scale, offset);
@@ -237,6 +238,8 @@ Result<Coder> make_coder(const StageContext& context) {
       [=](const std::byte* from, std::byte* to, size_t count) {
         encode(decoded, encoded, from, to, count, scale, offset);
       });
+  coder.encoded_chunk = retyped(context.chunk, types.encoded);
+  return coder;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 //   {"id": "quantize", "digits": 3, "dtype": "<f8", "astype": "<f4"}
 
 #include "filters/codecs/cast.h"
+#include "filters/core/encoded_type.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -67,6 +68,7 @@ Result<Coder> make_coder(const StageContext& context) {
                    }));
     return element_coder.encode(in);
   };
+  coder.encoded_chunk = retyped(context.chunk, types.encoded);
   return coder;
 }
 

@@ -29,6 +29,15 @@ struct SizeBound {
   static SizeBound exactly(uint64_t bytes) { return {bytes, bytes}; }
 };
 
+/// A chunk as a filter encodes it: for the first filter, as the last one has decoded it.
+struct ChunkShape {
+  std::optional<uint64_t> bytes = {};  // exact size; none if it depends on the data (object types)
+  DataType type = {};                  // of its elements
+  std::vector<uint64_t> shape = {};    // elements of the whole array per dimension; empty for a scalar
+  std::vector<uint64_t> chunks = {};   // elements of a chunk per dimension
+  std::string type_name = {};          // Variable::zarr3_type
+};
+
 /// A filter with parsed and checked parameters, ready for use. Immutable and thread-safe.
 struct Coder {
   /// Decodes: returns the bytes that the encoder received. `out` bounds their size: output beyond it is EIO before
@@ -40,6 +49,8 @@ struct Coder {
   std::function<Result<Buffer>(Bytes in)> encode = {};
   /// Maps the size of the encoder's input to the possible sizes of its output. Empty: the size does not change.
   std::function<SizeBound(const SizeBound& decoded)> encoded = {};
+  /// The chunk as the next filter encodes it. None: elements and dimensions stay as they are.
+  std::optional<ChunkShape> encoded_chunk = {};
 };
 
 /// For compressors: incompressible data grows a little.
@@ -49,15 +60,9 @@ std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes);
 /// For filters that change the size of elements.
 std::function<SizeBound(const SizeBound&)> resizes_elements(uint64_t decoded_size, uint64_t encoded_size);
 
-/// The chunk before the first filter encodes it, that is, after the last one has decoded it.
-struct ChunkShape {
-  std::optional<uint64_t> bytes = {};  // exact decoded size; none if it depends on the data (object types)
-  DataType type = {};                  // of its elements
-  std::vector<uint64_t> shape = {};    // elements of the whole array per dimension; empty for a scalar
-  std::vector<uint64_t> chunks = {};   // elements of a chunk per dimension
-};
-
+/// A chunk as it is presented, and as it is stored: with its axes in Variable::stored_order.
 ChunkShape shape_of_chunk(const Variable& variable);
+ChunkShape shape_of_stored_chunk(const Variable& variable);
 
 /// What a filter may know about the stage and the data that it encodes.
 struct StageContext {

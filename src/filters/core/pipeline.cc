@@ -83,7 +83,16 @@ struct Pipeline::Stage {
 };
 
 ChunkShape shape_of_chunk(const Variable& variable) {
-  return {variable.chunk_bytes, variable.type, variable.grid.shape(), variable.grid.chunks()};
+  return {variable.chunk_bytes, variable.type, variable.grid.shape(), variable.grid.chunks(), variable.zarr3_type};
+}
+
+ChunkShape shape_of_stored_chunk(const Variable& variable) {
+  ChunkShape chunk = shape_of_chunk(variable);
+  for (size_t i = 0; i < variable.stored_order.size(); ++i) {
+    chunk.shape[i] = variable.grid.shape()[variable.stored_order[i]];
+    chunk.chunks[i] = variable.grid.chunks()[variable.stored_order[i]];
+  }
+  return chunk;
 }
 
 bool only_in_libhdf5(uint32_t id) {
@@ -96,6 +105,7 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     return fail(EINVAL, "{} filters in a pipeline, more than {}", chain.size(), kMaxStages);
   Pipeline pipeline;
   pipeline.chunk_ = chunk;
+  ChunkShape input = chunk;
   for (const FilterStage& stage : chain) {
     auto made = std::make_shared<Stage>();
     made->filter = find_for(stage);
@@ -109,13 +119,14 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     FilterStage complete = stage;
     // Plugins need complete parameters. Built-in coders complete their own, and accept more (Blosc's block size).
     if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {
-      Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, chunk});
+      Result<std::vector<uint32_t>> parameters = made->filter->working_parameters({stage, input});
       if (!parameters) return fail(parameters.error().code, "{}: {}", made->label, parameters.error().reason);
       complete.parameters = *std::move(parameters);
     }
-    Result<Coder> coder = made->filter->make_coder({complete, chunk});
+    Result<Coder> coder = made->filter->make_coder({complete, input});
     if (!coder) return fail(coder.error().code, "{}: {}", made->label, coder.error().reason);
     made->coder = *std::move(coder);
+    if (made->coder.encoded_chunk) input = *made->coder.encoded_chunk;
     made->optional = stage.optional;
     pipeline.stages_.push_back(std::move(made));
   }

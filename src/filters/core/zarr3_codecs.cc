@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/core/codec_json.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "model/json.h"
 #include "model/zarr3_type.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::string_view kNumcodecs = "numcodecs.";
 constexpr std::string_view kOnlyZarr3 = "zarr3:";
+constexpr std::string_view kSharding = "sharding_indexed";
 constexpr size_t kMaxCodecs = 32;
 
 constexpr std::array<std::string_view, 3> kBloscShuffles = {"noshuffle", "shuffle", "bitshuffle"};
@@ -37,10 +39,14 @@ constexpr std::string_view kOfNumcodecs[] = {"zlib",       "shuffle",
                                              "bz2",        "lzma",
                                              "crc32",      "adler32",
                                              "zfpy",       "pcodec"};
+/// Ids of codecs that map bytes to bytes. Those of plugins are not known.
+constexpr std::string_view kBytesToBytes[] = {"gzip",       "zstd", "blosc", "crc32c", "zlib",  "shuffle",
+                                              "fletcher32", "lz4",  "bz2",   "lzma",   "crc32", "adler32"};
+/// Ids of codecs that map an array to bytes, and so stand for the codec `bytes`.
+constexpr std::string_view kSerializers[] = {kPackbits, "zarr3:zfp", "zfpy", "pcodec"};
 /// Names of codecs that map an array to bytes, but for sharding_indexed.
-constexpr std::string_view kArrayToBytes[] = {"bytes",    "vlen-utf8", "vlen-bytes",     "vlen-array",
-                                              "packbits", "zfp",       "numcodecs.zfpy", "numcodecs.pcodec",
-                                              "pcodec",   "zfpy",      "packbits"};
+constexpr std::string_view kArrayToBytes[] = {"bytes", "vlen-utf8",      "vlen-bytes",       "vlen-array", "packbits",
+                                              "zfp",   "numcodecs.zfpy", "numcodecs.pcodec", "pcodec",     "zfpy"};
 
 template <size_t kCount>
 bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
@@ -142,12 +148,12 @@ Json numcodecs_form(const NamedCodec& codec) {
 
 class ListParser {
  public:
-  ListParser(const DataType& type, size_t rank) : item_size_(type.size), rank_(rank) {}
+  ListParser(const DataType& type, size_t rank) : type_(type), rank_(rank) {}
 
   Result<> take(const Json& json) {
     CODECFS_ASSIGN(const NamedCodec codec, parse_named(json));
     if (codec.name == "transpose") return take_transpose(codec);
-    if (codec.name == "sharding_indexed") {
+    if (codec.name == kSharding) {
       CODECFS_TRY(take_serializer(codec.name));
       codecs_.sharding = codec.configuration;
       codecs_.stages_before = std::exchange(codecs_.stages, {});
@@ -166,8 +172,12 @@ class ListParser {
       return {};
     }
     if (is_one_of(kArrayToBytes, codec.name)) CODECFS_TRY(take_serializer(codec.name));
-    CODECFS_ASSIGN(FilterStage stage, parse_zarr3_stage(json, item_size_));
+    CODECFS_ASSIGN(FilterStage stage, parse_zarr3_stage(json, type_.size));
+    if (!has_serializer_ && is_one_of(kBytesToBytes, id_of(stage)))
+      refuse(fmt::format("codec {} cannot precede one that makes bytes", codec.name));
     if (!has_serializer_ && !is_one_of(kElementwise, id_of(stage))) keeps_order_ = false;
+    if (id_of(stage) == kReshape)
+      if (const Json shape = codec.configuration.value("shape", Json()); shape.is_array()) rank_ = shape.size();
     codecs_.stages.push_back(std::move(stage));
     return {};
   }
@@ -182,10 +192,31 @@ class ListParser {
       return fail(EINVAL, "\"codecs\": none of them makes bytes of an array");
     }
     if (std::ranges::is_sorted(codecs_.order)) codecs_.order.clear();
+    settle_byte_order();
     return std::move(codecs_);
   }
 
  private:
+  /// The byte order that `bytes` states is that of the elements behind the array codecs. That of the array is the same
+  /// here, if its type has one.
+  void settle_byte_order() {
+    const ByteOrder order = codecs_.byte_order.value_or(ByteOrder::little);
+    DataType type = with_byte_order(type_, order);
+    for (FilterStage& stage : codecs_.stages) {
+      DataType next = encoded_type(stage, type);
+      if (next.order != ByteOrder::none && next.order != order) {
+        if (id_of(stage) != kCastValue)
+          return refuse(fmt::format("codec {} makes elements of another byte order than `bytes` stores",
+                                    print_json(stage.codec)));
+        Json codec = stage.codec;
+        codec["endian"] = order == ByteOrder::big ? "big" : "little";
+        stage.codec = std::move(codec);
+        next.order = order;
+      }
+      type = std::move(next);
+    }
+  }
+
   Result<> take_serializer(const std::string& name) {
     if (has_serializer_) return fail(EINVAL, "\"codecs\": {} cannot follow a codec that makes bytes", name);
     has_serializer_ = true;
@@ -195,8 +226,9 @@ class ListParser {
   Result<> take_transpose(const NamedCodec& codec) {
     if (has_serializer_) return fail(EINVAL, "\"codecs\": transpose cannot follow a codec that makes bytes");
     CODECFS_ASSIGN(const std::vector<size_t> order, parse_order(codec.configuration, rank_));
-    codecs_.order = compose(codecs_.order, order);
-    if (!keeps_order_ && !std::ranges::is_sorted(order))
+    if (keeps_order_)
+      codecs_.order = compose(codecs_.order, order);
+    else if (!std::ranges::is_sorted(order))
       refuse(fmt::format("a transpose after {} cannot be undone here", print_json(codecs_.stages.back().codec)));
     return {};
   }
@@ -205,8 +237,8 @@ class ListParser {
     if (!codecs_.unreadable) codecs_.unreadable = Error{EOPNOTSUPP, std::move(reason)};
   }
 
-  uint64_t item_size_;
-  size_t rank_;
+  DataType type_;
+  size_t rank_;  // of the array behind the codecs so far
   bool has_serializer_ = false;
   bool keeps_order_ = true;  // the stages so far do not depend on the order of elements
   Zarr3Codecs codecs_;
@@ -237,7 +269,9 @@ Json print_zarr3_stage(const FilterStage& stage, uint64_t item_size) {
   }
   if (id == "zstd" && !configuration.contains("checksum")) configuration["checksum"] = false;
   if (id.starts_with(kOnlyZarr3)) {
+    if (id == kCastValue) configuration.erase("endian");  // `bytes` says it
     id.erase(0, kOnlyZarr3.size());
+    if (configuration.empty()) return {{"name", id}};
   } else if (is_one_of(kOfNumcodecs, id) || id == "crc32c") {
     id.insert(0, kNumcodecs);
   }
@@ -254,41 +288,73 @@ Result<Zarr3Codecs> parse_zarr3_codecs(const Json& codecs, const DataType& type,
   return parser.finish();
 }
 
+Json with_serializer(Json codecs, const Json& serializer) {
+  const auto name_of = [](const Json& codec) {
+    const auto named = parse_named(codec);
+    return named ? named->name : std::string();
+  };
+  const auto is_array_codec = [&](const Json& codec) {
+    const auto stage = parse_zarr3_stage(codec, 0);
+    return name_of(codec) == "transpose" || (stage && is_one_of(kArrayToArray, id_of(*stage)));
+  };
+  for (const Json& codec : codecs) {
+    const std::string name = name_of(codec);
+    if (name == kSharding || name.starts_with("vlen-") || is_one_of(kArrayToBytes, name) ||
+        name == serializer.value("name", Json()))
+      return codecs;
+  }
+  const auto place = std::ranges::find_if_not(codecs, is_array_codec);
+  codecs.insert(place, serializer);
+  return codecs;
+}
+
+Result<Json> print_zarr3_serializer(const DataType& type, const Json& object_codec, std::string_view type_name) {
+  if (object_codec.is_object()) {
+    Json configuration = object_codec;
+    configuration.erase("id");
+    Json named = {{"name", object_codec.value("id", Json("")).is_string() ? object_codec.value("id", "") : ""}};
+    if (!configuration.empty()) named["configuration"] = std::move(configuration);
+    return named;
+  }
+  auto byte_order = common_byte_order(type);
+  if (!byte_order) return fail(EOPNOTSUPP, "Zarr v3 has no codec for members of different byte orders");
+  if (!type_name.empty() && type.size > 1) byte_order = ByteOrder::little;  // raw here, and so without a byte order
+  Json named = {{"name", "bytes"}};
+  if (*byte_order != ByteOrder::none)
+    named["configuration"] = {{"endian", *byte_order == ByteOrder::big ? "big" : "little"}};
+  return named;
+}
+
 Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataType& type, const Json& object_codec,
-                                std::span<const size_t> order) {
+                                std::span<const size_t> order, std::string_view type_name) {
   Json list = Json::array();
   if (!std::ranges::is_sorted(order))
     list.push_back(
         {{"name", "transpose"}, {"configuration", {{"order", std::vector<size_t>(order.begin(), order.end())}}}});
   size_t at = 0;
-  for (; at < stages.size() && is_one_of(kArrayToArray, id_of(stages[at])); ++at)
-    list.push_back(print_zarr3_stage(stages[at], type.size));
-  if (object_codec.is_object()) {
-    NamedCodec codec;
-    for (const auto& [key, value] : object_codec.items())
-      if (key == "id") {
-        codec.name = value.is_string() ? value.get<std::string>() : "";
-      } else {
-        codec.configuration[key] = value;
-      }
-    Json named = {{"name", codec.name}};
-    if (!codec.configuration.empty()) named["configuration"] = std::move(codec.configuration);
-    list.push_back(std::move(named));
+  DataType encoded = type;
+  for (; at < stages.size() && is_one_of(kArrayToArray, id_of(stages[at])); ++at) {
+    list.push_back(print_zarr3_stage(stages[at], encoded.size));
+    encoded = encoded_type(stages[at], std::move(encoded));
+  }
+  if (at < stages.size() && is_one_of(kSerializers, id_of(stages[at]))) {
+    if (common_byte_order(encoded) == ByteOrder::big)
+      return fail(EOPNOTSUPP, "codec {} stores elements in little-endian order", id_of(stages[at]));
+    list.push_back(print_zarr3_stage(stages[at++], encoded.size));
   } else {
-    const auto byte_order = common_byte_order(type);
-    if (!byte_order) return fail(EOPNOTSUPP, "Zarr v3 has no codec for members of different byte orders");
-    Json named = {{"name", "bytes"}};
-    if (*byte_order != ByteOrder::none)
-      named["configuration"] = {{"endian", *byte_order == ByteOrder::big ? "big" : "little"}};
-    list.push_back(std::move(named));
+    // Elements of one byte have no order: that of the array is kept.
+    const bool keeps_type = encoded == type || encoded.order == ByteOrder::none;
+    CODECFS_ASSIGN(Json serializer, keeps_type ? print_zarr3_serializer(type, object_codec, type_name)
+                                               : print_zarr3_serializer(encoded, object_codec));
+    list.push_back(std::move(serializer));
   }
   for (; at < stages.size(); ++at) {
     const std::string_view id = id_of(stages[at]);
-    if (is_one_of(kArrayToArray, id))
+    if (is_one_of(kArrayToArray, id) || is_one_of(kSerializers, id))
       return fail(EOPNOTSUPP, "codec {} follows one that makes bytes, which Zarr v3 cannot represent", id);
     if (id.starts_with("hdf5:") || id.empty())
       return fail(EOPNOTSUPP, "Zarr v3 has no codec for filter {}", stages[at].id);
-    list.push_back(print_zarr3_stage(stages[at], type.size));
+    list.push_back(print_zarr3_stage(stages[at], encoded.size));
   }
   return list;
 }

@@ -13,6 +13,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -37,9 +38,15 @@ struct Zarr3Codecs {
 Result<Zarr3Codecs> parse_zarr3_codecs(const Json& codecs, const DataType& type, size_t rank);
 
 /// The list for chunks that are encoded with these stages, each of which has a codec. `type`, `object_codec`: of the
-/// array; `order` as in Zarr3Codecs. EOPNOTSUPP with the reason if Zarr v3 cannot represent it.
+/// array; `order` as in Zarr3Codecs; `type_name`: Variable::zarr3_type. EOPNOTSUPP with the reason if Zarr v3 cannot
+/// represent it.
 Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataType& type, const Json& object_codec,
-                                std::span<const size_t> order = {});
+                                std::span<const size_t> order = {}, std::string_view type_name = {});
+
+/// The codec that makes bytes of such arrays: `bytes`, or the object codec. EOPNOTSUPP.
+Result<Json> print_zarr3_serializer(const DataType& type, const Json& object_codec, std::string_view type_name = {});
+/// The list with this codec between those of arrays and those of bytes, if it has none that makes bytes of an array.
+Json with_serializer(Json codecs, const Json& serializer);
 
 /// The stage of one codec of a v3 list, and back. EINVAL.
 Result<FilterStage> parse_zarr3_stage(const Json& codec, uint64_t item_size);

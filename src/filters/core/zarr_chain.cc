@@ -75,7 +75,10 @@ std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const
   return std::nullopt;
 }
 
-ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+namespace {
+
+/// Replaces the HDF5 filters by codecs, of either version of Zarr.
+ZarrChain codec_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
   const uint64_t item_size = chunk.type.size;
   ZarrChain result;
   Json codecs = Json::array();
@@ -100,8 +103,58 @@ ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk
   return result;
 }
 
+/// The name of a stage's filter; "" if it is not known.
+std::string name_of(const FilterStage& stage) {
+  const FilterPtr filter = find_for(stage);
+  return filter == nullptr ? "" : filter->name;
+}
+
+}  // namespace
+
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  const bool is_of_v3 = std::ranges::any_of(
+      chain, [](const FilterStage& stage) { return id_of(stage).starts_with("zarr3:") && find_for(stage) != nullptr; });
+  if (is_of_v3) return {{}, false};
+  return codec_chain(chain, chunk);
+}
+
+bool is_portable(std::span<const FilterStage> codecs) {
+  constexpr std::array<std::string_view, 3> kPortable = {"blosc", "gzip", "zstd"};
+  return std::ranges::all_of(codecs, [&](const FilterStage& stage) {
+    const std::string_view id = id_of(stage);
+    if (id == "crc32c") return stage.codec->value("location", Json("end")) == "end";
+    return std::ranges::find(kPortable, id) != kPortable.end();
+  });
+}
+
+Zarr3Chain portable_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+  constexpr std::array<std::string_view, 4> kChecksums = {"adler32", "crc32", "crc32c", "fletcher32"};
+  constexpr uint64_t kMaxBloscType = 255;
+  bool is_shuffled = false;
+  bool is_compressed = false;
+  bool has_checksum = false;
+  for (const FilterStage& stage : chain) {
+    const std::string name = name_of(stage);
+    if (std::ranges::find(kChecksums, name) != kChecksums.end())
+      has_checksum = true;
+    else
+      (name == "shuffle" ? is_shuffled : is_compressed) = true;
+    if (name == "bitshuffle" || name == "blosc") is_shuffled = true;  // they compress too
+  }
+  Json codecs = Json::array();
+  const bool has_bytes_to_shuffle = chunk.type.size > 1 && chunk.type.size <= kMaxBloscType;
+  if (is_shuffled && is_compressed && has_bytes_to_shuffle)
+    codecs.push_back({{"id", "blosc"}, {"cname", "zstd"}, {"clevel", 5}, {"shuffle", 1}, {"blocksize", 0}});
+  else if (is_compressed)
+    codecs.push_back({{"id", "zstd"}, {"level", 3}});
+  if (has_checksum) codecs.push_back({{"id", "crc32c"}});
+  auto stages = parse_zarr_codecs(Json(), codecs, chunk.type.size);
+  if (!stages) return {{{}, false}, {}};
+  return {{std::move(*stages), false}, {}};
+}
+
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec) {
-  Zarr3Chain result{zarr_chain(chain, chunk), {}};
+  Zarr3Chain result{codec_chain(chain, chunk), {}};
   if (!print_zarr3_codecs(result.stages, chunk.type, object_codec)) return {{{}, false}, {}};
   if (result.stages.empty() || id_of(result.stages.back()) != kZlib) return result;
   std::optional<uint64_t> size = chunk.bytes;

@@ -19,8 +19,8 @@ struct ZarrChain {
 };
 
 /// Replaces the HDF5 filters in `chain` by codecs. lz4 becomes numcodecs' lz4, whose format differs. If a filter has no
-/// numcodecs codec, the result has no filters at all. A shuffle that numcodecs cannot decode is omitted. Codecs of a
-/// Zarr store do not change.
+/// numcodecs codec, or is a codec of Zarr v3 alone, the result has no filters at all. A shuffle that numcodecs cannot
+/// decode is omitted. Other codecs of a Zarr store do not change.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the
@@ -30,6 +30,12 @@ struct Zarr3Chain : ZarrChain {
   std::optional<uint64_t> gzip_size;  // bytes that the member decodes to; none: stored bytes are chunks as they are
 };
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec);
+
+/// Whether every reader of Zarr v3 has these codecs: gzip, zstd, blosc and crc32c.
+bool is_portable(std::span<const FilterStage> codecs);
+/// A pipeline of such codecs for chunks that are stored with another one: blosc if it shuffles, else zstd if it
+/// compresses, and crc32c if it has a checksum.
+Zarr3Chain portable_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The HDF5 or numcodecs filters for a pipeline of codecs of Zarr v3: without the change that zarr3_chain() makes,
 /// where HDF5 stores it.

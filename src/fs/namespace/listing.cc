@@ -136,10 +136,13 @@ Result<> Listing::read_chunks(OpenDirectory& directory, uint64_t from, const Tak
   if (from >= kFirstScratch) return read_scratch(node.ino(), from, take);
   ShownChunks shown(mount_, coherence_, node, view, kBatch);
   CODECFS_TRY(check_count(node, view, shown));
+  ListedChunk chunk = first_chunk(directory);
   for (;; ++from) {
     CODECFS_ASSIGN(const std::optional<uint64_t> number, shown.next(from));
     if (!number) return read_scratch(node.ino(), kFirstScratch, take);
-    if (!take(chunk_item(directory, path_of_chunk(node.view, *view.facts, *number), *number, *number))) return {};
+    std::string name = path_of_chunk(node.view, *view.facts, *number);
+    chunk.number = *number;
+    if (!take(chunk_item(chunk, std::move(name), *number))) return {};
     from = *number;
   }
 }
@@ -177,6 +180,7 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
   }
   ShownChunks shown(mount_, coherence_, node, view, holds_chunks ? kBatch : kFewChunks);
   CODECFS_TRY(check_count(node, view, shown));
+  ListedChunk chunk = first_chunk(directory);
   const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
   const uint64_t chunks_of_each = (chunks.end - chunks.first) / std::max<uint64_t>(directories.entries(length), 1);
   for (; from < directories.entries(length); ++from) {
@@ -189,7 +193,8 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
     from = coordinate;
     std::string name = fmt::format("{}", coordinate);
     if (holds_chunks) {
-      if (!take(chunk_item(directory, std::move(name), coordinate, *number))) return {};
+      chunk.number = *number;
+      if (!take(chunk_item(chunk, std::move(name), coordinate))) return {};
       continue;
     }
     prefix.push_back(coordinate);
@@ -202,26 +207,29 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
   return with_scratch();
 }
 
-DirectoryItem Listing::chunk_item(const OpenDirectory& directory, std::string name, uint64_t position,
-                                  uint64_t number) {
-  const Node& node = *directory.place.node;
-  const VariableView& view = *directory.variable;
-  // With another shape its numbers mean other chunks.
-  const Result<VariableViewPtr> now = mount_.dataset.variable(node.object);
-  bool is_size_known = now && (*now)->facts->grid.shape() == view.facts->grid.shape();
+Listing::ListedChunk Listing::first_chunk(const OpenDirectory& directory) {
+  const Result<VariableViewPtr> now = mount_.dataset.variable(directory.place.node->object);
+  const bool is_current = now && (*now)->facts->grid.shape() == directory.variable->facts->grid.shape();
+  return {directory, is_current};
+}
+
+DirectoryItem Listing::chunk_item(const ListedChunk& chunk, std::string name, uint64_t position) {
+  const Node& node = *chunk.directory.place.node;
+  bool is_size_known = chunk.is_shape_current;
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
-  if (shows_shards(node.view, *view.facts)) {
+  const Variable& facts = *chunk.directory.variable->facts;
+  if (shows_shards(node.view, facts)) {
     is_size_known = false;  // each file would have to be opened
   } else if (is_size_known && !is_encoded(node.view)) {
-    is_size_known = view.facts->chunk_bytes.has_value();
+    is_size_known = facts.chunk_bytes.has_value();
   } else if (is_size_known) {
-    const Result<ChunkPlace> chunk = mount_.chunk_place(node, number);
-    is_size_known = chunk && encoded_.passed_bytes(node, *chunk).has_value();
+    const Result<ChunkPlace> place = mount_.chunk_place(node, chunk.number);
+    is_size_known = place && encoded_.passed_bytes(node, *place).has_value();
   }
   DirectoryItem item{std::move(name), kFirstEntry + static_cast<off_t>(position) + 1, S_IFREG, 0, {}};
   if (is_size_known)
-    item.attributes = [this, &directory, &node, number] {
-      return chunk_files_.attributes(node, directory.variable, number);
+    item.attributes = [this, &chunk] {
+      return chunk_files_.attributes(*chunk.directory.place.node, chunk.directory.variable, chunk.number);
     };
   return item;
 }

@@ -48,8 +48,14 @@ class Listing {
   Result<> read_chunks(OpenDirectory& directory, uint64_t from, const TakeItem& take);
   Result<> read_chunk_directory(OpenDirectory& directory, uint64_t from, const TakeItem& take);
   Result<bool> take_top_of_chunks(OpenDirectory& directory, const TakeItem& take);
-  [[nodiscard]] DirectoryItem chunk_item(const OpenDirectory& directory, std::string name, uint64_t position,
-                                         uint64_t number);
+  struct ListedChunk {
+    const OpenDirectory& directory;
+    bool is_shape_current;  // else the numbers of its chunks mean other chunks by now
+    uint64_t number = 0;
+  };
+  ListedChunk first_chunk(const OpenDirectory& directory);
+  /// `chunk` must outlive the result.
+  [[nodiscard]] DirectoryItem chunk_item(const ListedChunk& chunk, std::string name, uint64_t position);
   Result<> read_scratch(Ino directory, uint64_t from, const TakeItem& take);
   static Result<> check_count(const Node& node, const VariableView& view, const ShownChunks& shown);
   Result<struct stat> listed_attributes(const OpenDirectory& directory, const Entry& entry);

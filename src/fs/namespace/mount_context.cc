@@ -35,6 +35,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
     : rules(options.rules),
       read_only(options.read_only || !source->writable()),
       coherent(options.coherent),
+      portable(options.portable),
       mountpoint(options.mountpoint),
       dataset(std::move(source)),
       nodes(dataset.source().root(), options.view),

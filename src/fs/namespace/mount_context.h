@@ -42,6 +42,7 @@ struct FilesystemOptions {
   bool read_only = true;        // -o ro; a source that cannot be written is read-only too
   View view = View::decoded;    // the view that the root of the mount shows
   bool coherent = false;        // -o coherent: changes of the source by other programs become visible
+  bool portable = false;        // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
   std::string mountpoint = {};  // absolute; link targets below it are inside the mount
 };
 
@@ -79,6 +80,7 @@ struct MountContext {
   const filters::FilterRules rules;
   const bool read_only;
   const bool coherent;
+  const bool portable;
   const std::string mountpoint;
 
   Stats stats;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "filters/core/codec_json.h"
+#include "filters/core/zarr3_chain.h"
 #include "fs/views/metadata_files.h"
 #include "fs/views/zarr3_files.h"
 #include "model/json.h"
@@ -137,9 +138,11 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
+  const Result<Json> codecs3 = filters::print_zarr3_chain(*facts);
+  view->codecs3 = codecs3 ? make_text(print_json(*codecs3) + "\n") : view->codecs;
   view->facts = std::move(facts);
-  variables_.put_if(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size(),
-                    [&] { return changes_ == changes; });
+  const size_t texts = view->zarray->size() + view->codecs->size() + view->codecs3->size();
+  variables_.put_if(id, view, memory_estimate(*view->facts) + texts, [&] { return changes_ == changes; });
   return view;
 }
 

@@ -20,7 +20,9 @@ Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  const auto form = std::make_shared<const EncodedForm>(make(node.view, now.node->path, *view->facts));
+  EncodedForm made = make(node.view, now.node->path, *view->facts);
+  made.stored_codecs = view->codecs;
+  const auto form = std::make_shared<const EncodedForm>(std::move(made));
   forms_.put_if(key, form, form->zarray->size(), [&] { return mount_.dataset.changes() == changes; });
   return form;
 }
@@ -75,8 +77,14 @@ Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
 EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
   const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
-    if (is_zarr3(view)) return filters::zarr3_chain(stages, shape, facts.object_codec);
-    return {filters::zarr_chain(stages, shape), {}};
+    if (is_zarr3(view)) {
+      filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
+      const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
+      return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
+    }
+    filters::ZarrChain chain = filters::zarr_chain(stages, shape);
+    chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
+    return {std::move(chain), {}};
   };
   EncodedForm form;
   filters::Zarr3Chain shown = chain_of(facts.filters);

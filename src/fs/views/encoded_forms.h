@@ -17,6 +17,7 @@ namespace codecfs::fs {
 
 struct EncodedForm {
   std::vector<FilterStage> chain;             // the pipeline in .zarray or zarr.json, in the order of encoding
+  Text stored_codecs;                         // VariableView::codecs of the stored pipeline that it was made for
   bool as_stored = false;                     // chunk files hold the stored bytes, unless a chunk has a filter mask
   std::optional<uint64_t> gzip_size;          // with as_stored: but in a gzip member that decodes to so many bytes
   std::optional<filters::Pipeline> pipeline;  // none: see `unusable`

@@ -74,7 +74,8 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.number));
   std::shared_ptr<const Buffer> encoded;
-  if (form->as_stored && are_equal(form->chain, told->chain)) {
+  // The form may be older than the place, with which replace() compares the stored pipeline.
+  if (form->as_stored && *form->stored_codecs == *chunk.variable->codecs && are_equal(form->chain, told->chain)) {
     // What has no such form (several gzip members) is encoded anew.
     if (Result<Buffer> stored = form->stored_of_file(bytes))
       encoded = std::make_shared<const Buffer>(*std::move(stored));

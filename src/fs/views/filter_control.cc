@@ -9,6 +9,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/filter_spec.h"
 #include "filters/core/parameter_limits.h"
+#include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr_chain.h"
 #include "fs/views/zarr3_files.h"
 #include "model/json.h"
@@ -38,19 +39,6 @@ Result<std::vector<FilterStage>> parse_spec(std::string_view path, std::string_v
   if (spec.empty()) return fail_empty(path);
   Result<std::vector<FilterStage>> chain = filters::parse_filter_spec(spec);
   if (!chain) return fail(chain.error().code, "{}: {}", path, chain.error().reason);
-  return chain;
-}
-
-Result<std::vector<FilterStage>> parse_codecs(std::string_view path, std::string_view text, uint64_t item_size) {
-  text = trimmed(text);
-  if (text.empty()) return fail_empty(path);
-  if (filters::is_none(text)) return std::vector<FilterStage>();
-  const auto in_codecs = [&](const Error& error) { return fail(EINVAL, "{}: _Codecs: {}", path, error.reason); };
-  const Result<Json> json = parse_json(text);
-  if (!json) return in_codecs(json.error());
-  if (!json->is_array()) return fail(EINVAL, "{}: _Codecs: not a list of codecs: [{{\"id\": ...}}, ...]", path);
-  auto chain = filters::parse_zarr_codecs(Json(), json->empty() ? Json() : *json, item_size);
-  if (!chain) return in_codecs(chain.error());
   return chain;
 }
 
@@ -87,6 +75,26 @@ std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id
 
 }  // namespace
 
+Result<std::vector<FilterStage>> FilterControl::parse_codecs(const Node& node, std::string_view text,
+                                                             const Variable* variable) {
+  text = trimmed(text);
+  if (text.empty()) return fail_empty(node.path);
+  if (filters::is_none(text)) return std::vector<FilterStage>();
+  const auto in_codecs = [&](const Error& error) { return fail(EINVAL, "{}: _Codecs: {}", node.path, error.reason); };
+  const Result<Json> json = parse_json(text);
+  if (!json) return in_codecs(json.error());
+  if (!json->is_array())
+    return fail(EINVAL, "{}: _Codecs: not a list of codecs: [{{\"id\": ...}}, ...] or [{{\"name\": ...}}, ...]",
+                node.path);
+  const uint64_t item_size = variable != nullptr ? variable->type.size : 0;
+  const bool is_v3 = filters::is_zarr3_form(*json);
+  auto chain = is_v3 ? filters::parse_zarr3_chain(*json, variable)
+                     : filters::parse_zarr_codecs(Json(), json->empty() ? Json() : *json, item_size);
+  if (!chain) return in_codecs(chain.error());
+  if (is_v3 && !rules_.are_for_numcodecs(node.path)) return filters::with_zlib_for_gzip(*std::move(chain), item_size);
+  return chain;
+}
+
 Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
   if (mount_.rules.empty()) return {};
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(chunk.key));
@@ -115,7 +123,7 @@ Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const 
 
 Result<> FilterControl::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node.path, json, view->facts->type.size));
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node, json, view->facts.get()));
   return set_chain(node, chain, cancelled);
 }
 
@@ -154,7 +162,7 @@ Result<> FilterControl::set_default_chain(const Node& group, std::string_view na
   if (name == kFilter) {
     CODECFS_ASSIGN(chain, parse_spec(group.path, value));
   } else {
-    CODECFS_ASSIGN(chain, parse_codecs(group.path, value, 0));
+    CODECFS_ASSIGN(chain, parse_codecs(group, value, nullptr));
   }
   CODECFS_TRY(check_new(group.path, chain, 0));
   mount_.overlay.change(group, [&](DirectoryState& state) { state.chain = std::move(chain); });
@@ -186,6 +194,9 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& nod
   const std::string_view file = name_of(is_zarr3(node.view) ? FileKind::zarr_json : FileKind::zarray);
   if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
     return fail(checked.error().code, "{}: {}: {}", node.path, file, checked.error().reason);
+  if (mount_.portable && is_zarr3(node.view) && !filters::is_portable(wanted.filters))
+    return fail(EINVAL, "{}: {}: with -o portable, chunks have no codecs but gzip, zstd, blosc and crc32c", node.path,
+                file);
   std::vector<FilterStage> codecs = wanted.filters;
   if (rules_.are_for_numcodecs(node.path))
     return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size) : codecs;
@@ -199,7 +210,7 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  const bool is_same = is_zarr3(node.view) ? are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
+  const bool is_same = is_zarr3(node.view) ? filters::are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
                                            : are_equal(form->chain, wanted.filters);
   if (is_same) return {};
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted));
@@ -322,7 +333,7 @@ Result<std::optional<std::vector<FilterStage>>> FilterControl::spooled_chain(con
     mount_.scratch.unseal(group.ino(), name);
     if (trimmed(text).empty()) continue;
     CODECFS_ASSIGN(std::vector<FilterStage> chain,
-                   name == kFilter ? parse_spec(group.path, text) : parse_codecs(group.path, text, variable.type.size));
+                   name == kFilter ? parse_spec(group.path, text) : parse_codecs(group, text, &variable));
     return chain;
   }
   return std::nullopt;

@@ -1,5 +1,7 @@
 #include "fs/views/shown_chunks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "fs/namespace/chunk_names.h"
@@ -28,11 +30,13 @@ Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {
       CODECFS_ASSIGN(const std::vector<uint64_t> stored, stored_from(from));
       begin_ = from;
       end_ = stored.size() == batch_ ? stored.back() + 1 : UINT64_MAX;
-      numbers_ = {stored.begin(), stored.end()};
+      numbers_.clear();
       // Chunks that were written but are not stored yet come in between.
-      numbers_.insert(changes_.written.lower_bound(from), changes_.written.lower_bound(end_));
+      std::ranges::set_union(
+          stored, std::ranges::subrange(changes_.written.lower_bound(from), changes_.written.lower_bound(end_)),
+          std::back_inserter(numbers_));
     }
-    for (auto at = numbers_.lower_bound(from); at != numbers_.end(); ++at)
+    for (auto at = std::ranges::lower_bound(numbers_, from); at != numbers_.end(); ++at)
       if (is_shown(*at)) return *at;
     if (end_ == UINT64_MAX) return std::nullopt;
     from = end_;

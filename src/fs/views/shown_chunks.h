@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "fs/namespace/coherence_monitor.h"
@@ -36,7 +35,7 @@ class ShownChunks {
   const bool shows_shards_;
   const WriteBack::Changes changes_;
   // The numbers in [begin_, end_), removed ones included.
-  std::set<uint64_t> numbers_;
+  std::vector<uint64_t> numbers_;
   uint64_t begin_ = 0;
   uint64_t end_ = 0;
 };

@@ -167,12 +167,13 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::op
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
     CODECFS_ASSIGN(const VariablePtr described, mount_.dataset.described(node.object));
     unreadable = described->unreadable_attributes;
-    return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts));
+    return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts), is_zarr3(node.view));
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
     if (!attributes) unreadable = std::move(attributes.error());
-    return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.overlay.state_of(node).chain);
+    return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.overlay.state_of(node).chain,
+                        is_zarr3(node.view));
   }
   return std::vector<Xattr>();
 }

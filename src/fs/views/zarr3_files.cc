@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/zarr/metadata/shard_layout.h"
-#include "base/endian.h"
+#include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr3_codecs.h"
 #include "fs/views/metadata_files.h"
 #include "model/base64.h"
@@ -24,17 +24,9 @@ constexpr const char* kFillValue = "_FillValue";
 /// The value of an attribute that may be a list of one.
 const Json& single(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
 
-Json base64_of_double(double number) {
-  std::byte bytes[sizeof number];
-  store_le(bytes, std::bit_cast<uint64_t>(number));
-  return encode_base64(bytes);
-}
-
-std::optional<double> double_in_base64(const Json& text) {
+std::optional<double> double_of(const Json& text) {
   if (!text.is_string()) return std::nullopt;
-  const auto bytes = decode_base64(text.get_ref<const std::string&>());
-  if (!bytes || bytes->size() != sizeof(double)) return std::nullopt;
-  return std::bit_cast<double>(load_le<uint64_t>(bytes->data()));
+  return double_in_base64(text.get_ref<const std::string&>());
 }
 
 /// As attributes of this type print it.
@@ -230,10 +222,8 @@ Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json c
 }  // namespace
 
 Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain, const ChunkKeys& keys) {
-  CODECFS_ASSIGN(Json codecs, filters::print_zarr3_codecs(chain, described.type, described.object_codec));
-  if (!described.zarr3_type.empty() && described.type.size > 1)  // shown as raw bytes, which have no byte order
-    for (Json& codec : codecs)
-      if (codec["name"] == "bytes") codec["configuration"] = {{"endian", "little"}};
+  CODECFS_ASSIGN(Json codecs,
+                 filters::print_zarr3_codecs(chain, described.type, described.object_codec, {}, described.zarr3_type));
   return array_json(described, described.grid, std::move(codecs), keys);
 }
 
@@ -268,28 +258,10 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   return written;
 }
 
-bool are_same_json(const Json& one, const Json& other) {
-  if (!one.is_object() || !other.is_object()) {
-    if (!one.is_array() || !other.is_array()) return print_json(one) == print_json(other);
-    return std::ranges::equal(one, other, are_same_json);
-  }
-  if (one.size() != other.size()) return false;
-  return std::ranges::all_of(one.items(), [&](const auto& item) {
-    const auto found = other.find(item.key());
-    return found != other.end() && are_same_json(item.value(), *found);
-  });
-}
-
 bool are_same_shards(const Variable& one, const Variable& other) {
   if (!one.shards || !other.shards) return !one.shards && !other.shards;
   return one.shards->grid.chunks() == other.shards->grid.chunks() &&
-         are_same_json(one.shards->codecs, other.shards->codecs);
-}
-
-bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size) {
-  return std::ranges::equal(one, other, [item_size](const FilterStage& a, const FilterStage& b) {
-    return are_same_json(filters::print_zarr3_stage(a, item_size), filters::print_zarr3_stage(b, item_size));
-  });
+         filters::are_same_json(one.shards->codecs, other.shards->codecs);
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
@@ -299,14 +271,14 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
     case TypeKind::floating: {
       const std::optional<double> number = zarr3_number(fill);
       if (!number) return std::nullopt;
-      return base64_of_double(*number);
+      return encode_base64(*number);
     }
     case TypeKind::complex: {
       if (!fill.is_array() || fill.size() != 2) return std::nullopt;
       const std::optional<double> real = zarr3_number(fill[0]);
       const std::optional<double> imaginary = zarr3_number(fill[1]);
       if (!real || !imaginary) return std::nullopt;
-      return Json::array({base64_of_double(*real), base64_of_double(*imaginary)});
+      return Json::array({encode_base64(*real), encode_base64(*imaginary)});
     }
     case TypeKind::boolean:
       if (!fill.is_boolean() && !fill.is_number()) return std::nullopt;
@@ -327,14 +299,14 @@ std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& v
   const uint64_t size = variable.type.size;
   switch (variable.type.kind) {
     case TypeKind::floating: {
-      const std::optional<double> number = double_in_base64(value);
+      const std::optional<double> number = double_of(value);
       if (!number) return std::nullopt;
       return number_of_size(*number, size);
     }
     case TypeKind::complex: {
       if (!value.is_array() || value.size() != 2) return std::nullopt;
-      const std::optional<double> real = double_in_base64(value[0]);
-      const std::optional<double> imaginary = double_in_base64(value[1]);
+      const std::optional<double> real = double_of(value[0]);
+      const std::optional<double> imaginary = double_of(value[1]);
       if (!real || !imaginary) return std::nullopt;
       return Json::array({number_of_size(*real, size / 2), number_of_size(*imaginary, size / 2)});
     }

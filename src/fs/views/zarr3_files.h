@@ -41,12 +41,8 @@ struct WrittenZarr3 {
 /// and unless `with_codecs`, shards and codecs behind `bytes`. Consolidated metadata is ignored.
 Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs);
 
-/// Whether two pipelines have the same codecs in a zarr.json.
-bool are_equal_in_zarr3(std::span<const FilterStage> one, std::span<const FilterStage> other, uint64_t item_size);
 /// Whether two arrays with the same chunks have the same shards and codecs in a zarr.json, or none has shards.
 bool are_same_shards(const Variable& one, const Variable& other);
-/// Whether two values are the same, whatever the order of their keys.
-bool are_same_json(const Json& one, const Json& other);
 
 /// The attribute _FillValue as xarray writes it in Zarr v3, where the fill value of an array marks nothing as missing:
 /// floats as base64 of a float64. None for types for which xarray has no such form, and refuses the attribute.

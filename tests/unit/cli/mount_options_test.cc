@@ -58,13 +58,16 @@ TEST(Options, TakesTheFormOfMount8) {
 }
 
 TEST(Options, TakesWhatAMountIsToDoByItself) {
-  const auto options = parse({"codecfs", "a", "b", "-o", "mkdir,idle=90,log=/x/y.log,loglevel=warning"})->options;
+  const auto options =
+      parse({"codecfs", "a", "b", "-o", "mkdir,idle=90,log=/x/y.log,loglevel=warning,portable"})->options;
   EXPECT_TRUE(options.make_mountpoint);
+  EXPECT_TRUE(options.portable);
   EXPECT_EQ(options.idle_seconds, 90);
   EXPECT_EQ(options.log_file, "/x/y.log");
   EXPECT_EQ(options.log_level, log::Level::warning);
   const auto plain = parse({"codecfs", "a", "b"})->options;
   EXPECT_FALSE(plain.make_mountpoint);
+  EXPECT_FALSE(plain.portable);
   EXPECT_EQ(plain.idle_seconds, 0);
   EXPECT_EQ(plain.log_level, log::Level::info);
   EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "debug"})->options.log_level, log::Level::debug);
@@ -136,6 +139,7 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "log=", "a", "b"}, "log="},
       {{"codecfs", "-o", "loglevel=loud", "a", "b"}, "debug, info, warning or error"},
       {{"codecfs", "-o", "mkdir=yes", "a", "b"}, "mkdir=yes"},
+      {{"codecfs", "-o", "portable=yes", "a", "b"}, "portable=yes"},
       {{"codecfs", "a"}, "usage"},
       {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},

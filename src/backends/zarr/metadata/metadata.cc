@@ -229,7 +229,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   if (!order.is_null() && order != "C" && order != "F")
     return bad_array("\"order\" is {}, not \"C\" or \"F\"", print_json(order));
   if (order == "F" && std::ranges::count_if(variable.grid.chunks(), [](uint64_t n) { return n > 1; }) > 1) {
-    for (size_t axis = variable.grid.rank(); axis-- > 0;) array.order.push_back(axis);
+    for (size_t axis = variable.grid.rank(); axis-- > 0;) variable.stored_order.push_back(axis);
   }
 
   const Json separator = value_of(zarray, "dimension_separator");
@@ -244,7 +244,7 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
     if (rank == 0) variable.dimensions.emplace();
   }
   array.has_items = variable.type.kind == TypeKind::object && has_items(variable.object_codec);
-  if (!array.order.empty() && variable.type.kind == TypeKind::object && !array.has_items)
+  if (!variable.stored_order.empty() && variable.type.kind == TypeKind::object && !array.has_items)
     variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
                                                         print_json(variable.object_codec))};
   variable.attributes = shown_attributes(zattrs, texts.nczattr);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/zarr/metadata/nczarr.h"
+#include "backends/zarr/metadata/rectilinear_grid.h"
 #include "backends/zarr/metadata/shard_layout.h"
 #include "base/result.h"
 #include "model/chunk_keys.h"
@@ -25,9 +26,9 @@ struct ArrayTexts {
 struct Array {
   Variable variable;  // as presented: C order, dimensions named, without NCZarr's keys
   ChunkKeys keys = {.has_prefix = false, .separator = '.'};  // stored names of chunks, or of shards
-  /// Axis i of a stored chunk is axis order[i] of the array; empty if stored chunks need not be transposed.
-  std::vector<size_t> order;
-  std::optional<ShardLayout> shards;  // none: each chunk is a file
+  std::optional<ShardLayout> shards;                         // none: each chunk is a file
+  /// The stored chunks, where the presented ones are put together of them.
+  std::optional<RectilinearGrid> rectilinear;
   std::optional<NczarrArray> nczarr;  // set if netCDF-C also stores the array's dimensions
   /// Other readers would misinterpret the stored codecs; with_chain() with the same pipeline corrects them.
   bool has_wrong_codecs = false;

@@ -7,6 +7,7 @@
 #include "backends/zarr/metadata/nczarr.h"
 #include "base/utf8.h"
 #include "filters/core/codec_json.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "filters/core/filter_rules.h"
 #include "filters/core/zarr_chain.h"
@@ -160,6 +161,19 @@ Result<Json> print_attributes(const Variable& variable) {
 
 }  // namespace
 
+namespace {
+
+/// Codecs that no reader of Zarr v2 has.
+Result<> check_zarr2(std::span<const FilterStage> chain) {
+  for (const FilterStage& stage : chain)
+    if (const Json id = stage.codec->value("id", Json());
+        id.is_string() && id.get_ref<const std::string&>().starts_with("zarr3:"))
+      return fail(EINVAL, "the codec {} is only for Zarr v3", print_json(stage.codec));
+  return {};
+}
+
+}  // namespace
+
 std::string print_group() { return print(Json{{"zarr_format", 2}}); }
 
 Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable& variable) {
@@ -173,9 +187,10 @@ Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable&
   if (const auto place = filters::shuffle_of_parts(complete.stages, filters::shape_of_chunk(variable)))
     return fail(EINVAL, "{}: numcodecs can decode it only for whole elements, and its input here is not",
                 print_json(filters::print_codecs(complete.stages)[*place]));
-  auto pipeline = filters::Pipeline::make(complete.stages, filters::shape_of_chunk(variable));
+  auto pipeline = filters::Pipeline::make(complete.stages, filters::shape_of_stored_chunk(variable));
   if (!pipeline) return fail(pipeline.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", pipeline.error().reason);
   complete.pipeline = std::move(*pipeline);
+  CODECFS_TRY(filters::check_fill(complete.stages, variable));
   if (!complete.pipeline.empty() && variable.chunk_bytes.value_or(kMaxTrial) < kMaxTrial) {
     // Encodes fill to detect a filter without an encoder; whether real data can be encoded depends on the data.
     CODECFS_ASSIGN(const Buffer chunk, make_fill_chunk(variable));
@@ -193,6 +208,7 @@ bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> ot
 
 Result<NewArray> print_array(const Variable& variable) try {
   CODECFS_ASSIGN(const Chain chain, complete_chain(variable.filters, variable));
+  CODECFS_TRY(check_zarr2(chain.stages));
   Json zarray = {{"chunks", shape_json(variable.grid.chunks())},
                  {"compressor", nullptr},
                  {"dimension_separator", "."},
@@ -260,6 +276,7 @@ Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> 
 Result<std::string> with_chain(std::string_view text, const Variable& variable,
                                std::span<const FilterStage> chain) try {
   CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
+  CODECFS_TRY(check_zarr2(chain));
   set_chain(zarray, variable, chain);
   return print(zarray);
 } catch (const std::bad_alloc&) {

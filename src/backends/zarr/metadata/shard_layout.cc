@@ -5,6 +5,7 @@
 
 #include "base/endian.h"
 #include "filters/codecs/crc32c.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "model/json.h"
 
@@ -135,7 +136,13 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
       order = std::move(composed);
     }
     if (parsed.unreadable && !unreadable) unreadable = parsed.unreadable;
-    if (!parsed.sharding) {
+    // Behind it the shard has other axes.
+    const bool is_reshaped = std::ranges::any_of(parsed.stages_before, [](const FilterStage& stage) {
+      return stage.codec->value("id", Json()) == filters::kReshape;
+    });
+    if (is_reshaped && !unreadable)
+      unreadable = Error{EOPNOTSUPP, "codec reshape in front of sharding_indexed is not supported"};
+    if (!parsed.sharding || is_reshaped) {
       result.codecs = std::move(parsed);
       break;
     }

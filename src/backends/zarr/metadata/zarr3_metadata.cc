@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backends/zarr/metadata/shard_layout.h"
-#include "base/endian.h"
 #include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
@@ -68,13 +67,27 @@ Result<std::vector<uint64_t>> parse_extents(const Json& list, const char* key) {
   return list.get<std::vector<uint64_t>>();
 }
 
-/// "regular" or {"name": "regular", "configuration": {...}}.
-Result<std::vector<uint64_t>> parse_chunk_grid(const Json& grid, const std::vector<uint64_t>& shape) {
+Result<std::vector<uint64_t>> parse_rectilinear(const Json& configuration, const std::vector<uint64_t>& shape,
+                                                Array& array) {
+  if (const Json kind = value_of(configuration, "kind"); kind != "inline")
+    return fail(EOPNOTSUPP, "{}: a rectilinear chunk grid of kind {} is not supported", kFile, print_json(kind));
+  auto grid = RectilinearGrid::parse(value_of(configuration, "chunk_shapes"), shape);
+  if (!grid && grid.error().code == EOPNOTSUPP) return fail(EOPNOTSUPP, "{}: {}", kFile, grid.error().reason);
+  if (!grid) return blame(grid.error());
+  array.rectilinear = std::move(*grid);
+  return array.rectilinear->longest();
+}
+
+/// The shape of the chunks. {"name": "regular", "configuration": {...}}; of a rectilinear grid, which is set in
+/// `array`, the largest.
+Result<std::vector<uint64_t>> parse_chunk_grid(const Json& grid, const std::vector<uint64_t>& shape, Array& array) {
   const Json name = grid.is_object() ? value_of(grid, "name") : grid;
   if (!name.is_string()) return bad("\"chunk_grid\": {} is not valid", print_json(grid));
-  if (name != "regular") return fail(EOPNOTSUPP, "{}: chunk grid {} is not supported", kFile, print_json(name));
+  if (name != "regular" && name != "rectilinear")
+    return fail(EOPNOTSUPP, "{}: chunk grid {} is not supported", kFile, print_json(name));
   const Json configuration = grid.is_object() ? value_of(grid, "configuration") : Json();
   if (!configuration.is_object()) return bad("\"chunk_grid\": {} has no configuration", print_json(grid));
+  if (name == "rectilinear") return parse_rectilinear(configuration, shape, array);
   CODECFS_ASSIGN(auto chunks, parse_extents(value_of(configuration, "chunk_shape"), "chunk_shape"));
   if (chunks.size() != shape.size())
     return bad("\"chunk_shape\" has {} dimensions, and \"shape\" {}", chunks.size(), shape.size());
@@ -118,9 +131,8 @@ Json decoded_fill_attribute(const DataType& type, const Json& value) {
   const bool is_pair = value.is_array() && value.size() == 2;
   const auto decode = [](const Json& text) -> Json {
     if (!text.is_string()) return text;
-    const auto bytes = decode_base64(text.get_ref<const std::string&>());
-    if (!bytes || bytes->size() != 8) return text;
-    return std::bit_cast<double>(load_le<uint64_t>(bytes->data()));
+    const std::optional<double> number = double_in_base64(text.get_ref<const std::string&>());
+    return number ? Json(*number) : text;
   };
   return is_pair ? Json::array({decode(value[0]), decode(value[1])}) : decode(value);
 }
@@ -166,13 +178,20 @@ Result<Array> parse_unguarded(std::string_view text) {
   }
   CODECFS_ASSIGN(const Zarr3Type type, parse_type(json, unreadable));
   CODECFS_ASSIGN(const auto shape, parse_extents(value_of(json, "shape"), "shape"));
-  CODECFS_ASSIGN(const auto chunks, parse_chunk_grid(value_of(json, "chunk_grid"), shape));
+  CODECFS_ASSIGN(const auto chunks, parse_chunk_grid(value_of(json, "chunk_grid"), shape, array));
   auto keys = parse_chunk_keys(value_of(json, "chunk_key_encoding"));
   if (!keys) return blame(keys.error());
   array.keys = variable.chunk_keys = *keys;
 
   auto codecs = parse_sharded_codecs(value_of(json, "codecs"), type.type, shape, chunks);
   if (!codecs) return blame(codecs.error());
+  if (array.rectilinear) {
+    if (codecs->layout) unreadable = Error{EOPNOTSUPP, "shards in a rectilinear chunk grid are not supported"};
+    if (type.type.kind == TypeKind::object)
+      unreadable = Error{EOPNOTSUPP, "a rectilinear chunk grid of items of variable length is not supported"};
+    codecs->layout.reset();
+    codecs->chunks = chunks;
+  }
   auto grid = ChunkGrid::make(shape, codecs->chunks);
   if (!grid) return blame(grid.error());
   variable.grid = std::move(*grid);
@@ -180,9 +199,9 @@ Result<Array> parse_unguarded(std::string_view text) {
   if (array.shards) variable.shards = Sharding{array.shards->grid, value_of(json, "codecs")};
   filters::Zarr3Codecs& inner = codecs->codecs;
   variable.filters = std::move(inner.stages);
-  array.order = std::move(inner.order);
+  variable.stored_order = std::move(inner.order);
   if (std::ranges::count_if(variable.grid.chunks(), [](uint64_t length) { return length > 1; }) < 2)
-    array.order.clear();  // it changes nothing
+    variable.stored_order.clear();  // it changes nothing
   if (!unreadable) unreadable = std::move(inner.unreadable);
 
   const ByteOrder byte_order = inner.byte_order.value_or(ByteOrder::little);

@@ -7,6 +7,7 @@
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "base/endian.h"
+#include "filters/core/encoded_type.h"
 #include "filters/core/zarr3_codecs.h"
 #include "model/base64.h"
 #include "model/json.h"
@@ -53,9 +54,7 @@ Json stored_attribute(const Attribute& attribute, const DataType* type) {
     } else {
       return value;
     }
-    std::byte bytes[8];
-    store_le(bytes, std::bit_cast<uint64_t>(number));
-    return encode_base64(bytes);
+    return encode_base64(number);
   };
   const Json& value = attribute.value;
   return value.is_array() && value.size() == 2 ? Json::array({encode(value[0]), encode(value[1])}) : encode(value);
@@ -90,7 +89,8 @@ Result<Json> print_names(std::span<const std::string> names) {
 Result<Json> print_codecs(const Variable& variable) {
   if (variable.shards) return variable.shards->codecs;
   CODECFS_ASSIGN(const Chain chain, complete_chain(variable.filters, variable));
-  return or_invalid(filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec));
+  return or_invalid(
+      filters::print_zarr3_codecs(chain.stages, variable.type, variable.object_codec, {}, variable.zarr3_type));
 }
 
 /// Whether a new array that was read back has the chunks and shards that were asked for, and they can be written.
@@ -194,7 +194,9 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   CODECFS_ASSIGN(Json json, parse_object(text));
   const Variable& variable = array.variable;
   Json* const codecs = innermost_codecs(json["codecs"]);
-  CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec)));
+  CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec, {},
+                                                                   variable.zarr3_type)));
+  const DataType encoded_type = filters::encoded_type(chain, variable.type);
   // What is in front of the stages stays: the order of the axes.
   Json kept = Json::array();
   for (const Json& codec : *codecs)
@@ -204,7 +206,11 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   std::string changed = print(json);
   const auto read = parse_zarr3_array(changed);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
-  if (read->order != array.order) return fail(EINVAL, "{}: the order of its axes would change", kFile);
+  if (read->variable.stored_order != variable.stored_order)
+    return fail(EINVAL, "{}: the order of its axes would change", kFile);
+  const auto& stages = read->variable.filters;
+  if (read->variable.type != variable.type || filters::encoded_type(stages, variable.type) != encoded_type)
+    return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kFile);
   return changed;
 } catch (const std::bad_alloc&) {
   return no_memory();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/zarr/source/rectilinear_reader.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {
@@ -21,7 +22,7 @@ std::string chunk_key(const OpenArray& array, uint64_t number) {
 
 /// For messages.
 std::string chunk_name(const OpenArray& array, uint64_t number) {
-  if (!array.array.shards) return chunk_key(array, number);
+  if (!array.array.shards && !array.array.rectilinear) return chunk_key(array, number);
   return join_key(array.key, array.array.variable.grid.name_of(number));
 }
 
@@ -52,6 +53,7 @@ void add_all_chunks(const Array& array, uint64_t shard, std::vector<uint64_t>& n
 
 Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray& array) try {
   const Array& facts = array.array;
+  if (facts.rectilinear) return stored_rectilinear(store.files(), array);
   const ChunkGrid& grid = facts.shards ? facts.shards->grid : facts.variable.grid;
   CODECFS_ASSIGN(auto files, list_chunks(store.files(), array.key, grid, facts.keys));
   if (!facts.shards) return files;
@@ -77,6 +79,7 @@ Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
   CODECFS_TRY(check_number(*array, number));
+  if (array->array.rectilinear) return locate_rectilinear(store_.files(), *array, number);
   if (array->array.shards) {
     if (array->array.variable.unreadable) {  // perhaps with its index
       const std::string key = shard_key(*array, shard_of(array->array, number));
@@ -98,7 +101,7 @@ Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
 Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, uint64_t from, size_t limit) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));
-  const bool is_flat = !array->array.shards && array->array.keys.separator == '.';
+  const bool is_flat = !array->array.shards && !array->array.rectilinear && array->array.keys.separator == '.';
   return store_.listings().next(
       store_.files(), array->key, is_flat,
       [&]() -> Result<std::vector<uint64_t>> {
@@ -112,12 +115,23 @@ Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, 
 Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
   ArrayPtr array;
   std::optional<Buffer> stored;
+  std::vector<RectilinearPiece> pieces;
   {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(array, store_.array(variable));
     if (const auto& why = array->array.variable.unreadable) return std::unexpected(*why);
     CODECFS_TRY(check_number(*array, number));
-    CODECFS_ASSIGN(stored, read_encoded(*array, number));
+    if (array->array.rectilinear) {
+      CODECFS_ASSIGN(pieces, read_rectilinear(store_.files(), *array, number));
+    } else {
+      CODECFS_ASSIGN(stored, read_encoded(*array, number));
+    }
+  }
+  if (!pieces.empty()) {
+    uint64_t size = 0;
+    for (const RectilinearPiece& piece : pieces) size += piece.bytes.size();
+    CODECFS_ASSIGN(Buffer joined, join_rectilinear(*array, number, std::move(pieces)));
+    return DecodedChunk{std::move(joined), size};
   }
   if (!stored) return fail(ENOENT, "{}: is not stored", chunk_name(*array, number));
   const uint64_t stored_size = stored->size();

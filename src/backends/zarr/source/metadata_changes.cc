@@ -83,6 +83,8 @@ Result<> MetadataChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
   if (shape.size() != old_grid.rank())
     return fail(EINVAL, "{}: has {} dimensions, not {}", called(object.key), old_grid.rank(), shape.size());
   if (std::ranges::equal(shape, old_grid.shape())) return {};
+  if (array->array.rectilinear)
+    return fail(EOPNOTSUPP, "{}: the shape of a rectilinear grid cannot be changed", called(object.key));
   if (array->array.shards) {
     if (const auto changeable = check_rewritable(*array->array.shards); !changeable)
       return in_file(called(object.key), changeable.error());

@@ -38,6 +38,9 @@ Result<> check_writable(const Hierarchy& hierarchy, OpenArray& array, bool may_w
     if (const auto writable = check_rewritable(*array.array.shards); !writable)
       array.unwritable = array.unchangeable = in_file(called(array.key), writable.error()).error();
   }
+  if (array.array.rectilinear && !array.unwritable)
+    array.unwritable = array.unchangeable =
+        Error{EOPNOTSUPP, fmt::format("{}: chunks of a rectilinear grid can only be read", called(array.key))};
   if (!may_write || array.unwritable) return {};
   for (const FilterStage& stage : facts.filters) {
     const filters::FilterPtr filter = filters::find_for(stage);
@@ -123,7 +126,7 @@ Result<std::shared_ptr<OpenArray>> load_array(const Hierarchy& hierarchy, const 
     }
   }
   if (!facts.unreadable) {
-    auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts));
+    auto pipeline = filters::Pipeline::make(facts.filters, filters::shape_of_stored_chunk(facts));
     if (pipeline) {
       array->pipeline = std::move(*pipeline);
     } else {
@@ -168,7 +171,7 @@ Result<StoredChunk> apply_filters(const filters::Pipeline& pipeline, const std::
 
 Result<Buffer> decode_chunk(const OpenArray& array, const std::string& key, Buffer stored) {
   CODECFS_ASSIGN(Buffer decoded, undo_filters(array, key, std::move(stored)));
-  const std::vector<size_t>& order = array.array.order;
+  const std::vector<size_t>& order = array.array.variable.stored_order;
   if (order.empty()) return decoded;
   const Variable& facts = array.array.variable;
   const std::vector<uint64_t> shape = transposed_shape(facts.grid.chunks(), order);
@@ -189,7 +192,7 @@ Result<StoredChunk> encode_chunk(const OpenArray& array, const std::string& key,
     if (const auto valid = check_items(chunk, facts.grid.elements_per_chunk()); !valid)
       return in_file(key, valid.error());
   }
-  const std::vector<size_t>& order = array.array.order;
+  const std::vector<size_t>& order = array.array.variable.stored_order;
   if (order.empty()) return apply_filters(*array.pipeline, key, chunk, array.max_stored);
 
   auto ordered = array.array.has_items ? transpose_items(chunk, facts.grid.chunks(), order)

@@ -30,7 +30,8 @@ struct OpenArray {
 
   /// Whether decoding the bytes of a chunk file with the filters gives the presented chunk.
   [[nodiscard]] bool has_exact_encoding() const {
-    return !is_changed && array.order.empty() && (!unchangeable || array.variable.unreadable);
+    return !is_changed && array.variable.stored_order.empty() && !array.rectilinear &&
+           (!unchangeable || array.variable.unreadable);
   }
 };
 

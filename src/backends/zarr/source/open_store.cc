@@ -127,7 +127,8 @@ Result<ArrayPtr> OpenStore::writable_array(ObjectId id) {
 }
 
 void OpenStore::keep(ObjectId id, const ArrayPtr& array) {
-  arrays_.put(id, array, array->metadata.size() + memory_estimate(array->array.variable));
+  const uint64_t grid = array->array.rectilinear ? array->array.rectilinear->memory() : 0;
+  arrays_.put(id, array, array->metadata.size() + memory_estimate(array->array.variable) + grid);
 }
 
 void OpenStore::forget(ObjectId id, const std::string& key) {

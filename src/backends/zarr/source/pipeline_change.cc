@@ -10,6 +10,7 @@
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/recode.h"
 #include "backends/zarr/source/reshard.h"
+#include "filters/core/zarr3_chain.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -55,10 +56,13 @@ Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
   CODECFS_ASSIGN(array_, store_.unchanged_array(object, id_));
   auto chain = complete_chain(filters, array_->array.variable);
   if (!chain) return in_file(called(object.key), chain.error());
-  if (are_equal(array_->array.variable.filters, chain->stages)) return false;
+  const Variable& variable = array_->array.variable;
+  const bool is_v3 = store_.hierarchy().format() == ZarrFormat::v3;
+  const bool is_same = is_v3 ? filters::are_equal_in_zarr3(variable.filters, chain->stages, variable.type.size)
+                             : are_equal(variable.filters, chain->stages);
+  if (is_same) return false;
   if (array_->unchangeable) return std::unexpected(*array_->unchangeable);
   chain_ = std::move(*chain);
-  const bool is_v3 = store_.hierarchy().format() == ZarrFormat::v3;
   auto metadata = is_v3 ? with_zarr3_chain(array_->metadata, array_->array, chain_.stages)
                         : with_chain(array_->metadata, array_->array.variable, chain_.stages);
   if (!metadata) return in_file(called(object.key), metadata.error());
@@ -99,7 +103,7 @@ Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
   if (!metadata) return in_file(called(object.key), metadata.error());
   metadata_ = std::move(*metadata);
   CODECFS_ASSIGN(Array array, parse_zarr3_array(metadata_));
-  if (are_same_shards(array.shards, array_->array.shards) && array.order == array_->array.order &&
+  if (are_same_shards(array.shards, array_->array.shards) && array.variable.stored_order == facts.stored_order &&
       are_equal(array.variable.filters, facts.filters))
     return false;
   CODECFS_TRY(reshard_as(std::move(array)));

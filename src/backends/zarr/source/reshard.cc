@@ -26,8 +26,8 @@ class Resharder {
   Resharder(const Store& source, const OpenArray& from, const OpenArray& to, NewDirectory& target, Progress& progress)
       : source_(source), from_(from), to_(to), name_(from.key), target_(target), progress_(progress) {
     from_.key.clear();  // `source` is its directory
-    keeps_encoding_ =
-        from.array.order == to.array.order && are_equal(from.array.variable.filters, to.array.variable.filters);
+    keeps_encoding_ = from.array.variable.stored_order == to.array.variable.stored_order &&
+                      are_equal(from.array.variable.filters, to.array.variable.filters);
   }
 
   Result<> run() {

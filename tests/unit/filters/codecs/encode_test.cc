@@ -84,6 +84,12 @@ const std::vector<Sample>& samples() {
       {"crc32 end", "|u1", R"({"id": "crc32", "location": "end"})"},
       {"adler32", "|u1", R"({"id": "adler32"})"},
       {"crc32c", "|u1", R"({"id": "crc32c"})"},
+      {"cast_value", "<i2", R"({"id": "zarr3:cast_value", "data_type": "float32"})"},
+      {"cast_value same", ">i4", R"({"id": "zarr3:cast_value", "data_type": "uint32", "out_of_range": "wrap"})"},
+      {"scale_offset", "<f4", R"({"id": "zarr3:scale_offset", "offset": 0.5})", 0, {}, false},
+      {"reshape", "<f8", R"({"id": "zarr3:reshape", "shape": [1, -1]})"},
+      {"packbits 3", "|b1", R"({"id": "zarr3:packbits", "padding_encoding": "last_byte"})"},
+      {"packbits 3 low", ">u2", R"({"id": "zarr3:packbits", "first_bit": 5})", 0, {}, false},
   };
   return all;
 }

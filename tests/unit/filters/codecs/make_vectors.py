@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes vectors.inc: chunks as other implementations encode them, for codecs_test.cc.
 
-    pip install numpy numcodecs crc32c h5py hdf5plugin
+    pip install numpy numcodecs crc32c h5py hdf5plugin zarr cast-value-rs
     python3 make_vectors.py > vectors.inc
 
 HDF5 chunks are written by libhdf5 and its filter plugins and read raw (read_direct_chunk); Zarr chunks are what
@@ -18,10 +18,12 @@ import warnings
 import zlib
 
 warnings.simplefilter("ignore")
+import cast_value_rs
 import h5py
 import hdf5plugin  # noqa: F401  (registers the plugins)
 import numcodecs
 import numpy as np
+from zarr.codecs import scale_offset
 
 
 def emit(name, dtype, decoded, stored, *, codec=None, id=0, parameters=()):
@@ -180,4 +182,16 @@ zarr("packbits 64", noise(64) > 99, {"id": "packbits"})
 zarr("packbits 61", noise(61) > 99, {"id": "packbits"})
 zarr("base64", noise(100), {"id": "base64"})
 zarr("base64 whole", noise(99), {"id": "base64"})
+
+# Codecs of Zarr v3 for arrays, as zarr-python and the specifications have them.
+steps = (np.arange(50) - 20).astype("<f8") / 4
+emit("zarr3 cast_value", "<f8", np.rint(steps) + 0.0, cast_value_rs.cast_array(
+    np.rint(steps), target_dtype=np.dtype("i1"), rounding_mode="nearest-even", out_of_range_mode=None, scalar_map_entries=None).tobytes(),
+    codec={"id": "zarr3:cast_value", "data_type": "int8"})
+emit("zarr3 scale_offset", "<f8", steps, scale_offset._encode(steps, np.float64(5), np.float64(0.5)),
+     codec={"id": "zarr3:scale_offset", "offset": 5, "scale": 0.5})
+emit("zarr3 reshape", "<f8", steps, steps, codec={"id": "zarr3:reshape", "shape": [-1]})
+bits = noise(61) > 99
+emit("zarr3 packbits", "|b1", bits, b"\3" + np.packbits(bits, bitorder="little").tobytes(),
+     codec={"id": "zarr3:packbits", "padding_encoding": "first_byte"})
 print(f"// numcodecs {numcodecs.__version__}, h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}")

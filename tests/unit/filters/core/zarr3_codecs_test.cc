@@ -35,6 +35,65 @@ TEST(Zarr3Codecs, BothDirections) {
   }
 }
 
+TEST(Zarr3Codecs, CodecsOfArraysInBothDirections) {
+  for (
+      const char* text : {
+          R"([{"name": "scale_offset", "configuration": {"offset": 5, "scale": 0.1}}, {"name": "cast_value", "configuration": {"data_type": "uint8", "rounding": "nearest-away"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}])",
+          R"([{"name": "scale_offset"}, {"name": "cast_value", "configuration": {"data_type": "float64"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 1, "shuffle": "shuffle", "blocksize": 0, "typesize": 8}}])",
+          R"([{"name": "reshape", "configuration": {"shape": [[0, 1]]}}, {"name": "packbits", "configuration": {"last_bit": 7}}, {"name": "zstd", "configuration": {"level": 3, "checksum": true}}])",
+      }) {
+    const auto codecs = parse(text);
+    ASSERT_TRUE(codecs) << text << codecs.error().reason;
+    EXPECT_FALSE(codecs->unreadable);
+    const auto printed = print_zarr3_codecs(codecs->stages, kInt32, codecs->object_codec, codecs->order);
+    ASSERT_TRUE(printed);
+    EXPECT_EQ(print_json(*printed), print_json(json(text)));
+  }
+  // The size of elements behind cast_value is that of Blosc.
+  const auto stages = parse_zarr_codecs({}, json(R"([{"id": "zarr3:cast_value", "data_type": "uint8"},
+      {"id": "blosc", "cname": "lz4", "clevel": 1, "shuffle": 1}])"),
+                                        4);
+  EXPECT_EQ((*print_zarr3_codecs(*stages, kInt32, {}))[2]["configuration"]["typesize"], 1);
+}
+
+TEST(Zarr3Codecs, BytesStatesTheByteOrderBehindTheCodecsOfArrays) {
+  const DataType byte = {
+      .kind = TypeKind::unsigned_int, .order = ByteOrder::none, .size = 1, .unit = {}, .members = {}};
+  const Json list = json(R"([{"name": "cast_value", "configuration": {"data_type": "int16"}},
+      {"name": "bytes", "configuration": {"endian": "big"}}])");
+  const auto codecs = parse_zarr3_codecs(list, byte, 1);
+  ASSERT_TRUE(codecs);
+  EXPECT_EQ(*codecs->stages[0].codec, json(R"({"id": "zarr3:cast_value", "data_type": "int16", "endian": "big"})"));
+  EXPECT_EQ(print_json(*print_zarr3_codecs(codecs->stages, byte, {})), print_json(list));
+  const auto little = parse_zarr_codecs({}, json(R"([{"id": "zarr3:cast_value", "data_type": "int16"}])"), 1);
+  EXPECT_EQ((*print_zarr3_codecs(*little, byte, {}))[1],
+            json(R"({"name": "bytes", "configuration": {"endian": "little"}})"));
+  // Elements of one byte keep what says the order of the array.
+  DataType big = kInt32;
+  big.order = ByteOrder::big;
+  const auto narrow = parse_zarr_codecs({}, json(R"([{"id": "zarr3:cast_value", "data_type": "int8"}])"), 4);
+  EXPECT_EQ((*print_zarr3_codecs(*narrow, big, {}))[1],
+            json(R"({"name": "bytes", "configuration": {"endian": "big"}})"));
+  EXPECT_EQ(print_zarr3_codecs(*parse_zarr_codecs({}, json(R"([{"id": "zarr3:packbits"}])"), 4), big, {}).error().code,
+            EOPNOTSUPP);
+  // numcodecs' codecs work on the bytes of elements as their dtype says.
+  EXPECT_TRUE(parse(R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}},
+      {"name": "bytes", "configuration": {"endian": "big"}}])")
+                  ->unreadable);
+}
+
+TEST(Zarr3Codecs, ReshapeChangesTheAxesOfWhatFollows) {
+  const auto after = parse(R"([{"name": "reshape", "configuration": {"shape": [2, 3, 4]}},
+      {"name": "transpose", "configuration": {"order": [2, 0, 1]}}, "bytes"])");
+  ASSERT_TRUE(after) << after.error().reason;
+  EXPECT_TRUE(after->unreadable);
+  EXPECT_TRUE(after->order.empty());
+  const auto before = parse(R"([{"name": "transpose", "configuration": {"order": [1, 0]}},
+      {"name": "reshape", "configuration": {"shape": [24]}}, "bytes"])");
+  EXPECT_FALSE(before->unreadable);
+  EXPECT_EQ(before->order, (std::vector<size_t>{1, 0}));
+}
+
 TEST(Zarr3Codecs, Blosc) {
   const auto codecs = parse(R"(["bytes", {"name": "blosc", "configuration":
       {"typesize": 4, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}])");

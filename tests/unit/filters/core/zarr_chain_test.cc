@@ -116,5 +116,39 @@ TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
   EXPECT_FALSE(hdf5(R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}])", 8));
 }
 
+TEST(ZarrChain, CodecsOfZarr3AloneAreNotShownToReadersOfZarr2) {
+  const auto stages = parse_zarr_codecs({}, *parse_json(R"([{"id": "zarr3:cast_value", "data_type": "uint8"}])"), 4);
+  EXPECT_TRUE(zarr_chain(*stages, chunk_of(4)).stages.empty());
+  EXPECT_FALSE(zarr_chain(*stages, chunk_of(4)).same_bytes);
+  EXPECT_EQ(shown(zarr3_chain(*stages, chunk_of(4), Json())), R"([{"id": "zarr3:cast_value", "data_type": "uint8"}])");
+  EXPECT_TRUE(zarr3_chain(*stages, chunk_of(4), Json()).same_bytes);
+  const auto unknown = parse_zarr_codecs({}, *parse_json(R"([{"id": "zarr3:unheard_of"}])"), 4);
+  EXPECT_TRUE(zarr_chain(*unknown, chunk_of(4)).same_bytes) << "its chunks can only be passed on";
+}
+
+TEST(PortableChain, HasOnlyCodecsThatEveryReaderHas) {
+  const auto portable = [](std::string_view spec, uint64_t item_size = 4) {
+    const Zarr3Chain chain = portable_chain(*parse_filter_spec(spec), chunk_of(item_size));
+    EXPECT_TRUE(is_portable(chain.stages));
+    EXPECT_FALSE(chain.same_bytes);
+    return shown(chain);
+  };
+  constexpr const char* kBlosc = R"([{"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1, "blocksize": 0}])";
+  EXPECT_EQ(portable("shuffle|1,5"), kBlosc);
+  EXPECT_EQ(portable("32008,0,2"), kBlosc) << "bitshuffle with LZ4";
+  EXPECT_EQ(portable("shuffle|1,5", 1), R"([{"id": "zstd", "level": 3}])");
+  EXPECT_EQ(portable("shuffle|1,5", 300), R"([{"id": "zstd", "level": 3}])");
+  EXPECT_EQ(portable("307,9|fletcher32"), R"([{"id": "zstd", "level": 3}, {"id": "crc32c"}])");
+  EXPECT_EQ(portable("shuffle"), "[]");
+  EXPECT_EQ(portable("64999"), R"([{"id": "zstd", "level": 3}])");
+  const auto is = [](const char* text) { return is_portable(*parse_zarr_codecs({}, *parse_json(text), 4)); };
+  EXPECT_TRUE(is(R"([{"id": "blosc"}, {"id": "zstd"}, {"id": "gzip"}, {"id": "crc32c"}])"));
+  EXPECT_TRUE(is("[]"));
+  for (const char* text :
+       {R"([{"id": "zlib"}])", R"([{"id": "gzip"}, {"id": "lz4"}])", R"([{"id": "bitround", "keepbits": 3}])",
+        R"([{"id": "crc32c", "location": "start"}])", R"([{"id": "zarr3:packbits"}])"})
+    EXPECT_FALSE(is(text)) << text;
+}
+
 }  // namespace
 }  // namespace codecfs::filters

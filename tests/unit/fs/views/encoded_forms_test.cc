@@ -2,6 +2,7 @@
 
 #include "fs/views/encoded_forms.h"
 
+#include "filters/core/codec_json.h"
 #include "support/filesystem_testing.h"
 
 namespace codecfs::fs {
@@ -34,6 +35,21 @@ TEST_F(EncodedFormsTest, APipelineThatZarrDoesNotHaveIsReplaced) {
   EXPECT_FALSE(form("/lz4")->as_stored);
   EXPECT_EQ(zarray("/lz4")["compressor"]["id"], "lz4");
   EXPECT_TRUE(form("/lz4")->pipeline);
+}
+
+TEST_F(EncodedFormsTest, PortableCodecsReplaceThoseOfNumcodecs) {
+  options_.portable = true;
+  Variable variable = text_variable({8}, {4});
+  variable.filters = {{.id = 307, .parameters = {9}, .codec = {}, .name = {}}};
+  source_->add_variable("/bzip2", variable);
+  const auto codecs = [&](std::string_view path, View view) {
+    return print_json(filters::print_codecs(parts().forms.of(node(path, view)).value()->chain));
+  };
+  EXPECT_EQ(codecs("/bzip2", View::encoded3), R"([{"id": "zstd", "level": 3}])");
+  EXPECT_FALSE(parts().forms.of(node("/bzip2", View::encoded3)).value()->as_stored);
+  EXPECT_EQ(codecs("/bzip2", View::encoded), R"([{"id": "bz2", "level": 9}])") << "in views of v3 alone";
+  EXPECT_EQ(codecs("/g/deep", View::encoded3), R"([{"id": "gzip", "level": 1}])");
+  EXPECT_TRUE(parts().forms.of(node("/g/deep", View::encoded3)).value()->as_stored);
 }
 
 TEST_F(EncodedFormsTest, ARuleIsShownUntilItIsApplied) {

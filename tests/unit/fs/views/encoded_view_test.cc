@@ -72,6 +72,19 @@ TEST_F(EncodedViewTest, Zarr3HasStoredStreamsAsGzipMembers) {
   EXPECT_EQ(mount().stats.chunks_stored_as_given, 1);
 }
 
+// The filters may change after the form of the view was looked up, and before the chunk's place is.
+TEST_F(EncodedViewTest, BytesOfAFormerPipelineAreEncodedAnew) {
+  const Node& deep = shown("/g/deep");
+  const std::string written = encode("DEEP", source_->described("/g/deep"));
+  ASSERT_TRUE(encoded().content(deep, chunk_place("/g/deep", 0))) << "now the form is known";
+  Progress progress;
+  ASSERT_TRUE(source_->set_filters(deep.object, {}, progress));
+  mount().dataset.forget(deep.object);
+  ASSERT_TRUE(encoded().put(deep, chunk_place("/g/deep", 0), bytes_of(written), {}));
+  ASSERT_TRUE(fs().sync_all());
+  EXPECT_EQ(stored("/g/deep", 0), "DEEP") << "there is no filter any more";
+}
+
 TEST_F(EncodedViewTest, ConversionsOfTwoViewsAreKeptApart) {
   ASSERT_TRUE(options_.rules.add("v,1,6"));
   const std::string zlib = read("/v/0", View::encoded);

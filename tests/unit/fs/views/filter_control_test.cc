@@ -70,6 +70,28 @@ TEST_F(FilterControlTest, CodecsAreTakenAsTheyAre) {
   EXPECT_EQ(stored("/v"), Ids());
 }
 
+TEST_F(FilterControlTest, CodecsMayHaveTheFormOfZarr3) {
+  ASSERT_TRUE(
+      filters().set_codecs(node("/v"), R"([{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 3}}])", {}));
+  EXPECT_EQ(stored("/v"), (Ids{1})) << "as HDF5 stores it";
+  EXPECT_EQ(*mount().dataset.variable(node("/v").object).value()->codecs3,
+            R"([{"name": "bytes"}, {"name": "numcodecs.zlib", "configuration": {"level": 3}}])"
+            "\n");
+  ASSERT_TRUE(filters().set_codecs(node("/v"), R"(["bytes"])", {}));
+  EXPECT_EQ(stored("/v"), Ids());
+  for (const char* text : {R"([{"name": "sharding_indexed", "configuration": {}}])", R"(["vlen-utf8"])",
+                           R"([{"name": 5}])", R"([{"name": "transpose", "configuration": {"order": [1]}}, "bytes"])"})
+    EXPECT_EQ(error_of(filters().set_codecs(node("/v"), text, {})), EINVAL) << text;
+  EXPECT_EQ(error_of(filters().set_codecs(node("/v"), R"(["bytes", {"name": "nobody_knows"}])", {})), ENOENT);
+  source_->add_group("/g/n");
+  ASSERT_TRUE(
+      filters().set_default_chain(node("/g"), "_Codecs", R"([{"name": "gzip", "configuration": {"level": 1}}])"));
+  EXPECT_EQ(ids_of(filters().chain_for_new(node("/g/n"), text_variable({8}, {4})).value()), (Ids{1}));
+  ASSERT_TRUE(
+      write_file("/g/n/_Codecs", R"(["bytes", {"name": "numcodecs.shuffle", "configuration": {"elementsize": 1}}])"));
+  EXPECT_EQ(ids_of(filters().chain_for_new(node("/g/n"), text_variable({8}, {4})).value()), (Ids{2}));
+}
+
 TEST_F(FilterControlTest, ACancelledReencodingChangesNothing) {
   EXPECT_EQ(error_of(filters().set_spec(node("/v"), "1,2", [] { return true; })), EINTR);
   EXPECT_EQ(stored("/v"), Ids());

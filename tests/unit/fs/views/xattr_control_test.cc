@@ -38,6 +38,24 @@ TEST_F(XattrControlTest, AVariableShowsItsStorageAndAttributes) {
   EXPECT_EQ(value(ino("/g"), "user.title"), "t");
 }
 
+TEST_F(XattrControlTest, CodecsHaveTheFormOfTheView) {
+  EXPECT_EQ(value(ino("/g/deep", View::encoded), "user._Codecs"), R"([{"id": "zlib", "level": 1}])");
+  for (const View view : {View::decoded3, View::encoded3}) {
+    EXPECT_EQ(value(ino("/g/deep", view), "user._Codecs"),
+              R"([{"name": "bytes"}, {"name": "numcodecs.zlib", "configuration": {"level": 1}}])");
+    EXPECT_EQ(read("/g/deep/_Codecs", view), value(ino("/g/deep", view), "user._Codecs") + "\n");
+  }
+  EXPECT_EQ(set(ino("/g", View::decoded3), "user._Codecs", R"([{"id": "zlib", "level": 3}])"), 0);
+  EXPECT_EQ(value(ino("/g", View::decoded3), "user._Codecs"),
+            R"([{"name": "numcodecs.zlib", "configuration": {"level": 3}}])");
+  EXPECT_EQ(value(ino("/g"), "user._Codecs"), R"([{"id": "zlib", "level": 3}])");
+  Variable lzf = text_variable({8}, {4});
+  lzf.filters = {{.id = 32000, .parameters = {}, .codec = {}, .name = {}}};
+  source_->add_variable("/lzf", lzf);
+  EXPECT_EQ(value(ino("/lzf", View::decoded3), "user._Codecs"), value(ino("/lzf"), "user._Codecs"))
+      << "v3 has no codec for it";
+}
+
 TEST_F(XattrControlTest, AChunkShowsItsStoredSize) {
   EXPECT_EQ(value(ino("/v/0"), "user._StoredSize"), "4");
   ASSERT_TRUE(write_file("/v/1", "wxyz"));

@@ -66,7 +66,7 @@ TEST(ZarrMetadata, APlainArray) {
   EXPECT_EQ(variable.attributes[1].name, "scale");
   EXPECT_FALSE(variable.unreadable);
   EXPECT_EQ(array.keys.separator, '.');
-  EXPECT_TRUE(array.order.empty());
+  EXPECT_TRUE(array.variable.stored_order.empty());
 }
 
 TEST(ZarrMetadata, WithoutAttributesThereAreNoDimensionNames) {
@@ -90,10 +90,10 @@ TEST(ZarrMetadata, Separators) {
 }
 
 TEST(ZarrMetadata, FortranOrderMattersOnlyWithTwoLongAxes) {
-  EXPECT_FALSE(parse(zarray({{"order", "\"F\""}})).order.empty());
-  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"chunks", "[1, 10]"}})).order.empty());
-  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"shape", "[]"}, {"chunks", "[]"}})).order.empty());
-  EXPECT_TRUE(parse(zarray({{"order", ""}})).order.empty());
+  EXPECT_FALSE(parse(zarray({{"order", "\"F\""}})).variable.stored_order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"chunks", "[1, 10]"}})).variable.stored_order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", "\"F\""}, {"shape", "[]"}, {"chunks", "[]"}})).variable.stored_order.empty());
+  EXPECT_TRUE(parse(zarray({{"order", ""}})).variable.stored_order.empty());
   reason_for(zarray({{"order", "\"A\""}}));
 }
 
