@@ -300,7 +300,7 @@ Json with_serializer(Json codecs, const Json& serializer) {
   for (const Json& codec : codecs) {
     const std::string name = name_of(codec);
     if (name == kSharding || name.starts_with("vlen-") || is_one_of(kArrayToBytes, name) ||
-        name == serializer.value("name", Json()))
+        serializer.value("name", Json()) == Json(name))
       return codecs;
   }
   const auto place = std::ranges::find_if_not(codecs, is_array_codec);

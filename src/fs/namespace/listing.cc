@@ -217,10 +217,11 @@ DirectoryItem Listing::chunk_item(const ListedChunk& chunk, std::string name, ui
   const Node& node = *chunk.directory.place.node;
   bool is_size_known = chunk.is_shape_current;
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
-  if (shows_shards(node.view, *chunk.directory.variable->facts)) {
+  const Variable& facts = *chunk.directory.variable->facts;
+  if (shows_shards(node.view, facts)) {
     is_size_known = false;  // each file would have to be opened
   } else if (is_size_known && !is_encoded(node.view)) {
-    is_size_known = chunk.directory.variable->facts->chunk_bytes.has_value();
+    is_size_known = facts.chunk_bytes.has_value();
   } else if (is_size_known) {
     const Result<ChunkPlace> place = mount_.chunk_place(node, chunk.number);
     is_size_known = place && encoded_.passed_bytes(node, *place).has_value();

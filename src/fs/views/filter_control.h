@@ -49,11 +49,11 @@ class FilterControl {
   /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
                      const VariableView* made_of = nullptr);
+  Result<> store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
+                      const std::function<Result<>()>& change);
   /// The pipeline in a text of `_Codecs`, in either form, for the source of the node. `variable`: the one that gets it;
   /// null: any new one. EINVAL.
   Result<std::vector<FilterStage>> parse_codecs(const Node& node, std::string_view text, const Variable* variable);
-  Result<> store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
-                      const std::function<Result<>()>& change);
   Result<> edit_chain(const Node& node, std::string_view name, std::string_view value, const Cancelled& cancelled);
   Result<std::vector<FilterStage>> find_chain_for_new(const Node& node, const Variable& variable);
   Result<std::optional<std::vector<FilterStage>>> spooled_chain(const Node& group, const Variable& variable);

@@ -6,6 +6,7 @@
 #include "base/endian.h"
 #include "filters/codecs/crc32c.h"
 #include "filters/core/encoded_type.h"
+#include "filters/core/filter.h"
 #include "model/json.h"
 
 namespace codecfs::zarr {
@@ -177,16 +178,19 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
 bool are_same_shards(const std::optional<ShardLayout>& one, const std::optional<ShardLayout>& other) {
   if (!one || !other) return !one && !other;
   const auto are_same_levels = [](const ShardLevel& a, const ShardLevel& b) {
-    return a.cells == b.cells && a.order == b.order && a.index == b.index && a.stages.empty() && b.stages.empty();
+    return a.cells == b.cells && a.order == b.order && a.index == b.index &&
+           std::ranges::equal(a.stages, b.stages, {}, &FilterStage::codec, &FilterStage::codec);
   };
   return std::ranges::equal(one->levels, other->levels, are_same_levels);
 }
 
 Result<> check_rewritable(const ShardLayout& layout) {
-  if (layout.levels.size() > 1) return fail(EOPNOTSUPP, "nested shards can only be read");
-  if (!layout.levels[0].stages.empty())
-    return fail(EOPNOTSUPP, "shards that are encoded as a whole can only be read: codec {} follows sharding_indexed",
-                print_json(layout.levels[0].stages[0].codec));
+  for (const ShardLevel& level : layout.levels)
+    for (const FilterStage& stage : level.stages) {
+      const filters::FilterPtr filter = filters::find_for(stage);
+      if (!filter || !filter->encodes)
+        return fail(EOPNOTSUPP, "shards with the codec {} can only be read here", print_json(stage.codec));
+    }
   return {};
 }
 

@@ -78,11 +78,10 @@ struct ShardedCodecs {
 Result<ShardedCodecs> parse_sharded_codecs(const Json& codecs, const DataType& type, const std::vector<uint64_t>& shape,
                                            const std::vector<uint64_t>& chunks);
 
-/// Whether the files of two arrays with the same grid of chunks, which pass check_rewritable(), are the same; none: an
-/// array without shards.
+/// Whether the shards of two arrays with the same grid of chunks are stored in the same way; none: no shards.
 bool are_same_shards(const std::optional<ShardLayout>& one, const std::optional<ShardLayout>& other);
 
-/// EOPNOTSUPP with the reason if such shards can only be read.
+/// EOPNOTSUPP with the reason if such shards can only be read: a codec that follows a sharding codec cannot encode.
 Result<> check_rewritable(const ShardLayout& layout);
 
 /// Decodes an index of level.index_bytes() bytes: `count` entries in the order of positions. `shard_bytes`: size of the

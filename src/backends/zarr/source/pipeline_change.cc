@@ -34,6 +34,7 @@ class PipelineChange {
   Result<> exchange();
 
  private:
+  Result<> reshard_as(Array changed);
   Result<> prepare(const Object& object);
   Result<> check_same(const Object& object) const;
 
@@ -44,7 +45,7 @@ class PipelineChange {
   ObjectId id_;
   ArrayPtr array_;
   Chain chain_;
-  std::optional<OpenArray> resharded_;  // the array as it will be, if its shards are changed
+  std::optional<OpenArray> resharded_;  // the array as it will be, if it has shards or will have some
   std::string metadata_;                // of the array with the new pipeline
   std::unique_ptr<Store> source_;       // the array's directory
   std::unique_ptr<NewDirectory> target_;
@@ -66,8 +67,20 @@ Result<bool> PipelineChange::begin(std::span<const FilterStage> filters) {
                         : with_chain(array_->metadata, array_->array.variable, chain_.stages);
   if (!metadata) return in_file(called(object.key), metadata.error());
   metadata_ = std::move(*metadata);
+  if (array_->array.shards) {
+    CODECFS_ASSIGN(Array changed, parse_zarr3_array(metadata_));
+    CODECFS_TRY(reshard_as(std::move(changed)));
+  }
   CODECFS_TRY(prepare(object));
   return true;
+}
+
+Result<> PipelineChange::reshard_as(Array changed) {
+  resharded_ = *array_;
+  resharded_->array = std::move(changed);
+  const Variable& facts = resharded_->array.variable;
+  CODECFS_ASSIGN(resharded_->pipeline, filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts)));
+  return {};
 }
 
 Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
@@ -90,14 +103,10 @@ Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
   if (!metadata) return in_file(called(object.key), metadata.error());
   metadata_ = std::move(*metadata);
   CODECFS_ASSIGN(Array array, parse_zarr3_array(metadata_));
-  if (are_same_shards(array.shards, array_->array.shards) &&
-      array.variable.stored_order == array_->array.variable.stored_order &&
+  if (are_same_shards(array.shards, array_->array.shards) && array.variable.stored_order == facts.stored_order &&
       are_equal(array.variable.filters, facts.filters))
     return false;
-  resharded_ = *array_;
-  resharded_->array = std::move(array);
-  const Variable& changed = resharded_->array.variable;
-  CODECFS_ASSIGN(resharded_->pipeline, filters::Pipeline::make(changed.filters, filters::shape_of_chunk(changed)));
+  CODECFS_TRY(reshard_as(std::move(array)));
   CODECFS_TRY(prepare(object));
   return true;
 }

@@ -9,7 +9,6 @@
 
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
-#include "backends/zarr/source/shard_reader.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "base/mutex.h"
 
@@ -48,8 +47,7 @@ class ChunkRecoder {
 
  private:
   [[nodiscard]] size_t threads() const {
-    uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
-    if (array_.array.shards) chunk *= array_.array.shards->levels[0].count;  // a whole shard is held
+    const uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
     const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / chunk, 1);
     const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
     return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(numbers_.size(), 1)}));
@@ -72,7 +70,7 @@ class ChunkRecoder {
     if (progress_.cancelled && progress_.cancelled())
       return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
     const std::string name = array_.array.keys.name_of(files_, number);
-    CODECFS_TRY(array_.array.shards ? recode_shard(name) : recode(name));
+    CODECFS_TRY(recode(name));
     ++progress_.done;
     return {};
   } catch (const std::bad_alloc&) {
@@ -89,41 +87,9 @@ class ChunkRecoder {
     return target_.write(name, encoded.bytes, status->st_mode & kPermissions);
   }
 
-  Result<> recode_shard(const std::string& name) {
-    const std::string key = join_key(array_.key, name);
-    const ShardLevel& level = array_.array.shards->levels[0];
-    CODECFS_ASSIGN(const auto status, source_.stat(name));
-    CODECFS_ASSIGN(const auto file, source_.open_file(name));
-    if (!status || !file) return fail(EIO, "{}: was removed while it was read", key);
-    CODECFS_ASSIGN(auto entries, shards_.entries(array_, name, file));
-    std::vector<Buffer> chunks(level.count);
-    uint64_t end = level.index.is_at_start ? level.index_bytes() : 0;
-    for (uint64_t position = 0; position < level.count; ++position) {
-      ShardEntry& entry = entries[position];
-      if (!entry.is_stored()) continue;
-      if (entry.size > array_.max_stored)
-        return fail(EIO, "{}: entry {} of its index has {} bytes, more than the {} that a chunk can need", key,
-                    position, entry.size, array_.max_stored);
-      CODECFS_ASSIGN(Buffer stored, file->read(entry.offset, entry.size));
-      CODECFS_ASSIGN(Buffer chunk, undo_filters(array_, key, std::move(stored)));
-      CODECFS_ASSIGN(StoredChunk encoded, apply_filters(chain_.pipeline, key, chunk.bytes(), array_.max_stored));
-      chunks[position] = encoded.buffer.empty() ? std::move(chunk) : std::move(encoded.buffer);
-      entry = {.offset = end, .size = chunks[position].size()};
-      end += entry.size;
-    }
-    CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
-    CODECFS_ASSIGN(Buffer shard, Buffer::allocate(end + (level.index.is_at_start ? 0 : index.size())));
-    std::ranges::copy(index.bytes(), shard.data() + (level.index.is_at_start ? 0 : end));
-    for (uint64_t position = 0; position < level.count; ++position)
-      if (entries[position].is_stored())
-        std::ranges::copy(chunks[position].bytes(), shard.data() + entries[position].offset);
-    return target_.write(name, shard.bytes(), status->st_mode & kPermissions);
-  }
-
   const Store& source_;
   const OpenArray& array_;
-  const ChunkGrid& files_ = array_.array.shards ? array_.array.shards->grid : array_.array.variable.grid;
-  ShardReader shards_{source_};
+  const ChunkGrid& files_ = array_.array.variable.grid;
   const Chain& chain_;
   NewDirectory& target_;
   Progress& progress_;

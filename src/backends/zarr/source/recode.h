@@ -11,8 +11,8 @@
 
 namespace codecfs::zarr {
 
-/// Re-encodes all chunks of `array` from its directory `source` to `target`. Absent chunks stay absent. ECANCELED; EIO
-/// and EINVAL with the name of the chunk that cannot be decoded or encoded.
+/// Re-encodes all chunks of `array`, which has no shards, from its directory `source` to `target`. Absent chunks stay
+/// absent. ECANCELED; EIO and EINVAL with the name of the chunk that cannot be decoded or encoded.
 Result<> recode_chunks(const Store& source, const OpenArray& array, const Chain& chain, NewDirectory& target,
                        Progress& progress);
 

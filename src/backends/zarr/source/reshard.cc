@@ -10,6 +10,7 @@
 
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/shard_builder.h"
 #include "backends/zarr/source/shard_reader.h"
 #include "base/mutex.h"
 
@@ -82,7 +83,8 @@ class Resharder {
 
   [[nodiscard]] size_t threads() const {
     uint64_t bytes = std::max<uint64_t>(from_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
-    if (to_.array.shards) bytes *= to_.array.shards->levels[0].count;
+    if (to_.array.shards)
+      for (const ShardLevel& level : to_.array.shards->levels) bytes = std::min(bytes * level.count, kMemory);
     const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / bytes, 1);
     const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
     return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(files_.size(), 1)}));
@@ -102,8 +104,7 @@ class Resharder {
   }
 
   Result<> next_step(const File& file) try {
-    if (progress_.cancelled && progress_.cancelled())
-      return fail(ECANCELED, "{}: its shards were not changed: it was cancelled", called(name_));
+    if (progress_.cancelled && progress_.cancelled()) return cancelled();
     if (to_.array.shards) {
       CODECFS_TRY(make_shard(file));
     } else {
@@ -117,28 +118,19 @@ class Resharder {
   }
 
   Result<> make_shard(const File& file) {
-    const ShardLevel& level = to_.array.shards->levels[0];
-    const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
-    std::vector<ShardEntry> entries(level.count, absent);
     std::vector<Buffer> chunks;
-    std::vector<uint64_t> place(level.cells.size());
-    const uint64_t begin = level.index.is_at_start ? level.index_bytes() : 0;
-    uint64_t end = begin;
+    std::vector<ChunkChange> changes;
+    chunks.reserve(file.end - file.first);
     for (size_t i = file.first; i < file.end; ++i) {
-      if (progress_.cancelled && progress_.cancelled()) break;  // next_step() of the next file returns the error
+      if (progress_.cancelled && progress_.cancelled()) return cancelled();
       CODECFS_ASSIGN(Buffer chunk, chunk_for(chunks_[i]));
-      to_.array.variable.grid.coordinates_of(chunks_[i], place);
-      for (size_t axis = 0; axis < place.size(); ++axis) place[axis] %= level.cells[axis];
-      entries[level.position_of(place)] = {.offset = end, .size = chunk.size()};
-      end += chunk.size();
-      chunks.push_back(std::move(chunk));
+      changes.push_back({positions_of(to_.array, chunks_[i]), &chunks.emplace_back(std::move(chunk))});
     }
-    CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
-    CODECFS_ASSIGN(Buffer shard, Buffer::allocate(end + (level.index.is_at_start ? 0 : index.size())));
-    std::ranges::copy(index.bytes(), shard.data() + (level.index.is_at_start ? 0 : end));
-    std::byte* at = shard.data() + begin;
-    for (const Buffer& chunk : chunks) at = std::ranges::copy(chunk.bytes(), at).out;
-    return write(to_.array.shards->grid, file.number, shard.bytes());
+    std::ranges::sort(changes, {}, &ChunkChange::positions);
+    const ChunkGrid& grid = to_.array.shards->grid;
+    auto shard = change_shard(*to_.array.shards, std::nullopt, changes);
+    if (!shard) return in_file(join_key(name_, to_.array.keys.name_of(grid, file.number)), shard.error());
+    return write(grid, file.number, (*shard)->bytes());
   }
 
   /// A stored chunk with the encoding of the new array.
@@ -154,6 +146,10 @@ class Resharder {
     CODECFS_ASSIGN(StoredChunk encoded, encode_chunk(to_, key, chunk.bytes()));
     if (!encoded.buffer.empty()) return std::move(encoded.buffer);
     return Buffer::copy_of(encoded.bytes);
+  }
+
+  [[nodiscard]] std::unexpected<Error> cancelled() const {
+    return fail(ECANCELED, "{}: its chunks were not stored anew: it was cancelled", called(name_));
   }
 
   Result<> write(const ChunkGrid& grid, uint64_t number, Bytes bytes) {

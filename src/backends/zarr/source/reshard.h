@@ -1,7 +1,7 @@
 #pragma once
-// Writes an array's directory again with the same chunks in other shards, or with and without them. Chunks with the
-// same encoding are copied as they are stored. All cores work, one new file per thread; fewer threads work on large
-// shards, so that memory stays bounded.
+// Writes an array's directory again with the same chunks in other shards, with and without them, or with other codecs
+// in the same shards. Chunks with the same encoding are copied as they are stored. All cores work, one new file per
+// thread; fewer threads work on large shards, so that memory stays bounded.
 
 #include "backends/api/source.h"
 #include "backends/zarr/source/open_array.h"

@@ -1,9 +1,12 @@
 #include "backends/zarr/source/shard_files.h"
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/source/shard_builder.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -18,27 +21,17 @@ std::unexpected<Error> refuse(const std::string& key, const Error& error) {
   return fail(error.code == ENOMEM ? ENOMEM : EINVAL, "{}: this is no shard of this array: {}", key, error.reason);
 }
 
-/// The chunks in a shard that is to be written, of an array that passes check_rewritable().
-Result<std::vector<ShardEntry>> entries_of(const OpenArray& array, const std::string& key, Bytes bytes) {
-  const ShardLevel& level = array.array.shards->levels[0];
-  const uint64_t index_bytes = level.index_bytes();
-  if (bytes.size() < index_bytes)
-    return refuse(key,
-                  {EINVAL, fmt::format("it has {} bytes, too few for the index of {}", bytes.size(), index_bytes)});
-  const Bytes index = level.index.is_at_start ? bytes.first(index_bytes) : bytes.last(index_bytes);
-  auto entries = decode_shard_index(level, index, bytes.size());
-  if (!entries) return refuse(key, entries.error());
-  const uint64_t begin = level.index.is_at_start ? index_bytes : 0;
-  const uint64_t end = begin + bytes.size() - index_bytes;
-  for (const ShardEntry& entry : *entries) {
-    if (!entry.is_stored()) continue;
-    if (entry.offset < begin || entry.offset + entry.size > end)
-      return refuse(key, {EINVAL, fmt::format("its chunk at {} overlaps its index", entry.offset)});
-    if (entry.size > array.max_stored)
-      return refuse(key, {EINVAL, fmt::format("a chunk in it has {} bytes, more than the {} that it can need",
-                                              entry.size, array.max_stored)});
-  }
-  return entries;
+/// Checks the indexes of a shard that is to be written, and calls visit() for each of its chunks.
+Result<> for_each_written(const OpenArray& array, const std::string& key, Bytes shard,
+                          const std::function<Result<>(Bytes)>& visit) {
+  const auto checked = for_each_chunk(*array.array.shards, shard, [&](Bytes chunk) -> Result<> {
+    if (chunk.size() > array.max_stored)
+      return fail(EINVAL, "a chunk in it has {} bytes, more than the {} that it can need", chunk.size(),
+                  array.max_stored);
+    return visit(chunk);
+  });
+  if (!checked) return refuse(key, checked.error());
+  return {};
 }
 
 }  // namespace
@@ -84,15 +77,11 @@ Result<> ShardFiles::check(ObjectId variable, uint64_t shard, Bytes bytes) {
     CODECFS_ASSIGN(array, to_change(variable, shard));
   }
   const std::string key = shard_key(*array, shard);
-  CODECFS_ASSIGN(const auto entries, entries_of(*array, key, bytes));
-  for (const ShardEntry& entry : entries) {
-    if (!entry.is_stored()) continue;
-    CODECFS_ASSIGN(Buffer chunk, Buffer::copy_of(bytes.subspan(entry.offset, entry.size)));
-    if (const auto decoded = decode_chunk(*array, key, std::move(chunk)); !decoded)
-      return refuse(key,
-                    {decoded.error().code, fmt::format("its chunk at {}: {}", entry.offset, decoded.error().reason)});
-  }
-  return {};
+  return for_each_written(*array, key, bytes, [&](Bytes chunk) -> Result<> {
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(chunk));
+    CODECFS_TRY(decode_chunk(*array, key, std::move(copy)));
+    return {};
+  });
 }
 
 Result<> ShardFiles::write(ObjectId variable, uint64_t shard, Bytes bytes) { return replace(variable, shard, bytes); }
@@ -102,7 +91,7 @@ Result<> ShardFiles::remove(ObjectId variable, uint64_t shard) { return replace(
 Result<> ShardFiles::replace(ObjectId variable, uint64_t shard, std::optional<Bytes> bytes) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const ArrayPtr array, to_change(variable, shard));
-  if (bytes) CODECFS_TRY(entries_of(*array, shard_key(*array, shard), *bytes));
+  if (bytes) CODECFS_TRY(for_each_written(*array, shard_key(*array, shard), *bytes, [](Bytes) { return Result<>(); }));
   CODECFS_TRY(writer_.begin());
   const Result<> done = held_.replace(*array, shard, bytes);
   store_.listings().forget(array->key);

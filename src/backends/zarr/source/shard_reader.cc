@@ -92,6 +92,10 @@ struct ChunkPath {
 
 }  // namespace
 
+std::vector<uint64_t> positions_of(const Array& array, uint64_t number) {
+  return std::move(ChunkPath(array, number).positions);
+}
+
 uint64_t shard_of(const Array& array, uint64_t number) {
   const ChunkPath path(array, number);
   const ChunkGrid& grid = array.shards->grid;
@@ -178,38 +182,51 @@ Result<std::vector<ShardEntry>> ShardReader::entries(const OpenArray& array, con
   return index->entries;
 }
 
-Result<> ShardReader::list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers) try {
-  const std::string key = shard_key(array, shard);
-  CODECFS_ASSIGN(auto file, files_.open_file(key));
-  if (!file) return {};
-  const std::string version = file->version();
-  const ChunkGrid& grid = array.array.shards->grid;
-  std::vector<uint64_t> place(grid.rank());
-  grid.coordinates_of(shard, place);
-  return list_below(array, 0, Range(std::move(file), key), version, place, numbers);
+Result<> ShardReader::visit(const OpenArray& array, const std::string& key,
+                            const std::shared_ptr<const StoredFile>& file, std::span<const uint64_t> shard,
+                            const VisitChunk& visit) try {
+  std::vector<uint64_t> positions;
+  return visit_below(array, positions, Range(file, key), file->version(), shard, visit);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to list its chunks", array.key);
 }
 
-/// `place`: coordinates of the range among those of its level.
-Result<> ShardReader::list_below(const OpenArray& array, size_t at, const Range& range, const std::string& version,
-                                 std::span<const uint64_t> place, std::vector<uint64_t>& numbers) {
+Result<> ShardReader::list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers) try {
+  const std::string key = shard_key(array, shard);
+  CODECFS_ASSIGN(const auto file, files_.open_file(key));
+  if (!file) return {};
+  std::vector<uint64_t> place(array.array.shards->grid.rank());
+  array.array.shards->grid.coordinates_of(shard, place);
+  const ChunkGrid& grid = array.array.variable.grid;
+  return visit(array, key, file, place, [&](const auto&, std::span<const uint64_t> coordinates) {
+    if (std::ranges::equal(coordinates, grid.cells(), std::less())) numbers.push_back(grid.number_of(coordinates));
+  });
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to list its chunks", array.key);
+}
+
+/// `positions`: of the range in the levels above it. `place`: its coordinates among those of its level.
+Result<> ShardReader::visit_below(const OpenArray& array, std::vector<uint64_t>& positions, const Range& range,
+                                  const std::string& version, std::span<const uint64_t> place,
+                                  const VisitChunk& visit) {
+  const size_t at = positions.size();
   const ShardLayout& layout = *array.array.shards;
   const ShardLevel& level = layout.levels[at];
   CODECFS_ASSIGN(const IndexPtr index, index_of(array, at, range, version));
   const Range shard = index->memory ? range.decoded(index->memory) : range;
-  const ChunkGrid& grid = array.array.variable.grid;
   std::vector<uint64_t> inner(place.size());
   for (uint64_t i = 0; i < level.count; ++i) {
     const ShardEntry& entry = index->entries[i];
     if (!entry.is_stored()) continue;
     level.coordinates_of(i, inner);
     for (size_t axis = 0; axis < inner.size(); ++axis) inner[axis] += place[axis] * level.cells[axis];
+    positions.push_back(i);
     if (at + 1 < layout.levels.size()) {
-      CODECFS_TRY(list_below(array, at + 1, shard.part(entry, i), version, inner, numbers));
-    } else if (std::ranges::equal(inner, grid.cells(), std::less())) {
-      numbers.push_back(grid.number_of(inner));
+      CODECFS_TRY(visit_below(array, positions, shard.part(entry, i), version, inner, visit));
+    } else {
+      visit(positions, inner);
     }
+    positions.pop_back();
   }
   return {};
 }

@@ -6,8 +6,10 @@
 // A shard that is encoded as a whole (codecs behind the sharding codec) is read and decoded completely, and cached so.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,9 +34,14 @@ class ShardReader {
   Result<std::optional<Place>> locate(const OpenArray& array, uint64_t number);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
-  /// The index of an open shard of an array without nested shards, by position. `key`: of its file.
+  /// The index of an open shard that is not encoded as a whole, by position. `key`: of its file.
   Result<std::vector<ShardEntry>> entries(const OpenArray& array, const std::string& key,
                                           const std::shared_ptr<const StoredFile>& file);
+  /// Calls visit() for each stored chunk in an open shard, also outside of the array: with its position in the index of
+  /// each level, and its coordinates. `shard`: those of the shard.
+  using VisitChunk = std::function<void(const std::vector<uint64_t>& positions, std::span<const uint64_t> coordinates)>;
+  Result<> visit(const OpenArray& array, const std::string& key, const std::shared_ptr<const StoredFile>& file,
+                 std::span<const uint64_t> shard, const VisitChunk& visit);
   /// The numbers of all stored chunks in one shard, in no particular order; appended to `numbers`. Chunks outside of
   /// the array are left out.
   Result<> list(const OpenArray& array, uint64_t shard, std::vector<uint64_t>& numbers);
@@ -46,13 +53,15 @@ class ShardReader {
 
   Result<IndexPtr> index_of(const OpenArray& array, size_t level, const Range& range, const std::string& version);
   Result<std::optional<Range>> find(const OpenArray& array, uint64_t number);
-  Result<> list_below(const OpenArray& array, size_t level, const Range& range, const std::string& version,
-                      std::span<const uint64_t> place, std::vector<uint64_t>& numbers);
+  Result<> visit_below(const OpenArray& array, std::vector<uint64_t>& positions, const Range& range,
+                       const std::string& version, std::span<const uint64_t> place, const VisitChunk& visit);
 
   const Store& files_;
   LruMap<std::string, Index> indexes_{4096, uint64_t{64} << 20};
 };
 
+/// The position of a chunk in the index of each level.
+std::vector<uint64_t> positions_of(const Array& array, uint64_t number);
 /// The number of the shard that holds a chunk, and the key of its file.
 uint64_t shard_of(const Array& array, uint64_t number);
 std::string shard_key(const OpenArray& array, uint64_t shard);

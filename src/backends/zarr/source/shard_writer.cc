@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <functional>
 #include <new>
 #include <utility>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
+#include "model/limits.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -147,30 +150,68 @@ Result<> ShardWriter::write_held(const Shard& shard, uint64_t number) try {
   if (!*text || !describe_same_chunks(**text, array.metadata))
     return fail(ESTALE, "{}: another program has changed or removed it: chunks are not stored", called(array.key));
   const Array& facts = array.array;
-  const ShardLevel& level = facts.shards->levels[0];
-  Positions changed;
-  std::vector<uint64_t> place(level.cells.size());
-  for (const auto& [chunk, bytes] : shard.chunks) {
-    facts.variable.grid.coordinates_of(chunk, place);
-    for (size_t axis = 0; axis < place.size(); ++axis) place[axis] %= level.cells[axis];
-    changed[level.position_of(place)] = bytes.get();
-  }
-  const Result<> written = rewrite(array, facts.keys.name_of(facts.shards->grid, number), changed);
+  std::vector<ChunkChange> changes;
+  for (const auto& [chunk, bytes] : shard.chunks) changes.push_back({positions_of(facts, chunk), bytes.get()});
+  std::ranges::sort(changes, {}, &ChunkChange::positions);
+  const Result<> written = rewrite(array, facts.keys.name_of(facts.shards->grid, number), changes);
   refresh_listing(array, number);
   return written;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to write a shard", called(shard.array->key));
 }
 
-Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, const Positions& changed) {
-  const ShardLevel& level = array.array.shards->levels[0];
-  const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
+/// `changes`: as for change_shard().
+Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, std::span<const ChunkChange> changes) {
+  const ShardLayout& layout = *array.array.shards;
+  const ShardLevel& level = layout.levels[0];
+  if (!level.stages.empty()) return rewrite_encoded(array, name, changes);
+  const bool is_nested = layout.levels.size() > 1;
   const std::string key = join_key(array.key, name);
   CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
-  std::vector<ShardEntry> old(level.count, absent);
-  if (file && changed.size() < level.count) {  // else nothing of it stays
+  std::vector<ShardEntry> old(level.count, {ShardEntry::kAbsent, ShardEntry::kAbsent});
+  if (file && (is_nested || changes.size() < level.count)) {  // else nothing of it stays
     CODECFS_ASSIGN(old, store_.shards().entries(array, key, file));
   }
+  Positions changed;
+  std::deque<Buffer> made;  // shards of the next level
+  while (!changes.empty()) {
+    const uint64_t position = changes.front().positions[0];
+    const auto next =
+        std::ranges::find_if(changes, [&](const ChunkChange& change) { return change.positions[0] != position; });
+    const auto group = changes.first(static_cast<size_t>(next - changes.begin()));
+    changes = changes.subspan(group.size());
+    if (!is_nested) {
+      changed[position] = group.front().bytes;
+      continue;
+    }
+    Buffer inner;
+    const bool was_stored = old[position].is_stored();
+    if (was_stored) {
+      CODECFS_ASSIGN(inner, file->read(old[position].offset, old[position].size));
+    }
+    auto content = change_shard(layout, was_stored ? std::optional(inner.bytes()) : std::nullopt, group, 1);
+    if (!content) return in_file(key, content.error());
+    changed[position] = *content ? &made.emplace_back(**std::move(content)) : nullptr;
+  }
+  return write_positions(array, name, changed, file, old);
+}
+
+/// The same of a shard that is encoded as a whole.
+Result<> ShardWriter::rewrite_encoded(const OpenArray& array, const std::string& name,
+                                      std::span<const ChunkChange> changes) {
+  const std::string key = join_key(array.key, name);
+  CODECFS_ASSIGN(const auto old, store_.files().read(key, max_chunk_bytes()));
+  auto content = change_shard(*array.array.shards, old ? std::optional(old->bytes()) : std::nullopt, changes);
+  if (!content) return in_file(key, content.error());
+  if (!*content) return writer_.remove(array.key, name);
+  return writer_.write(array.key, name, (*content)->bytes(), array.mode);
+}
+
+Result<> ShardWriter::write_positions(const OpenArray& array, const std::string& name, const Positions& changed,
+                                      const std::shared_ptr<const StoredFile>& file,
+                                      const std::vector<ShardEntry>& old) {
+  const ShardLevel& level = array.array.shards->levels[0];
+  const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
   std::vector<ShardEntry> entries(level.count, absent);
   std::vector<StorePart> parts;
   uint64_t end = level.index.is_at_start ? level.index_bytes() : 0;
@@ -210,32 +251,26 @@ void ShardWriter::forget(const std::string& key) {
 
 Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept) try {
   const Array& facts = array.array;
-  const ShardLevel& level = facts.shards->levels[0];
   CODECFS_ASSIGN(const ChunkGrid shards, ChunkGrid::make(listed.shape(), facts.shards->grid.chunks()));
   if (shards.count() == 0) return false;
   CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, shards, facts.keys));
   std::vector<uint64_t> shard(listed.rank());
-  std::vector<uint64_t> inner(listed.rank());
   bool were_any = false;
   for (const uint64_t number : numbers) {
     shards.coordinates_of(number, shard);
     // A shard that is in `kept` as a whole is not read.
     bool is_inside = true;
     for (size_t axis = 0; axis < shard.size(); ++axis)
-      is_inside = is_inside && (shard[axis] + 1) * level.cells[axis] <= kept.cells()[axis];
+      is_inside = is_inside && (shard[axis] + 1) * (shards.chunks()[axis] / kept.chunks()[axis]) <= kept.cells()[axis];
     if (is_inside) continue;
     const std::string name = facts.keys.name_of(shards, number);
     const std::string key = join_key(array.key, name);
     CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
     if (!file) continue;
-    CODECFS_ASSIGN(const auto entries, store_.shards().entries(array, key, file));
-    Positions removed;
-    for (uint64_t position = 0; position < level.count; ++position) {
-      if (!entries[position].is_stored()) continue;
-      level.coordinates_of(position, inner);
-      for (size_t axis = 0; axis < inner.size(); ++axis) inner[axis] += shard[axis] * level.cells[axis];
-      if (!std::ranges::equal(inner, kept.cells(), std::less())) removed[position] = nullptr;
-    }
+    std::vector<ChunkChange> removed;
+    CODECFS_TRY(store_.shards().visit(array, key, file, shard, [&](const auto& positions, const auto& coordinates) {
+      if (!std::ranges::equal(coordinates, kept.cells(), std::less())) removed.push_back({positions, nullptr});
+    }));
     if (removed.empty()) continue;
     store_.shard_listings().forget(array.key);
     CODECFS_TRY(rewrite(array, name, removed));

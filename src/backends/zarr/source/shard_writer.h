@@ -1,7 +1,8 @@
 #pragma once
 // Writes the inner chunks of sharded arrays. Encoded chunks are held in memory until their shards are written: by a
 // commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks,
-// and renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed.
+// and renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed. Nested
+// shards, and shards that are encoded as a whole, are made in memory.
 //
 // Only for arrays with a layout that passes check_rewritable(). Thread-safe. Every function requires
 // OpenStore::using_keys() or changing_keys().
@@ -10,10 +11,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backends/zarr/source/open_store.h"
+#include "backends/zarr/source/shard_builder.h"
 #include "backends/zarr/store/store_writer.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -57,9 +60,12 @@ class ShardWriter {
   Result<> write_held(const Shard& shard, uint64_t number);
   void refresh_listing(const OpenArray& array, uint64_t shard);
   void keep(const Key& key, Shard shard) CODECFS_REQUIRES(mutex_);
+  Result<> rewrite(const OpenArray& array, const std::string& name, std::span<const ChunkChange> changes);
+  Result<> rewrite_encoded(const OpenArray& array, const std::string& name, std::span<const ChunkChange> changes);
   /// The new content of one position of a shard: bytes in memory, null to remove it; not in the map: as it is.
   using Positions = std::map<uint64_t, const Buffer*>;
-  Result<> rewrite(const OpenArray& array, const std::string& name, const Positions& changed);
+  Result<> write_positions(const OpenArray& array, const std::string& name, const Positions& changed,
+                           const std::shared_ptr<const StoredFile>& file, const std::vector<ShardEntry>& old);
 
   OpenStore& store_;
   StoreWriter& writer_;

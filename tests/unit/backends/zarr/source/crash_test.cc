@@ -365,7 +365,8 @@ TEST_P(ZarrShardCrashTest, WritingAndRemoval) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Index, ZarrShardCrashTest,
-                         ::testing::Values("", R"(, "index_location": "start", "index_codecs": ["bytes"])"));
+                         ::testing::Values("", R"(, "index_location": "start", "index_codecs": ["bytes"])",
+                                           R"(}}, {"name": "crc32c", "configuration": {)"));
 
 TEST_F(ZarrCrashTest, WholeShards) {
   make_sharded("");
