@@ -19,20 +19,6 @@ using namespace codecfs;
 
 void check_error(const Error& error) { require(error.code != 0 && !error.reason.empty(), "an error has a reason"); }
 
-void check(const zarr::Array& array) {
-  const Variable& variable = array.variable;
-  const ChunkGrid& grid = variable.grid;
-  require(grid.shape().size() == grid.rank() && grid.chunks().size() == grid.rank(), "a grid has one rank");
-  require(!variable.dimensions || variable.dimensions->size() == grid.rank(), "each dimension has a name");
-  require(variable.stored_order.empty() || variable.stored_order.size() == grid.rank(), "each axis has a place");
-  if (variable.chunk_bytes)
-    require(*variable.chunk_bytes == grid.elements_per_chunk() * variable.type.size, "a chunk is its elements");
-  if (variable.unreadable) return check_error(*variable.unreadable);
-  if (array.rectilinear) check_grid(*array.rectilinear, grid);
-  require(!variable.chunk_bytes || *variable.chunk_bytes <= max_chunk_bytes(), "a chunk that is read is bounded");
-  require(variable.type.kind == TypeKind::object || variable.fill.size() == variable.type.size, "a fill is an element");
-}
-
 /// The first and the last presented chunk along each axis are put together of some stored chunks, which cover them.
 void check_grid(const zarr::RectilinearGrid& stored, const ChunkGrid& grid) {
   require(!stored.cells().count() == !grid.count(), "there are stored chunks where there are presented ones");
@@ -52,6 +38,20 @@ void check_grid(const zarr::RectilinearGrid& stored, const ChunkGrid& grid) {
     joined *= most;
     require(joined <= zarr::RectilinearGrid::kMaxOverlaps, "their number is bounded");
   }
+}
+
+void check(const zarr::Array& array) {
+  const Variable& variable = array.variable;
+  const ChunkGrid& grid = variable.grid;
+  require(grid.shape().size() == grid.rank() && grid.chunks().size() == grid.rank(), "a grid has one rank");
+  require(!variable.dimensions || variable.dimensions->size() == grid.rank(), "each dimension has a name");
+  require(variable.stored_order.empty() || variable.stored_order.size() == grid.rank(), "each axis has a place");
+  if (variable.chunk_bytes)
+    require(*variable.chunk_bytes == grid.elements_per_chunk() * variable.type.size, "a chunk is its elements");
+  if (variable.unreadable) return check_error(*variable.unreadable);
+  if (array.rectilinear) check_grid(*array.rectilinear, grid);
+  require(!variable.chunk_bytes || *variable.chunk_bytes <= max_chunk_bytes(), "a chunk that is read is bounded");
+  require(variable.type.kind == TypeKind::object || variable.fill.size() == variable.type.size, "a fill is an element");
 }
 
 void check_index(const zarr::ShardLevel& level, Bytes bytes) {

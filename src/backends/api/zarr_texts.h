@@ -1,5 +1,5 @@
 #pragma once
-// Parses the texts of Zarr v2 metadata files for the code that shows them or lets users edit them.
+// Parses the texts of Zarr metadata files for the code that shows them or lets users edit them.
 // backends/zarr/metadata.h uses it to parse the files of a store.
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "filters/core/zarr3_codecs.h"
 #include "model/variable.h"
 
 namespace codecfs::zarr_texts {
@@ -21,5 +22,15 @@ std::optional<std::vector<std::string>> nczarr_dimensions(const Json& zattrs);
 bool is_nczarr_key(std::string_view name);
 /// Succeeds, or returns why the text is not a .zgroup of Zarr v2.
 Result<> check_zgroup(std::string_view text);
+
+struct ChunkCodecs {
+  bool is_sharded = false;
+  std::vector<uint64_t> chunks;  // shape of the chunks, in shards that of the innermost
+  filters::Zarr3Codecs codecs;   // of these chunks, with the order of all levels
+};
+/// The codecs of a zarr.json. `shape`, `chunks`: of the array and its chunk grid. EINVAL if they are malformed or do
+/// not fit. What is valid but cannot be decoded is in Zarr3Codecs::unreadable.
+Result<ChunkCodecs> parse_chunk_codecs(const Json& codecs, const DataType& type, const std::vector<uint64_t>& shape,
+                                       const std::vector<uint64_t>& chunks);
 
 }  // namespace codecfs::zarr_texts

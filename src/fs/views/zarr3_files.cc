@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "backends/zarr/metadata/shard_layout.h"
+#include "backends/api/zarr_texts.h"
 #include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr3_codecs.h"
 #include "fs/views/metadata_files.h"
@@ -124,13 +124,14 @@ Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json
 Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   CODECFS_ASSIGN(Zarr3Type type, of_file(parse_zarr3_type(member(json, "data_type"))));
   const ChunkGrid files = variable.grid;
-  CODECFS_ASSIGN(zarr::ShardedCodecs parsed,
-                 of_file(zarr::parse_sharded_codecs(member(json, "codecs"), type.type, files.shape(), files.chunks())));
+  CODECFS_ASSIGN(
+      zarr_texts::ChunkCodecs parsed,
+      of_file(zarr_texts::parse_chunk_codecs(member(json, "codecs"), type.type, files.shape(), files.chunks())));
   filters::Zarr3Codecs& codecs = parsed.codecs;
   if (codecs.unreadable) return refuse("{}", codecs.unreadable->reason);
-  if (parsed.layout && !with_codecs)
+  if (parsed.is_sharded && !with_codecs)
     return refuse("this tree shows the chunks in shards, and not shards: write to .codecfs/view/encoded3");
-  if (parsed.layout) {
+  if (parsed.is_sharded) {
     variable.shards = Sharding{files, member(json, "codecs")};
     CODECFS_ASSIGN(variable.grid, of_file(ChunkGrid::make(files.shape(), std::move(parsed.chunks))));
   } else if (!codecs.order.empty())

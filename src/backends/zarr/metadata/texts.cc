@@ -19,4 +19,10 @@ bool is_nczarr_key(std::string_view name) { return zarr::is_nczarr_key(name); }
 
 Result<> check_zgroup(std::string_view text) { return zarr::check_group(text); }
 
+Result<ChunkCodecs> parse_chunk_codecs(const Json& codecs, const DataType& type, const std::vector<uint64_t>& shape,
+                                       const std::vector<uint64_t>& chunks) {
+  CODECFS_ASSIGN(zarr::ShardedCodecs parsed, zarr::parse_sharded_codecs(codecs, type, shape, chunks));
+  return ChunkCodecs{parsed.layout.has_value(), std::move(parsed.chunks), std::move(parsed.codecs)};
+}
+
 }  // namespace codecfs::zarr_texts
