@@ -1,7 +1,10 @@
 """The write-ahead log of an HDF5 source that is copied, moved, renamed or mounted from another device after a real kill,
 and on disks without room. What was synced is judged by h5py."""
+import contextlib
 import errno
+import itertools
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -10,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, detach, mounted
+from conftest import CODECFS, detach, mounted, wait_until
 
 MARK = "user.codecfs.log"
 ARRAY = np.arange(4000, dtype="<i4").reshape(40, 100)
@@ -100,11 +103,21 @@ def source(tmp_path):
 # --- another device, another inode
 
 
+def has_users(directory):
+    """Whether a process has a file below it open, or is in it."""
+    for link in itertools.chain(pathlib.Path("/proc").glob("[0-9]*/fd/*"), pathlib.Path("/proc").glob("[0-9]*/cwd")):
+        with contextlib.suppress(OSError):
+            if os.readlink(link).startswith(f"{directory}/"):
+                return True
+    return False
+
+
 def test_another_device_number(image, tmp_path):
     """As after a reboot that finds the disks in another order."""
     disk = image.make("32m").mount()
     expected = kill_after_writing(make(disk / "a.h5"), tmp_path / "mnt")
     before = os.stat(disk / "a.h5").st_dev
+    wait_until(lambda: not has_users(disk))  # the processes of a killed daemon end a moment after it
     image.unmount(keep_device=True)  # so that the next one is another
     image.mount()
     assert os.stat(disk / "a.h5").st_dev != before
