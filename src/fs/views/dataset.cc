@@ -129,6 +129,11 @@ std::string file_in(const std::string& path, std::string_view name) {
 
 }  // namespace
 
+Text VariableView::codecs3() const {
+  const Result<Json> list = filters::print_zarr3_chain(*facts);
+  return list ? make_text(print_json(*list) + "\n") : codecs;
+}
+
 Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (VariableViewPtr known = variables_.get(id)) return known;
   const uint64_t changes = changes_;
@@ -138,11 +143,9 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
-  const Result<Json> codecs3 = filters::print_zarr3_chain(*facts);
-  view->codecs3 = codecs3 ? make_text(print_json(*codecs3) + "\n") : view->codecs;
   view->facts = std::move(facts);
-  const size_t texts = view->zarray->size() + view->codecs->size() + view->codecs3->size();
-  variables_.put_if(id, view, memory_estimate(*view->facts) + texts, [&] { return changes_ == changes; });
+  variables_.put_if(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size(),
+                    [&] { return changes_ == changes; });
   return view;
 }
 

@@ -24,7 +24,8 @@ struct VariableView {
   Text zarray;
   Text filter;  // null if a codec of the pipeline has no HDF5 id, so that a filter spec cannot represent it
   Text codecs;
-  Text codecs3;  // the same in the form of Zarr v3, if that can represent the pipeline
+  /// The same in the form of Zarr v3, if that can represent the pipeline.
+  [[nodiscard]] Text codecs3() const;
 
   /// Zarr readers return uninitialised memory for absent chunks if fill_value is null, so absent chunks are then shown
   /// as files of fill.

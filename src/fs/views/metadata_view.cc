@@ -50,7 +50,7 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
       if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
       return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
     }
-    case FileKind::codecs: return is_zarr3(node.view) ? view->codecs3 : view->codecs;
+    case FileKind::codecs: return is_zarr3(node.view) ? view->codecs3() : view->codecs;
     case FileKind::filter:
       if (view->filter) return view->filter;
       return not_there();  // _Codecs tells the chain; no spec can

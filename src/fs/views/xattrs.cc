@@ -63,7 +63,7 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
   if (variable.type.order != ByteOrder::none)
     add("_Endianness", variable.type.order == ByteOrder::big ? "big" : "little");
   if (view.filter) add("_Filter", without_newline(*view.filter));
-  add("_Codecs", without_newline(is_zarr3 ? *view.codecs3 : *view.codecs));
+  add("_Codecs", without_newline(is_zarr3 ? *view.codecs3() : *view.codecs));
   if (filter_out) add("_FilterOut", *filter_out);
   if (!variable.type_text.empty()) add("_Type", variable.type_text);
   if (!variable.max_shape.empty()) {

@@ -74,7 +74,7 @@ TEST_F(FilterControlTest, CodecsMayHaveTheFormOfZarr3) {
   ASSERT_TRUE(
       filters().set_codecs(node("/v"), R"([{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 3}}])", {}));
   EXPECT_EQ(stored("/v"), (Ids{1})) << "as HDF5 stores it";
-  EXPECT_EQ(*mount().dataset.variable(node("/v").object).value()->codecs3,
+  EXPECT_EQ(*mount().dataset.variable(node("/v").object).value()->codecs3(),
             R"([{"name": "bytes"}, {"name": "numcodecs.zlib", "configuration": {"level": 3}}])"
             "\n");
   ASSERT_TRUE(filters().set_codecs(node("/v"), R"(["bytes"])", {}));
