@@ -1,23 +1,18 @@
 #include "backends/zarr/source/recode.h"
 
 #include <algorithm>
-#include <atomic>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/parallel_files.h"
 #include "backends/zarr/store/directory_writer.h"
-#include "base/mutex.h"
 
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes for all threads together
 constexpr uint64_t kBuffers = 4;                       // memory of a thread, in chunk sizes
-constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // estimate for chunks whose size depends on their data
 constexpr uint64_t kMaxOtherFile = uint64_t{1} << 30;  // maximum size of a file that is not a chunk
 constexpr mode_t kPermissions = 07777;
 
@@ -30,42 +25,11 @@ class ChunkRecoder {
   Result<> run() {
     CODECFS_ASSIGN(numbers_, list_chunks(source_, "", files_, array_.array.keys));
     progress_.total = numbers_.size();
-    std::vector<std::jthread> helpers;
-    try {
-      helpers.reserve(threads());
-      while (helpers.size() + 1 < threads()) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      // Continue with fewer threads.
-    } catch (const std::bad_alloc&) {
-    }
-    work();
-    helpers.clear();
-    const LockGuard lock(mutex_);
-    if (failure_) return std::unexpected(*failure_);
-    return {};
+    const uint64_t chunk = array_.array.variable.chunk_bytes.value_or(kObjectBytes);
+    return make_in_parallel(numbers_.size(), kBuffers * chunk, [this](size_t i) { return next_step(numbers_[i]); });
   }
 
  private:
-  [[nodiscard]] size_t threads() const {
-    const uint64_t chunk = std::max<uint64_t>(array_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
-    const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / chunk, 1);
-    const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
-    return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(numbers_.size(), 1)}));
-  }
-
-  /// The work of a thread: processes chunks until there are none left or an error occurs.
-  void work() {
-    while (!stopped_) {
-      const size_t i = next_++;
-      if (i >= numbers_.size()) return;
-      Result<> done = next_step(numbers_[i]);
-      if (done) continue;
-      const LockGuard lock(mutex_);
-      if (!failure_) failure_ = std::move(done.error());
-      stopped_ = true;
-    }
-  }
-
   Result<> next_step(uint64_t number) try {
     if (progress_.cancelled && progress_.cancelled())
       return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
@@ -94,10 +58,6 @@ class ChunkRecoder {
   NewDirectory& target_;
   Progress& progress_;
   std::vector<uint64_t> numbers_;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> stopped_ = false;
-  Mutex mutex_;
-  std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);  // the first one
 };
 
 /// Whether a key in the array's directory has the form of a chunk name, within the grid or not.

@@ -1,25 +1,20 @@
 #include "backends/zarr/source/reshard.h"
 
 #include <algorithm>
-#include <atomic>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/parallel_files.h"
 #include "backends/zarr/source/shard_builder.h"
 #include "backends/zarr/source/shard_reader.h"
-#include "base/mutex.h"
 
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kMemory = uint64_t{1} << 30;        // bytes for all threads together
-constexpr uint64_t kBuffers = 3;                       // memory of a thread, in sizes of its file
-constexpr uint64_t kObjectBytes = uint64_t{64} << 20;  // estimate for chunks whose size depends on their data
+constexpr uint64_t kBuffers = 3;  // memory of a thread, in sizes of its file
 
 class Resharder {
  public:
@@ -33,19 +28,7 @@ class Resharder {
   Result<> run() {
     CODECFS_TRY(list());
     progress_.total = files_.size();
-    std::vector<std::jthread> helpers;
-    try {
-      helpers.reserve(threads());
-      while (helpers.size() + 1 < threads()) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      // Continue with fewer threads.
-    } catch (const std::bad_alloc&) {
-    }
-    work();
-    helpers.clear();
-    const LockGuard lock(mutex_);
-    if (failure_) return std::unexpected(*failure_);
-    return {};
+    return make_in_parallel(files_.size(), kBuffers * file_bytes(), [this](size_t i) { return next_step(files_[i]); });
   }
 
  private:
@@ -81,26 +64,12 @@ class Resharder {
     return fail(ENOMEM, "{}: no memory to list its chunks", called(name_));
   }
 
-  [[nodiscard]] size_t threads() const {
+  /// Decoded bytes of a file of the new array, at most kParallelMemory for shards.
+  [[nodiscard]] uint64_t file_bytes() const {
     uint64_t bytes = std::max<uint64_t>(from_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
     if (to_.array.shards)
-      for (const ShardLevel& level : to_.array.shards->levels) bytes = std::min(bytes * level.count, kMemory);
-    const uint64_t bounded = std::max<uint64_t>(kMemory / kBuffers / bytes, 1);
-    const uint64_t cores = std::max(std::thread::hardware_concurrency(), 1U);
-    return static_cast<size_t>(std::min({bounded, cores, std::max<uint64_t>(files_.size(), 1)}));
-  }
-
-  /// The work of a thread: makes files until there are none left or an error occurs.
-  void work() {
-    while (!stopped_) {
-      const size_t i = next_++;
-      if (i >= files_.size()) return;
-      Result<> done = next_step(files_[i]);
-      if (done) continue;
-      const LockGuard lock(mutex_);
-      if (!failure_) failure_ = std::move(done.error());
-      stopped_ = true;
-    }
+      for (const ShardLevel& level : to_.array.shards->levels) bytes = std::min(bytes * level.count, kParallelMemory);
+    return bytes;
   }
 
   Result<> next_step(const File& file) try {
@@ -166,10 +135,6 @@ class Resharder {
   Progress& progress_;
   std::vector<uint64_t> chunks_;
   std::vector<File> files_;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> stopped_ = false;
-  Mutex mutex_;
-  std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);  // the first one
 };
 
 }  // namespace

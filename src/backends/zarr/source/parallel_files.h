@@ -1,0 +1,22 @@
+#pragma once
+// Makes the files of a new directory on all cores.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "base/result.h"
+
+namespace codecfs::zarr {
+
+/// The decoded size that is assumed of a chunk whose size depends on its data, bytes.
+inline constexpr uint64_t kObjectBytes = uint64_t{64} << 20;
+/// All threads together take about so much memory, bytes.
+inline constexpr uint64_t kParallelMemory = uint64_t{1} << 30;
+
+/// Calls `make` with 0 to count - 1, in any order, in several threads and in the caller's. Fewer threads work if a call
+/// takes more than a share of kParallelMemory (`memory`, bytes). Returns the first error, after which no call begins.
+/// `make` must not throw.
+Result<> make_in_parallel(size_t count, uint64_t memory, const std::function<Result<>(size_t)>& make);
+
+}  // namespace codecfs::zarr
