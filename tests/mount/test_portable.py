@@ -13,6 +13,7 @@ from conftest import xattr
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from zarr3 import array_metadata, chunks_of, metadata_of, put, read_tree  # noqa: E402
+from zarr3_stores import write_array, write_group  # noqa: E402
 
 PORTABLE = {"bytes", "vlen-utf8", "gzip", "zstd", "blosc", "crc32c"}
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
@@ -134,3 +135,29 @@ def test_a_store_of_v3(mount, tmp_path):
     subprocess.run(["cp", "-r", m.path / "v", tmp_path / "copied"], check=True)
     m.unmount()
     assert codecs_of(tmp_path / "copied")[1:] == [BLOSC] and codecs_of(tmp_path / "s/v")[1:] == codecs
+
+
+def test_shards_are_shown_as_they_are(mount, tmp_path):
+    bzip2 = {"name": "numcodecs.bz2", "configuration": {"level": 1}}
+    inner = [{"name": "bytes", "configuration": {"endian": "little"}}, bzip2]
+    sharding = {"name": "sharding_indexed", "configuration": {"chunk_shape": [5, 10], "codecs": inner}}
+    write_group(tmp_path / "s")
+    write_array(tmp_path / "s/v", VALUES, (10, 20), [sharding], "int32", 0, 0)
+    m = mount(tmp_path / "s", "portable", "view=encoded3")
+    assert codecs_of(m.path / "v") == [sharding]
+    assert (m.path / "v/c/0/1").read_bytes() == (tmp_path / "s/v/c/0/1").read_bytes()
+    assert read_tree(m.path / ".codecfs/view/decoded3")["v"].tolist() == VALUES.tolist()
+    # New ones have portable codecs too.
+    (m.path / "new").mkdir()
+    told = metadata_of(m.path / "v")
+    for codecs in ([sharding], [{**sharding, "configuration": {**sharding["configuration"], "chunk_shape": [10, 10]}}]):
+        with pytest.raises(OSError) as caught:
+            put(m.path / "new/zarr.json", json.dumps({**told, "codecs": codecs}).encode())
+        assert caught.value.errno == errno.EINVAL and "-o portable" in m.messages()
+    other = {**sharding, "configuration": {"chunk_shape": [5, 10], "codecs": inner[:1] + [{"name": "numcodecs.lzma", "configuration": {}}]}}
+    with pytest.raises(OSError) as caught:
+        put(m.path / "v/zarr.json", json.dumps({**told, "codecs": [other]}).encode())
+    assert caught.value.errno == errno.EINVAL
+    other["configuration"]["codecs"][1] = ZSTD
+    put(m.path / "v/zarr.json", json.dumps({**told, "codecs": [other]}).encode())
+    assert read_tree(m.path / ".codecfs/view/decoded3")["v"].tolist() == VALUES.tolist()
