@@ -1,6 +1,15 @@
 # bash completion for codecfs(8)                           -*- shell-script -*-
 
 _codecfs_filters="none shuffle deflate zstd blosc lz4 bzip2 szip lzf bitshuffle fletcher32"
+_codecfs_commands="unmount check recover compact"
+
+# The options of a command, or of a mount.
+_codecfs_words_of() {
+  case $1 in
+    unmount | check | recover | compact) echo "--help" ;;
+    *) echo "-o -F -f --foreground --help --version" ;;
+  esac
+}
 
 # The last part of $1, behind all of the separators in $2, completed with the words in $3.
 _codecfs_part() {
@@ -86,12 +95,17 @@ _codecfs() {
       return
       ;;
   esac
+  # The command, which is the first word.
+  local first=${line#"${line%%[[:space:]]*}"} command=
+  first=${first#"${first%%[![:space:]]*}"}
+  [[ $first == *[[:space:]]* ]] && command=${first%%[[:space:]]*}
   if [[ $typed == -* ]]; then
-    _codecfs_part "$typed" ' ' "-o -F -f --foreground -u --unmount --check --recover --compact --help --version"
+    _codecfs_part "$typed" ' ' "$(_codecfs_words_of "$command")"
     return
   fi
   compopt -o filenames 2>/dev/null
   while IFS= read -r i; do COMPREPLY+=("$i"); done < <(compgen -f -- "$typed")
+  [[ $first == "$typed" ]] && while IFS= read -r i; do COMPREPLY+=("$i"); done < <(compgen -W "$_codecfs_commands" -- "$typed")
 }
 
 complete -F _codecfs codecfs

@@ -16,16 +16,17 @@ ArgumentParser::ArgumentParser(const char* program, const char* description)
 ArgumentParser::~ArgumentParser() = default;
 
 void ArgumentParser::add_value(const char* name, std::string& value, const ArgumentHelp& help) {
-  parser_->add_option(name, value, help.text)->type_name(help.value)->group(help.group);
+  parser_->add_option(name, value, help.text)->type_name(help.value)->group(help.group)->required(help.required);
 }
 
 void ArgumentParser::add_values(const char* name, std::vector<std::string>& values, const ArgumentHelp& help) {
   parser_->add_option(name, values, help.text)
       ->type_name(help.value)
-      ->expected(1)
-      ->allow_extra_args(false)
+      ->expected(1, name[0] == '-' ? 1 : 1 << 20)
+      ->allow_extra_args(name[0] != '-')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(help.group);
+      ->group(help.group)
+      ->required(help.required);
 }
 
 void ArgumentParser::add_flag(const char* name, bool& value, const ArgumentHelp& help) {

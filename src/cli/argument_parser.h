@@ -17,6 +17,7 @@ struct ArgumentHelp {
   const char* group;
   const char* text;
   const char* value = "TEXT";  // what stands for the value
+  bool required = false;
 };
 
 class ArgumentParser {

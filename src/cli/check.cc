@@ -4,8 +4,13 @@
 namespace codecfs::cli {
 
 std::unique_ptr<Command> make_check() {
-  return make_source_command("--check", "report whether a log beside SOURCE holds changes of a killed mount",
-                             check_source);
+  return make_source_command(
+      {"check", "report whether a log beside SOURCE holds changes of a killed mount",
+       "While a mount writes an HDF5 file, a log beside it holds what was committed. If the mount and its watchdog "
+       "were\n"
+       "killed, the log stays. The next mount shows these changes, and `codecfs recover` stores them.\n"
+       "\nExample:\n  codecfs check data.h5\n"},
+      check_source);
 }
 
 }  // namespace codecfs::cli

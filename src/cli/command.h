@@ -1,10 +1,19 @@
 #pragma once
-// A command of codecfs. Each is a file of this folder with a line in all.inc.
+// A command of codecfs: `codecfs NAME ARGUMENTS`. Each is a file of this folder with a line in all.inc.
+
+#include <string>
 
 #include "base/result.h"
 #include "cli/argument_parser.h"
 
 namespace codecfs::cli {
+
+/// What --help tells about a command.
+struct CommandHelp {
+  const char* name;     // "info"; empty for the mount, which needs no name
+  const char* summary;  // one line, for `codecfs --help` and as the first line of `codecfs NAME --help`
+  std::string details;  // for the end of `codecfs NAME --help`: paragraphs and examples
+};
 
 class Command {
  public:
@@ -13,11 +22,11 @@ class Command {
   Command& operator=(const Command&) = delete;
   virtual ~Command() = default;
 
+  [[nodiscard]] virtual CommandHelp help() const = 0;
   /// Adds the arguments of this command to a parser, which stores their values in this object.
   virtual void declare(ArgumentParser& parser) = 0;
-  /// Whether the command line that `parser` has parsed requests this command. EINVAL if an argument of the command is
-  /// missing or invalid, with a reason that names it.
-  virtual Result<bool> is_requested(const ArgumentParser& parser) = 0;
+  /// Called when they are stored. EINVAL if one is invalid, with a reason that names it.
+  virtual Result<> check() { return {}; }
   /// Does the work; reports an error on stderr. Returns the exit code of codecfs.
   virtual int run() = 0;
 };

@@ -1,30 +1,79 @@
 #include "cli/command_line.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/mount.h"
 #include "cli/mount_helper.h"
+#include "cli/mount_options.h"
+#include "cli/print.h"
 
 namespace codecfs::cli {
 
-std::unique_ptr<Command> make_print();
 #define CODECFS_COMMAND(name) std::unique_ptr<Command> make_##name();
 #include "cli/all.inc"
 #undef CODECFS_COMMAND
 
 namespace {
 
-/// All commands in the order of --help.
+/// In the order of --help.
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(std::make_unique<MountCommand>());
 #define CODECFS_COMMAND(name) commands.push_back(make_##name());
 #include "cli/all.inc"
 #undef CODECFS_COMMAND
-  commands.push_back(make_print());
   return commands;
+}
+
+/// The command that an option requested before commands had names; empty if the word is no such option.
+std::string_view name_of_option(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kOptions[] = {{"-u", "unmount"},
+                                                                        {"--unmount", "unmount"},
+                                                                        {"--check", "check"},
+                                                                        {"--recover", "recover"},
+                                                                        {"--compact", "compact"}};
+  for (const auto& [option, name] : kOptions)
+    if (word == option) return name;
+  return {};
+}
+
+/// Parses the words behind the name of a command. `program`: what precedes them, for messages.
+Result<std::unique_ptr<Command>> parse_words(std::unique_ptr<Command> command, const std::string& program,
+                                             const std::vector<const char*>& words, const std::string& more_help) {
+  const CommandHelp help = command->help();
+  ArgumentParser parser(program.c_str(), help.summary);
+  command->declare(parser);
+  bool wants_help = false;
+  bool wants_version = false;
+  const bool is_mount = *help.name == '\0';
+  parser.add_flag("-h,--help", wants_help, {.group = "Information", .text = "print this and exit"});
+  if (is_mount)
+    parser.add_flag("-V,--version", wants_version,
+                    {.group = "Information", .text = "print the versions of codecfs and its libraries, and exit"});
+  // These take precedence over errors.
+  const auto has = [&](const char* one, const char* other) {
+    return std::ranges::any_of(words, [&](std::string_view word) { return word == one || word == other; });
+  };
+  if (has("-h", "--help")) return make_print(parser.help() + more_help + "\n" + help.details);
+  if (is_mount && has("-V", "--version")) return make_print(version_text());
+  std::vector<const char*> arguments{program.c_str()};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  if (const auto parsed = parser.parse(static_cast<int>(arguments.size()), arguments.data()); !parsed)
+    return fail(parsed.error().code, "{} (see {} --help)", parsed.error().reason, program);
+  CODECFS_TRY(command->check());
+  return command;
+}
+
+std::string list_of_commands() {
+  std::string text = "\nCommands, each with its own --help:\n";
+  for (const auto& command : all_commands())
+    text += fmt::format("  codecfs {:<19} {}\n", command->help().name, command->help().summary);
+  return text;
 }
 
 }  // namespace
@@ -32,22 +81,29 @@ std::vector<std::unique_ptr<Command>> all_commands() {
 Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const* argv) {
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("mount.")) return parse_mount_helper(argc, argv);
-
-  ArgumentParser parser(
-      "codecfs",
-      "Mounts an HDF5 or netCDF-4 file, a Zarr v2 directory or zip archive, or a folder of them, as a tree of decoded\n"
-      "chunk files.");
-  std::vector<std::unique_ptr<Command>> commands = all_commands();
-  for (const auto& command : commands) command->declare(parser);
-  if (const auto parsed = parser.parse(argc, argv); !parsed)
-    return fail(parsed.error().code, "{} (see codecfs --help)", parsed.error().reason);
-  // --help and --version take precedence. A command line without another command requests a mount.
-  std::swap(commands.front(), commands.back());
-  for (auto& command : commands) {
-    CODECFS_ASSIGN(const bool requested, command->is_requested(parser));
-    if (requested) return std::move(command);
+  std::vector<const char*> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty()) {
+    // --check=SOURCE and -uMOUNTPOINT are two words.
+    const std::string_view first = words[0];
+    const size_t equals = first.find('=');
+    std::string_view name = first;
+    if (first.starts_with("--") && equals != first.npos) {
+      name = name_of_option(first.substr(0, equals));
+      if (!name.empty()) words.insert(words.begin() + 1, words[0] + equals + 1);
+    } else if (first.starts_with("-u") && first.size() > 2) {
+      name = name_of_option("-u");
+      words.insert(words.begin() + 1, words[0] + 2);
+    } else if (const std::string_view named = name_of_option(first); !named.empty()) {
+      name = named;
+    }
+    for (auto& command : all_commands()) {
+      if (name != command->help().name) continue;
+      words.erase(words.begin());
+      const std::string called = fmt::format("codecfs {}", name);
+      return parse_words(std::move(command), called, words, "");
+    }
   }
-  std::unreachable();
+  return parse_words(std::make_unique<MountCommand>(), "codecfs", words, list_of_commands());
 }
 
 }  // namespace codecfs::cli

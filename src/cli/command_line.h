@@ -1,6 +1,12 @@
 #pragma once
-// The command line of codecfs: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`, the commands that an
-// option names (all.inc), and the arguments with which mount(8) calls mount.codecfs.
+// The command line of codecfs:
+//
+//   codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT    mounts
+//   codecfs NAME ARGUMENTS                                           the commands of all.inc
+//   codecfs --check SOURCE, --recover, --compact, -u MOUNTPOINT      the names that some commands had before
+//   mount.codecfs SOURCE DIRECTORY [-o OPTIONS]                      as mount(8) calls it
+//
+// A source with the name of a command is mounted as ./NAME.
 
 #include <memory>
 

@@ -5,7 +5,9 @@ namespace codecfs::cli {
 
 std::unique_ptr<Command> make_compact() {
   return make_source_command(
-      "--compact", "rewrite an HDF5 file or zip archive without the space that changes have left unused in it",
+      {"compact", "rewrite an HDF5 file or zip archive without the space that changes have left unused in it",
+       "No program may have the source open. The new file is complete and synced before it replaces the old one.\n"
+       "\nExample:\n  codecfs compact data.h5\n"},
       compact_source);
 }
 

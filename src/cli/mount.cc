@@ -20,6 +20,14 @@ bool is_there(const MountArguments& arguments) {
 
 }  // namespace
 
+CommandHelp MountCommand::help() const {
+  return {
+      "",
+      "Mounts an HDF5 or netCDF-4 file, a Zarr directory or zip archive, or a folder of them, as a tree of decoded\n"
+      "chunk files.",
+      mount_options_help()};
+}
+
 void MountCommand::declare(ArgumentParser& parser) {
   mount::Options& options = arguments_.options;
   parser.add_value("SOURCE", options.source,
@@ -34,12 +42,11 @@ void MountCommand::declare(ArgumentParser& parser) {
       {.group = "Mounting", .text = "filter rule as in nccopy, see below; may be repeated", .value = "VARS,SPEC"});
 }
 
-Result<bool> MountCommand::is_requested(const ArgumentParser&) {
+Result<> MountCommand::check() {
   if (arguments_.options.source.empty() || arguments_.options.mountpoint.empty())
     return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
   for (std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", std::move(rule)});
-  CODECFS_TRY(apply_options(arguments_, option_lists_));
-  return true;
+  return apply_options(arguments_, option_lists_);
 }
 
 int MountCommand::run() {

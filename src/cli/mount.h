@@ -15,9 +15,9 @@ class MountCommand final : public Command {
   MountCommand() = default;
   explicit MountCommand(MountArguments arguments) : arguments_(std::move(arguments)) {}
 
+  [[nodiscard]] CommandHelp help() const override;
   void declare(ArgumentParser& parser) override;
-  /// True: this is what a command line without another command requests.
-  Result<bool> is_requested(const ArgumentParser& parser) override;
+  Result<> check() override;
   int run() override;
 
   [[nodiscard]] const MountArguments& arguments() const { return arguments_; }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/progress_reporter.h"
 #include "cli/report.h"
@@ -12,14 +13,12 @@ namespace {
 
 class SourceCommand final : public Command {
  public:
-  SourceCommand(const char* option, const char* help, SourceWork work) : option_(option), help_(help), work_(work) {}
+  SourceCommand(CommandHelp help, SourceWork work) : help_(std::move(help)), work_(work) {}
 
+  [[nodiscard]] CommandHelp help() const override { return help_; }
   void declare(ArgumentParser& parser) override {
-    parser.add_value(option_, source_, {.group = "Without mounting", .text = help_, .value = "SOURCE"});
+    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
   }
-
-  Result<bool> is_requested(const ArgumentParser&) override { return !source_.empty(); }
-
   int run() override {
     if (isatty(STDERR_FILENO) != 0) ProgressReporter::show_on_terminal(STDERR_FILENO);
     const Result<std::string> summary = work_(source_);
@@ -29,16 +28,15 @@ class SourceCommand final : public Command {
   }
 
  private:
-  const char* const option_;
-  const char* const help_;
+  const CommandHelp help_;
   const SourceWork work_;
   std::string source_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> make_source_command(const char* option, const char* help, SourceWork work) {
-  return std::make_unique<SourceCommand>(option, help, work);
+std::unique_ptr<Command> make_source_command(const CommandHelp& help, SourceWork work) {
+  return std::make_unique<SourceCommand>(help, work);
 }
 
 }  // namespace codecfs::cli

@@ -11,18 +11,17 @@ namespace {
 
 class UnmountCommand final : public Command {
  public:
-  void declare(ArgumentParser& parser) override {
-    parser.add_value("-u,--unmount", mountpoint_,
-                     {.group = "Mounting",
-                      .text = "store everything and unmount; reports what could not be stored",
-                      .value = "MOUNTPOINT"});
+  [[nodiscard]] CommandHelp help() const override {
+    return {"unmount", "store everything and unmount; reports what could not be stored",
+            "Returns when the daemon has stored everything and has ended. `fusermount3 -u` returns at once; the daemon "
+            "then\n"
+            "stores what was written, and errors are in its log only.\n"
+            "\nExample:\n  codecfs unmount ~/mnt\n"};
   }
-
-  Result<bool> is_requested(const ArgumentParser& parser) override {
-    if (mountpoint_.empty()) return false;
-    if (parser.has("SOURCE") || parser.has("-o") || parser.has("-F"))
-      return fail(EINVAL, "usage: codecfs --unmount MOUNTPOINT");
-    return true;
+  void declare(ArgumentParser& parser) override {
+    parser.add_value(
+        "MOUNTPOINT", mountpoint_,
+        {.group = "Arguments", .text = "where codecfs has mounted a source", .value = "", .required = true});
   }
 
   int run() override {

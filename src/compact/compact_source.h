@@ -1,5 +1,5 @@
 #pragma once
-// Compaction: what `codecfs --compact` does, and no mount.
+// Compaction: what `codecfs compact` does, and no mount.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 // Unmounting from outside the daemon: umount(2) returns before a FUSE daemon has stored everything. The helper
-// umount.fuse.codecfs, which umount(8) calls, and `codecfs --unmount` wait for the daemon
+// umount.fuse.codecfs, which umount(8) calls, and `codecfs unmount` wait for the daemon
 // (fs/kernel/unmount_notifier.h).
 
 #include <string>
@@ -34,7 +34,7 @@ bool detach_mount(const std::string& directory);
 /// be stored.
 Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force);
 
-/// codecfs --unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
+/// codecfs unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
 /// (umount's own message is on stderr); EIO and others if not all data could be stored.
 Result<> unmount(const std::string& directory);
 

@@ -220,7 +220,7 @@ int run_watchdog(int argc, char** argv) {
     if (told)
       log::info("after the death of process {}: {}", parent, *told);
     else
-      log::error("after the death of process {}: {}; codecfs --recover brings in what was written", parent,
+      log::error("after the death of process {}: {}; codecfs recover brings in what was written", parent,
                  told.error().reason);
   }
   return 0;

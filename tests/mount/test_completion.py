@@ -10,7 +10,7 @@ import time
 
 import pytest
 from conftest import CODECFS
-from test_manual import mount_options, options_of_help
+from test_manual import commands_of_help, mount_options, options_of_help
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -42,11 +42,13 @@ def bash(line, cwd=None, rest=""):
     ("codecfs -F '*,shuffle|z", ["*,shuffle|zstd"]),
     ("codecfs -F '*,shuffle|zstd,", []),
     ("codecfs -F n", ["none"]),
-    ("codecfs --c", ["--check", "--compact"]),
+    ("codecfs c", ["check", "compact"]),
+    ("codecfs check --", ["--help"]),
+    ("codecfs a c", []),
     ("codecfs -o nonsense=", []),
 ])
-def test_bash_offers(line, offers):
-    assert bash(line) == offers
+def test_bash_offers(line, offers, tmp_path):
+    assert bash(line, tmp_path) == offers
 
 
 def test_bash_offers_files(tmp_path):
@@ -54,7 +56,7 @@ def test_bash_offers_files(tmp_path):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugged.so").touch()
     assert bash("codecfs temp", tmp_path) == ["temperature one.nc"]
-    assert bash("codecfs --check temp", tmp_path) == ["temperature one.nc"]
+    assert bash("codecfs check temp", tmp_path) == ["temperature one.nc"]
     assert bash("codecfs -o plugin_path=/x:plug", tmp_path) == ["plugins"]
     assert bash("codecfs -o log=plugg", tmp_path) == ["plugged.so"]
     assert bash("codecfs -o ro temp", tmp_path, " and what is behind the cursor") == ["temperature one.nc"]
@@ -98,9 +100,12 @@ def test_zsh_knows_every_mount_option():
         refuses_not(name)
 
 
-def test_both_know_every_option_and_no_other():
+def test_both_know_every_option_and_no_other(tmp_path):
     assert {*bash("codecfs -"), "-h", "-V"} == options_of_help()  # bash offers these by their long names
-    text = (TOP / "completions/_codecfs").read_text().split("_arguments")[1]
+    assert bash("codecfs ", tmp_path) == commands_of_help()
+    text = (TOP / "completions/_codecfs").read_text()
+    assert set(re.findall(r"^  '([a-z]+):", text, re.M)) == set(commands_of_help())
+    text = text.split("local -a help")[1].split("if ((")[0] + text.split("# A mount.")[1]
     assert set(re.findall(r"(?<![\w-])--?[A-Za-z]\w*(?=[\[},])", text)) == options_of_help()
 
 
@@ -124,10 +129,10 @@ def test_zsh_completes():
         os.write(master, f"PS1=; codecfs() {{ print -r -- \"[$*]\" }}; fpath=({TOP}/completions $fpath)\n"
                          "autoload -U compinit; compinit -u -D; echo rea''dy\n".encode())
         read_until("ready")
-        os.write(master, b"codecfs -o view=enc\t,mkd\t --comp\t /nonexist -F '*,zst\t'\n")
+        os.write(master, b"codecfs -o view=enc\t,mkd\t /nonexist -F '*,zst\t'\n")
         read_until("\n[")
         read_until("]")
-        assert "[-o view=encoded,mkdir --compact /nonexist -F *,zstd]" in seen, seen
+        assert "[-o view=encoded,mkdir /nonexist -F *,zstd]" in seen, seen
     finally:
         shell.kill()
         shell.wait()

@@ -47,7 +47,7 @@ def test_examples(tmp_path):
         for command, output in steps:
             done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=60)
             assert done.returncode == 0, (command, done.stderr)
-            if command.startswith("codecfs --compact"):
+            if command.startswith("codecfs compact"):
                 assert done.stdout.startswith("sample.nc: ") or "sample.nc" in done.stdout
             else:
                 assert done.stdout == output, command

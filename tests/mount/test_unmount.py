@@ -1,4 +1,4 @@
-"""codecfs --unmount: returns when everything is in the source and the daemon has ended, or tells why it cannot."""
+"""codecfs unmount: returns when everything is in the source and the daemon has ended, or tells why it cannot."""
 import os
 import shutil
 import signal

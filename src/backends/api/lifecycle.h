@@ -36,7 +36,7 @@ class Lifecycle {
     CODECFS_TRY(commit());
     return true;
   }
-  /// Unused bytes in the source, which `codecfs --compact` frees.
+  /// Unused bytes in the source, which `codecfs compact` frees.
   virtual uint64_t reclaimable_bytes() { return 0; }
 
   /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The

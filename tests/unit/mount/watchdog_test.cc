@@ -235,8 +235,7 @@ TEST_F(WatchdogTest, ALogThatCannotBeUsedIsReported) {
   ASSERT_TRUE(daemon.await_output("written")) << daemon.output();
   std::fstream(log_, std::ios::binary | std::ios::in | std::ios::out) << "no log of ours";
   daemon.kill_and_await_watchdog();
-  EXPECT_NE(daemon.output().find("; codecfs --recover brings in what was written"), std::string::npos)
-      << daemon.output();
+  EXPECT_NE(daemon.output().find("; codecfs recover brings in what was written"), std::string::npos) << daemon.output();
   EXPECT_TRUE(content_of(source_) == before_);
   EXPECT_TRUE(std::filesystem::exists(log_));
 }

@@ -1,4 +1,5 @@
-// Recovery of the log beside a file that is not mounted: for --check, --recover and the process that survives a crash.
+// Recovery of the log beside a file that is not mounted: for `codecfs check`, `codecfs recover` and the process that
+// survives a crash.
 
 #include <filesystem>
 

@@ -36,7 +36,7 @@ Result<> check_owner(const File& directory, const File& log, const File& source)
   if ((theirs.st_mode & S_IWOTH) != 0 || ((theirs.st_mode & S_IWGRP) != 0 && is_in_group)) return {};
   return fail(EPERM,
               "{}: this log belongs to user {}, and the source to user {}, so it is not trusted: its owner can "
-              "recover it (codecfs --recover), or discard it by removing it",
+              "recover it (codecfs recover), or discard it by removing it",
               log.path, own.st_uid, theirs.st_uid);
 }
 
