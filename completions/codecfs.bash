@@ -1,11 +1,12 @@
 # bash completion for codecfs(8)                           -*- shell-script -*-
 
 _codecfs_filters="none shuffle deflate zstd blosc lz4 bzip2 szip lzf bitshuffle fletcher32"
-_codecfs_commands="unmount check recover compact"
+_codecfs_commands="info verify compare unmount check recover compact"
 
 # The options of a command, or of a mount.
 _codecfs_words_of() {
   case $1 in
+    info | verify | compare) echo "--json -O --options --help" ;;
     unmount | check | recover | compact) echo "--help" ;;
     *) echo "-o -F -f --foreground --help --version" ;;
   esac
@@ -78,7 +79,7 @@ _codecfs() {
   COMPREPLY=()
   compopt +o nospace 2>/dev/null
   case $before in
-    -o)
+    -o | -O | --options)
       _codecfs_options "$typed"
       compopt -o nospace 2>/dev/null
       [[ $quoted ]] || _codecfs_trim "$typed"

@@ -1,0 +1,17 @@
+#pragma once
+// Quantities as people read them. Thread-safe.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace codecfs {
+
+/// "0 B", "1023 B", "1.50 KiB", "210 GiB": at most three digits with binary prefixes.
+std::string human_bytes(uint64_t bytes);
+/// "12 s", "3:05", "2:00:00".
+std::string human_duration(std::chrono::seconds duration);
+/// "1,048,576".
+std::string human_count(uint64_t number);
+
+}  // namespace codecfs

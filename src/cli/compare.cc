@@ -1,0 +1,63 @@
+#include "commands/compare.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/dataset_options.h"
+#include "cli/report.h"
+#include "commands/workers.h"
+#include "model/json.h"
+
+namespace codecfs::cli {
+namespace {
+
+class CompareCommand final : public Command {
+ public:
+  [[nodiscard]] CommandHelp help() const override {
+    return {"compare", "report how the contents of two datasets differ, whatever their formats and filters",
+            "Compares groups, variables, types, shapes, names of dimensions, attributes and all elements, on all cores.\n"
+            "Formats, chunks, filters and byte orders do not matter, nor do fill values where chunks are stored.\n"
+            "Elements are the same if their bits are.\n"
+            "\nExit codes: 0, the same; 2, different; 3, no difference, but something could not be compared; 32, a\n"
+            "source cannot be read at all.\n"
+            "\nExamples:\n"
+            "  codecfs compare era5.nc era5.zarr\n"
+            "  codecfs compare before.h5 after.h5 && rm before.h5\n"};
+  }
+  void declare(ArgumentParser& parser) override {
+    parser.add_value("A", one_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
+    parser.add_value("B", other_, {.group = "Arguments", .text = "another one", .value = "", .required = true});
+    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
+    options_.declare(parser);
+  }
+  int run() override {
+    const Result<commands::Comparison> found = compare_sources();
+    if (!found) return report(found.error(), kFailed);
+    const std::string text = as_json_ ? print_json(commands::comparison_json(*found, one_, other_), 2) + "\n"
+                                      : commands::comparison_text(*found, one_, other_);
+    std::fputs(text.c_str(), stdout);
+    if (found->differences > 0) return kFound;
+    return found->unknown.empty() ? 0 : kIncomplete;
+  }
+
+ private:
+  Result<commands::Comparison> compare_sources() {
+    CODECFS_TRY(options_.prepare());
+    commands::catch_signals();
+    CODECFS_ASSIGN(const std::unique_ptr<Source> one, options_.open(one_));
+    CODECFS_ASSIGN(const std::unique_ptr<Source> other, options_.open(other_));
+    return commands::compare(*one, *other);
+  }
+
+  std::string one_;
+  std::string other_;
+  bool as_json_ = false;
+  DatasetOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare() { return std::make_unique<CompareCommand>(); }
+
+}  // namespace codecfs::cli

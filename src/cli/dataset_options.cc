@@ -1,0 +1,48 @@
+#include "cli/dataset_options.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/progress_reporter.h"
+#include "cli/filter_options.h"
+#include "model/limits.h"
+
+namespace codecfs::cli {
+
+void DatasetOptions::declare(ArgumentParser& parser) {
+  parser.add_values("-O,--options", lists_,
+                    {.group = "Options",
+                     .text = "options of a mount that concern sources and filters: plugin_path=DIR, plugins=off, "
+                             "builtin=off, max_chunk=SIZE, follow=HOW, isolate=HOW; see codecfs --help",
+                     .value = "OPTIONS"});
+}
+
+void DatasetOptions::declare_with_rules(ArgumentParser& parser) {
+  parser.add_values("-F,--filter", rules_,
+                    {.group = "Options",
+                     .text = "filter rule as in nccopy: *,zstd,3 or v&/group/w,shuffle|zstd; may be repeated",
+                     .value = "VARS,SPEC"});
+  declare(parser);
+}
+
+Result<filters::FilterRules> DatasetOptions::prepare() {
+  for (const std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", rule});
+  CODECFS_TRY(apply_options(arguments_, lists_));
+  log::set_level(log::Level::warning);
+  if (isatty(STDERR_FILENO) != 0) ProgressReporter::show_on_terminal(STDERR_FILENO);
+  set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
+  Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
+  set_hdf5_options(arguments_.options.hdf5);
+  return rules;
+}
+
+Result<std::unique_ptr<Source>> DatasetOptions::open(const std::string& path, bool may_write) const {
+  ReferenceRules rules{.follow = arguments_.options.follow.value_or(Follow::all), .folder = {}, .mountpoint = {}};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) rules.folder = std::filesystem::canonical(path, error).string();
+  set_reference_rules(rules);
+  return open_source(path, may_write);
+}
+
+}  // namespace codecfs::cli

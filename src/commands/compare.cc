@@ -1,0 +1,196 @@
+#include "commands/compare.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/human.h"
+#include "base/progress_reporter.h"
+#include "commands/dataset_info.h"
+#include "commands/variable_comparison.h"
+#include "commands/walk.h"
+#include "commands/workers.h"
+#include "model/json.h"
+
+namespace codecfs::commands {
+namespace {
+
+/// The type without its byte order.
+DataType ordered(DataType type) {
+  if (type.order == ByteOrder::big) type.order = ByteOrder::little;
+  for (TypeMember& member : type.members) member.type = ordered(member.type);
+  return type;
+}
+
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return text;
+}
+
+class DatasetComparison {
+ public:
+  DatasetComparison(Source& one, Source& other) : one_(one), other_(other) {}
+
+  Result<Comparison> run() {
+    std::map<std::string, Entry> ones;
+    std::map<std::string, Entry> others;
+    CODECFS_TRY(collect(one_, ones));
+    CODECFS_TRY(collect(other_, others));
+    for (const auto& [path, entry] : others)
+      if (!ones.contains(path)) differ(path, fmt::format("only in the second ({})", kind_of(entry)));
+    ProgressReporter progress("comparing");
+    progress.expect(total_of(ones));
+    for (const auto& [path, entry] : ones) {
+      const auto found = others.find(path);
+      if (found == others.end())
+        differ(path, fmt::format("only in the first ({})", kind_of(entry)));
+      else if (found->second.kind != entry.kind)
+        differ(path, fmt::format("a {} in the first, a {} in the second", kind_of(entry), kind_of(found->second)));
+      else if (entry.kind == EntryKind::group)
+        compare_groups(path, entry, found->second);
+      else if (entry.kind == EntryKind::variable)
+        CODECFS_TRY(compare_variables(path, entry, found->second, progress));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static const char* kind_of(const Entry& entry) { return entry.kind == EntryKind::variable ? "variable" : "group"; }
+
+  /// Groups and variables by path. Links are other names of these.
+  Result<> collect(Source& source, std::map<std::string, Entry>& entries) {
+    return walk(
+        source,
+        [&](const std::string& path, const Entry& entry) -> Result<> {
+          if (entry.kind == EntryKind::group || entry.kind == EntryKind::variable) entries.emplace(path, entry);
+          return interrupted ? Result<>(fail(ECANCELED, "interrupted")) : Result<>();
+        },
+        [&](const std::string& path, const Error& error) -> Result<> {
+          not_known(path, error.reason);
+          return {};
+        });
+  }
+
+  uint64_t total_of(const std::map<std::string, Entry>& entries) {
+    uint64_t total = 0;
+    for (const auto& [path, entry] : entries) {
+      if (entry.kind != EntryKind::variable) continue;
+      if (const Result<VariablePtr> facts = one_.facts(entry.object))
+        total += (*facts)->grid.count() * (*facts)->chunk_bytes.value_or(0);
+    }
+    return total;
+  }
+
+  void differ(const std::string& path, std::string text) {
+    ++found_.differences;
+    if (found_.different.size() < Comparison::kMostListed) found_.different.push_back({path, std::move(text)});
+  }
+  void not_known(const std::string& path, std::string text) { found_.unknown.push_back({path, std::move(text)}); }
+
+  void compare_attributes(const std::string& path, const std::vector<Attribute>& one,
+                          const std::vector<Attribute>& other) {
+    const auto find = [](const std::vector<Attribute>& all, const std::string& name) {
+      return std::ranges::find(all, name, &Attribute::name);
+    };
+    for (const Attribute& attribute : one) {
+      const auto same = find(other, attribute.name);
+      if (same == other.end())
+        differ(path, fmt::format("attribute {}: only in the first", attribute.name));
+      else if (const std::string left = print_json(attribute.value), right = print_json(same->value); left != right)
+        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, left.substr(0, 200), right.substr(0, 200)));
+    }
+    for (const Attribute& attribute : other)
+      if (find(one, attribute.name) == one.end())
+        differ(path, fmt::format("attribute {}: only in the second", attribute.name));
+  }
+
+  void compare_groups(const std::string& path, const Entry& one, const Entry& other) {
+    ++found_.groups;
+    const auto left = one_.group_attributes(one.object);
+    const auto right = other_.group_attributes(other.object);
+    if (left && right) return compare_attributes(path, *left, *right);
+    not_known(path, left ? right.error().reason : left.error().reason);
+  }
+
+  Result<> compare_variables(const std::string& path, const Entry& one, const Entry& other,
+                             ProgressReporter& progress) {
+    ++found_.variables;
+    const Result<VariablePtr> left = one_.variable(one.object);
+    const Result<VariablePtr> right = other_.variable(other.object);
+    if (!left || !right) {
+      not_known(path, left ? right.error().reason : left.error().reason);
+      return {};
+    }
+    const Variable& a = **left;
+    const Variable& b = **right;
+    if (a.unreadable_attributes || b.unreadable_attributes)
+      not_known(path, (a.unreadable_attributes ? a : b).unreadable_attributes->reason);
+    else
+      compare_attributes(path, a.attributes, b.attributes);
+    if (a.dimensions && b.dimensions && *a.dimensions != *b.dimensions)
+      differ(path, fmt::format("dimensions: {}, {}", print_json(Json(*a.dimensions)), print_json(Json(*b.dimensions))));
+    if (ordered(a.type) != ordered(b.type) || a.object_codec != b.object_codec) {
+      differ(path, fmt::format("type: {}, {}", print_json(print_dtype(a.type)), print_json(print_dtype(b.type))));
+      return {};
+    }
+    if (a.grid.shape() != b.grid.shape()) {
+      differ(path, fmt::format("shape: {}, {}", print_json(Json(a.grid.shape())), print_json(Json(b.grid.shape()))));
+      return {};
+    }
+    if (a.unreadable || b.unreadable) {
+      not_known(path, (a.unreadable ? a : b).unreadable->reason);
+      return {};
+    }
+    VariableComparison values({one_, one.object, *left}, {other_, other.object, *right});
+    const Result<> compared = values.run([&](uint64_t bytes) { progress.add(bytes); });
+    found_.bytes += values.compared_bytes();
+    if (!compared && compared.error().code == ECANCELED) return compared;
+    if (!compared) not_known(path, compared.error().reason);
+    if (values.differing() > 0)
+      differ(path, fmt::format("{} elements differ, the first {}", human_count(values.differing()), values.first_text()));
+    else if (const std::string text = values.first_text(); !text.empty())
+      differ(path, text);
+    return {};
+  }
+
+  Source& one_;
+  Source& other_;
+  Comparison found_;
+};
+
+Json list_json(const std::vector<Difference>& list) {
+  Json json = Json::array();
+  for (const Difference& item : list) json.push_back({{"path", "/" + item.path}, {"text", item.text}});
+  return json;
+}
+
+}  // namespace
+
+Result<Comparison> compare(Source& one, Source& other) { return DatasetComparison(one, other).run(); }
+
+std::string comparison_text(const Comparison& found, const std::string& one, const std::string& other) {
+  std::string text;
+  for (const Difference& item : found.different) text += printable(fmt::format("/{}: {}", item.path, item.text)) + "\n";
+  if (found.differences > found.different.size())
+    text += fmt::format("and {} more differences\n", human_count(found.differences - found.different.size()));
+  for (const Difference& item : found.unknown)
+    text += printable(fmt::format("/{}: not compared: {}", item.path, item.text)) + "\n";
+  if (found.differences == 0 && found.unknown.empty())
+    text += fmt::format("{} and {} have the same content: {} variables, {}\n", one, other,
+                        human_count(found.variables), human_bytes(found.bytes));
+  return text;
+}
+
+Json comparison_json(const Comparison& found, const std::string& one, const std::string& other) {
+  return {{"first", one},
+          {"second", other},
+          {"groups", found.groups},
+          {"variables", found.variables},
+          {"compared_bytes", found.bytes},
+          {"differences", found.differences},
+          {"different", list_json(found.different)},
+          {"not_compared", list_json(found.unknown)}};
+}
+
+}  // namespace codecfs::commands

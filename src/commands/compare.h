@@ -1,0 +1,39 @@
+#pragma once
+// `codecfs compare`: whether two datasets have the same content, whatever their formats, chunks, filters and byte
+// orders. Fill values and limits of dimensions are not compared.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/api/source.h"
+#include "base/result.h"
+#include "model/json_value.h"
+
+namespace codecfs::commands {
+
+struct Difference {
+  std::string path;
+  std::string text;
+};
+
+struct Comparison {
+  static constexpr size_t kMostListed = 1000;
+
+  uint64_t groups = 0;     // in both
+  uint64_t variables = 0;  // in both
+  uint64_t bytes = 0;      // decoded bytes that were compared
+  uint64_t differences = 0;
+  std::vector<Difference> different;  // the first kMostListed
+  std::vector<Difference> unknown;    // what cannot be read
+};
+
+/// Compares names, types, shapes, names of dimensions, attributes and elements (bit by bit, in either byte order), on
+/// all cores. Chunks that neither dataset stores are not read. ECANCELED.
+Result<Comparison> compare(Source& one, Source& other);
+
+/// Lines for a terminal.
+std::string comparison_text(const Comparison& found, const std::string& one, const std::string& other);
+Json comparison_json(const Comparison& found, const std::string& one, const std::string& other);
+
+}  // namespace codecfs::commands

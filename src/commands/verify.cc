@@ -1,0 +1,240 @@
+#include "commands/verify.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/human.h"
+#include "base/mutex.h"
+#include "base/progress_reporter.h"
+#include "commands/dataset_info.h"
+#include "commands/grid_regions.h"
+#include "commands/walk.h"
+#include "commands/workers.h"
+#include "model/json.h"
+
+namespace codecfs::commands {
+namespace {
+
+constexpr size_t kBatch = 4096;                    // chunks
+constexpr size_t kMostPlaces = size_t{1} << 24;    // chunks whose places are compared
+
+class Check {
+ public:
+  explicit Check(Source& source) : source_(source) {}
+
+  Result<Verification> run() {
+    CODECFS_ASSIGN(DatasetInfo info, read_info(source_, ""));
+    ProgressReporter progress("verifying");
+    uint64_t total = 0;
+    for (const InfoNode& node : info.nodes)
+      if (node.variable) total += node.variable->stored_bytes;
+    progress.expect(total);
+    // Places in different files of a folder cannot be compared.
+    compares_places_ = S_ISREG(source_.status().st_mode);
+    file_bytes_ = static_cast<uint64_t>(source_.status().st_size);
+    for (const InfoNode& node : info.nodes) {
+      check_metadata(node);
+      if (node.variable && node.variable->facts) CODECFS_TRY(check_variable(node, progress));
+    }
+    CODECFS_TRY(read_batch(progress));
+    check_places();
+    return std::move(found_);
+  }
+
+ private:
+  struct Task {
+    const InfoNode* node;
+    uint64_t chunk;
+  };
+  struct StoredRange {
+    uint64_t offset;
+    uint64_t size;
+    const InfoNode* node;
+    uint64_t chunk;
+  };
+
+  void add(Damage damage) {
+    const LockGuard lock(mutex_);
+    ++found_.damages;
+    found_.lost_bytes += damage.bytes;
+    if (found_.damaged.size() < Verification::kMostListed) found_.damaged.push_back(std::move(damage));
+  }
+
+  void add_whole(const InfoNode& node, const Error& error, uint64_t bytes) {
+    add({.path = node.path, .chunk = {}, .region = {}, .bytes = bytes, .reason = error.reason});
+  }
+
+  void check_metadata(const InfoNode& node) {
+    if (node.error) return add_whole(node, *node.error, 0);
+    if (node.entry.kind == EntryKind::group) {
+      ++found_.groups;
+      if (const auto attributes = source_.group_attributes(node.entry.object); !attributes)
+        add_whole(node, attributes.error(), 0);
+    }
+    if (node.entry.kind != EntryKind::variable) return;
+    ++found_.variables;
+    if (node.variable->error) return add_whole(node, *node.variable->error, node.variable->decoded_bytes);
+    const Result<VariablePtr> described = source_.variable(node.entry.object);
+    if (!described)
+      add_whole(node, described.error(), 0);
+    else if ((*described)->unreadable_attributes)
+      add_whole(node, *(*described)->unreadable_attributes, 0);
+  }
+
+  /// Its chunks become tasks.
+  Result<> check_variable(const InfoNode& node, ProgressReporter& progress) {
+    const VariableInfo& info = *node.variable;
+    if (!info.missing.empty() || (info.facts->unreadable && info.facts->unreadable->code == EOPNOTSUPP)) {
+      found_.unchecked.push_back({.path = node.path,
+                                  .chunk = {},
+                                  .region = {},
+                                  .bytes = info.decoded_bytes,
+                                  .reason = info.missing.empty() ? info.facts->unreadable->reason
+                                                                 : info.missing[0].reason});
+      progress.add(info.stored_bytes);
+      return {};
+    }
+    if (info.facts->unreadable) {
+      add_whole(node, *info.facts->unreadable, info.decoded_bytes);
+      progress.add(info.stored_bytes);
+      return {};
+    }
+    for (uint64_t from = 0;;) {
+      const auto numbers = source_.stored_chunks(node.entry.object, from, kBatch);
+      if (!numbers) {
+        add_whole(node, numbers.error(), 0);
+        return {};
+      }
+      if (numbers->empty()) return {};
+      from = numbers->back() + 1;
+      for (const uint64_t number : *numbers) tasks_.push_back({&node, number});
+      if (tasks_.size() >= kBatch) CODECFS_TRY(read_batch(progress));
+    }
+  }
+
+  Result<> read_batch(ProgressReporter& progress) {
+    CODECFS_TRY(in_parallel(tasks_.size(), [&](uint64_t number) {
+      read_chunk(*tasks_[number].node, tasks_[number].chunk, progress);
+      return Result<>();
+    }));
+    tasks_.clear();
+    return {};
+  }
+
+  void read_chunk(const InfoNode& node, uint64_t number, ProgressReporter& progress) {
+    const Result<ChunkInfo> place = source_.locate(node.entry.object, number);
+    const Result<DecodedChunk> chunk = source_.fetch_chunk(node.entry.object, number);
+    if (place) {
+      progress.add(place->stored_size);
+      if (chunk && place->offset && place->stored && compares_places_) {
+        const LockGuard lock(mutex_);
+        if (places_.size() < kMostPlaces) places_.push_back({*place->offset, place->stored_size, &node, number});
+      }
+    }
+    if (chunk && place) {
+      const LockGuard lock(mutex_);
+      ++found_.chunks;
+      found_.stored_bytes += place->stored_size;
+      found_.decoded_bytes += chunk->bytes.size();
+      return;
+    }
+    const Error& error = chunk ? place.error() : chunk.error();
+    if (error.code == ENOENT) return;  // removed meanwhile
+    add(damage_of(node, number, error.reason));
+  }
+
+  static Damage damage_of(const InfoNode& node, uint64_t number, std::string reason) {
+    const Variable& facts = *node.variable->facts;
+    const Region region = region_of_chunk(facts.grid, number);
+    return {.path = node.path,
+            .chunk = facts.grid.name_of(number),
+            .region = region.text(),
+            .bytes = region.elements() * facts.type.size,
+            .reason = std::move(reason)};
+  }
+
+  /// Stored chunks must lie in the file and not overlap.
+  void check_places() {
+    std::ranges::sort(places_, {}, &StoredRange::offset);
+    const StoredRange* last = nullptr;
+    for (const StoredRange& range : places_) {
+      if (range.node->variable->facts->storage != Storage::chunked) continue;
+      if (range.offset > file_bytes_ || range.size > file_bytes_ - range.offset)
+        add(damage_of(*range.node, range.chunk, "it is stored beyond the end of the file"));
+      if (last != nullptr && range.offset < last->offset + last->size)
+        add(damage_of(*range.node, range.chunk,
+                      fmt::format("its place in the file overlaps that of chunk {} of /{}",
+                                  last->node->variable->facts->grid.name_of(last->chunk), last->node->path)));
+      if (last == nullptr || range.offset + range.size > last->offset + last->size) last = &range;
+    }
+  }
+
+  Source& source_;
+  bool compares_places_ = false;
+  uint64_t file_bytes_ = 0;
+  std::vector<Task> tasks_;
+  Mutex mutex_;  // of what follows, while a batch is read
+  std::vector<StoredRange> places_;
+  Verification found_;
+};
+
+Json damage_json(const Damage& damage) {
+  Json json = {{"path", "/" + damage.path}};
+  if (!damage.chunk.empty()) {
+    json["chunk"] = damage.chunk;
+    json["region"] = damage.region;
+  }
+  json["bytes"] = damage.bytes;
+  json["reason"] = damage.reason;
+  return json;
+}
+
+std::string damage_line(const Damage& damage) {
+  std::string line = "  /" + damage.path;
+  if (!damage.chunk.empty()) line += fmt::format(", chunk {} {}", damage.chunk, damage.region);
+  line += ": " + damage.reason;
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return line + "\n";
+}
+
+}  // namespace
+
+Result<Verification> verify(Source& source) { return Check(source).run(); }
+
+std::string verification_text(const Verification& found, const std::string& source) {
+  std::string text =
+      fmt::format("{}: read {} chunks of {} variables: {} stored, {} decoded\n", source, human_count(found.chunks),
+                  human_count(found.variables), human_bytes(found.stored_bytes), human_bytes(found.decoded_bytes));
+  if (!found.unchecked.empty()) {
+    text += fmt::format("not checked, {}:\n", found.unchecked.size());
+    for (const Damage& damage : found.unchecked) text += damage_line(damage);
+  }
+  if (found.damages == 0) return text + (found.unchecked.empty() ? "no damage\n" : "no damage in the rest\n");
+  text += fmt::format("DAMAGED: {} places, {} of data cannot be read:\n", human_count(found.damages),
+                      human_bytes(found.lost_bytes));
+  for (const Damage& damage : found.damaged) text += damage_line(damage);
+  if (found.damages > found.damaged.size())
+    text += fmt::format("  and {} more\n", human_count(found.damages - found.damaged.size()));
+  return text;
+}
+
+Json verification_json(const Verification& found, const std::string& source) {
+  Json json = {{"source", source},
+               {"groups", found.groups},
+               {"variables", found.variables},
+               {"chunks", found.chunks},
+               {"stored_bytes", found.stored_bytes},
+               {"decoded_bytes", found.decoded_bytes},
+               {"damages", found.damages},
+               {"lost_bytes", found.lost_bytes}};
+  json["damaged"] = Json::array();
+  for (const Damage& damage : found.damaged) json["damaged"].push_back(damage_json(damage));
+  json["unchecked"] = Json::array();
+  for (const Damage& damage : found.unchecked) json["unchecked"].push_back(damage_json(damage));
+  return json;
+}
+
+}  // namespace codecfs::commands

@@ -1,0 +1,26 @@
+#pragma once
+// Everything in a dataset, or in a folder of datasets. Thread-safe if the visitor is.
+
+#include <functional>
+#include <string>
+
+#include "backends/api/source.h"
+#include "base/result.h"
+
+namespace codecfs::commands {
+
+/// Called for each group, folder and variable, and for links and files of a folder; `path` is "" for the root, else
+/// without a leading slash.
+using Visit = std::function<Result<>(const std::string& path, const Entry& entry)>;
+/// Called for a group that cannot be listed, with its path.
+using VisitError = std::function<Result<>(const std::string& path, const Error& error)>;
+
+/// Visits the root and everything below it, groups before their members, in the order of the source. Links are not
+/// followed. EFBIG for groups that are nested too deep; the errors of the visitors.
+Result<> walk(Source& source, const Visit& visit, const VisitError& on_error);
+
+/// The object at a path: names separated by slashes, with or without a leading one; "" and "/" are the root. ENOENT,
+/// ENOTDIR.
+Result<Entry> find_path(Source& source, const std::string& path);
+
+}  // namespace codecfs::commands
