@@ -1,13 +1,17 @@
 # bash completion for codecfs(8)                           -*- shell-script -*-
 
 _codecfs_filters="none shuffle deflate zstd blosc lz4 bzip2 szip lzf bitshuffle fletcher32"
-_codecfs_commands="info verify compare unmount check recover compact"
+_codecfs_commands="info verify compare recode convert refs status set unmount check recover compact"
 
 # The options of a command, or of a mount.
 _codecfs_words_of() {
   case $1 in
     info | verify | compare) echo "--json -O --options --help" ;;
-    unmount | check | recover | compact) echo "--help" ;;
+    recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
+    convert) echo "--format --portable --resume -F --filter -O --options --help" ;;
+    refs) echo "-o --output --url -O --options --help" ;;
+    status) echo "--json --prometheus --help" ;;
+    set | unmount | check | recover | compact) echo "--help" ;;
     *) echo "-o -F -f --foreground --help --version" ;;
   esac
 }
@@ -78,14 +82,23 @@ _codecfs() {
   [[ $typed == [\'\"]* ]] && quoted=yes typed=${typed:1}
   COMPREPLY=()
   compopt +o nospace 2>/dev/null
+  # The command, which is the first word.
+  local first=${line#"${line%%[[:space:]]*}"} command=
+  first=${first#"${first%%[![:space:]]*}"}
+  [[ $first == *[[:space:]]* ]] && command=${first%%[[:space:]]*}
+  [[ $command == refs && $before == -o ]] && before=
   case $before in
+    --format)
+      _codecfs_part "$typed" ' ' "hdf5 zarr zarr3 zip"
+      return
+      ;;
     -o | -O | --options)
       _codecfs_options "$typed"
       compopt -o nospace 2>/dev/null
       [[ $quoted ]] || _codecfs_trim "$typed"
       return
       ;;
-    -F)
+    -F | --filter)
       if [[ $typed == *,* ]]; then
         if [[ ${typed##*|} == *,*,* || (${typed##*|} == *,* && $typed == *\|*) ]]; then return; fi
         _codecfs_part "$typed" ',|' "$_codecfs_filters"
@@ -96,10 +109,6 @@ _codecfs() {
       return
       ;;
   esac
-  # The command, which is the first word.
-  local first=${line#"${line%%[[:space:]]*}"} command=
-  first=${first#"${first%%[![:space:]]*}"}
-  [[ $first == *[[:space:]]* ]] && command=${first%%[[:space:]]*}
   if [[ $typed == -* ]]; then
     _codecfs_part "$typed" ' ' "$(_codecfs_words_of "$command")"
     return

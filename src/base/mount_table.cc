@@ -34,10 +34,12 @@ std::vector<MountEntry> mount_table() {
     std::string parent;
     std::string root;
     std::string path;
-    if (!(fields >> entry.id >> parent >> entry.device >> root >> path)) continue;
+    if (!(fields >> entry.id >> parent >> entry.device >> root >> path >> entry.options)) continue;
     entry.path = unescape_octal(path);
     for (std::string field; fields >> field && field != "-";) continue;  // optional fields
-    fields >> entry.type;
+    std::string source;
+    fields >> entry.type >> source;
+    entry.source = unescape_octal(source);
     entries.push_back(std::move(entry));
   }
   return entries;

@@ -26,17 +26,19 @@ size_t terminal_width() {
 class InfoCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"info", "print the variables of a dataset with their types, shapes, filters and sizes",
-            "A column `stored` has the bytes of the chunks in the file, `ratio` what the filters gain. Filters that are\n"
-            "not installed are named, with where to get them. Colours are used on a terminal, unless NO_COLOR is set.\n"
-            "\nExamples:\n"
-            "  codecfs info era5.nc\n"
-            "  codecfs info era5.nc temperature     one variable with its attributes and codecs\n"
-            "  codecfs info --json store.zarr | jq '.variables[] | select(.stored_bytes > 1e9) | .path'\n"};
+    return {
+        "info", "print the variables of a dataset with their types, shapes, filters and sizes",
+        "A column `stored` has the bytes of the chunks in the file, `ratio` what the filters gain. Filters that are\n"
+        "not installed are named, with where to get them. Colours are used on a terminal, unless NO_COLOR is set.\n"
+        "\nExamples:\n"
+        "  codecfs info era5.nc\n"
+        "  codecfs info era5.nc temperature     one variable with its attributes and codecs\n"
+        "  codecfs info --json store.zarr | jq '.variables[] | select(.stored_bytes > 1e9) | .path'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "",
-                                         .required = true});
+    parser.add_value(
+        "SOURCE", source_,
+        {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "", .required = true});
     parser.add_value("VAR", variable_, {.group = "Arguments", .text = "a variable or group in it", .value = ""});
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);

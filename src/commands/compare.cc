@@ -148,7 +148,8 @@ class DatasetComparison {
     if (!compared && compared.error().code == ECANCELED) return compared;
     if (!compared) not_known(path, compared.error().reason);
     if (values.differing() > 0)
-      differ(path, fmt::format("{} elements differ, the first {}", human_count(values.differing()), values.first_text()));
+      differ(path,
+             fmt::format("{} elements differ, the first {}", human_count(values.differing()), values.first_text()));
     else if (const std::string text = values.first_text(); !text.empty())
       differ(path, text);
     return {};
@@ -177,8 +178,8 @@ std::string comparison_text(const Comparison& found, const std::string& one, con
   for (const Difference& item : found.unknown)
     text += printable(fmt::format("/{}: not compared: {}", item.path, item.text)) + "\n";
   if (found.differences == 0 && found.unknown.empty())
-    text += fmt::format("{} and {} have the same content: {} variables, {}\n", one, other,
-                        human_count(found.variables), human_bytes(found.bytes));
+    text += fmt::format("{} and {} have the same content: {} variables, {}\n", one, other, human_count(found.variables),
+                        human_bytes(found.bytes));
   return text;
 }
 

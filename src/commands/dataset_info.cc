@@ -27,8 +27,8 @@ void find_missing(const Variable& facts, VariableInfo& info) {
   for (const FilterStage& stage : facts.filters) {
     if (filters::find_for(stage)) continue;
     const std::string where = filters::where_to_get(stage.id);
-    info.missing.push_back({EIO, fmt::format("the filter {} is not installed{}{}", name_of(stage),
-                                             where.empty() ? "" : "; ", where)});
+    info.missing.push_back(
+        {EIO, fmt::format("the filter {} is not installed{}{}", name_of(stage), where.empty() ? "" : "; ", where)});
   }
 }
 
@@ -83,30 +83,18 @@ std::string type_text(const Variable& variable) {
   const DataType& type = variable.type;
   const auto bits = [&](const char* name) { return fmt::format("{}{}", name, type.size * 8); };
   switch (type.kind) {
-    case TypeKind::boolean:
-      return "bool";
-    case TypeKind::signed_int:
-      return bits("int");
-    case TypeKind::unsigned_int:
-      return bits("uint");
-    case TypeKind::floating:
-      return bits("float");
-    case TypeKind::complex:
-      return bits("complex");
-    case TypeKind::timedelta:
-      return fmt::format("timedelta64[{}]", type.unit);
-    case TypeKind::datetime:
-      return fmt::format("datetime64[{}]", type.unit);
-    case TypeKind::string:
-      return fmt::format("bytes[{}]", type.size);
-    case TypeKind::unicode:
-      return fmt::format("str[{}]", type.size / 4);
-    case TypeKind::raw:
-      return fmt::format("raw[{}]", type.size);
-    case TypeKind::structured:
-      return print_json(print_dtype(type));
-    case TypeKind::object:
-      return "variable length";
+    case TypeKind::boolean: return "bool";
+    case TypeKind::signed_int: return bits("int");
+    case TypeKind::unsigned_int: return bits("uint");
+    case TypeKind::floating: return bits("float");
+    case TypeKind::complex: return bits("complex");
+    case TypeKind::timedelta: return fmt::format("timedelta64[{}]", type.unit);
+    case TypeKind::datetime: return fmt::format("datetime64[{}]", type.unit);
+    case TypeKind::string: return fmt::format("bytes[{}]", type.size);
+    case TypeKind::unicode: return fmt::format("str[{}]", type.size / 4);
+    case TypeKind::raw: return fmt::format("raw[{}]", type.size);
+    case TypeKind::structured: return print_json(print_dtype(type));
+    case TypeKind::object: return "variable length";
   }
   return "";
 }

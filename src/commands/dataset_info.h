@@ -14,26 +14,26 @@
 namespace codecfs::commands {
 
 struct VariableInfo {
-  VariablePtr facts;            // null if there is an `error`
-  std::optional<Error> error;   // why it cannot be read
-  uint64_t stored_chunks = 0;   // those of facts->grid that are stored
-  uint64_t stored_bytes = 0;    // of these
-  uint64_t decoded_bytes = 0;   // of the whole array; 0 for elements of variable length
-  std::vector<Error> missing;   // one for each filter that is not there, with what to install
+  VariablePtr facts;           // null if there is an `error`
+  std::optional<Error> error;  // why it cannot be read
+  uint64_t stored_chunks = 0;  // those of facts->grid that are stored
+  uint64_t stored_bytes = 0;   // of these
+  uint64_t decoded_bytes = 0;  // of the whole array; 0 for elements of variable length
+  std::vector<Error> missing;  // one for each filter that is not there, with what to install
 };
 
 /// A line of the tree.
 struct InfoNode {
   std::string path;
   Entry entry;
-  std::optional<Error> error;             // of a group that cannot be listed
-  std::optional<VariableInfo> variable;   // of variables
+  std::optional<Error> error;            // of a group that cannot be listed
+  std::optional<VariableInfo> variable;  // of variables
 };
 
 struct DatasetInfo {
   std::string source;  // as the user named it
   std::string format;
-  uint64_t source_bytes = 0;  // of a file; 0: a directory
+  uint64_t source_bytes = 0;    // of a file; 0: a directory
   std::vector<InfoNode> nodes;  // parents first
 };
 

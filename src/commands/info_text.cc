@@ -44,8 +44,8 @@ std::string printable(std::string text) {
 std::string cut(std::string_view text, size_t columns) {
   if (columns_of(text) <= columns) return std::string(text);
   std::string kept;
-  for (size_t at = 0, used = 0; at < text.size() && used + 1 < columns; ++used)
-    do kept += text[at++];
+  for (size_t at = 0, used = 0; at < text.size() && used + 1 < columns; ++used) do
+      kept += text[at++];
     while (at < text.size() && (text[at] & 0xC0) == 0x80);
   return kept + "…";
 }
@@ -65,16 +65,11 @@ uint64_t decoded_of_stored(const VariableInfo& info) {
 
 std::string storage_text(const Variable& facts) {
   switch (facts.storage) {
-    case Storage::contiguous:
-      return "contiguous";
-    case Storage::compact:
-      return "compact";
-    case Storage::external:
-      return "external files";
-    case Storage::virtual_sources:
-      return "virtual";
-    case Storage::chunked:
-      break;
+    case Storage::contiguous: return "contiguous";
+    case Storage::compact: return "compact";
+    case Storage::external: return "external files";
+    case Storage::virtual_sources: return "virtual";
+    case Storage::chunked: break;
   }
   std::string text = list_text(facts.grid.chunks());
   if (facts.shards) text += fmt::format(" in shards of {}", list_text(facts.shards->grid.chunks()));
@@ -175,20 +170,19 @@ std::string info_text(const DatasetInfo& info, size_t width, bool colours) {
   text += "\n";
   if (totals.variables != 0)
     text += fmt::format("{} stored, {} decoded{}\n", human_bytes(totals.stored), human_bytes(totals.decoded),
-                        totals.stored == 0 ? ""
-                                           : ", ratio " + ratio_text(totals.decoded_of_stored, totals.stored));
+                        totals.stored == 0 ? "" : ", ratio " + ratio_text(totals.decoded_of_stored, totals.stored));
   std::vector<Row> rows = rows_of(info);
   if (totals.variables != 0)
-    rows.insert(rows.begin(), Row{.branches = "",
-                                  .cells = {"", "type", "shape", "chunks", "stored", "ratio", "filters"},
-                                  .notes = {}});
+    rows.insert(
+        rows.begin(),
+        Row{.branches = "", .cells = {"", "type", "shape", "chunks", "stored", "ratio", "filters"}, .notes = {}});
   constexpr std::array<size_t, kColumns> kMost{48, 24, 32, 32, 10, 8, SIZE_MAX};
   std::array<size_t, kColumns> widths{};
   for (const Row& row : rows)
     for (size_t c = 0; c < kColumns; ++c) {
       if (c == 0 && !row.is_variable) continue;  // names of groups may run into the columns, which are empty there
-      widths[c] = std::max(widths[c], std::min(kMost[c], columns_of(row.cells[c]) +
-                                                             (c == 0 ? columns_of(row.branches) : 0)));
+      widths[c] =
+          std::max(widths[c], std::min(kMost[c], columns_of(row.cells[c]) + (c == 0 ? columns_of(row.branches) : 0)));
     }
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];

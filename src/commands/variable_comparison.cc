@@ -55,7 +55,8 @@ Result<std::vector<Bytes>> split_items(Bytes chunk, uint64_t elements) {
 /// An element for people.
 std::string print_element(const Variable& variable, Bytes element) {
   if (variable.type.kind == TypeKind::object)
-    return print_json(Json(std::string(reinterpret_cast<const char*>(element.data()), std::min<size_t>(element.size(), 60))));
+    return print_json(
+        Json(std::string(reinterpret_cast<const char*>(element.data()), std::min<size_t>(element.size(), 60))));
   DataType type = variable.type;
   if (type.order == ByteOrder::big) type.order = ByteOrder::little;
   return print_json(fill_json(type, element));
@@ -113,7 +114,8 @@ void VariableComparison::compare_part(const Region& region, const Elements& one,
     return has_items ? elements.items[index] : elements.bytes.bytes().subspan(index * size, size);
   };
   for_each_run(region, block, other_block, [&](uint64_t in_one, uint64_t in_other, uint64_t count) {
-    if (!has_items && std::memcmp(one.bytes.data() + in_one * size, other.bytes.data() + in_other * size, count * size) == 0)
+    if (!has_items &&
+        std::memcmp(one.bytes.data() + in_one * size, other.bytes.data() + in_other * size, count * size) == 0)
       return;
     for (uint64_t i = 0; i < count; ++i) {
       const Bytes left = element(one, in_one + i);

@@ -17,8 +17,8 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 4096;                    // chunks
-constexpr size_t kMostPlaces = size_t{1} << 24;    // chunks whose places are compared
+constexpr size_t kBatch = 4096;                  // chunks
+constexpr size_t kMostPlaces = size_t{1} << 24;  // chunks whose places are compared
 
 class Check {
  public:
@@ -87,12 +87,12 @@ class Check {
   Result<> check_variable(const InfoNode& node, ProgressReporter& progress) {
     const VariableInfo& info = *node.variable;
     if (!info.missing.empty() || (info.facts->unreadable && info.facts->unreadable->code == EOPNOTSUPP)) {
-      found_.unchecked.push_back({.path = node.path,
-                                  .chunk = {},
-                                  .region = {},
-                                  .bytes = info.decoded_bytes,
-                                  .reason = info.missing.empty() ? info.facts->unreadable->reason
-                                                                 : info.missing[0].reason});
+      found_.unchecked.push_back(
+          {.path = node.path,
+           .chunk = {},
+           .region = {},
+           .bytes = info.decoded_bytes,
+           .reason = info.missing.empty() ? info.facts->unreadable->reason : info.missing[0].reason});
       progress.add(info.stored_bytes);
       return {};
     }

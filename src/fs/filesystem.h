@@ -50,6 +50,8 @@ class Filesystem {
   Listing& listing() { return listing_; }
   TreeChanges& tree() { return tree_changes_; }
   XattrControl& xattrs() { return xattrs_; }
+  FilterControl& filters() { return filters_; }
+  EncodedForms& forms() { return forms_; }
   FileOpener& files() { return opener_; }
   InodeChanges& inodes() { return inode_changes_; }
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,16 +17,14 @@
 #include <memory>
 #include <optional>
 #include <ranges>
-#include <stop_token>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/interruptible_sleep.h"
 #include "base/mount_table.h"
 #include "base/unique_fd.h"
 #include "fs/kernel/unmount_notifier.h"
+#include "mount/progress_line.h"
 
 namespace codecfs::mount {
 namespace {
@@ -63,31 +60,6 @@ int run_umount(const std::string& directory, bool lazy) {
   if (geteuid() == 0) return run({"umount", "-i", lazy ? "-l" : "--", directory.c_str()}, false);
   return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
 }
-
-/// During its lifetime, shows the daemon's progress as a line on stderr if that is a terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(int root) {
-    if (isatty(STDERR_FILENO) != 0) thread_ = std::jthread([=](const std::stop_token& stop) { show(root, stop); });
-  }
-
- private:
-  static void show(int root, const std::stop_token& stop) {
-    constexpr std::chrono::milliseconds kPace{200};
-    bool shown = false;
-    while (sleep_unless_stopped(stop, kPace)) {
-      char text[4096];
-      const ssize_t size = fgetxattr(root, "user._Progress", text, sizeof text);
-      if (size <= 0 && !shown) continue;
-      const std::string_view lines(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
-      fmt::print(stderr, "\r\x1b[K{}", lines.substr(0, lines.find('\n')));
-      shown = true;
-    }
-    if (shown) fmt::print(stderr, "\r\x1b[K");
-  }
-
-  std::jthread thread_;
-};
 
 /// EBUSY if the mount has files that are neither chunk nor metadata, which exist in memory only.
 Result<> nothing_is_lost(const std::string& directory) {

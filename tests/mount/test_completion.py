@@ -42,7 +42,7 @@ def bash(line, cwd=None, rest=""):
     ("codecfs -F '*,shuffle|z", ["*,shuffle|zstd"]),
     ("codecfs -F '*,shuffle|zstd,", []),
     ("codecfs -F n", ["none"]),
-    ("codecfs c", ["compare", "check", "compact"]),
+    ("codecfs c", ["compare", "convert", "check", "compact"]),
     ("codecfs check --", ["--help"]),
     ("codecfs a c", []),
     ("codecfs -o nonsense=", []),

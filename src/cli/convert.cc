@@ -1,0 +1,85 @@
+#include "commands/convert.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "cli/dataset_options.h"
+#include "cli/report.h"
+#include "commands/workers.h"
+
+namespace codecfs::cli {
+namespace {
+
+class ConvertCommand final : public Command {
+ public:
+  [[nodiscard]] CommandHelp help() const override {
+    return {"convert", "copy a dataset into a new one of another format, or with other filters",
+            "The ending of DEST chooses the format: .h5, .hdf5, .nc and .nc4 are HDF5 (netCDF-4 where the source has its\n"
+            "dimensions), .zip is a zip archive of Zarr v2, anything else is a Zarr directory in the version of the\n"
+            "source, or v2. Stored bytes are passed through where both formats have the codec; else chunks are decoded\n"
+            "and encoded, on all cores. With -F, variables get other filters on their way.\n"
+            "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
+            "interruption --resume goes on where it ended.\n"
+            "\nExamples:\n"
+            "  codecfs convert era5.nc era5.zarr\n"
+            "  codecfs convert --format zarr3 -F '*,shuffle|zstd,3' era5.nc era5.zarr\n"
+            "  codecfs convert store.zarr store.nc && codecfs compare store.zarr store.nc\n"};
+  }
+  void declare(ArgumentParser& parser) override {
+    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
+    parser.add_value("DEST", destination_,
+                     {.group = "Arguments", .text = "the new one; must not exist", .value = "", .required = true});
+    parser.add_value("--format", format_,
+                     {.group = "Options", .text = "of DEST: hdf5, zarr (v2), zarr3 or zip", .value = "FORMAT"});
+    parser.add_flag("--portable", portable_,
+                    {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
+    parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
+    options_.declare_with_rules(parser);
+  }
+  Result<> check() override {
+    if (!format_.empty() && !commands::format_named(format_))
+      return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
+    return {};
+  }
+  int run() override {
+    const Result<commands::Converted> done = convert();
+    if (!done) return report(done.error(), kFailed);
+    for (const std::string& warning : done->warnings) std::fprintf(stderr, "codecfs: warning: %s\n", warning.c_str());
+    std::printf("%s: %s chunks, %s%s\n", destination_.c_str(), human_count(done->chunks).c_str(),
+                human_bytes(done->bytes).c_str(),
+                done->present == 0 ? "" : fmt::format("; {} were there", human_count(done->present)).c_str());
+    return 0;
+  }
+
+ private:
+  Result<commands::Converted> convert() {
+    CODECFS_ASSIGN(filters::FilterRules rules, options_.prepare());
+    commands::catch_signals();
+    CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
+    commands::ConvertOptions options{.format = commands::format_for(destination_, *source),
+                                     .rules = std::move(rules),
+                                     .rules_text = {},
+                                     .portable = portable_,
+                                     .resume = resume_};
+    if (!format_.empty()) options.format = *commands::format_named(format_);
+    if (portable_ && options.format != commands::DatasetFormat::zarr3)
+      return fail(EINVAL, "--portable: only for --format zarr3");
+    for (const std::string& rule : options_.rules()) options.rules_text += rule + "\n";
+    return commands::convert(std::move(source), source_, destination_, std::move(options));
+  }
+
+  std::string source_;
+  std::string destination_;
+  std::string format_;
+  bool portable_ = false;
+  bool resume_ = false;
+  DatasetOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_convert() { return std::make_unique<ConvertCommand>(); }
+
+}  // namespace codecfs::cli

@@ -1,0 +1,86 @@
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "cli/dataset_options.h"
+#include "cli/report.h"
+#include "commands/references.h"
+#include "commands/workers.h"
+
+namespace codecfs::cli {
+namespace {
+
+class RefsCommand final : public Command {
+ public:
+  [[nodiscard]] CommandHelp help() const override {
+    return {"refs", "print kerchunk references to the chunks of an HDF5 file",
+            "With these (version 1, JSON), readers of Zarr read the file where it is, also in an object store, without\n"
+            "codecfs. Chunks that are not in the file as Zarr has them become part of the references.\n"
+            "\nExamples:\n"
+            "  codecfs refs era5.nc -o era5.json\n"
+            "  codecfs refs era5.nc --url s3://bucket/era5.nc -o era5.json\n"
+            "  python3 -c 'import xarray; print(xarray.open_dataset(\"reference://\", engine=\"zarr\", backend_kwargs=\n"
+            "    {\"consolidated\": False, \"storage_options\": {\"fo\": \"era5.json\"}}))'\n"};
+  }
+  void declare(ArgumentParser& parser) override {
+    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "an HDF5 or netCDF-4 file, or a zip archive",
+                                         .value = "", .required = true});
+    parser.add_value("-o,--output", output_, {.group = "Options", .text = "write to this file", .value = "FILE"});
+    parser.add_value("--url", url_, {.group = "Options",
+                                     .text = "how readers name the source (default: its absolute path)",
+                                     .value = "URL"});
+    options_.declare(parser);
+  }
+  int run() override {
+    const Result<commands::References> written = print();
+    if (!written) return report(written.error(), kFailed);
+    if (!output_.empty())
+      std::printf("%s: %s chunks%s\n", output_.c_str(), human_count(written->chunks).c_str(),
+                  written->inlined == 0 ? ""
+                                        : fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
+                                                      human_bytes(written->inlined_bytes))
+                                              .c_str());
+    return 0;
+  }
+
+ private:
+  Result<commands::References> print() {
+    CODECFS_TRY(options_.prepare());
+    commands::catch_signals();
+    CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
+    if (url_.empty()) {
+      const std::unique_ptr<char, decltype(&std::free)> real(realpath(source_.c_str(), nullptr), &std::free);
+      url_ = real ? real.get() : source_;
+    }
+    // A file appears when it is complete.
+    const std::string partial = output_ + ".codecfs-partial";
+    std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "we");
+    if (file == nullptr) return fail_errno(errno, "{}", partial);
+    auto written = commands::write_references(std::move(source), url_, [&](std::string_view text) -> Result<> {
+      if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) return fail_errno(errno, "cannot write");
+      return {};
+    });
+    if (output_.empty()) {
+      if (std::fflush(file) != 0 && written) return fail_errno(errno, "cannot write");
+      return written;
+    }
+    if (std::fclose(file) != 0 && written) written = fail_errno(errno, "{}", partial);
+    if (written && std::rename(partial.c_str(), output_.c_str()) != 0) written = fail_errno(errno, "{}", output_);
+    if (!written) std::remove(partial.c_str());
+    return written;
+  }
+
+  std::string source_;
+  std::string output_;
+  std::string url_;
+  DatasetOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_refs() { return std::make_unique<RefsCommand>(); }
+
+}  // namespace codecfs::cli

@@ -1,0 +1,55 @@
+#include "mount/status.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/report.h"
+#include "model/json.h"
+
+namespace codecfs::cli {
+namespace {
+
+class StatusCommand final : public Command {
+ public:
+  [[nodiscard]] CommandHelp help() const override {
+    return {"status", "print what the mounts of codecfs are doing",
+            "For each mount, or the one at MOUNTPOINT: what waits to be stored, long work with its progress, the use of\n"
+            "the cache, and the last warnings and errors of its log.\n"
+            "\nExamples:\n"
+            "  codecfs status\n"
+            "  codecfs status --json ~/mnt | jq '.[0].counters.dirty_bytes'\n"
+            "  codecfs status --prometheus > /var/lib/node_exporter/codecfs.prom\n"};
+  }
+  void declare(ArgumentParser& parser) override {
+    parser.add_value("MOUNTPOINT", mountpoint_, {.group = "Arguments", .text = "default: all mounts", .value = ""});
+    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON with all counters"});
+    parser.add_flag("--prometheus", as_prometheus_,
+                    {.group = "Options", .text = "print all counters in the text format of Prometheus"});
+  }
+  Result<> check() override {
+    if (as_json_ && as_prometheus_) return fail(EINVAL, "status: --json or --prometheus, not both");
+    return {};
+  }
+  int run() override {
+    const auto mounts =
+        mount::status_of_mounts(mountpoint_.empty() ? std::nullopt : std::optional<std::string>(mountpoint_));
+    if (!mounts) return report(mounts.error(), kFailed);
+    const std::string text = as_json_         ? print_json(mount::status_json(*mounts), 2) + "\n"
+                             : as_prometheus_ ? mount::status_prometheus(*mounts)
+                                              : mount::status_text(*mounts);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+
+ private:
+  std::string mountpoint_;
+  bool as_json_ = false;
+  bool as_prometheus_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_status() { return std::make_unique<StatusCommand>(); }
+
+}  // namespace codecfs::cli

@@ -1,0 +1,284 @@
+#include "commands/convert.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "base/file_io.h"
+#include "base/progress_reporter.h"
+#include "base/unique_fd.h"
+#include "commands/convert_target.h"
+#include "commands/dataset_info.h"
+#include "commands/tree_files.h"
+#include "commands/workers.h"
+#include "model/json.h"
+
+namespace codecfs::commands {
+namespace {
+
+constexpr std::array<std::string_view, 4> kFormats{"hdf5", "zarr", "zarr3", "zip"};
+
+/// The directory of a path, and its last name.
+std::pair<std::string, std::string> split_path(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::filesystem::path whole(path);
+  std::string parent = whole.parent_path().string();
+  return {parent.empty() ? "." : parent, whole.filename().string()};
+}
+
+/// What has to be the same when an interrupted conversion is resumed.
+Json identity_of(const Source& source, const std::string& name, const ConvertOptions& options) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(name.c_str(), nullptr), &std::free);
+  const struct stat& status = source.status();
+  return {{"source", real ? real.get() : name},
+          {"bytes", status.st_size},
+          {"modified", fmt::format("{}.{:09}", status.st_mtim.tv_sec, status.st_mtim.tv_nsec)},
+          {"format", name_of(options.format)},
+          {"filters", options.rules_text},
+          {"portable", options.portable}};
+}
+
+/// DESTINATION.codecfs-partial and the file beside it that says of what it is a part.
+class Partial {
+ public:
+  static Result<Partial> begin(const std::string& destination, const Json& identity, bool resume) {
+    Partial partial;
+    std::tie(partial.directory_, partial.name_) = split_path(destination);
+    if (partial.name_.empty() || partial.name_ == "." || partial.name_ == "..")
+      return fail(EINVAL, "{}: not the name of a new dataset", destination);
+    struct stat status{};
+    if (lstat(destination.c_str(), &status) == 0) return fail(EEXIST, "{}: exists", destination);
+    const std::string note = partial.path() + ".json";
+    const bool exists = lstat(partial.path().c_str(), &status) == 0 || lstat(note.c_str(), &status) == 0;
+    if (exists && !resume)
+      return fail(EEXIST,
+                  "{}: is left of an interrupted conversion; --resume goes on with it, or remove it and {}.json",
+                  partial.path(), partial.path());
+    partial.note_ = UniqueFd(open(note.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!partial.note_) return fail_errno(errno, "{}", note);
+    if (flock(partial.note_.get(), LOCK_EX | LOCK_NB) != 0)
+      return fail(EBUSY, "{}: another process is converting into it", partial.path());
+    const std::string text = print_json(identity) + "\n";
+    std::string before(text.size() + 1, '\0');
+    const ssize_t count = pread(partial.note_.get(), before.data(), before.size(), 0);
+    if (count < 0) return fail_errno(errno, "{}", note);
+    before.resize(static_cast<size_t>(count));
+    if (exists && before != text)
+      return fail(EINVAL,
+                  "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
+                  partial.path(), partial.path());
+    if (!exists && pwrite(partial.note_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+      return fail_errno(errno, "{}", note);
+    return partial;
+  }
+
+  [[nodiscard]] std::string path() const { return directory_ + "/" + name_ + ".codecfs-partial"; }
+
+  /// Removes everything: it would fail again.
+  void discard() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(path(), ignored);
+    std::filesystem::remove(path() + ".json", ignored);
+  }
+
+  /// Gives the complete result its name.
+  Result<> finish() const {
+    CODECFS_ASSIGN(const File directory, open_directory(directory_));
+    FileIo& io = real_file_io();
+    CODECFS_TRY(io.move(directory, name_ + ".codecfs-partial", directory, name_));
+    CODECFS_TRY(io.unlink(directory, name_ + ".codecfs-partial.json"));
+    return io.sync(directory);
+  }
+
+ private:
+  std::string directory_;
+  std::string name_;
+  UniqueFd note_;
+};
+
+class Conversion {
+ public:
+  Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, ProgressReporter& progress)
+      : from_(from), to_(to), resumed_(resumed), progress_(progress) {}
+
+  Result<Converted> run() {
+    CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
+    CODECFS_TRY(copy_batch());
+    done_.chunks = chunks_;
+    done_.bytes = bytes_;
+    done_.present = present_;
+    return std::move(done_);
+  }
+
+ private:
+  using Directory = ConvertTarget::Directory;
+  struct Chunk {
+    TreeFiles::Ino from;
+    Directory to;
+    std::string name;
+    std::string path;
+  };
+
+  static bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
+
+  Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+    return from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
+      if (interrupted) return fail(ECANCELED, "interrupted");
+      const std::string item_path = path + "/" + item.name;
+      if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
+      if (item.type == S_IFDIR) {
+        CODECFS_ASSIGN(const TreeFiles::Ino below, from_.find(from, item.name));
+        CODECFS_ASSIGN(const Directory made, to_.make_directory(to, item.name));
+        return copy_directory(below, made, item_path);
+      }
+      if (item.name == "_Filter" || item.name == "_Codecs") return {};
+      if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
+      chunks_waiting_.push_back({from, to, item.name, item_path});
+      return chunks_waiting_.size() < kBatch ? Result<>() : copy_batch();
+    });
+  }
+
+  Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
+    if (name == ".zmetadata" && to_.consolidates()) return {};
+    CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
+    return from_.read(file, [&](Bytes content) -> Result<> {
+      const Result<> written = to_.write(to, name, content);
+      if (!written) return fail(written.error().code, "{}: {}", path, written.error().reason);
+      return {};
+    });
+  }
+
+  Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
+    CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
+    CODECFS_ASSIGN(const std::string target, from_.link_target(link));
+    if (const Result<> made = to_.make_link(to, name, target); !made)
+      done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+    return {};
+  }
+
+  Result<> copy_batch() {
+    CODECFS_TRY(in_parallel(chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); }));
+    chunks_waiting_.clear();
+    return {};
+  }
+
+  Result<> copy_chunk(const Chunk& chunk) {
+    CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(chunk.from, chunk.name));
+    progress_.add(1);
+    if (resumed_) {
+      CODECFS_ASSIGN(const uint64_t size, from_.size(file));
+      CODECFS_ASSIGN(const bool is_there, to_.has(chunk.to, chunk.name, size));
+      if (is_there) {
+        ++present_;
+        return {};
+      }
+    }
+    const Result<> copied = from_.read(file, [&](Bytes content) -> Result<> {
+      bytes_ += content.size();
+      return to_.write(chunk.to, chunk.name, content);
+    });
+    if (!copied) return fail(copied.error().code, "{}: {}", chunk.path, copied.error().reason);
+    ++chunks_;
+    return {};
+  }
+
+  static constexpr size_t kBatch = 1024;  // chunks
+
+  TreeFiles& from_;
+  ConvertTarget& to_;
+  const bool resumed_;
+  ProgressReporter& progress_;
+  std::vector<Chunk> chunks_waiting_;
+  std::atomic<uint64_t> chunks_ = 0;
+  std::atomic<uint64_t> bytes_ = 0;
+  std::atomic<uint64_t> present_ = 0;
+  Converted done_;
+};
+
+/// The chunk files that will be copied.
+Result<uint64_t> count_files(Source& source, bool as_shards) {
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(source, ""));
+  uint64_t count = 0;
+  for (const InfoNode& node : info.nodes) {
+    if (!node.variable || !node.variable->facts) continue;
+    if (as_shards && node.variable->facts->shards)
+      count += node.variable->facts->shards->grid.count();
+    else
+      count += node.variable->stored_chunks;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::optional<DatasetFormat> format_named(std::string_view name) {
+  const auto found = std::ranges::find(kFormats, name);
+  if (found == kFormats.end()) return std::nullopt;
+  return static_cast<DatasetFormat>(found - kFormats.begin());
+}
+
+std::string_view name_of(DatasetFormat format) { return kFormats[static_cast<size_t>(format)]; }
+
+DatasetFormat format_for(const std::string& destination, const Source& source) {
+  std::string name = split_path(destination).second;
+  std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* ending : {".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4"})
+    if (name.ends_with(ending)) return DatasetFormat::hdf5;
+  if (name.ends_with(".zip")) return DatasetFormat::zip;
+  return source.is_zarr3() ? DatasetFormat::zarr3 : DatasetFormat::zarr;
+}
+
+Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
+                          ConvertOptions options) {
+  if (source->root().kind == EntryKind::folder)
+    return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
+  CODECFS_ASSIGN(const Partial partial,
+                 Partial::begin(destination, identity_of(*source, name, options), options.resume));
+  const bool is_v3 = options.format == DatasetFormat::zarr3;
+  ProgressReporter progress(fmt::format("converting {}", name));
+  CODECFS_ASSIGN(const uint64_t count, count_files(*source, is_v3));
+  progress.expect(count);
+  const fs::View view = is_v3 ? fs::View::encoded3 : fs::View::encoded;
+  TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
+  from.filesystem().rules().check();
+  struct stat status{};
+  const bool resumed = lstat(partial.path().c_str(), &status) == 0;
+  std::optional<TreeFiles> tree;
+  std::unique_ptr<ConvertTarget> target;
+  if (options.format == DatasetFormat::zarr || is_v3) {
+    if (!resumed && mkdir(partial.path().c_str(), 0777) != 0) return fail_errno(errno, "{}", partial.path());
+    target = make_directory_target(partial.path());
+  } else {
+    if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(options.format)));
+    CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
+    CODECFS_TRY(made->writable());
+    tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
+    target = make_tree_target(*tree);
+  }
+  Result<Converted> done = Conversion(from, *target, resumed, progress).run();
+  const Result<> finished = target->finish();
+  target.reset();
+  tree.reset();
+  const bool is_hopeless = !done && (done.error().code == EINVAL || done.error().code == EOPNOTSUPP);
+  if (is_hopeless) {
+    partial.discard();
+    return done;
+  }
+  if (!done) {
+    const bool is_interrupted = done.error().code == ECANCELED;
+    return fail(done.error().code, "{}; what was done so far is in {}: --resume goes on with it",
+                is_interrupted ? "interrupted" : done.error().reason, partial.path());
+  }
+  CODECFS_TRY(finished);
+  CODECFS_TRY(partial.finish());
+  return done;
+}
+
+}  // namespace codecfs::commands

@@ -1,0 +1,48 @@
+#pragma once
+// `codecfs convert`: copies a dataset into a new one of another format, or of the same one with other filters. The
+// result is the same as that of `cp -r` from an encoded view of a mount into a directory, or into the same view of a
+// mount of the new dataset: stored bytes are passed through where the formats share the codecs, else each chunk is
+// decoded and encoded.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/api/source.h"
+#include "base/result.h"
+#include "filters/core/filter_rules.h"
+
+namespace codecfs::commands {
+
+enum class DatasetFormat { hdf5, zarr, zarr3, zip };
+/// "hdf5", "zarr", "zarr3", "zip".
+std::optional<DatasetFormat> format_named(std::string_view name);
+std::string_view name_of(DatasetFormat format);
+/// By the ending of the name: .h5, .hdf5, .he5, .nc, .nc4; .zip; else Zarr in the version of the source, or v2.
+DatasetFormat format_for(const std::string& destination, const Source& source);
+
+struct ConvertOptions {
+  DatasetFormat format = DatasetFormat::zarr;
+  filters::FilterRules rules;
+  std::string rules_text;   // the same as text, to recognise an interrupted conversion
+  bool portable = false;    // Zarr v3: only codecs that every reader has
+  bool resume = false;      // go on with what an interrupted conversion has left
+};
+
+struct Converted {
+  uint64_t chunks = 0;   // chunk files that were copied
+  uint64_t bytes = 0;    // of these
+  uint64_t present = 0;  // chunk files that were there when it was resumed
+  std::vector<std::string> warnings;
+};
+
+/// Creates `destination`. It is made beside it, under the name DESTINATION.codecfs-partial, and renamed when it is
+/// complete and durable. EEXIST if `destination` exists, or a partial one unless `resume` is set; ECANCELED and other
+/// errors: the partial one stays. `name`: the source as the user named it.
+Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
+                          ConvertOptions options);
+
+}  // namespace codecfs::commands

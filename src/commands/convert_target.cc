@@ -1,0 +1,110 @@
+#include "commands/convert_target.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/file_io.h"
+#include "base/unique_fd.h"
+
+namespace codecfs::commands {
+namespace {
+
+class DirectoryTarget final : public ConvertTarget {
+ public:
+  explicit DirectoryTarget(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] Directory root() const override { return {path_, 0}; }
+
+  Result<Directory> make_directory(const Directory& parent, const std::string& name) override {
+    Directory made{parent.path + "/" + name, 0};
+    if (mkdir(made.path.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno(errno, "{}", made.path);
+    return made;
+  }
+
+  Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) override {
+    const std::string path = directory.path + "/" + name;
+    struct stat status{};
+    if (lstat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT) return false;
+      return fail_errno(errno, "{}", path);
+    }
+    return S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) == size;
+  }
+
+  Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
+    const std::string path = directory.path + "/" + name;
+    // A name that no store has; a conversion that is resumed replaces it.
+    const std::string temporary = fmt::format("{}/.codecfs-{}", directory.path, ++number_);
+    const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file) return fail_errno(errno, "{}", temporary);
+    for (size_t at = 0; at < content.size();) {
+      const ssize_t count = ::write(file.get(), &content[at], content.size() - at);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) {
+        const int code = errno;
+        unlink(temporary.c_str());
+        return fail_errno(code, "{}", path);
+      }
+      at += static_cast<size_t>(count);
+    }
+    if (rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(errno, "{}", path);
+    return {};
+  }
+
+  Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) override {
+    const std::string path = directory.path + "/" + name;
+    if (symlink(target.c_str(), path.c_str()) != 0 && errno != EEXIST) return fail_errno(errno, "{}", path);
+    return {};
+  }
+
+  [[nodiscard]] bool consolidates() const override { return false; }
+
+  Result<> finish() override {
+    CODECFS_ASSIGN(const File directory, open_directory(path_));
+    return real_file_io().sync_filesystem(directory);
+  }
+
+ private:
+  const std::string path_;
+  std::atomic<uint64_t> number_ = 0;
+};
+
+class TreeTarget final : public ConvertTarget {
+ public:
+  explicit TreeTarget(TreeFiles& tree) : tree_(tree) {}
+
+  [[nodiscard]] Directory root() const override { return {"", TreeFiles::root()}; }
+  Result<Directory> make_directory(const Directory& parent, const std::string& name) override {
+    CODECFS_ASSIGN(const TreeFiles::Ino made, tree_.make_directory(parent.ino, name));
+    return Directory{"", made};
+  }
+  /// A chunk has the size that this dataset gives it, so only its existence counts.
+  Result<bool> has(const Directory& directory, const std::string& name, uint64_t) override {
+    const Result<TreeFiles::Ino> found = tree_.find(directory.ino, name);
+    if (!found && found.error().code != ENOENT) return std::unexpected(found.error());
+    return found.has_value();
+  }
+  Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
+    return tree_.write(directory.ino, name, content);
+  }
+  Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) override {
+    return tree_.make_link(directory.ino, name, target);
+  }
+  [[nodiscard]] bool consolidates() const override { return true; }
+  Result<> finish() override { return tree_.finish(); }
+
+ private:
+  TreeFiles& tree_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path) {
+  return std::make_unique<DirectoryTarget>(path);
+}
+std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree) { return std::make_unique<TreeTarget>(tree); }
+
+}  // namespace codecfs::commands

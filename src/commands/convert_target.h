@@ -1,0 +1,43 @@
+#pragma once
+// Where a conversion puts its files: a directory of this machine, or a dataset through the encoded view of one.
+
+#include <memory>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "commands/tree_files.h"
+
+namespace codecfs::commands {
+
+/// Thread-safe, except make_directory() and finish().
+class ConvertTarget {
+ public:
+  /// A directory of the target. Valid as long as the target exists.
+  struct Directory {
+    std::string path;      // of a directory of this machine
+    TreeFiles::Ino ino{};  // of a dataset
+  };
+
+  virtual ~ConvertTarget() = default;
+
+  [[nodiscard]] virtual Directory root() const = 0;
+  /// Not an error if it exists.
+  virtual Result<Directory> make_directory(const Directory& parent, const std::string& name) = 0;
+  /// Whether a file exists with its whole content, `size` bytes.
+  virtual Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) = 0;
+  /// Creates or replaces a file; it is complete or not there.
+  virtual Result<> write(const Directory& directory, const std::string& name, Bytes content) = 0;
+  virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
+  /// Whether the target makes consolidated metadata itself.
+  [[nodiscard]] virtual bool consolidates() const = 0;
+  /// Makes everything durable; the last call.
+  virtual Result<> finish() = 0;
+};
+
+/// A directory that exists.
+std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path);
+/// A dataset; `tree` must outlive it.
+std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree);
+
+}  // namespace codecfs::commands

@@ -1,0 +1,21 @@
+#pragma once
+// The progress of a daemon's work on the terminal of a command.
+
+#include <thread>
+
+namespace codecfs::mount {
+
+/// During its lifetime, shows user._Progress of a file in a mount as a line on stderr, if that is a terminal.
+class ProgressLine {
+ public:
+  /// `file`: an open file or directory, which must outlive this object.
+  explicit ProgressLine(int file);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace codecfs::mount

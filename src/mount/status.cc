@@ -1,0 +1,206 @@
+#include "mount/status.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "base/human.h"
+#include "base/mount_table.h"
+#include "base/unique_fd.h"
+#include "model/json.h"
+#include "mount/progress_line.h"
+
+namespace codecfs::mount {
+namespace {
+
+/// An extended attribute; none if there is none. `code`: set to the errno of another error.
+std::optional<std::string> attribute(const std::string& path, const char* name, int& code) {
+  std::string value(size_t{64} << 10, '\0');
+  const ssize_t size = getxattr(path.c_str(), name, value.data(), value.size());
+  if (size < 0) {
+    if (errno != ENODATA) code = errno;
+    return std::nullopt;
+  }
+  value.resize(static_cast<size_t>(size));
+  return value;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+void read_counters(MountStatus& status) {
+  std::ifstream file(status.path + "/.codecfs/stats");
+  std::string name;
+  uint64_t value = 0;
+  while (file >> name >> value) status.counters.emplace_back(name, value);
+}
+
+void read_errors(MountStatus& status) {
+  constexpr size_t kMost = 5;
+  std::ifstream file(status.path + "/.codecfs/log");
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(" warning: ") == line.npos && line.find(" error: ") == line.npos) continue;
+    status.errors.push_back(std::move(line));
+    if (status.errors.size() > kMost) status.errors.erase(status.errors.begin());
+  }
+}
+
+MountStatus status_of(const MountEntry& entry) {
+  MountStatus status;
+  status.path = entry.path;
+  status.source = entry.source;
+  status.read_only = ("," + entry.options + ",").find(",ro,") != std::string::npos;
+  int code = 0;
+  const std::optional<std::string> work = attribute(entry.path, "user._Progress", code);
+  if (code != 0) {
+    status.unreachable = code == ENOTCONN ? "its daemon is dead" : std::strerror(code);
+    return status;
+  }
+  if (work) status.work = lines_of(*work);
+  read_counters(status);
+  read_errors(status);
+  return status;
+}
+
+/// A label's value.
+std::string quoted(const std::string& text) {
+  std::string value;
+  for (const char c : text) {
+    if (c == '\n') {
+      value += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') value += '\\';
+    value += c;
+  }
+  return "\"" + value + "\"";
+}
+
+/// Fails for what is not in a mount of codecfs: EINVAL.
+Result<> is_in_mount(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "{}", path);
+  const std::string device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
+  for (const MountEntry& entry : mount_table())
+    if (entry.type == "fuse.codecfs" && entry.device == device) return {};
+  return fail(EINVAL, "{}: is not in a mount of codecfs", path);
+}
+
+}  // namespace
+
+uint64_t MountStatus::counter(const std::string& name) const {
+  for (const auto& [known, value] : counters)
+    if (known == name) return value;
+  return 0;
+}
+
+Result<std::vector<MountStatus>> status_of_mounts(const std::optional<std::string>& path) {
+  std::string wanted;
+  if (path) {
+    // A dead mount has no real path, but a name in the table.
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path->c_str(), nullptr), &std::free);
+    wanted = real ? real.get() : *path;
+  }
+  std::vector<MountStatus> mounts;
+  std::set<std::string> seen;
+  const std::vector<MountEntry> table = mount_table();
+  for (auto entry = table.rbegin(); entry != table.rend(); ++entry) {
+    // Only the top mount of a place can be asked.
+    if (!seen.insert(entry->path).second || entry->type != "fuse.codecfs" || (path && entry->path != wanted)) continue;
+    mounts.insert(mounts.begin(), status_of(*entry));
+  }
+  if (path && mounts.empty()) return fail(EINVAL, "{}: no codecfs mount at this path", *path);
+  return mounts;
+}
+
+std::string status_text(const std::vector<MountStatus>& mounts) {
+  std::string text;
+  for (const MountStatus& mount : mounts) {
+    text += fmt::format("{}  {}{}\n", mount.path, mount.source, mount.read_only ? "  (read-only)" : "");
+    if (!mount.unreachable.empty()) {
+      text += fmt::format("  {}\n", mount.unreachable);
+      continue;
+    }
+    const auto bytes = [&](const char* name) { return human_bytes(mount.counter(name)); };
+    text += fmt::format("  read      {}\n", bytes("bytes_read"));
+    if (!mount.read_only) text += fmt::format("  waiting   {} to be stored\n", bytes("dirty_bytes"));
+    text += fmt::format("  cache     {}, {} hits, {} chunks decoded\n", bytes("cache_bytes"),
+                        human_count(mount.counter("cache_hits")), human_count(mount.counter("chunks_decoded")));
+    if (mount.counter("reclaimable_bytes") > 0)
+      text += fmt::format("  unused    {} in the source (codecfs compact)\n", bytes("reclaimable_bytes"));
+    for (const std::string& work : mount.work) text += fmt::format("  working   {}\n", work);
+    for (const std::string& error : mount.errors) text += fmt::format("  log       {}\n", error);
+  }
+  return text.empty() ? "no mounts\n" : text;
+}
+
+Json status_json(const std::vector<MountStatus>& mounts) {
+  Json list = Json::array();
+  for (const MountStatus& mount : mounts) {
+    Json json = {{"mountpoint", mount.path}, {"source", mount.source}, {"read_only", mount.read_only}};
+    if (!mount.unreachable.empty()) json["unreachable"] = mount.unreachable;
+    json["counters"] = Json::object();
+    for (const auto& [name, value] : mount.counters) json["counters"][name] = value;
+    json["work"] = mount.work;
+    json["errors"] = mount.errors;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string status_prometheus(const std::vector<MountStatus>& mounts) {
+  std::string text = "# HELP codecfs_up Whether the mount answers.\n# TYPE codecfs_up gauge\n";
+  const auto labels = [](const MountStatus& mount) {
+    return fmt::format("{{mountpoint={},source={}}}", quoted(mount.path), quoted(mount.source));
+  };
+  std::vector<std::string> names;
+  for (const MountStatus& mount : mounts) {
+    text += fmt::format("codecfs_up{} {}\n", labels(mount), mount.unreachable.empty() ? 1 : 0);
+    for (const auto& [name, value] : mount.counters)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    text += fmt::format("# TYPE codecfs_{} untyped\n", name);
+    for (const MountStatus& mount : mounts)
+      if (mount.unreachable.empty()) text += fmt::format("codecfs_{}{} {}\n", name, labels(mount), mount.counter(name));
+  }
+  return text;
+}
+
+Result<std::string> set_filters(const std::string& path, const std::string& spec) {
+  constexpr const char* kFilter = "user._Filter";
+  CODECFS_TRY(is_in_mount(path));
+  {
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const ProgressLine progress(file.get());
+    if (setxattr(path.c_str(), kFilter, spec.data(), spec.size(), 0) != 0) {
+      const int code = errno;
+      int ignored = 0;
+      const std::optional<std::string> reason = attribute(path, "user._Error", ignored);
+      if (reason && !reason->empty()) return fail(code, "{}", *reason);
+      return fail_errno(code, "{}: {} cannot be set", path, kFilter);
+    }
+  }
+  int ignored = 0;
+  std::string now = attribute(path, kFilter, ignored).value_or(spec);
+  while (now.ends_with('\n')) now.pop_back();
+  return now;
+}
+
+}  // namespace codecfs::mount
