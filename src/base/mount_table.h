@@ -13,9 +13,9 @@ struct MountEntry {
   int id = 0;
   std::string device;  // "major:minor"; the minor number of a FUSE mount is that of its connection
   std::string path;
-  std::string type;     // "fuse.codecfs"
-  std::string source;   // of our mounts: the absolute path of the dataset
-  std::string options;  // of the mount: "ro,nosuid,nodev,relatime"
+  std::string type;          // "fuse.codecfs"
+  std::string source = {};   // of our mounts: the absolute path of the dataset
+  std::string options = {};  // of the mount: "ro,nosuid,nodev,relatime"
 };
 
 /// All mounts, in the order in which they were made. Empty if /proc/self/mountinfo cannot be read.

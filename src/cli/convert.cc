@@ -15,17 +15,18 @@ namespace {
 class ConvertCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"convert", "copy a dataset into a new one of another format, or with other filters",
-            "The ending of DEST chooses the format: .h5, .hdf5, .nc and .nc4 are HDF5 (netCDF-4 where the source has its\n"
-            "dimensions), .zip is a zip archive of Zarr v2, anything else is a Zarr directory in the version of the\n"
-            "source, or v2. Stored bytes are passed through where both formats have the codec; else chunks are decoded\n"
-            "and encoded, on all cores. With -F, variables get other filters on their way.\n"
-            "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
-            "interruption --resume goes on where it ended.\n"
-            "\nExamples:\n"
-            "  codecfs convert era5.nc era5.zarr\n"
-            "  codecfs convert --format zarr3 -F '*,shuffle|zstd,3' era5.nc era5.zarr\n"
-            "  codecfs convert store.zarr store.nc && codecfs compare store.zarr store.nc\n"};
+    return {
+        "convert", "copy a dataset into a new one of another format, or with other filters",
+        "The ending of DEST chooses the format: .h5, .hdf5, .nc and .nc4 are HDF5 (netCDF-4 where the source has its\n"
+        "dimensions), .zip is a zip archive of Zarr v2, anything else is a Zarr directory in the version of the\n"
+        "source, or v2. Stored bytes are passed through where both formats have the codec; else chunks are decoded\n"
+        "and encoded, on all cores. With -F, variables get other filters on their way.\n"
+        "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
+        "interruption --resume goes on where it ended.\n"
+        "\nExamples:\n"
+        "  codecfs convert era5.nc era5.zarr\n"
+        "  codecfs convert --format zarr3 -F '*,shuffle|zstd,3' era5.nc era5.zarr\n"
+        "  codecfs convert store.zarr store.nc && codecfs compare store.zarr store.nc\n"};
   }
   void declare(ArgumentParser& parser) override {
     parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});

@@ -17,18 +17,20 @@ namespace {
 class RecodeCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"recode", "change the filters of variables in place",
-            "Each variable is re-encoded completely or not at all, on all cores; readers and a crash never see half of\n"
-            "it. After an interruption (Ctrl-C), variables that were reported are changed, the others are not: the same\n"
-            "command goes on with them. An HDF5 file keeps the space of the former chunks until `codecfs compact`.\n"
-            "\n--estimate changes nothing: it encodes and decodes a sample of the chunks of each variable (of those that\n"
-            "the rules name, or of all) with usual filters and those of the rules, and prints what they gain. The speeds\n"
-            "are those of one core. Of the filters that decode at least half as fast as those in use (if there are none, as\n"
-            "deflate), it recommends the fastest of those within 5 % of the smallest result.\n"
-            "\nExamples:\n"
-            "  codecfs recode --estimate era5.nc\n"
-            "  codecfs recode -F '*,shuffle|zstd,3' --dry-run era5.nc\n"
-            "  codecfs recode -F '*,shuffle|zstd,3' era5.nc && codecfs compact era5.nc\n"};
+    return {
+        "recode", "change the filters of variables in place",
+        "Each variable is re-encoded completely or not at all, on all cores; readers and a crash never see half of\n"
+        "it. After an interruption (Ctrl-C), variables that were reported are changed, the others are not: the same\n"
+        "command goes on with them. An HDF5 file keeps the space of the former chunks until `codecfs compact`.\n"
+        "\n--estimate changes nothing: it encodes and decodes a sample of the chunks of each variable (of those that\n"
+        "the rules name, or of all) with usual filters and those of the rules, and prints what they gain. The speeds\n"
+        "are those of one core. Of the filters that decode at least half as fast as those in use (if there are none, "
+        "as\n"
+        "deflate), it recommends the fastest of those within 5 % of the smallest result.\n"
+        "\nExamples:\n"
+        "  codecfs recode --estimate era5.nc\n"
+        "  codecfs recode -F '*,shuffle|zstd,3' --dry-run era5.nc\n"
+        "  codecfs recode -F '*,shuffle|zstd,3' era5.nc && codecfs compact era5.nc\n"};
   }
   void declare(ArgumentParser& parser) override {
     parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
@@ -59,12 +61,14 @@ class RecodeCommand final : public Command {
         what = fmt::format("left as it is: {}", variable.refused);
       else if (!variable.changes)
         what = fmt::format("has {} already", variable.before);
-      std::string sizes = fmt::format("{} chunks, {}", human_count(variable.chunks), human_bytes(variable.bytes_before));
+      std::string sizes =
+          fmt::format("{} chunks, {}", human_count(variable.chunks), human_bytes(variable.bytes_before));
       if (!dry_run_ && variable.changes) sizes += fmt::format(" -> {}", human_bytes(variable.bytes_after));
       std::printf("%s: %s (%s)\n", variable.path.c_str(), what.c_str(), sizes.c_str());
       std::fflush(stdout);
     };
-    CODECFS_ASSIGN(const commands::RecodeResult done, commands::recode(std::move(source), std::move(rules), dry_run_, told));
+    CODECFS_ASSIGN(const commands::RecodeResult done,
+                   commands::recode(std::move(source), std::move(rules), dry_run_, told));
     if (done.reclaimable_bytes > 0)
       std::printf("codecfs compact %s would free %s\n", source_.c_str(), human_bytes(done.reclaimable_bytes).c_str());
     return is_refused ? kIncomplete : 0;
@@ -86,8 +90,8 @@ class RecodeCommand final : public Command {
           if (facts->grid.rank() == 0) return {};
           const auto measured = commands::estimate({*source, entry.object, facts}, "/" + path, specs);
           if (!measured && measured.error().code == ECANCELED) return std::unexpected(measured.error());
-          const std::string text = measured ? commands::estimate_text(*measured)
-                                            : fmt::format("/{}: {}\n", path, measured.error().reason);
+          const std::string text =
+              measured ? commands::estimate_text(*measured) : fmt::format("/{}: {}\n", path, measured.error().reason);
           std::fputs(text.c_str(), stdout);
           return {};
         },

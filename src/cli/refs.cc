@@ -16,22 +16,24 @@ namespace {
 class RefsCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"refs", "print kerchunk references to the chunks of an HDF5 file",
-            "With these (version 1, JSON), readers of Zarr read the file where it is, also in an object store, without\n"
-            "codecfs. Chunks that are not in the file as Zarr has them become part of the references.\n"
-            "\nExamples:\n"
-            "  codecfs refs era5.nc -o era5.json\n"
-            "  codecfs refs era5.nc --url s3://bucket/era5.nc -o era5.json\n"
-            "  python3 -c 'import xarray; print(xarray.open_dataset(\"reference://\", engine=\"zarr\", backend_kwargs=\n"
-            "    {\"consolidated\": False, \"storage_options\": {\"fo\": \"era5.json\"}}))'\n"};
+    return {
+        "refs", "print kerchunk references to the chunks of an HDF5 file",
+        "With these (version 1, JSON), readers of Zarr read the file where it is, also in an object store, without\n"
+        "codecfs. Chunks that are not in the file as Zarr has them become part of the references.\n"
+        "\nExamples:\n"
+        "  codecfs refs era5.nc -o era5.json\n"
+        "  codecfs refs era5.nc --url s3://bucket/era5.nc -o era5.json\n"
+        "  python3 -c 'import xarray; print(xarray.open_dataset(\"reference://\", engine=\"zarr\", backend_kwargs=\n"
+        "    {\"consolidated\": False, \"storage_options\": {\"fo\": \"era5.json\"}}))'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "an HDF5 or netCDF-4 file, or a zip archive",
-                                         .value = "", .required = true});
+    parser.add_value(
+        "SOURCE", source_,
+        {.group = "Arguments", .text = "an HDF5 or netCDF-4 file, or a zip archive", .value = "", .required = true});
     parser.add_value("-o,--output", output_, {.group = "Options", .text = "write to this file", .value = "FILE"});
-    parser.add_value("--url", url_, {.group = "Options",
-                                     .text = "how readers name the source (default: its absolute path)",
-                                     .value = "URL"});
+    parser.add_value(
+        "--url", url_,
+        {.group = "Options", .text = "how readers name the source (default: its absolute path)", .value = "URL"});
     options_.declare(parser);
   }
   int run() override {
@@ -39,10 +41,11 @@ class RefsCommand final : public Command {
     if (!written) return report(written.error(), kFailed);
     if (!output_.empty())
       std::printf("%s: %s chunks%s\n", output_.c_str(), human_count(written->chunks).c_str(),
-                  written->inlined == 0 ? ""
-                                        : fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
-                                                      human_bytes(written->inlined_bytes))
-                                              .c_str());
+                  written->inlined == 0
+                      ? ""
+                      : fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
+                                    human_bytes(written->inlined_bytes))
+                            .c_str());
     return 0;
   }
 

@@ -11,18 +11,23 @@ namespace {
 class SetCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"set", "change the filters of a variable in a mount",
-            "The same as setfattr -n user._Filter -v SPEC PATH, which cannot tell why it failed; and with the progress on\n"
-            "a terminal. For a group, the filters of new variables in it. Prints the filters that are set then.\n"
-            "\nExamples:\n"
-            "  codecfs set ~/mnt/temperature 'shuffle|zstd,3'\n"
-            "  codecfs set ~/mnt/temperature none\n"};
+    return {
+        "set", "change the filters of a variable in a mount",
+        "The same as setfattr -n user._Filter -v SPEC PATH, which cannot tell why it failed; and with the progress on\n"
+        "a terminal. For a group, the filters of new variables in it. Prints the filters that are set then.\n"
+        "\nExamples:\n"
+        "  codecfs set ~/mnt/temperature 'shuffle|zstd,3'\n"
+        "  codecfs set ~/mnt/temperature none\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("PATH", path_, {.group = "Arguments", .text = "the directory of a variable or group in a mount",
-                                     .value = "", .required = true});
-    parser.add_value("SPEC", spec_, {.group = "Arguments", .text = "filters as in nccopy: shuffle|zstd,3, or none",
-                                     .value = "", .required = true});
+    parser.add_value("PATH", path_,
+                     {.group = "Arguments",
+                      .text = "the directory of a variable or group in a mount",
+                      .value = "",
+                      .required = true});
+    parser.add_value(
+        "SPEC", spec_,
+        {.group = "Arguments", .text = "filters as in nccopy: shuffle|zstd,3, or none", .value = "", .required = true});
   }
   int run() override {
     const Result<std::string> now = mount::set_filters(path_, spec_);

@@ -13,13 +13,14 @@ namespace {
 class StatusCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"status", "print what the mounts of codecfs are doing",
-            "For each mount, or the one at MOUNTPOINT: what waits to be stored, long work with its progress, the use of\n"
-            "the cache, and the last warnings and errors of its log.\n"
-            "\nExamples:\n"
-            "  codecfs status\n"
-            "  codecfs status --json ~/mnt | jq '.[0].counters.dirty_bytes'\n"
-            "  codecfs status --prometheus > /var/lib/node_exporter/codecfs.prom\n"};
+    return {
+        "status", "print what the mounts of codecfs are doing",
+        "For each mount, or the one at MOUNTPOINT: what waits to be stored, long work with its progress, the use of\n"
+        "the cache, and the last warnings and errors of its log.\n"
+        "\nExamples:\n"
+        "  codecfs status\n"
+        "  codecfs status --json ~/mnt | jq '.[0].counters.dirty_bytes'\n"
+        "  codecfs status --prometheus > /var/lib/node_exporter/codecfs.prom\n"};
   }
   void declare(ArgumentParser& parser) override {
     parser.add_value("MOUNTPOINT", mountpoint_, {.group = "Arguments", .text = "default: all mounts", .value = ""});

@@ -71,9 +71,10 @@ class Partial {
     if (count < 0) return fail_errno(errno, "{}", note);
     before.resize(static_cast<size_t>(count));
     if (exists && before != text)
-      return fail(EINVAL,
-                  "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
-                  partial.path(), partial.path());
+      return fail(
+          EINVAL,
+          "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
+          partial.path(), partial.path());
     if (!exists && pwrite(partial.note_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
       return fail_errno(errno, "{}", note);
     return partial;
@@ -150,8 +151,10 @@ class Conversion {
     CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
     return from_.read(file, [&](Bytes content) -> Result<> {
       const Result<> written = to_.write(to, name, content);
-      if (!written) return fail(written.error().code, "{}: {}", path, written.error().reason);
-      return {};
+      if (written) return {};
+      const bool is_for_filters = written.error().reason.find("no filter") != std::string::npos;
+      return fail(written.error().code, "{}: {}{}", path, written.error().reason,
+                  is_for_filters ? "; -F gives the variable other filters" : "");
     });
   }
 
@@ -202,9 +205,22 @@ class Conversion {
   Converted done_;
 };
 
+bool has_shards(const DatasetInfo& info) {
+  return std::ranges::any_of(info.nodes, [](const InfoNode& node) {
+    return node.variable && node.variable->facts && node.variable->facts->shards;
+  });
+}
+
+/// The view through which the files go. Both sides have the same.
+fs::View view_for(DatasetFormat format, const Source& source, const DatasetInfo& info) {
+  if (format == DatasetFormat::zarr3) return fs::View::encoded3;
+  // HDF5 has no shards, but takes v3's gzip.
+  if (format == DatasetFormat::hdf5 && source.is_zarr3() && !has_shards(info)) return fs::View::encoded3;
+  return fs::View::encoded;
+}
+
 /// The chunk files that will be copied.
-Result<uint64_t> count_files(Source& source, bool as_shards) {
-  CODECFS_ASSIGN(const DatasetInfo info, read_info(source, ""));
+uint64_t count_files(const DatasetInfo& info, bool as_shards) {
   uint64_t count = 0;
   for (const InfoNode& node : info.nodes) {
     if (!node.variable || !node.variable->facts) continue;
@@ -243,9 +259,9 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
                  Partial::begin(destination, identity_of(*source, name, options), options.resume));
   const bool is_v3 = options.format == DatasetFormat::zarr3;
   ProgressReporter progress(fmt::format("converting {}", name));
-  CODECFS_ASSIGN(const uint64_t count, count_files(*source, is_v3));
-  progress.expect(count);
-  const fs::View view = is_v3 ? fs::View::encoded3 : fs::View::encoded;
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
+  progress.expect(count_files(info, is_v3));
+  const fs::View view = view_for(options.format, *source, info);
   TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
   from.filesystem().rules().check();
   struct stat status{};

@@ -27,9 +27,9 @@ DatasetFormat format_for(const std::string& destination, const Source& source);
 struct ConvertOptions {
   DatasetFormat format = DatasetFormat::zarr;
   filters::FilterRules rules;
-  std::string rules_text;   // the same as text, to recognise an interrupted conversion
-  bool portable = false;    // Zarr v3: only codecs that every reader has
-  bool resume = false;      // go on with what an interrupted conversion has left
+  std::string rules_text;  // the same as text, to recognise an interrupted conversion
+  bool portable = false;   // Zarr v3: only codecs that every reader has
+  bool resume = false;     // go on with what an interrupted conversion has left
 };
 
 struct Converted {

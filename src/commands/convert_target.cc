@@ -81,11 +81,12 @@ class TreeTarget final : public ConvertTarget {
     CODECFS_ASSIGN(const TreeFiles::Ino made, tree_.make_directory(parent.ino, name));
     return Directory{"", made};
   }
-  /// A chunk has the size that this dataset gives it, so only its existence counts.
+  /// A chunk has the size that this dataset gives it.
   Result<bool> has(const Directory& directory, const std::string& name, uint64_t) override {
     const Result<TreeFiles::Ino> found = tree_.find(directory.ino, name);
-    if (!found && found.error().code != ENOENT) return std::unexpected(found.error());
-    return found.has_value();
+    if (found) return tree_.is_stored(*found);
+    if (found.error().code != ENOENT) return std::unexpected(found.error());
+    return false;
   }
   Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
     return tree_.write(directory.ino, name, content);

@@ -70,16 +70,9 @@ std::string speed_text(uint64_t bytes, double seconds) {
 }  // namespace
 
 const std::vector<std::string>& usual_specs() {
-  static const std::vector<std::string> specs{"none",
-                                              "shuffle|deflate,1",
-                                              "shuffle|deflate,4",
-                                              "shuffle|deflate,9",
-                                              "shuffle|lz4",
-                                              "zstd,3",
-                                              "shuffle|zstd,1",
-                                              "shuffle|zstd,3",
-                                              "shuffle|zstd,9",
-                                              "shuffle|zstd,15"};
+  static const std::vector<std::string> specs{
+      "none",   "shuffle|deflate,1", "shuffle|deflate,4", "shuffle|deflate,9", "shuffle|lz4",
+      "zstd,3", "shuffle|zstd,1",    "shuffle|zstd,3",    "shuffle|zstd,9",    "shuffle|zstd,15"};
   return specs;
 }
 
@@ -95,8 +88,8 @@ Result<Estimate> estimate(const VariableOf& variable, const std::string& path, c
     result.candidates.push_back(std::move(candidate));
     return {};
   };
-  CODECFS_TRY(add({.spec = filters_text(variable.facts->filters), .is_stored = true, .unusable = {}},
-                  variable.facts->filters));
+  CODECFS_TRY(
+      add({.spec = filters_text(variable.facts->filters), .is_stored = true, .unusable = {}}, variable.facts->filters));
   for (const std::string& spec : specs) {
     if (spec == "none" && variable.facts->filters.empty()) continue;
     Result<std::vector<FilterStage>> chain = filters::parse_filter_spec(spec);
@@ -106,7 +99,8 @@ Result<Estimate> estimate(const VariableOf& variable, const std::string& path, c
   // How fast it must decode.
   const auto stored_decodes = [&]() -> double {
     for (const Candidate& candidate : result.candidates)
-      if (candidate.unusable.empty() && (variable.facts->filters.empty() ? candidate.spec == "shuffle|deflate,4" : candidate.is_stored))
+      if (candidate.unusable.empty() &&
+          (variable.facts->filters.empty() ? candidate.spec == "shuffle|deflate,4" : candidate.is_stored))
         return candidate.decode_seconds;
     return 1e9;
   }();

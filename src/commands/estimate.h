@@ -12,13 +12,13 @@
 namespace codecfs::commands {
 
 struct Candidate {
-  std::string spec;             // "shuffle|zstd,3"; "none"
-  bool is_stored = false;       // it is the pipeline of the variable
+  std::string spec;        // "shuffle|zstd,3"; "none"
+  bool is_stored = false;  // it is the pipeline of the variable
   bool is_recommended = false;
-  uint64_t encoded_bytes = 0;   // of the sample
-  double encode_seconds = 0;    // processor time of one core
+  uint64_t encoded_bytes = 0;  // of the sample
+  double encode_seconds = 0;   // processor time of one core
   double decode_seconds = 0;
-  std::string unusable;         // why it cannot be used; else empty
+  std::string unusable;  // why it cannot be used; else empty
 };
 
 struct Estimate {

@@ -63,7 +63,8 @@ Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules 
     const std::string full = "/" + path;
     const auto wanted = tree.filesystem().rules().pipeline_for(full, **facts);
     if (!wanted) continue;
-    Recoded report{.path = full, .before = filters_text((*facts)->filters), .after = filters_text(*wanted), .refused = {}};
+    Recoded report{
+        .path = full, .before = filters_text((*facts)->filters), .after = filters_text(*wanted), .refused = {}};
     report.changes = !fs::are_equal((*facts)->filters, *wanted);
     report.bytes_before = stored_bytes(source, entry.object, report.chunks);
     if (!dry_run) {

@@ -16,10 +16,10 @@ namespace codecfs::commands {
 
 /// What happens, or would happen, to a variable that a rule names.
 struct Recoded {
-  std::string path;         // "/g/v"
-  std::string before;       // pipelines as filters_text()
+  std::string path;    // "/g/v"
+  std::string before;  // pipelines as filters_text()
   std::string after;
-  uint64_t chunks = 0;      // stored ones
+  uint64_t chunks = 0;  // stored ones
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;  // 0 for a dry run
   bool changes = false;      // false: it has these filters already
@@ -31,8 +31,8 @@ struct RecodeResult {
   uint64_t reclaimable_bytes = 0;  // what `codecfs compact` would free
 };
 
-/// Gives each variable the filters of its rule; `told` is called after each. With `dry_run` nothing is changed. EINVAL if
-/// no rule names a variable; EROFS, EBUSY; ECANCELED: the variables that were told are changed, the others are not.
+/// Gives each variable the filters of its rule; `told` is called after each. With `dry_run` nothing is changed. EINVAL
+/// if no rule names a variable; EROFS, EBUSY; ECANCELED: the variables that were told are changed, the others are not.
 Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules rules, bool dry_run,
                             const std::function<void(const Recoded&)>& told);
 

@@ -13,9 +13,9 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 8192;                            // chunks
-constexpr uint64_t kMostInlined = uint64_t{16} << 20;      // bytes of a variable
-constexpr size_t kPiece = size_t{1} << 20;                 // bytes of text that are written at once
+constexpr size_t kBatch = 8192;                        // chunks
+constexpr uint64_t kMostInlined = uint64_t{16} << 20;  // bytes of a variable
+constexpr size_t kPiece = size_t{1} << 20;             // bytes of text that are written at once
 
 /// Readers return uninitialised memory for absent chunks if the fill value is null.
 Result<VariablePtr> with_fill_value(const VariablePtr& variable) {
@@ -39,7 +39,10 @@ Result<Variable> as_one_chunk(const Variable& variable) {
 class Writer {
  public:
   Writer(TreeFiles& tree, const std::string& url, const std::function<Result<>(std::string_view)>& write)
-      : tree_(tree), source_(tree.filesystem().context().dataset.source()), url_(print_json(Json(url))), write_(write) {}
+      : tree_(tree),
+        source_(tree.filesystem().context().dataset.source()),
+        url_(print_json(Json(url))),
+        write_(write) {}
 
   Result<References> run() {
     text_ = "{\"version\": 1, \"refs\": {";
@@ -87,7 +90,8 @@ class Writer {
     CODECFS_ASSIGN(const TreeFiles::Ino ino, tree_.find_path(path));
     CODECFS_ASSIGN(const fs::Place place, tree_.filesystem().context().nodes.at(ino));
     CODECFS_ASSIGN(const fs::EncodedFormPtr form, tree_.filesystem().forms().of(*place.node));
-    const bool is_contiguous = described->storage == Storage::contiguous && described->filters.empty() && form->as_stored;
+    const bool is_contiguous = described->storage == Storage::contiguous && described->filters.empty() &&
+                               described->type.kind != TypeKind::object && form->as_stored;
     CODECFS_TRY(add_text(directory + ".zattrs", print_json(fs::zattrs_json(*described))));
     if (is_contiguous) return add_contiguous(directory, entry, *described, form->chain);
     CODECFS_TRY(add_text(directory + ".zarray", print_json(fs::zarray_json(*described, form->chain))));
@@ -127,7 +131,8 @@ class Writer {
       if (inlined > kMostInlined)
         return fail(EOPNOTSUPP,
                     "/{}: its chunks are not in the file as a Zarr reader needs them, and too large to be part of the "
-                    "references", path);
+                    "references",
+                    path);
       ++found_.inlined;
       found_.inlined_bytes += content.size();
       return add(fmt::format("{}: \"base64:{}\"", quoted(directory + name), encode_base64(content)));

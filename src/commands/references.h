@@ -14,13 +14,14 @@
 namespace codecfs::commands {
 
 struct References {
-  uint64_t chunks = 0;          // references to places in the file
-  uint64_t inlined = 0;         // chunks that are part of the references, as their stored bytes are no chunks of Zarr
+  uint64_t chunks = 0;   // references to places in the file
+  uint64_t inlined = 0;  // chunks that are part of the references, as their stored bytes are no chunks of Zarr
   uint64_t inlined_bytes = 0;
 };
 
-/// Writes the references as JSON, in pieces, with `write`. `url`: how readers name the file. EOPNOTSUPP for sources that
-/// are not one file, and for variables whose data is not in it and too large to be inlined (16 MiB for a variable).
+/// Writes the references as JSON, in pieces, with `write`. `url`: how readers name the file. EOPNOTSUPP for sources
+/// that are not one file, and for variables whose data is not in it and too large to be inlined (16 MiB for a
+/// variable).
 Result<References> write_references(std::unique_ptr<Source> source, const std::string& url,
                                     const std::function<Result<>(std::string_view text)>& write);
 

@@ -55,6 +55,14 @@ Result<uint64_t> TreeFiles::size(Ino file) {
   return static_cast<uint64_t>(status.st_size);
 }
 
+Result<bool> TreeFiles::is_stored(Ino chunk) {
+  fs::MountContext& mount = filesystem_->context();
+  CODECFS_ASSIGN(const fs::Place file, mount.nodes.at(chunk));
+  CODECFS_ASSIGN(const fs::ChunkPlace place, mount.chunk_place(*file.node, file.chunk));
+  CODECFS_ASSIGN(const ChunkInfo info, mount.dataset.source().locate(place.object, place.number));
+  return info.stored;
+}
+
 Result<> TreeFiles::read(Ino file, const std::function<Result<>(Bytes content)>& use) {
   CODECFS_ASSIGN(const std::unique_ptr<fs::FileHandle> handle, filesystem_->files().open(file, false, false));
   const Result<> used = [&]() -> Result<> {

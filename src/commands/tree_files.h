@@ -35,6 +35,8 @@ class TreeFiles {
   /// The same for a path from the root, "a/b"; "" is the root.
   Result<Ino> find_path(std::string_view path);
   Result<uint64_t> size(Ino file);
+  /// Whether the source stores this chunk; absent chunks may have files, too.
+  Result<bool> is_stored(Ino chunk);
   Result<std::string> link_target(Ino link) { return filesystem_->names().link_target(link); }
   /// Calls `use` with the whole content of a file; the bytes are valid during the call.
   Result<> read(Ino file, const std::function<Result<>(Bytes content)>& use);

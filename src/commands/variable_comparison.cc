@@ -18,23 +18,6 @@ void reverse_each(MutableBytes bytes, size_t size) {
   for (size_t at = 0; at + size <= bytes.size(); at += size) std::reverse(&bytes[at], &bytes[at] + size);
 }
 
-/// Converts elements of this type in place.
-void make_little_endian(const DataType& type, MutableBytes bytes) {
-  if (type.kind == TypeKind::structured) {
-    for (uint64_t at = 0; at + type.size <= bytes.size(); at += type.size) {
-      uint64_t offset = at;
-      for (const TypeMember& member : type.members) {
-        make_little_endian(member.type, bytes.subspan(offset, member.size()));
-        offset += member.size();
-      }
-    }
-    return;
-  }
-  if (type.order != ByteOrder::big || type.size == 0) return;
-  if (type.kind == TypeKind::unicode) return reverse_each(bytes, 4);
-  reverse_each(bytes, type.kind == TypeKind::complex ? type.size / 2 : type.size);
-}
-
 /// Splits a chunk of items of variable length: LE32 count, then LE32 length and bytes of each. EIO.
 Result<std::vector<Bytes>> split_items(Bytes chunk, uint64_t elements) {
   const auto damaged = [] { return fail(EIO, "the items of a chunk do not fill it"); };
@@ -67,6 +50,22 @@ Block block_of(const ChunkGrid& grid, uint64_t number) {
 }
 
 }  // namespace
+
+void make_little_endian(const DataType& type, MutableBytes bytes) {
+  if (type.kind == TypeKind::structured) {
+    for (uint64_t at = 0; at + type.size <= bytes.size(); at += type.size) {
+      uint64_t offset = at;
+      for (const TypeMember& member : type.members) {
+        make_little_endian(member.type, bytes.subspan(offset, member.size()));
+        offset += member.size();
+      }
+    }
+    return;
+  }
+  if (type.order != ByteOrder::big || type.size == 0) return;
+  if (type.kind == TypeKind::unicode) return reverse_each(bytes, 4);
+  reverse_each(bytes, type.kind == TypeKind::complex ? type.size / 2 : type.size);
+}
 
 Result<VariableComparison::ElementsPtr> VariableComparison::elements_of(const VariableOf& variable, uint64_t number) {
   const Variable& facts = *variable.facts;

@@ -29,6 +29,9 @@ struct Elements {
   std::vector<Bytes> items;  // of variable length: these parts of `bytes`
 };
 
+/// Converts elements of this type in place.
+void make_little_endian(const DataType& type, MutableBytes bytes);
+
 class VariableComparison {
  public:
   VariableComparison(const VariableOf& one, const VariableOf& other) : one_(one), other_(other) {}

@@ -17,10 +17,10 @@ struct MountStatus {
   std::string path;
   std::string source;
   bool read_only = false;
-  std::string unreachable;                                   // why it does not answer; empty: it does
-  std::vector<std::pair<std::string, uint64_t>> counters;    // of .codecfs/stats, in its order
-  std::vector<std::string> work;                             // "re-encoding /v: 37 %"
-  std::vector<std::string> errors;                           // the last lines of its log of level warning or error
+  std::string unreachable;                                 // why it does not answer; empty: it does
+  std::vector<std::pair<std::string, uint64_t>> counters;  // of .codecfs/stats, in its order
+  std::vector<std::string> work;                           // "re-encoding /v: 37 %"
+  std::vector<std::string> errors;                         // the last lines of its log of level warning or error
 
   /// 0 if there is no such counter.
   [[nodiscard]] uint64_t counter(const std::string& name) const;
@@ -34,8 +34,8 @@ Json status_json(const std::vector<MountStatus>& mounts);
 /// In the text format of Prometheus: codecfs_up and codecfs_COUNTER with the labels mountpoint and source.
 std::string status_prometheus(const std::vector<MountStatus>& mounts);
 
-/// Sets the filters of a variable, or of new variables in a group: user._Filter of `path` in a mount. Shows the progress
-/// on a terminal. Returns what the filters are then. The error has the reason that the mount gives.
+/// Sets the filters of a variable, or of new variables in a group: user._Filter of `path` in a mount. Shows the
+/// progress on a terminal. Returns what the filters are then. The error has the reason that the mount gives.
 Result<std::string> set_filters(const std::string& path, const std::string& spec);
 
 }  // namespace codecfs::mount

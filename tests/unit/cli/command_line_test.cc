@@ -54,7 +54,7 @@ TEST(CommandLine, EachCommandHasHelpWithAnExample) {
     const std::string help = outcome_of({"codecfs", name, "--help"});
     EXPECT_NE(help.find(std::string("codecfs ") + name), std::string::npos) << help;
     EXPECT_NE(help.find("\nExample"), std::string::npos) << help;
-    const std::string wrong = outcome_of({"codecfs", name});
+    const std::string wrong = outcome_of({"codecfs", name, "--nosuch"});
     EXPECT_NE(wrong.find(std::string("see codecfs ") + name + " --help"), std::string::npos) << wrong;
   }
 }

@@ -1,0 +1,214 @@
+"""codecfs convert, without a mount: h5py, netCDF4 and zarr-python read the result, and find in it what is in the source."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import zarr
+
+from conftest import CODECFS, DATA
+
+FORMATS = ["zarr", "zarr3", "zip", "hdf5"]
+
+
+def run(*words, code=0, **keywords):
+    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120, **keywords)
+    assert done.returncode == code, (words, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def make_source(path, rows=60):
+    """A netCDF-4 file with what scientists have in one."""
+    rng = np.random.default_rng(5)
+    with netCDF4.Dataset(path, "w") as file:
+        file.title = "a title"
+        for name, length in ("time", None), ("y", 30), ("x", 41):
+            file.createDimension(name, length)
+        file.createVariable("time", "f8", ("time",), chunksizes=(16,))[:] = np.arange(rows) * 0.25
+        t = file.createVariable("t", "i2", ("time", "y", "x"), zlib=True, complevel=4, chunksizes=(7, 10, 41),
+                                fill_value=-9)
+        t.units = "K"
+        t.setncattr("step", np.float32(0.01))
+        t.set_auto_maskandscale(False)
+        t[:] = rng.integers(0, 300, (rows, 30, 41))
+        group = file.createGroup("g")
+        group.note = [1, 2, 3]
+        group.createVariable("big", "f4", ("y", "x"), zlib=True, shuffle=True, endian="big")[:] = rng.random((30, 41))
+        group.createVariable("names", str, ("y",))[:] = np.array([f"n{i}é" for i in range(30)], dtype=object)
+        group.createVariable("scalar", "f8", ())[:] = 2.5
+    return path
+
+
+def values_of(path):
+    """{path: array} by the libraries of Debian."""
+    found = {}
+    if path.suffix in (".h5", ".nc"):
+        with h5py.File(path) as file:
+            def visit(name, item):
+                if isinstance(item, h5py.Dataset):
+                    found[name] = item.asstr()[...] if h5py.check_string_dtype(item.dtype) else item[...]
+            file.visititems(visit)
+    else:
+        group = zarr.open(zarr.ZipStore(str(path), mode="r") if path.suffix == ".zip" else str(path), mode="r")
+        def visit(name, item):
+            if isinstance(item, zarr.Array):
+                found[name] = item[...]
+        group.visititems(visit)
+    return found
+
+
+def are_same(one, other):
+    return one.shape == other.shape and np.array_equal(one.astype(one.dtype.newbyteorder("=")) if one.dtype != object else one,
+                                                       other)
+
+
+@pytest.mark.parametrize("form", ["zarr", "zip", "hdf5"])
+def test_others_read_the_same(tmp_path, form):
+    source = make_source(tmp_path / "a.nc")
+    made = tmp_path / {"zarr": "b.zarr", "zip": "b.zip", "hdf5": "b.nc"}[form]
+    assert "chunks" in run("convert", source, made)
+    wanted, found = values_of(source), values_of(made)
+    names = set(wanted) - {"x", "y"}  # dimensions without a variable are datasets of netCDF-4
+    assert names <= set(found)
+    for name in names:
+        assert are_same(wanted[name], found[name]), name
+    if form == "hdf5":
+        with netCDF4.Dataset(made) as file:
+            assert file["t"].dimensions == ("time", "y", "x") and file["t"].units == "K"
+            assert file["t"].filters()["zlib"] and file["t"].filters()["complevel"] == 4
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.nc", made.name])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", ["hdf5/filters_builtin.h5", "hdf5/netcdf_all_types.nc", "hdf5/layouts.h5", "zarr/filters",
+                                  "zarr/fortran_order", "zarr/missing_chunks", "zarr/groups", "zarr/nczarr_493"])
+def test_compare_finds_no_difference(tmp_path, name, form):
+    if form == "hdf5" and name in ("zarr/filters", "zarr/fortran_order", "zarr/missing_chunks"):
+        pytest.skip("HDF5 has no form for some of its codecs and types: see test_what_hdf5_cannot_have")
+    made = tmp_path / f"b.{form}"
+    run("convert", "--format", form, DATA / name, made)
+    run("compare", DATA / name, made)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_and_back_again(tmp_path, form):
+    source = make_source(tmp_path / "a.nc")
+    run("convert", "--format", form, source, tmp_path / "b")
+    run("convert", "--format", "hdf5", tmp_path / "b", tmp_path / "c.nc")
+    run("compare", source, tmp_path / "c.nc")
+
+
+def test_stored_bytes_are_passed_through(tmp_path):
+    source = make_source(tmp_path / "a.nc")
+    run("convert", source, tmp_path / "b.zarr")
+    with h5py.File(source) as file:
+        t = file["t"].id
+        for i in range(t.get_num_chunks()):
+            info = t.get_chunk_info(i)
+            name = ".".join(str(o // c) for o, c in zip(info.chunk_offset, (7, 10, 41)))
+            assert (tmp_path / "b.zarr/t" / name).read_bytes() == t.read_direct_chunk(info.chunk_offset)[1]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rules_give_other_filters(tmp_path, form):
+    source = make_source(tmp_path / "a.nc")
+    run("convert", "--format", form, "-F", "t,shuffle|zstd,5", "-F", "/g/big,none", source, tmp_path / "b")
+    found = {v["path"]: v for v in json.loads(run("info", "--json", tmp_path / "b"))["variables"]}
+    assert found["/t"]["filter"] == "2,2|32015,5" and found["/g/big"]["filter"] == "none"
+    run("compare", source, tmp_path / "b")
+
+
+@pytest.mark.parametrize("name, reason", [("filters", "-F gives the variable other filters"),
+                                          ("missing_chunks", "HDF5 has no type")])
+def test_what_hdf5_cannot_have(tmp_path, name, reason):
+    """It is told, and nothing is left: a second attempt would fail in the same way."""
+    assert reason in run("convert", DATA / "zarr" / name, tmp_path / "b.h5", code=32)
+    assert os.listdir(tmp_path) == []
+
+
+def test_codecs_that_hdf5_lacks_are_replaced(tmp_path):
+    run("convert", "-F", "*,deflate,1", DATA / "zarr/filters", tmp_path / "b.h5")
+    run("compare", DATA / "zarr/filters", tmp_path / "b.h5")
+
+
+def test_the_ending_chooses_the_format(tmp_path):
+    source = DATA / "hdf5/layouts.h5"
+    for name, what in (("a.h5", "HDF5"), ("a.nc", "HDF5"), ("a.zip", "zip"), ("a.zarr", "Zarr v2"), ("plain", "Zarr v2")):
+        run("convert", source, tmp_path / name)
+        told = json.loads(run("info", "--json", tmp_path / name))["format"]
+        assert what.split()[0] in told or (what == "HDF5" and "netCDF-4" in told), (name, told)
+
+
+def test_errors_leave_nothing(tmp_path):
+    (tmp_path / "there").mkdir()
+    assert "exists" in run("convert", DATA / "hdf5/layouts.h5", tmp_path / "there", code=32)
+    assert "No such file" in run("convert", tmp_path / "nowhere", tmp_path / "b.zarr", code=32)
+    assert "no Zarr" in run("convert", DATA / "hdf5/types_without_zarr_form.h5", tmp_path / "b.zarr", code=32)
+    assert "--format" in run("convert", "--format", "tar", DATA / "hdf5/layouts.h5", tmp_path / "b", code=1)
+    assert os.listdir(tmp_path) == ["there"]
+
+
+def begin(source, made, *words):
+    return subprocess.Popen([CODECFS, "convert", *words, source, made], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "hdf5", "zip"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_one_is_resumed(tmp_path, form, how):
+    """The name appears with the whole; what was done is not done again."""
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        rng = np.random.default_rng(1)
+        file.create_dataset("v", data=rng.integers(0, 50, (2000, 5000)).astype("i4"), chunks=(4, 5000), compression="gzip")
+    made = tmp_path / "b"
+    partial = tmp_path / "b.codecfs-partial"
+    slow = ("-F", "*,shuffle|zstd,19")
+    process = begin(source, made, "--format", form, *slow)
+    deadline = time.monotonic() + 30
+    while not partial.exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(how)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode != 0 and not made.exists() and partial.exists()
+    if how == signal.SIGINT:
+        assert "--resume" in told
+    assert "--resume" in run("convert", "--format", form, *slow, source, made, code=32)
+    assert "another conversion" in run("convert", "--format", form, "--resume", source, made, code=32)
+    told = run("convert", "--format", form, *slow, "--resume", source, made)
+    if form in ("zarr", "zarr3"):
+        assert "were there" in told
+    run("compare", source, made)
+    left = [name for name in os.listdir(tmp_path) if name not in ("a.h5", "b")]
+    assert left == []
+    if form in ("zarr", "zarr3"):
+        assert not [name for _, _, names in os.walk(made) for name in names if "codecfs" in name]
+
+
+def test_a_changed_source_is_not_resumed(tmp_path):
+    source = make_source(tmp_path / "a.nc")
+    made = tmp_path / "b.zarr"
+    (tmp_path / "b.zarr.codecfs-partial").mkdir()
+    (tmp_path / "b.zarr.codecfs-partial.json").write_text("{}\n")
+    assert "has changed" in run("convert", "--resume", source, made, code=32)
+    assert not made.exists()
+
+
+def test_a_full_disk(tmp_path, small_disk):
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        file["v"] = np.random.default_rng(1).integers(0, 2**31, (64, 65536)).astype("i4")
+    for form in ("zarr", "hdf5"):
+        disk = small_disk("8m")
+        made = disk / f"b.{form}"
+        assert "No space left" in run("convert", "--format", form, source, made, code=32)
+        assert not made.exists()
+        for left in disk.glob("b*"):
+            subprocess.run(["rm", "-r", left], check=True)
