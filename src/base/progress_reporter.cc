@@ -1,5 +1,6 @@
 #include "base/progress_reporter.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/human.h"
 #include "base/log.h"
 #include "base/mutex.h"
 
@@ -15,10 +17,17 @@ namespace codecfs {
 namespace {
 
 std::atomic<int> terminal = -1;  // -1: none
+std::atomic<int> lines_to = -1;  // of a command without a terminal; -1: none
 
-void print(std::string_view text) {
+void print(int fd, std::string_view text) {
   // The work goes on even if the terminal is gone.
-  [[maybe_unused]] const ssize_t count = ::write(terminal, text.data(), text.size());
+  [[maybe_unused]] const ssize_t count = ::write(fd, text.data(), text.size());
+}
+
+/// The columns of a terminal; 0 if unknown.
+size_t width_of(int fd) {
+  winsize size{};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 Mutex all_mutex;
@@ -32,8 +41,9 @@ std::atomic<uint64_t> latest_id = 0;
 
 thread_local ProgressReporter* ProgressReporter::current_ = nullptr;
 
-ProgressReporter::ProgressReporter(std::string what, const Pace& pace)
+ProgressReporter::ProgressReporter(std::string what, const Pace& pace, Unit unit)
     : what_(std::move(what)),
+      unit_(unit),
       pace_(terminal >= 0 ? pace.terminal : pace.log),
       outer_(std::exchange(current_, this)),
       id_(++latest_id),
@@ -54,8 +64,8 @@ ProgressReporter::~ProgressReporter() {
   if (forward != nullptr) forward(id_, "");
   // Clear the line even if this process has not written it: a child process that runs libhdf5 may have.
   if (terminal >= 0)
-    print("\r\x1b[K");
-  else if (reported_)
+    print(terminal, "\r\x1b[K");
+  else if (reported_ && lines_to < 0)
     log::info("{}: ended", what_);
 }
 
@@ -86,10 +96,43 @@ void ProgressReporter::report_if_due() {
   Clock::rep next = next_report_.load(std::memory_order_relaxed);
   if (now < next || !next_report_.compare_exchange_strong(next, now + pace_.count())) return;
   reported_ = true;
-  if (terminal < 0)
+  if (lines_to >= 0)
+    print(lines_to, "codecfs: " + line_of_command() + "\n");
+  else if (terminal < 0)
     log::info("{}", line());
   else
-    print("\r\x1b[K" + line());
+    print(terminal, "\r\x1b[K" + line_of_command());
+}
+
+std::string ProgressReporter::amounts(uint64_t done, uint64_t total) const {
+  if (unit_ == Unit::bytes) return fmt::format(", {} of {}", human_bytes(done), human_bytes(total));
+  if (unit_ == Unit::chunks) return fmt::format(", {} of {} chunks", human_count(done), human_count(total));
+  return "";
+}
+
+std::string ProgressReporter::line_of_command() const {
+  const uint64_t total = total_;
+  const uint64_t done = std::min<uint64_t>(done_, total);
+  std::string text = line();
+  if (total == 0) return text;
+  constexpr size_t kBar = 20;
+  const auto filled =
+      static_cast<size_t>(static_cast<double>(kBar) * static_cast<double>(done) / static_cast<double>(total));
+  if (terminal >= 0) text += fmt::format(" [{:#<{}}{:.<{}}]", "", filled, "", kBar - filled);
+  text += amounts(done, total);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+  // A rate of less than a second means little.
+  if (done > 0 && seconds >= 1) {
+    const double rate = static_cast<double>(done) / seconds;
+    if (unit_ == Unit::bytes) text += fmt::format(", {}/s", human_bytes(static_cast<uint64_t>(rate)));
+    if (unit_ == Unit::chunks) text += fmt::format(", {:.{}f}/s", rate, rate < 10 ? 1 : 0);
+    const auto left = static_cast<int64_t>(static_cast<double>(total - done) / rate + 0.5);
+    text += fmt::format(", {} left", human_duration(std::chrono::seconds(left)));
+  }
+  // A line that is broken cannot be redrawn.
+  const size_t width = terminal >= 0 ? width_of(terminal) : 0;
+  if (width > 1 && text.size() >= width) text.resize(width - 1);
+  return text;
 }
 
 std::string ProgressReporter::line() const {
@@ -127,5 +170,12 @@ void ProgressReporter::forget_remote(const void* process) {
 void ProgressReporter::forward_to(void (*to)(uint64_t id, const std::string& line)) { forward = to; }
 
 void ProgressReporter::show_on_terminal(int fd) { terminal = fd; }
+
+void ProgressReporter::show_on(int fd) {
+  if (isatty(fd) != 0)
+    terminal = fd;
+  else
+    lines_to = fd;
+}
 
 }  // namespace codecfs

@@ -1,8 +1,9 @@
 #pragma once
-// Reports the progress of work that may take minutes: to the log if it takes more than 10 s, on the terminal of a
-// command as a line that is redrawn, and in user._Progress of the mount's root.
+// Reports the progress of work that may take minutes: to the log if it takes more than 10 s, by a command as a line on
+// the terminal that is redrawn (or as lines every 10 s where there is no terminal), and in user._Progress of the
+// mount's root.
 //
-//   ProgressReporter work("compacting data.h5");
+//   ProgressReporter work("verifying data.h5", ProgressReporter::Unit::bytes);
 //   for (...) work.at(done, total);
 
 #include <atomic>
@@ -20,8 +21,12 @@ class ProgressReporter {
     std::chrono::milliseconds terminal{300};
   };
 
-  explicit ProgressReporter(std::string what) : ProgressReporter(std::move(what), Pace{}) {}
-  ProgressReporter(std::string what, const Pace& pace);
+  /// What is counted, for the amounts and the rate that commands show.
+  enum class Unit { unspecified, chunks, bytes };
+
+  explicit ProgressReporter(std::string what, Unit unit = Unit::unspecified)
+      : ProgressReporter(std::move(what), Pace{}, unit) {}
+  ProgressReporter(std::string what, const Pace& pace, Unit unit = Unit::unspecified);
   /// Clears the line on the terminal. If the work was logged, logs its end.
   ~ProgressReporter();
   ProgressReporter(const ProgressReporter&) = delete;
@@ -49,6 +54,8 @@ class ProgressReporter {
 
   /// From now on shows progress on this terminal (a file descriptor) instead of in the log.
   static void show_on_terminal(int fd);
+  /// For a command: on the terminal if this file descriptor is one, else as lines, every 10 s.
+  static void show_on(int fd);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -56,8 +63,13 @@ class ProgressReporter {
   void report_if_due();
   void forward_if_due();
   std::string line() const;
+  /// The same with a bar, amounts, the rate and the time left.
+  std::string line_of_command() const;
+  std::string amounts(uint64_t done, uint64_t total) const;
 
   const std::string what_;
+  const Unit unit_;
+  const Clock::time_point begun_ = Clock::now();
   const Clock::duration pace_;
   ProgressReporter* const outer_;
   const uint64_t id_;  // in this process

@@ -30,7 +30,7 @@ Result<filters::FilterRules> DatasetOptions::prepare() {
   for (const std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", rule});
   CODECFS_TRY(apply_options(arguments_, lists_));
   log::set_level(log::Level::warning);
-  if (isatty(STDERR_FILENO) != 0) ProgressReporter::show_on_terminal(STDERR_FILENO);
+  ProgressReporter::show_on(STDERR_FILENO);
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   set_hdf5_options(arguments_.options.hdf5);

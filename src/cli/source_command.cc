@@ -20,7 +20,7 @@ class SourceCommand final : public Command {
     parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
   }
   int run() override {
-    if (isatty(STDERR_FILENO) != 0) ProgressReporter::show_on_terminal(STDERR_FILENO);
+    ProgressReporter::show_on(STDERR_FILENO);
     const Result<std::string> summary = work_(source_);
     if (!summary) return report(summary.error(), kFailed);
     std::printf("%s\n", summary->c_str());

@@ -62,7 +62,7 @@ class DatasetComparison {
     CODECFS_TRY(collect(other_, others));
     for (const auto& [path, entry] : others)
       if (!ones.contains(path)) differ(path, fmt::format("only in the second ({})", kind_of(entry)));
-    ProgressReporter progress("comparing");
+    ProgressReporter progress("comparing", ProgressReporter::Unit::bytes);
     progress.expect(total_of(ones));
     for (const auto& [path, entry] : ones) {
       const auto found = others.find(path);

@@ -258,7 +258,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   CODECFS_ASSIGN(const Partial partial,
                  Partial::begin(destination, identity_of(*source, name, options), options.resume));
   const bool is_v3 = options.format == DatasetFormat::zarr3;
-  ProgressReporter progress(fmt::format("converting {}", name));
+  ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
   progress.expect(count_files(info, is_v3));
   const fs::View view = view_for(options.format, *source, info);

@@ -26,7 +26,7 @@ class Check {
 
   Result<Verification> run() {
     CODECFS_ASSIGN(DatasetInfo info, read_info(source_, ""));
-    ProgressReporter progress("verifying");
+    ProgressReporter progress("verifying", ProgressReporter::Unit::bytes);
     uint64_t total = 0;
     for (const InfoNode& node : info.nodes)
       if (node.variable) total += node.variable->stored_bytes;

@@ -273,7 +273,7 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
 /// Carries out a change that stores all chunks of a variable anew, with its progress. EINTR: cancelled.
 Result<> FilterControl::store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
                                    const std::function<Result<>()>& change) {
-  ProgressReporter work(fmt::format("re-encoding {}", node.path));
+  ProgressReporter work(fmt::format("re-encoding {}", node.path), ProgressReporter::Unit::chunks);
   progress.cancelled = [&] {
     work.at(progress.done, progress.total);
     return cancelled && cancelled();

@@ -102,8 +102,30 @@ TEST(ProgressReporter, ATerminalShowsOneLineThatGoesAgain) {
   ProgressReporter::show_on_terminal(-1);
   std::array<char, 200> text{};
   const ssize_t count = read(ends[0], text.data(), text.size());
-  EXPECT_EQ(std::string(text.data(), static_cast<size_t>(count)), "\r\x1b[Kcompacting a.h5: 75 %\r\x1b[K");
+  EXPECT_EQ(std::string(text.data(), static_cast<size_t>(count)),
+            "\r\x1b[Kcompacting a.h5: 75 % [###############.....]\r\x1b[K");
   EXPECT_EQ(logged_since(before), "");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(ProgressReporter, ACommandWithoutATerminalPrintsLinesWithAmountsRateAndTimeLeft) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  ProgressReporter::show_on(ends[1]);
+  {
+    ProgressReporter work("verifying a.h5", {.log = milliseconds(0)}, ProgressReporter::Unit::bytes);
+    work.at(1024, 3072);
+    std::this_thread::sleep_for(milliseconds(1100));
+    work.at(2048, 3072);
+  }
+  ProgressReporter::show_on(-1);
+  std::array<char, 400> text{};
+  const ssize_t count = read(ends[0], text.data(), text.size());
+  const std::string told(text.data(), static_cast<size_t>(count));
+  EXPECT_TRUE(told.starts_with("codecfs: verifying a.h5: 33 %, 1.00 KiB of 3.00 KiB\n")) << told;
+  EXPECT_NE(told.find("66 %, 2.00 KiB of 3.00 KiB, 1."), std::string::npos) << told;
+  EXPECT_TRUE(told.ends_with("KiB/s, 1 s left\n")) << told;
   close(ends[0]);
   close(ends[1]);
 }
