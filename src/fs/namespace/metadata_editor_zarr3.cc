@@ -3,11 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <ranges>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
 #include "fs/namespace/chunk_names.h"
 #include "fs/namespace/metadata_editor.h"
+#include "fs/namespace/staged_names.h"
 #include "model/json.h"
 #include "model/zarr3_type.h"
 
@@ -22,6 +26,12 @@ auto is_named(std::string_view name) {
 
 std::unexpected<Error> refuse_shards() {
   return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
+}
+
+/// Whether there are such chunks, or such directories of chunks.
+bool is_inside(const ChunkGrid& grid, std::span<const uint64_t> coordinates, bool is_directory) {
+  if (is_directory ? coordinates.size() >= grid.rank() : coordinates.size() != grid.rank()) return false;
+  return std::ranges::equal(coordinates, grid.cells() | std::views::take(coordinates.size()), std::less());
 }
 
 /// Whether an attribute _FillValue is the fill value of absent chunks.
@@ -150,20 +160,16 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
   if (is_marked && !has_zarray) variable.attributes.erase(mark);
 
-  // What is refused must be refused before the groups of chunks are removed.
-  if (is_encoded(place.node->view) && variable.grid.rank() > 0)
-    CODECFS_TRY(filters_.chain_for_codecs(*place.node, variable));
-  CODECFS_ASSIGN(const std::vector<Spooled> spooled, take_spooled(*place.node));
-  CODECFS_TRY(make_variable(directory, std::move(variable)));
+  std::vector<Spooled> spooled;
+  CODECFS_TRY(make_variable(directory, std::move(variable), &spooled));
   CODECFS_ASSIGN(const Place made, mount_.nodes.at(directory));
   for (const Spooled& item : spooled) adopt_spooled(*made.node, item);
   return {};
 }
 
-/// Removes the groups that were made for the chunks of a group that is about to become an array, and returns what was
-/// in them.
+/// Removes the groups that were made for the chunks of a group that is about to become an array from the source, and
+/// returns what was in them. Their nodes stay until the array is there: programs have these directories open.
 Result<std::vector<MetadataEditor::Spooled>> MetadataEditor::take_spooled(const Node& group) {
-  const LockGuard alone(mount_.layout);
   CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
   if (members.size() != 1 || members.front().name != "c" || members.front().kind != EntryKind::group)
     return std::vector<Spooled>();
@@ -184,6 +190,7 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
   spooled.push_back({prefix, &group, {}});
   for (auto& [name, ino] : mount_.scratch.list(group.ino())) {
     const std::optional<uint64_t> coordinate = parse_coordinate(name);
+    if (!coordinate && is_temporary_name(name)) continue;
     if (!coordinate) return false;
     prefix.push_back(*coordinate);
     spooled.push_back({prefix, &group, name});
@@ -202,19 +209,33 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
   return true;
 }
 
+/// The groups that stand for directories of chunks in this grid.
+std::vector<Nodes::FormerGroup> MetadataEditor::directories_of(const std::vector<Spooled>& spooled,
+                                                               const ChunkGrid& grid) {
+  std::vector<Nodes::FormerGroup> directories;
+  for (const Spooled& item : spooled)
+    if (item.name.empty() && is_inside(grid, item.coordinates, true))
+      directories.push_back({item.group, ChunkDirectories(grid).number_of(item.coordinates)});
+  return directories;
+}
+
+/// Temporary files in a former group stay in the directory of chunks. One that is being renamed goes its way.
+Result<> MetadataEditor::keep_temporary(const Node& former) {
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(former.ino()));
+  CODECFS_ASSIGN(const Ino directory, mount_.ino_of(place));
+  for (const auto& [name, ino] : mount_.scratch.list(former.ino()))
+    if (!parse_coordinate(name)) (void)mount_.scratch.rename(former.ino(), name, directory, name);
+  return {};
+}
+
 void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
   const ChunkGrid& grid = grid_of(variable.view, *(*view)->facts);
   const std::vector<uint64_t>& at = spooled.coordinates;
   const bool is_group = spooled.name.empty();
-  bool is_inside = is_group ? at.size() < grid.rank() : at.size() == grid.rank();
-  for (size_t d = 0; is_inside && d < at.size(); ++d) is_inside = at[d] < grid.cells()[d];
-  if (is_inside && is_group) {
-    const uint64_t number = ChunkDirectories(grid).number_of(at);
-    mount_.overlay.add_made(variable, number);
-    mount_.nodes.become_directory(*spooled.group, variable, number);
-  } else if (is_inside) {
+  if (is_inside(grid, at, is_group)) {
+    if (is_group) return;
     if (const auto chunk = mount_.chunk_place(variable, grid.number_of(at)))
       adopt_chunk(variable, *chunk, spooled.group->ino(), spooled.name);
   } else {
@@ -228,10 +249,8 @@ Result<> MetadataEditor::remove_groups(const Node& group) {
   for (const Entry& member : members) {
     CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
     CODECFS_TRY(remove_groups(*child));
-    const LockGuard naming(mount_.names);
     CODECFS_TRY(mount_.dataset.source().remove(group.object, member.name));
     mount_.overlay.forget(*child);
-    mount_.nodes.remove(*child);
     mount_.dataset.forget(member.object);
   }
   return {};
