@@ -54,7 +54,14 @@ class MetadataEditor {
   // metadata_editor_zarr3.cc
   Result<> apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled);
-  Result<> change_attributes(const Node& node, const WrittenAttributes& written, const WrittenAttributes& shown);
+  struct Names {
+    std::optional<OptionalNames> shown;
+    std::optional<OptionalNames> wanted;
+  };
+  [[nodiscard]] Result<std::optional<Names>> changed_names(const Variable& now, const Variable& wanted) const;
+  Result<> set_names(const Node& node, const std::optional<OptionalNames>& names);
+  Result<> change_attributes(const Node& node, const WrittenAttributes& written, const WrittenAttributes& shown,
+                             const std::optional<Names>& names);
   Result<> make_array(Ino directory, WrittenZarr3 written);
   Result<std::vector<Spooled>> take_spooled(const Node& group);
   static std::vector<Nodes::FormerGroup> directories_of(const std::vector<Spooled>& spooled, const ChunkGrid& grid);

@@ -28,6 +28,21 @@ std::unexpected<Error> refuse_shards() {
   return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
 }
 
+bool has_no_names(const Variable& variable) {
+  return !variable.dimensions &&
+         (!variable.some_dimensions ||
+          std::ranges::none_of(*variable.some_dimensions, &std::optional<std::string>::has_value));
+}
+
+/// EINVAL for names of some dimensions only.
+Result<> check_names(const Variable& variable) {
+  if (variable.dimensions || has_no_names(variable)) return {};
+  return fail(
+      EINVAL,
+      "zarr.json: \"dimension_names\" has a null beside names, which only a source of Zarr v3 can store: name all "
+      "dimensions or none");
+}
+
 /// Whether there are such chunks, or such directories of chunks.
 bool is_inside(const ChunkGrid& grid, std::span<const uint64_t> coordinates, bool is_directory) {
   if (is_directory ? coordinates.size() >= grid.rank() : coordinates.size() != grid.rank()) return false;
@@ -62,7 +77,7 @@ Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, c
   if (node.kind == NodeKind::variable) return change_array(directory, *written, cancelled);
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(std::vector<Attribute> now, mount_.dataset.source().group_attributes(node.object));
-  return change_attributes(node, written->attributes, {std::move(now), {}});
+  return change_attributes(node, written->attributes, {std::move(now), {}}, {});
 }
 
 /// The array differs in nothing but what can be changed: codecs in the encoded view, shape, attributes and names.
@@ -96,13 +111,39 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
-  CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes));
+  CODECFS_ASSIGN(std::optional<Names> names, changed_names(now, wanted));
+  CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes, names));
   return remove_unlinked(*place.node);
+}
+
+/// The names that the source must change, if any. Those that are shown may be made up: they are no reason to refuse a
+/// file without names.
+Result<std::optional<MetadataEditor::Names>> MetadataEditor::changed_names(const Variable& now,
+                                                                           const Variable& wanted) const {
+  const Names names{names_of(now), names_of(wanted)};
+  if (names.shown == names.wanted) return std::nullopt;
+  if (mount_.dataset.source().is_zarr3()) return names;
+  if (has_no_names(wanted)) return std::nullopt;
+  CODECFS_TRY(check_names(wanted));
+  return names;
+}
+
+Result<> MetadataEditor::set_names(const Node& node, const std::optional<OptionalNames>& names) {
+  Source& source = mount_.dataset.source();
+  if (source.is_zarr3()) {
+    CODECFS_TRY(source.set_dimension_names(node.object, names));
+  } else {
+    std::vector<std::string> all;
+    for (const std::optional<std::string>& name : names.value_or(OptionalNames())) all.push_back(name.value_or(""));
+    CODECFS_TRY(source.set_dimensions(node.object, all));
+  }
+  notifier_.layout_changed(node, false);
+  return {};
 }
 
 /// `shown`: what the file said before, to which the source may have more.
 Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttributes& written,
-                                           const WrittenAttributes& shown) {
+                                           const WrittenAttributes& shown, const std::optional<Names>& names) {
   std::vector<Attribute> set;
   std::vector<std::string> removed;
   for (const Attribute& attribute : written.attributes) {
@@ -122,20 +163,13 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
     if (std::ranges::none_of(written.attributes, is_named(attribute.name)) &&
         std::ranges::any_of(now, is_named(attribute.name)))
       removed.push_back(attribute.name);
-  const bool has_names = variable != nullptr && written.dimensions && written.dimensions != shown.dimensions;
-  if (set.empty() && removed.empty() && !has_names) return {};
+  if (set.empty() && removed.empty() && !names) return {};
   if (variable != nullptr && variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
   Source& source = mount_.dataset.source();
-  if (has_names) {
-    CODECFS_TRY(source.set_dimensions(node.object, *written.dimensions));
-    notifier_.layout_changed(node, false);
-  }
+  if (names) CODECFS_TRY(set_names(node, names->wanted));
   Result<> done;
   if (!set.empty() || !removed.empty()) done = source.set_attributes(node.object, set, removed);
-  if (!done && has_names && shown.dimensions) {
-    (void)source.set_dimensions(node.object, *shown.dimensions);
-    notifier_.layout_changed(node, false);
-  }
+  if (!done && names && (names->shown || source.is_zarr3())) (void)set_names(node, names->shown);
   mount_.write_back.note_change();
   notifier_.metadata_changed(node);
   return done;
@@ -150,7 +184,10 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
     return fail(EINVAL, "zarr.json: the data type {} can only be stored in a Zarr v3 store", variable.zarr3_type);
   if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);
-  variable.dimensions = std::move(written.attributes.dimensions);
+  if (!keeps_names) {
+    CODECFS_TRY(check_names(variable));
+    variable.some_dimensions.reset();
+  }
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
   // _FillValue alone that gives .zarray a fill_value.
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
