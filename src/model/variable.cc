@@ -1,4 +1,4 @@
-// Builds chunks of fill values.
+// The names of dimensions, and chunks of fill values.
 
 #include "model/variable.h"
 
@@ -10,6 +10,22 @@
 #include "model/json.h"
 
 namespace codecfs {
+
+std::optional<OptionalNames> names_of(const Variable& variable) {
+  if (!variable.dimensions) return variable.some_dimensions;
+  return OptionalNames(variable.dimensions->begin(), variable.dimensions->end());
+}
+
+void set_names(Variable& variable, std::optional<OptionalNames> names) {
+  variable.dimensions.reset();
+  variable.some_dimensions.reset();
+  if (names && std::ranges::all_of(*names, &std::optional<std::string>::has_value)) {
+    variable.dimensions.emplace();
+    for (std::optional<std::string>& name : *names) variable.dimensions->push_back(*std::move(name));
+  } else {
+    variable.some_dimensions = std::move(names);
+  }
+}
 
 void repeat_element(Bytes element, MutableBytes target) {
   if (target.empty()) return;

@@ -37,6 +37,9 @@ struct Sharding {
   JsonValue codecs;  // the list of codecs of zarr.json: of the shards, with those of the chunks in it
 };
 
+/// A name for each dimension, none: null in Zarr v3. An empty name is a name.
+using OptionalNames = std::vector<std::optional<std::string>>;
+
 enum class Storage { chunked, contiguous, compact, external, virtual_sources };
 
 struct Variable {
@@ -65,8 +68,10 @@ struct Variable {
 
   std::vector<FilterStage> filters;   // stored pipeline, in the order of encoding, without the object codec
   std::vector<Attribute> attributes;  // those that are shown, in the source's order, without _ARRAY_DIMENSIONS
-  // one name per dimension; none if the source does not store names
+  // one name per dimension; none if the source does not store names, or not for all of them
   std::optional<std::vector<std::string>> dimensions;
+  /// The dimension_names of Zarr v3 if at least one is null; `dimensions` is none then.
+  std::optional<OptionalNames> some_dimensions;
 
   /// How views of Zarr v3 name the chunks: as a source of Zarr v3 does.
   ChunkKeys chunk_keys;
@@ -86,6 +91,11 @@ struct Variable {
 };
 
 using VariablePtr = std::shared_ptr<const Variable>;
+
+/// The names of all dimensions, or of some, or none.
+std::optional<OptionalNames> names_of(const Variable& variable);
+/// Sets the names of all dimensions, or of some, or none.
+void set_names(Variable& variable, std::optional<OptionalNames> names);
 
 /// A chunk in which every element is the fill. EOPNOTSUPP for object codecs other than vlen-utf8.
 Result<Buffer> make_fill_chunk(const Variable& variable);

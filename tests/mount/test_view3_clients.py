@@ -76,6 +76,24 @@ assert xr.open_zarr(path).sizes["time"] == 3
     m.close()
 
 
+@pytest.mark.parametrize("view", [DECODED, ENCODED])
+def test_zarr_python_names_some_dimensions(mount, tmp_path, view):
+    script = """
+for name, names in {"v": ["x", None, "y"], "w": ["", None, ""], "n": [None, None, None]}.items():
+    array = zarr.create_array(f"{sys.argv[1]}/{name}", shape=(2, 3, 4), chunks=(1, 3, 2), dtype="i2", compressors=None,
+                              dimension_names=names, zarr_format=3)
+    array.attrs["units"] = "m"
+    array.resize((4, 3, 4))
+print(json.dumps({name: zarr.open_array(f"{sys.argv[1]}/{name}", mode="r").metadata.dimension_names for name in "vwn"}))
+"""
+    on_disk = client(script, tmp_path / "disk.zarr")
+    m = mount(tmp_path / "made.zarr", "create=zarr3")
+    assert client(script, m.path / view) == on_disk == {"v": ["x", None, "y"], "w": ["", None, ""], "n": [None, None, None]}
+    m.close()
+    for name, names in on_disk.items():
+        assert json.loads((tmp_path / "made.zarr" / name / "zarr.json").read_text())["dimension_names"] == names
+
+
 @pytest.mark.parametrize("view, compressors", [(DECODED, "None"), (ENCODED, "'auto'"), (ENCODED, "zarr.codecs.GzipCodec(level=3)"),
                                                (ENCODED, "zarr.codecs.BloscCodec(cname='lz4')")])
 def test_zarr_python_does_what_it_does_on_a_disk(mount, source, tmp_path, view, compressors):

@@ -1,11 +1,14 @@
 """Writing into the views of Zarr v3, with the calls that zarr-python's LocalStore makes, into every kind of source. h5py and
 zarr-python 2 read what is stored."""
+import concurrent.futures
 import errno
 import json
 import mmap
 import os
 import shutil
+import stat
 import subprocess
+import threading
 
 import h5py
 import numpy as np
@@ -138,6 +141,56 @@ def test_cp_and_rsync_between_mounts(mount, source, tmp_path, view):
     if source.suffix == ".h5":
         with h5py.File(source) as f:
             assert f["g/v"].compression == "gzip" and f["g/v"].shuffle
+
+
+@pytest.mark.skipif(not shutil.which("rsync"), reason="rsync is missing")
+@pytest.mark.parametrize("view", [DECODED, ENCODED])
+def test_rsync_into_a_directory_that_becomes_an_array(mount, tmp_path, source, view):
+    """One process of rsync makes the directories of the chunks while another one renames zarr.json to its name."""
+    with h5py.File(tmp_path / "from.h5", "w") as f:
+        f.create_dataset("v", data=DATA, chunks=CHUNKS, compression="gzip")
+    origin = mount(tmp_path / "from.h5")
+    m = mount(source)
+    for i in range(5):
+        subprocess.run(["rsync", "-r", f"{origin.path}/{view}/v/", m.path / view / f"new{i}/"], check=True, timeout=60)
+    m.close()
+    for i in range(5):
+        assert np.array_equal(stored(source, f"new{i}")[0], DATA)
+
+
+@pytest.mark.parametrize("view", [DECODED, ENCODED])
+def test_directories_of_chunks_are_never_stale(mount, source, view):
+    """While zarr.json turns the groups that were made for chunks into directories of an array, other threads use them."""
+    m = mount(source)
+    chunks = chunks_of(DATA, CHUNKS)
+    for attempt in range(5):
+        array = m.path / view / f"v{attempt}"
+        for row in range(4):
+            (array / "c" / str(row)).mkdir(parents=True)
+        held = [os.open(array / "c" / str(row), os.O_RDONLY | os.O_DIRECTORY) for row in range(4)]
+        begin = threading.Barrier(5)
+
+        def fill(row, array=array, held=held, begin=begin):
+            begin.wait()
+            for column in range(4):
+                temporary = os.open(f".{column}.partial", os.O_CREAT | os.O_EXCL | os.O_WRONLY, dir_fd=held[row])
+                os.write(temporary, chunks[f"c/{row}/{column}"])
+                os.close(temporary)
+                assert stat.S_ISDIR(os.stat(array / "c" / str(row)).st_mode) and os.fstat(held[row])
+                os.rename(f".{column}.partial", f"{column}", src_dir_fd=held[row], dst_dir_fd=held[row])
+
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            rows = [threads.submit(fill, row) for row in range(4)]
+            begin.wait()
+            put(array / "zarr.json", json.dumps(array_metadata(DATA, CHUNKS)).encode())
+            for row in rows:
+                row.result(60)
+        for directory in held:
+            os.close(directory)
+        assert np.array_equal(read_array(array), DATA)
+    m.close()
+    for attempt in range(5):
+        assert np.array_equal(stored(source, f"v{attempt}")[0], DATA)
 
 
 def test_all_views_show_one_state(mount, source):

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -315,3 +316,103 @@ def test_zarr_python_reads_and_writes_the_same(mount, store, tmp_path):
     run_zarr_python(script, tmp_path / "made", tmp_path / "read.npy", store)
     m = mount(tmp_path / "made")
     assert same_values(zarr.open(str(view(m, "decoded")), "r")[...], np.load(tmp_path / "read.npy"))
+
+
+ZFP = {  # configuration, arguments of zfpy, error
+    "reversible": ({"mode": "reversible"}, {}, 0),
+    "accuracy": ({"mode": "fixed_accuracy", "tolerance": 0.01}, {"tolerance": 0.01}, 0.01),
+    "precision": ({"mode": "fixed_precision", "precision": 24}, {"precision": 24}, 0.01),
+    "rate": ({"mode": "fixed_rate", "rate": 20}, {"rate": 20}, 0.01),
+}
+
+
+@pytest.mark.parametrize("mode", ZFP)
+@pytest.mark.parametrize("data_type, chunks", [("float32", (10,)), ("float64", (5, 6)), ("float32", (3, 4, 5)), ("float64", (2, 3, 4, 5)),
+                                               ("int32", (5, 6)), ("int64", (3, 4, 5))])
+def test_zfp(mount, tmp_path, mode, data_type, chunks):
+    """Chunks that zfpy has encoded, without the header that only numcodecs' codec has."""
+    zfpy = pytest.importorskip("zfpy")
+    configuration, arguments, error = ZFP[mode]
+    if mode == "accuracy" and data_type[0] == "i":
+        return
+    dtype = np.dtype(data_type)
+    values = (np.random.default_rng(5).normal(size=chunks) * (1 if dtype.kind == "f" else 1e5)).astype(dtype)
+    if dtype.kind == "i" and error:
+        error = np.inf  # bit planes are counted from the highest
+    source = tmp_path / "s"
+    write_group(source)
+    write_array(source / "v", values, chunks, [LITTLE], data_type, 0, 0)
+    text = {**metadata(source / "v"), "codecs": [named("zfp", **configuration), named("zstd", level=1, checksum=False)]}
+    (source / "v/zarr.json").write_text(json.dumps(text))
+    stored = zfpy.compress_numpy(values, write_header=False, **arguments)
+    key = "/".join("0" * len(chunks))
+    (source / "v/c" / key).write_bytes(numcodecs.Zstd(1).encode(stored))
+    expected = zfpy.decompress_numpy(zfpy.compress_numpy(values, write_header=True, **arguments))
+    assert np.abs(expected - values).max() <= error
+    m = mount(source)
+    assert metadata(m.path / ".codecfs/view/encoded3/v")["codecs"] == text["codecs"]
+    for name in ("decoded", "encoded"):
+        assert same_values(zarr.open(str(view(m, name) / "v"), "r")[...], expected)
+    changed = np.ascontiguousarray(values[::-1])
+    if mode == "rate" and len(chunks) != 3:
+        with pytest.raises(OSError):  # zarrs would read it in another way
+            with open(m.path / "v/c" / key, "wb") as file:
+                file.write(changed.tobytes())
+                os.fsync(file.fileno())
+        assert "fixed_rate" in m.messages()
+        m.end()
+        return
+    (m.path / "v/c" / key).write_bytes(changed.tobytes())
+    m.unmount()
+    stored = bytes(numcodecs.Zstd().decode((source / "v/c" / key).read_bytes()))
+    assert stored.rstrip(b"\0") == bytes(zfpy.compress_numpy(changed, write_header=False, **arguments)).rstrip(b"\0")
+
+
+@pytest.mark.parametrize("configuration", [{"mode": 4, "tolerance": 0.001}, {"mode": 3, "precision": 30}, {"mode": 2, "rate": 24}])
+def test_zfpy_of_numcodecs(mount, tmp_path, configuration):
+    pytest.importorskip("zfpy")
+    from numcodecs.zfpy import ZFPY
+    values = np.random.default_rng(6).normal(size=(7, 9))
+    codec = ZFPY(**configuration)
+    v2 = zarr.open(str(tmp_path / "v2"), "w", shape=(7, 9), chunks=(4, 5), dtype="f8", compressor=codec)
+    v2[...] = values
+    expected = v2[...]
+    m = mount(tmp_path / "v2", "view=decoded")
+    shown = zarr.open(str(m.path), "r+")
+    assert same_values(shown[...], expected) and np.abs(expected - values).max() < 0.001
+    assert same_values(zarr.open(str(view(m, "encoded")), "r")[...], expected)
+    told = [codec for codec in metadata(view(m, "encoded3"))["codecs"] if codec["name"] != "transpose"]
+    assert told[0]["name"] == "numcodecs.zfpy" and told[0]["configuration"]["mode"] == configuration["mode"]
+    shown[...] = -values
+    m.unmount()
+    again = zarr.open(str(tmp_path / "v2"), "r")[...]
+    assert np.abs(again + values).max() < 0.001
+
+    source = tmp_path / "v3"
+    write_group(source)
+    write_array(source / "v", values[:4, :5], (4, 5), [LITTLE], "float64", 0, 0)
+    (source / "v/zarr.json").write_text(json.dumps({**metadata(source / "v"), "codecs": [named("numcodecs.zfpy", **configuration)]}))
+    part = np.ascontiguousarray(values[:4, :5])
+    (source / "v/c/0/0").write_bytes(codec.encode(part))
+    m = mount(source)
+    assert (m.path / "v/c/0/0").read_bytes() == codec.decode(codec.encode(part)).tobytes()
+    (m.path / "v/c/0/0").write_bytes((-part).tobytes())
+    m.unmount()
+    assert np.abs(codec.decode((source / "v/c/0/0").read_bytes()) + part).max() < 0.001
+
+
+def test_zfp_is_set(mount, store):
+    m = mount(store)
+    codecs = [named("zfp", mode="reversible"), ZSTD]
+    set_codecs(m.path / "v", codecs)
+    assert codecs_of(m.path / "v") == codecs
+    set_codecs(m.path / "sharded", [TRANSPOSE, *codecs])
+    for name in ("v", "sharded"):
+        assert same_values(zarr.open(str(view(m, "decoded") / name), "r")[...], counting("i4", 16, 24))
+    for refused, says in [(named("zfp", mode="fixed_accuracy", tolerance=0.1), "floating-point"), (named("zfp", mode="best"), "best"),
+                          (named("zfp", mode="reversible", rate=8), "rate")]:
+        with pytest.raises(OSError) as caught:
+            set_codecs(m.path / "v", [refused])
+        assert caught.value.errno == errno.EINVAL and says in xattr(m.path / "v", "_Error")
+    m.unmount()
+    assert metadata(store / "v")["codecs"] == codecs

@@ -274,6 +274,71 @@ def test_attributes_and_new_members(mount, tmp_path):
     assert not list(source.rglob(".z*"))
 
 
+SOME_NAMES = [["x", None, "y"], [None, None, None], ["", None, "x"], ["", "", ""], ["x", "x", "x"]]
+
+
+@pytest.mark.parametrize("names", SOME_NAMES)
+def test_names_of_some_dimensions_are_kept(mount, tmp_path, names):
+    write_group(tmp_path / "s")
+    write_array(tmp_path / "s/v", counting("i4", 4, 5, 6), (2, 5, 3), [LITTLE], "int32", 0, 0, dimension_names=names)
+    m = mount(tmp_path / "s", "view=decoded3")
+    views = m.path / ".codecfs/view"
+
+    def check():
+        for view in (m.path, views / "encoded3"):
+            assert metadata(view / "v")["dimension_names"] == names
+            assert metadata(view)["consolidated_metadata"]["metadata"]["v"]["dimension_names"] == names
+        attributes = json.loads((views / "decoded/v/.zattrs").read_text())
+        assert attributes.get("_ARRAY_DIMENSIONS") == (None if None in names else names), "all names or none"
+        assert metadata(tmp_path / "s/v")["dimension_names"] == names
+
+    check()
+    os.setxattr(m.path / "v", "user.units", b"m")
+    zarr.open(str(views / "decoded"), "r+")["v"].attrs["more"] = [1, 2]
+    (m.path / "v/zarr.json").write_text(json.dumps({**metadata(m.path / "v"), "shape": [6, 5, 6]}))
+    os.setxattr(m.path / "v", "user._Filter", b"shuffle|zstd,3")
+    os.sync()
+    check()
+    assert metadata(m.path / "v")["attributes"] == {"units": "m", "more": [1, 2]}
+    assert same_values(zarr.open(str(views / "decoded"), "r")["v"][:4], counting("i4", 4, 5, 6))
+
+
+def test_names_of_some_dimensions_are_written(mount, tmp_path):
+    m = mount(tmp_path / "s", "create=zarr3")
+    for view in ("decoded3", "encoded3"):
+        array = m.path / ".codecfs/view" / view / view
+        write_array(array, counting("i4", 4, 5, 6), (2, 5, 3), [LITTLE], "int32", 0, 0, dimension_names=["t", None, None])
+        text = metadata(array)
+        assert text["dimension_names"] == ["t", None, None]
+        for names in [*SOME_NAMES, None, ["z", "y", "x"], [None, "y", None], None]:
+            written = {key: value for key, value in text.items() if key != "dimension_names"}
+            (array / "zarr.json").write_text(json.dumps({**written, **({"dimension_names": names} if names else {})}))
+            os.sync()
+            for place in (array, tmp_path / "s" / view):
+                assert metadata(place).get("dimension_names") == names
+        for names in (["x"], [1, "y", "x"], "xyz"):
+            with pytest.raises(OSError):
+                (array / "zarr.json").write_text(json.dumps({**text, "dimension_names": names}))
+        zarr.open(str(m.path / ".codecfs/view/decoded"), "r+")[view].attrs["_ARRAY_DIMENSIONS"] = ["c", "b", "a"]
+        assert metadata(array)["dimension_names"] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_names_of_some_dimensions_need_a_store_of_v3(mount, tmp_path, kind):
+    m = mount(tmp_path / f"s.{kind}", "create=" + {"h5": "hdf5"}.get(kind, kind), "view=decoded3")
+    values = counting("i4", 4, 6)
+    write_array(m.path / "v", values, (2, 3), [LITTLE], "int32", 0, 0, dimension_names=["y", "x"])
+    os.mkdir(m.path / "w")
+    for array in ("v", "w"):
+        with pytest.raises(OSError) as caught:
+            (m.path / array / "zarr.json").write_text(json.dumps({**metadata(m.path / "v"), "dimension_names": ["y", None]}))
+        assert caught.value.errno == 22
+        assert "name all dimensions or none" in m.messages()
+    assert metadata(m.path / "v")["dimension_names"] == ["y", "x"]
+    (m.path / "w/zarr.json").write_text(json.dumps({**metadata(m.path / "v"), "dimension_names": [None, None]}))
+    assert metadata(m.path / "w").get("dimension_names") in (None, ["phony_dim_2", "phony_dim_3"])
+
+
 def test_consolidated_metadata_is_kept_fresh(mount, tmp_path):
     source = make_sharded(tmp_path / "s")
     root = metadata(source)

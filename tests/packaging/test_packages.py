@@ -80,7 +80,7 @@ def control(package, field):
 
 def test_they_need_what_they_use(packages):
     depends = control(packages["codecfs"], "Depends")
-    for library in ("fuse3", "libfuse3-3", "libhdf5", "libzstd1", "libblosc1", "liblz4-1", "libc6"):
+    for library in ("fuse3", "libfuse3-3", "libhdf5", "libzstd1", "libblosc1", "liblz4-1", "libzfp1", "libc6"):
         assert re.search(rf"(^|, ){library}", depends), (library, depends)
     depends = control(packages["codecfs-plugins"], "Depends")
     for library in ("libzstd1", "libblosc1", "liblz4-1", "libbz2-1.0", "zlib1g", "libc6"):

@@ -51,6 +51,9 @@ class TreeEditor {
   }
   /// Sets the names of a variable's dimensions, one per dimension.
   virtual Result<> set_dimensions(ObjectId, std::span<const std::string>) { return not_changeable(); }
+  /// Sets the dimension_names of an array in a store of Zarr v3, which need not name all dimensions; none: removes
+  /// them.
+  virtual Result<> set_dimension_names(ObjectId, const std::optional<OptionalNames>&) { return not_changeable(); }
   /// Changes the extents, not the rank; chunks outside are deleted. Writes of the variable's chunks wait.
   virtual Result<> resize(ObjectId, std::span<const uint64_t>) { return not_changeable(); }
   /// Atomically re-encodes all chunks of a variable with another filter pipeline; does nothing if it has this pipeline

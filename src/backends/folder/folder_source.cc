@@ -202,6 +202,9 @@ class FolderSource final : public Source {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return writing<&Source::set_dimensions>(id, names);
   }
+  Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) override {
+    return writing<&Source::set_dimension_names>(id, names);
+  }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return writing<&Source::resize>(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return writing<&Source::set_filters>(id, chain, progress);

@@ -187,12 +187,19 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
   const Node* node = directory.node;
   if (const std::optional<FileKind> file = metadata_named(directory, name)) return create_metadata(*node, *file);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(directory, name));
-  if (!chunk) CODECFS_TRY(uses_.policy.may_stage(directory, name));
-  mount_.overlay.note_made(*node);
   if (!chunk) {
-    CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
-    return create_scratch(*node, holder, name, permissions);
+    {
+      const SharedLock names(mount_.names);
+      if (mount_.is_still(parent, directory)) {
+        CODECFS_TRY(uses_.policy.may_stage(directory, name));
+        mount_.overlay.note_made(*node);
+        CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+        return create_scratch(*node, holder, name, permissions);
+      }
+    }
+    return create_file(parent, name, permissions, flags, cancelled);
   }
+  mount_.overlay.note_made(*node);
   if (is_encoded(node->view)) return create_encoded(*node, *chunk);
   return create_chunk(*node, *chunk, parent, flags, cancelled);
 }

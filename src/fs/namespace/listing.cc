@@ -38,8 +38,16 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
-    directory->changes = mount_.dataset.changes();
-    CODECFS_ASSIGN(directory->entries, mount_.dataset.source().list(node.object));
+    bool is_still = false;
+    {
+      const SharedLock names(mount_.names);
+      is_still = mount_.is_still(ino, place);
+      if (is_still) {
+        directory->changes = mount_.dataset.changes();
+        CODECFS_ASSIGN(directory->entries, mount_.dataset.source().list(node.object));
+      }
+    }
+    if (!is_still) return open(ino);
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
     if (shows_arrays(node.view)) array_names_.show(node, *directory);

@@ -159,8 +159,7 @@ Result<> MetadataEditor::remove_unlinked(const Node& node) {
   return {};
 }
 
-/// The group becomes a variable of this type and shape.
-Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
+Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<Spooled>* spooled) {
   Source& source = mount_.dataset.source();
   {
     // Shared: a re-encoding of another variable may hold it for hours.
@@ -189,12 +188,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
         variable.dimensions = before.dimensions;
     }
     CODECFS_TRY(source.begin_writing_to(group.object));
-    {
-      const LockGuard naming(mount_.names);
-      CODECFS_ASSIGN(const Entry made, source.make_variable(parent.node->object, last_part(group.path), variable));
-      mount_.dataset.forget(group.object);
-      mount_.nodes.become_variable(group, made.object);
-    }
+    CODECFS_TRY(replace_group(*parent.node, group, variable, spooled));
     mount_.overlay.change(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
@@ -209,6 +203,30 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable) {
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
   announce_variable(*place.node);
   adopt_spooled(*place.node);
+  return {};
+}
+
+/// Puts the variable in the place of the group. Until it is there, requests that depend on the place wait.
+Result<> MetadataEditor::replace_group(const Node& parent, const Node& group, const Variable& variable,
+                                       std::vector<Spooled>* spooled) {
+  const LockGuard naming(mount_.names);
+  std::vector<Nodes::FormerGroup> directories;
+  if (spooled != nullptr) {
+    CODECFS_ASSIGN(*spooled, take_spooled(group));
+    directories = directories_of(*spooled, grid_of(group.view, variable));
+  }
+  Result<Entry> made = mount_.dataset.source().make_variable(parent.object, last_part(group.path), variable);
+  if (made) {
+    mount_.dataset.forget(group.object);
+    mount_.nodes.become_variable(group, made->object, directories);
+  }
+  if (spooled != nullptr)
+    for (const Spooled& item : *spooled) mount_.nodes.remove(*item.group);  // those that are no directories now
+  if (!made) return pass_on(made);
+  for (const auto& [former, number] : directories) {
+    mount_.overlay.add_made(group, number);
+    CODECFS_TRY(keep_temporary(*former));
+  }
   return {};
 }
 

@@ -36,8 +36,16 @@ class MetadataEditor {
   Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> resize(const Node& node, const std::vector<uint64_t>& shape);
   Result<> remove_unlinked(const Node& node);
-  /// The group becomes a variable of this type and shape.
-  Result<> make_variable(Ino directory, Variable variable);
+  /// A file of a chunk that came before the zarr.json, or a group that was made for such files.
+  struct Spooled {
+    std::vector<uint64_t> coordinates;
+    const Node* group = nullptr;
+    std::string name;  // empty: the group itself
+  };
+  /// The group becomes a variable of this type and shape. `spooled`: gets what came for it before its zarr.json.
+  Result<> make_variable(Ino directory, Variable variable, std::vector<Spooled>* spooled = nullptr);
+  Result<> replace_group(const Node& parent, const Node& group, const Variable& variable,
+                         std::vector<Spooled>* spooled);
   void announce_variable(const Node& variable);
   /// Chunks that came before the .zarray, as cp -r may bring them.
   void adopt_spooled(const Node& variable);
@@ -46,15 +54,18 @@ class MetadataEditor {
   // metadata_editor_zarr3.cc
   Result<> apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled);
-  Result<> change_attributes(const Node& node, const WrittenAttributes& written, const WrittenAttributes& shown);
-  Result<> make_array(Ino directory, WrittenZarr3 written);
-  /// A file of a chunk that came before the zarr.json, or a group that was made for such files.
-  struct Spooled {
-    std::vector<uint64_t> coordinates;
-    const Node* group = nullptr;
-    std::string name;  // empty: the group itself
+  struct Names {
+    std::optional<OptionalNames> shown;
+    std::optional<OptionalNames> wanted;
   };
+  [[nodiscard]] Result<std::optional<Names>> changed_names(const Variable& now, const Variable& wanted) const;
+  Result<> set_names(const Node& node, const std::optional<OptionalNames>& names);
+  Result<> change_attributes(const Node& node, const WrittenAttributes& written, const WrittenAttributes& shown,
+                             const std::optional<Names>& names);
+  Result<> make_array(Ino directory, WrittenZarr3 written);
   Result<std::vector<Spooled>> take_spooled(const Node& group);
+  static std::vector<Nodes::FormerGroup> directories_of(const std::vector<Spooled>& spooled, const ChunkGrid& grid);
+  Result<> keep_temporary(const Node& former);
   Result<bool> find_spooled(const Node& group, std::vector<uint64_t> prefix, std::vector<Spooled>& spooled);
   void adopt_spooled(const Node& variable, const Spooled& spooled);
   Result<> remove_groups(const Node& group);

@@ -3,11 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <ranges>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
 #include "fs/namespace/chunk_names.h"
 #include "fs/namespace/metadata_editor.h"
+#include "fs/namespace/staged_names.h"
 #include "model/json.h"
 #include "model/zarr3_type.h"
 
@@ -22,6 +26,27 @@ auto is_named(std::string_view name) {
 
 std::unexpected<Error> refuse_shards() {
   return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
+}
+
+bool has_no_names(const Variable& variable) {
+  return !variable.dimensions &&
+         (!variable.some_dimensions ||
+          std::ranges::none_of(*variable.some_dimensions, &std::optional<std::string>::has_value));
+}
+
+/// EINVAL for names of some dimensions only.
+Result<> check_names(const Variable& variable) {
+  if (variable.dimensions || has_no_names(variable)) return {};
+  return fail(
+      EINVAL,
+      "zarr.json: \"dimension_names\" has a null beside names, which only a source of Zarr v3 can store: name all "
+      "dimensions or none");
+}
+
+/// Whether there are such chunks, or such directories of chunks.
+bool is_inside(const ChunkGrid& grid, std::span<const uint64_t> coordinates, bool is_directory) {
+  if (is_directory ? coordinates.size() >= grid.rank() : coordinates.size() != grid.rank()) return false;
+  return std::ranges::equal(coordinates, grid.cells() | std::views::take(coordinates.size()), std::less());
 }
 
 /// Whether an attribute _FillValue is the fill value of absent chunks.
@@ -52,7 +77,7 @@ Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, c
   if (node.kind == NodeKind::variable) return change_array(directory, *written, cancelled);
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(std::vector<Attribute> now, mount_.dataset.source().group_attributes(node.object));
-  return change_attributes(node, written->attributes, {std::move(now), {}});
+  return change_attributes(node, written->attributes, {std::move(now), {}}, {});
 }
 
 /// The array differs in nothing but what can be changed: codecs in the encoded view, shape, attributes and names.
@@ -86,13 +111,39 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
-  CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes));
+  CODECFS_ASSIGN(std::optional<Names> names, changed_names(now, wanted));
+  CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes, names));
   return remove_unlinked(*place.node);
+}
+
+/// The names that the source must change, if any. Those that are shown may be made up: they are no reason to refuse a
+/// file without names.
+Result<std::optional<MetadataEditor::Names>> MetadataEditor::changed_names(const Variable& now,
+                                                                           const Variable& wanted) const {
+  const Names names{names_of(now), names_of(wanted)};
+  if (names.shown == names.wanted) return std::nullopt;
+  if (mount_.dataset.source().is_zarr3()) return names;
+  if (has_no_names(wanted)) return std::nullopt;
+  CODECFS_TRY(check_names(wanted));
+  return names;
+}
+
+Result<> MetadataEditor::set_names(const Node& node, const std::optional<OptionalNames>& names) {
+  Source& source = mount_.dataset.source();
+  if (source.is_zarr3()) {
+    CODECFS_TRY(source.set_dimension_names(node.object, names));
+  } else {
+    std::vector<std::string> all;
+    for (const std::optional<std::string>& name : names.value_or(OptionalNames())) all.push_back(name.value_or(""));
+    CODECFS_TRY(source.set_dimensions(node.object, all));
+  }
+  notifier_.layout_changed(node, false);
+  return {};
 }
 
 /// `shown`: what the file said before, to which the source may have more.
 Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttributes& written,
-                                           const WrittenAttributes& shown) {
+                                           const WrittenAttributes& shown, const std::optional<Names>& names) {
   std::vector<Attribute> set;
   std::vector<std::string> removed;
   for (const Attribute& attribute : written.attributes) {
@@ -112,20 +163,13 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
     if (std::ranges::none_of(written.attributes, is_named(attribute.name)) &&
         std::ranges::any_of(now, is_named(attribute.name)))
       removed.push_back(attribute.name);
-  const bool has_names = variable != nullptr && written.dimensions && written.dimensions != shown.dimensions;
-  if (set.empty() && removed.empty() && !has_names) return {};
+  if (set.empty() && removed.empty() && !names) return {};
   if (variable != nullptr && variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
   Source& source = mount_.dataset.source();
-  if (has_names) {
-    CODECFS_TRY(source.set_dimensions(node.object, *written.dimensions));
-    notifier_.layout_changed(node, false);
-  }
+  if (names) CODECFS_TRY(set_names(node, names->wanted));
   Result<> done;
   if (!set.empty() || !removed.empty()) done = source.set_attributes(node.object, set, removed);
-  if (!done && has_names && shown.dimensions) {
-    (void)source.set_dimensions(node.object, *shown.dimensions);
-    notifier_.layout_changed(node, false);
-  }
+  if (!done && names && (names->shown || source.is_zarr3())) (void)set_names(node, names->shown);
   mount_.write_back.note_change();
   notifier_.metadata_changed(node);
   return done;
@@ -140,7 +184,10 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
     return fail(EINVAL, "zarr.json: the data type {} can only be stored in a Zarr v3 store", variable.zarr3_type);
   if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);
-  variable.dimensions = std::move(written.attributes.dimensions);
+  if (!keeps_names) {
+    CODECFS_TRY(check_names(variable));
+    variable.some_dimensions.reset();
+  }
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
   // _FillValue alone that gives .zarray a fill_value.
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
@@ -150,20 +197,16 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
   if (is_marked && !has_zarray) variable.attributes.erase(mark);
 
-  // What is refused must be refused before the groups of chunks are removed.
-  if (is_encoded(place.node->view) && variable.grid.rank() > 0)
-    CODECFS_TRY(filters_.chain_for_codecs(*place.node, variable));
-  CODECFS_ASSIGN(const std::vector<Spooled> spooled, take_spooled(*place.node));
-  CODECFS_TRY(make_variable(directory, std::move(variable)));
+  std::vector<Spooled> spooled;
+  CODECFS_TRY(make_variable(directory, std::move(variable), &spooled));
   CODECFS_ASSIGN(const Place made, mount_.nodes.at(directory));
   for (const Spooled& item : spooled) adopt_spooled(*made.node, item);
   return {};
 }
 
-/// Removes the groups that were made for the chunks of a group that is about to become an array, and returns what was
-/// in them.
+/// Removes the groups that were made for the chunks of a group that is about to become an array from the source, and
+/// returns what was in them. Their nodes stay until the array is there: programs have these directories open.
 Result<std::vector<MetadataEditor::Spooled>> MetadataEditor::take_spooled(const Node& group) {
-  const LockGuard alone(mount_.layout);
   CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
   if (members.size() != 1 || members.front().name != "c" || members.front().kind != EntryKind::group)
     return std::vector<Spooled>();
@@ -184,6 +227,7 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
   spooled.push_back({prefix, &group, {}});
   for (auto& [name, ino] : mount_.scratch.list(group.ino())) {
     const std::optional<uint64_t> coordinate = parse_coordinate(name);
+    if (!coordinate && is_temporary_name(name)) continue;
     if (!coordinate) return false;
     prefix.push_back(*coordinate);
     spooled.push_back({prefix, &group, name});
@@ -202,19 +246,33 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
   return true;
 }
 
+/// The groups that stand for directories of chunks in this grid.
+std::vector<Nodes::FormerGroup> MetadataEditor::directories_of(const std::vector<Spooled>& spooled,
+                                                               const ChunkGrid& grid) {
+  std::vector<Nodes::FormerGroup> directories;
+  for (const Spooled& item : spooled)
+    if (item.name.empty() && is_inside(grid, item.coordinates, true))
+      directories.push_back({item.group, ChunkDirectories(grid).number_of(item.coordinates)});
+  return directories;
+}
+
+/// Temporary files in a former group stay in the directory of chunks. One that is being renamed goes its way.
+Result<> MetadataEditor::keep_temporary(const Node& former) {
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(former.ino()));
+  CODECFS_ASSIGN(const Ino directory, mount_.ino_of(place));
+  for (const auto& [name, ino] : mount_.scratch.list(former.ino()))
+    if (!parse_coordinate(name)) (void)mount_.scratch.rename(former.ino(), name, directory, name);
+  return {};
+}
+
 void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
   const ChunkGrid& grid = grid_of(variable.view, *(*view)->facts);
   const std::vector<uint64_t>& at = spooled.coordinates;
   const bool is_group = spooled.name.empty();
-  bool is_inside = is_group ? at.size() < grid.rank() : at.size() == grid.rank();
-  for (size_t d = 0; is_inside && d < at.size(); ++d) is_inside = at[d] < grid.cells()[d];
-  if (is_inside && is_group) {
-    const uint64_t number = ChunkDirectories(grid).number_of(at);
-    mount_.overlay.add_made(variable, number);
-    mount_.nodes.become_directory(*spooled.group, variable, number);
-  } else if (is_inside) {
+  if (is_inside(grid, at, is_group)) {
+    if (is_group) return;
     if (const auto chunk = mount_.chunk_place(variable, grid.number_of(at)))
       adopt_chunk(variable, *chunk, spooled.group->ino(), spooled.name);
   } else {
@@ -228,10 +286,8 @@ Result<> MetadataEditor::remove_groups(const Node& group) {
   for (const Entry& member : members) {
     CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
     CODECFS_TRY(remove_groups(*child));
-    const LockGuard naming(mount_.names);
     CODECFS_TRY(mount_.dataset.source().remove(group.object, member.name));
     mount_.overlay.forget(*child);
-    mount_.nodes.remove(*child);
     mount_.dataset.forget(member.object);
   }
   return {};

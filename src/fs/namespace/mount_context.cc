@@ -55,6 +55,11 @@ Result<Place> MountContext::place_of(Ino ino) {
   return chunk ? nodes.at(*chunk) : place;
 }
 
+bool MountContext::is_still(Ino ino, const Place& place) {
+  const Result<Place> now = place_of(ino);
+  return now && now->node == place.node && now->file == place.file && now->chunk == place.chunk;
+}
+
 Result<Ino> MountContext::ino_of(const Place& directory) {
   if (directory.file != FileKind::chunk_directory) return directory.node->ino();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(directory.node->object));

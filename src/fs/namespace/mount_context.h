@@ -53,6 +53,9 @@ struct MountContext {
 
   /// Resolves an inode number; that of a scratch file that has become a chunk is the chunk's. ESTALE.
   [[nodiscard]] Result<Place> place_of(Ino ino);
+  /// Whether an inode number still refers to this place: a group may have become an array. It stays so while the caller
+  /// holds `names`.
+  [[nodiscard]] bool is_still(Ino ino, const Place& place) CODECFS_REQUIRES_SHARED(names);
   /// The inode number of a directory, under which its temporary files are kept: a group that has become a directory of
   /// chunks has two. ENFILE.
   Result<Ino> ino_of(const Place& directory);
@@ -102,7 +105,8 @@ struct MountContext {
 
   // Exclusive for removals and moves, shared for other changes of the tree. Taken before all other locks.
   SharedMutex layout CODECFS_ACQUIRED_BEFORE(names);
-  // Shared between finding a name in the source and getting its node; exclusive while both change. After `layout`.
+  // Shared between finding a name in the source and getting its node, and while a temporary file gets its name;
+  // exclusive while names and nodes change. After `layout`.
   FairSharedMutex names;
 
   Invalidator* kernel;

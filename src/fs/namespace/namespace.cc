@@ -28,11 +28,13 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   const Node* child = nullptr;
   {
     const SharedLock names(mount_.names);
-    CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
-                                                              : mount_.dataset.source().find(node.object, name));
-    CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
+    if (mount_.is_still(parent, place)) {
+      CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
+                                                                : mount_.dataset.source().find(node.object, name));
+      CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
+    }
   }
-  return child_attributes(*child);
+  return child != nullptr ? child_attributes(*child) : lookup(parent, name);
 }
 
 /// A name in the directory of a variable or of chunks.

@@ -343,8 +343,13 @@ void Nodes::forget_path(const Node& node) {
   if (views->second == InViews{}) by_path_.erase(views);
 }
 
-void Nodes::become_variable(const Node& group, ObjectId variable) {
+void Nodes::become_variable(const Node& group, ObjectId variable, std::span<const FormerGroup> former) {
   const LockGuard lock(mutex_);
+  for (const auto& [removed, number] : former) {
+    if (const Node* now = current(*removed); now != nullptr)
+      for (const Node* below : at_or_below(now->path)) drop(*below);
+    former_groups_[removed->slot] = {group.slot, number};
+  }
   for (const Node* old : views_of(group)) {
     if (old == nullptr) continue;
     Node node = *old;
@@ -359,11 +364,6 @@ void Nodes::remove(const Node& node) {
   const Node* now = current(node);
   if (now == nullptr) return;
   for (const Node* below : at_or_below(now->path)) drop(*below);
-}
-
-void Nodes::become_directory(const Node& removed, const Node& variable, uint64_t number) {
-  const LockGuard lock(mutex_);
-  former_groups_[removed.slot] = {variable.slot, number};
 }
 
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {

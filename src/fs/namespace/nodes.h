@@ -171,12 +171,16 @@ class Nodes {
   Result<Ino> chunk_key(const Node& variable, uint64_t number, uint64_t count);
 
   // The following functions apply to all views.
-  // A group became a variable.
-  void become_variable(const Node& group, ObjectId variable);
+  /// A group below one that became a variable, which was removed. Programs have it open, so its inode number stands for
+  /// a directory of chunks of the variable from now on, in the view of that group.
+  struct FormerGroup {
+    const Node* group = nullptr;
+    uint64_t number = 0;  // of the directory
+  };
+  // A group became a variable. All inode numbers change their meaning at once.
+  void become_variable(const Node& group, ObjectId variable, std::span<const FormerGroup> former = {});
   /// A name and everything below it was removed.
   void remove(const Node& node);
-  /// The inode number of a group that was removed stands for a directory of chunks from now on: programs have it open.
-  void become_directory(const Node& removed, const Node& variable, uint64_t number);
   /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
   /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.

@@ -124,6 +124,7 @@ Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_direc
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   const Ino ino = found->second;
+  if (files_[ino].sealed) return fail(EBUSY, "{}: is being renamed", name);
   names_.erase(found);
   if (const auto there = names_.find({to_directory, std::string(to_name)}); there != names_.end()) {
     const Ino replaced = there->second;

@@ -45,7 +45,7 @@ class ScratchFiles {
 
   /// ENOENT.
   Result<> unlink(Ino directory, std::string_view name);
-  /// Renames to a name that is not a chunk's, replacing an existing file. ENOENT.
+  /// Renames to a name that is not a chunk's, replacing an existing file. ENOENT; EBUSY while the file is sealed.
   Result<> rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name);
   /// Returns the content of the file. Until unseal() or promote(), writers wait.
   Result<std::string> seal(Ino directory, std::string_view name);

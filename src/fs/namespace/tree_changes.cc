@@ -30,11 +30,17 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
   const Node* group = nullptr;
   {
     const SharedLock naming(mount_.names);
-    CODECFS_ASSIGN(const Entry entry, mount_.dataset.source().make_group(node->object, name));
-    CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
+    if (mount_.is_still(parent, directory)) {
+      CODECFS_ASSIGN(const Entry entry, mount_.dataset.source().make_group(node->object, name));
+      CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
+      // cp creates files in a directory that it has created, and fails if they exist already.
+      mount_.overlay.add_fresh(*group, files_of(*group));
+    }
   }
-  // cp creates files in a directory that it has created, and fails if they exist already.
-  mount_.overlay.add_fresh(*group, files_of(*group));
+  if (group == nullptr) {  // it became an array: mkdir makes a directory of chunks
+    CODECFS_ASSIGN(const Place array, policy_.changeable_directory(parent, name));
+    return make_chunk_directory(array, parent, name);
+  }
   mount_.write_back.note_change();
   names.add(*node, name);
   mount_.times.set(group->ino(), now(), now());
@@ -169,6 +175,7 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   CODECFS_ASSIGN(const Ino holder, mount_.ino_of(from));
   const std::optional<Ino> scratch = mount_.scratch.find(holder, name);
   if (!scratch) {
+    if (!is_still(parent, from)) return rename(parent, name, to_parent, to_name, replace, cancelled);
     CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
     // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
     if (S_ISREG(there.st_mode))
@@ -183,9 +190,17 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
     if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", mount_.path_of(to), to_name);
   }
   if (!metadata && !target) {
-    CODECFS_TRY(policy_.may_stage(to, to_name));
-    CODECFS_ASSIGN(const Ino to_holder, mount_.ino_of(to));
-    CODECFS_TRY(mount_.scratch.rename(holder, name, to_holder, to_name));
+    bool is_still = false;
+    {
+      const SharedLock naming(mount_.names);
+      is_still = mount_.is_still(parent, from) && mount_.is_still(to_parent, to);
+      if (is_still) {
+        CODECFS_TRY(policy_.may_stage(to, to_name));
+        CODECFS_ASSIGN(const Ino to_holder, mount_.ino_of(to));
+        CODECFS_TRY(mount_.scratch.rename(holder, name, to_holder, to_name));
+      }
+    }
+    if (!is_still) return rename(parent, name, to_parent, to_name, replace, cancelled);
     mount_.times.set(parent, {}, now());
     mount_.times.set(to_parent, {}, now());
     mount_.kernel->name_changed(to_parent, std::string(to_name), false);
@@ -207,6 +222,11 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   // The kernel moves the inode to the new name, but the chunk keeps its own inode.
   mount_.kernel->name_changed(to_parent, std::string(to_name), false);
   return {};
+}
+
+bool TreeChanges::is_still(Ino ino, const Place& place) {
+  const SharedLock naming(mount_.names);
+  return mount_.is_still(ino, place);
 }
 
 /// Makes the content that of a metadata file or chunk, and returns its inode number.

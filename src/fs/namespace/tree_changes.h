@@ -44,6 +44,7 @@ class TreeChanges {
                   const Cancelled& cancelled = {});
 
  private:
+  bool is_still(Ino ino, const Place& place);
   Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,
                           const std::optional<ChunkPlace>& chunk, const std::string& content,
                           const Cancelled& cancelled);

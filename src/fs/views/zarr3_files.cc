@@ -109,15 +109,15 @@ Result<ChunkGrid> parse_grid(const Json& json) {
   return of_file(ChunkGrid::make(std::move(shape), std::move(chunks)));
 }
 
-/// Names for all dimensions, or for none.
-Result<std::optional<std::vector<std::string>>> parse_dimension_names(const Json& names, size_t rank) {
-  const auto is_null = [](const Json& name) { return name.is_null(); };
-  const auto is_text = [](const Json& name) { return name.is_string(); };
-  if (names.is_null() || (names.is_array() && names.size() == rank && std::ranges::all_of(names, is_null)))
-    return std::nullopt;
-  if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_text))
-    return refuse("\"dimension_names\" is {}, not a name for each dimension, or null for all", print_json(names));
-  return names.get<std::vector<std::string>>();
+Result<std::optional<OptionalNames>> parse_dimension_names(const Json& names, size_t rank) {
+  if (names.is_null()) return std::nullopt;
+  const auto is_name = [](const Json& name) { return name.is_string() || name.is_null(); };
+  if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_name))
+    return refuse("\"dimension_names\" is {}, not a name or null for each dimension", print_json(names));
+  OptionalNames parsed;
+  for (const Json& name : names)
+    parsed.push_back(name.is_null() ? std::nullopt : std::optional(name.get<std::string>()));
+  return parsed;
 }
 
 /// Type, object codec and filters.
@@ -218,7 +218,11 @@ Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json c
       zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
   json["codecs"] = std::move(codecs);
   json["attributes"] = attributes_json(described);
-  if (described.dimensions) json["dimension_names"] = *described.dimensions;
+  if (const std::optional<OptionalNames> names = names_of(described)) {
+    json["dimension_names"] = Json::array();
+    for (const std::optional<std::string>& name : *names)
+      json["dimension_names"].push_back(name ? Json(*name) : Json());
+  }
   return json;
 }
 
@@ -252,8 +256,12 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   }
   CODECFS_ASSIGN(written.attributes, of_file(written_attributes(given.is_null() ? Json::object() : given)));
   if (!written.is_array) return written;
-  CODECFS_ASSIGN(auto dimensions, parse_dimension_names(member(json, "dimension_names"), written.variable.grid.rank()));
-  if (dimensions) written.attributes.dimensions = std::move(dimensions);
+  Variable& variable = written.variable;
+  CODECFS_ASSIGN(auto names, parse_dimension_names(member(json, "dimension_names"), variable.grid.rank()));
+  // Programs that write format 2 too put the names into an attribute.
+  if (!names && written.attributes.dimensions)
+    names = OptionalNames(written.attributes.dimensions->begin(), written.attributes.dimensions->end());
+  set_names(variable, std::move(names));
   for (Attribute& attribute : written.attributes.attributes)
     if (attribute.name == kFillValue)
       if (std::optional<Json> value = parse_fill_attribute(written.variable, attribute.value))

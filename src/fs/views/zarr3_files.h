@@ -31,10 +31,9 @@ Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys
 /// What a written zarr.json says.
 struct WrittenZarr3 {
   bool is_array = false;
-  /// Of an array, `dimensions` are its dimension_names.
   WrittenAttributes attributes;
-  /// Of an array: type, grid, fill, names of chunks, object codec, shards and `filters`, the codecs after `bytes`;
-  /// fill_value is null.
+  /// Of an array: type, grid, fill, names of dimensions and chunks, object codec, shards and `filters`, the codecs
+  /// after `bytes`; fill_value is null.
   Variable variable;
 };
 /// EINVAL with a reason, also for what these views cannot store: chunks that are transposed, but for those in shards,

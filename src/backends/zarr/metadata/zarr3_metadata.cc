@@ -110,17 +110,14 @@ Result<Zarr3Type> parse_type(const Json& json, std::optional<Error>& unreadable)
   return Zarr3Type{};  // raw, of no bytes
 }
 
-Result<std::optional<std::vector<std::string>>> parse_dimensions(const Json& json, size_t rank) {
+Result<std::optional<OptionalNames>> parse_dimensions(const Json& json, size_t rank) {
   const Json names = value_of(json, "dimension_names");
   if (names.is_null()) return std::nullopt;
   const auto is_name = [](const Json& item) { return item.is_string() || item.is_null(); };
   if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_name))
     return bad("\"dimension_names\" is not one name or null for each dimension");
-  std::vector<std::string> all;
-  for (const Json& name : names) {
-    if (name.is_null()) return std::nullopt;
-    all.push_back(name.get<std::string>());
-  }
+  OptionalNames all;
+  for (const Json& name : names) all.push_back(name.is_null() ? std::nullopt : std::optional(name.get<std::string>()));
   return all;
 }
 
@@ -223,7 +220,8 @@ Result<Array> parse_unguarded(std::string_view text) {
   for (const auto& [name, value] : attributes.items())
     variable.attributes.push_back(
         {name, name == kFillAttribute ? decoded_fill_attribute(variable.type, value) : value});
-  CODECFS_ASSIGN(variable.dimensions, parse_dimensions(json, shape.size()));
+  CODECFS_ASSIGN(std::optional<OptionalNames> names, parse_dimensions(json, shape.size()));
+  set_names(variable, std::move(names));
   variable.unreadable = unreadable;
   CODECFS_TRY(parse_fill(json, {variable.type, variable.object_codec, type.name}, array));
   CODECFS_TRY(measure_chunks(variable, kFile));

@@ -76,11 +76,11 @@ Result<T> or_invalid(Result<T> result) {
   return result;
 }
 
-Result<Json> print_names(std::span<const std::string> names) {
+Result<Json> print_names(const OptionalNames& names) {
   Json list = Json::array();
-  for (const std::string& name : names) {
-    CODECFS_TRY(check_attribute_texts({"dimension_names", Json(name)}));
-    list.push_back(name);
+  for (const std::optional<std::string>& name : names) {
+    list.push_back(name ? Json(*name) : Json());
+    CODECFS_TRY(check_attribute_texts({"dimension_names", list.back()}));
   }
   return list;
 }
@@ -124,10 +124,10 @@ Result<std::string> print_new_array(const Variable& variable) {
                {"fill_value", zarr3_fill_json(type, fill)},
                {"codecs", std::move(codecs)},
                {"attributes", std::move(attributes)}};
-  if (variable.dimensions) {
-    if (variable.dimensions->size() != variable.grid.rank())
-      return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
-    CODECFS_ASSIGN(json["dimension_names"], print_names(*variable.dimensions));
+  if (const std::optional<OptionalNames> names = names_of(variable)) {
+    if (names->size() != variable.grid.rank())
+      return fail(EINVAL, "{} names for {} dimensions", names->size(), variable.grid.rank());
+    CODECFS_ASSIGN(json["dimension_names"], print_names(*names));
   }
   json["storage_transformers"] = Json::array();
   const std::string text = print(json);
@@ -184,9 +184,13 @@ Result<std::string> with_zarr3_shape(std::string_view text, std::span<const uint
   return no_memory();
 }
 
-Result<std::string> with_zarr3_dimensions(std::string_view text, std::span<const std::string> names) try {
+Result<std::string> with_zarr3_dimensions(std::string_view text, const std::optional<OptionalNames>& names) try {
   CODECFS_ASSIGN(Json json, parse_object(text));
-  CODECFS_ASSIGN(json["dimension_names"], print_names(names));
+  if (names) {
+    CODECFS_ASSIGN(json["dimension_names"], print_names(*names));
+  } else {
+    json.erase("dimension_names");
+  }
   return print(json);
 } catch (const std::bad_alloc&) {
   return no_memory();

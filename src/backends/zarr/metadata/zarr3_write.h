@@ -19,9 +19,9 @@ std::string print_zarr3_group();
 /// The zarr.json of a new array. EINVAL if Zarr v3 cannot represent it, and the errors of complete_chain().
 Result<std::string> print_zarr3_array(const Variable& variable);
 
-/// Changes the shape, or the names of the dimensions. EIO if the text is not valid.
+/// Changes the shape, or the names of the dimensions; none: removes them. EIO if the text is not valid.
 Result<std::string> with_zarr3_shape(std::string_view text, std::span<const uint64_t> shape);
-Result<std::string> with_zarr3_dimensions(std::string_view text, std::span<const std::string> names);
+Result<std::string> with_zarr3_dimensions(std::string_view text, const std::optional<OptionalNames>& names);
 /// Replaces the codecs of the chunks; of a sharded array those of the innermost ones. `array`: the one that the text
 /// describes. EINVAL if Zarr v3 cannot represent them.
 Result<std::string> with_zarr3_chain(std::string_view text, const Array& array, std::span<const FilterStage> chain);

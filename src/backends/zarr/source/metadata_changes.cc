@@ -55,6 +55,7 @@ Result<> MetadataChanges::set_zarr3_attributes(const Object& object, ObjectId id
 }
 
 Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
+  if (is_v3()) return set_dimension_names(id, OptionalNames(names.begin(), names.end()));
   const auto lock = store_.changing_keys();
   CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
   CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
@@ -67,12 +68,26 @@ Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::strin
     if (!lists) return in_file(called(object.key), lists.error());
     return editor_.with_lists(*lists, {}, [] { return Result<>(); }, [] {});
   }
-  const char* const file = is_v3() ? kZarr3File : kAttributesFile;
-  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, file)));
-  if (is_v3() && !text) return fail(ENOENT, "{}: no longer has a zarr.json", called(object.key));
-  const auto changed = is_v3() ? with_zarr3_dimensions(*text, names) : with_dimensions(text, names);
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kAttributesFile)));
+  const auto changed = with_dimensions(text, names);
   if (!changed) return in_file(called(object.key), changed.error());
-  return editor_.replace(object, file, *changed);
+  return editor_.replace(object, kAttributesFile, *changed);
+}
+
+Result<> MetadataChanges::set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) {
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
+  if (!is_v3()) return fail(EINVAL, "{}: only Zarr v3 has names for some dimensions", called(object.key));
+  CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
+  const Variable& facts = array->array.variable;
+  if (names && names->size() != facts.grid.rank())
+    return fail(EINVAL, "{}: {} names for {} dimensions", called(object.key), names->size(), facts.grid.rank());
+  if (names == names_of(facts)) return {};
+  CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kZarr3File)));
+  if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", called(object.key));
+  const auto changed = with_zarr3_dimensions(*text, names);
+  if (!changed) return in_file(called(object.key), changed.error());
+  return editor_.replace(object, kZarr3File, *changed);
 }
 
 Result<> MetadataChanges::resize(ObjectId id, std::span<const uint64_t> shape) {

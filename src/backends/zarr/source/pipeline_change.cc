@@ -79,7 +79,7 @@ Result<> PipelineChange::reshard_as(Array changed) {
   resharded_ = *array_;
   resharded_->array = std::move(changed);
   const Variable& facts = resharded_->array.variable;
-  CODECFS_ASSIGN(resharded_->pipeline, filters::Pipeline::make(facts.filters, filters::shape_of_chunk(facts)));
+  CODECFS_ASSIGN(resharded_->pipeline, filters::Pipeline::make(facts.filters, filters::shape_of_stored_chunk(facts)));
   return {};
 }
 

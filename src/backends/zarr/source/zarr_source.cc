@@ -185,6 +185,9 @@ class ZarrSource final : public Source {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return metadata_.set_dimensions(id, names);
   }
+  Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) override {
+    return metadata_.set_dimension_names(id, names);
+  }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return metadata_.resize(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
     return zarr::change_pipeline(store_, editor_, writer_, shards_, id, filters, progress);

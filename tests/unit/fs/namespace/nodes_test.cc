@@ -86,6 +86,29 @@ TEST(Nodes, AGroupThatBecomesAVariableKeepsItsNumber) {
   EXPECT_EQ(*nodes.child(root, entry("v", EntryKind::variable, 2)), variable);
 }
 
+TEST(Nodes, GroupsBelowANewVariableBecomeDirectoriesOfChunks) {
+  Nodes nodes(entry("", EntryKind::group), View::encoded3);
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node* group = *nodes.child(root, entry("v", EntryKind::group, 1));
+  const Node* top = *nodes.child(*group, entry("c", EntryKind::group, 2));
+  const Node* row = *nodes.child(*top, entry("1", EntryKind::group, 3));
+  const Node* other = *nodes.child(*top, entry("9", EntryKind::group, 4));
+  nodes.become_variable(*group, 5, std::vector<Nodes::FormerGroup>{{top, 0}, {row, 2}});
+  const Node* variable = nodes.at(group->ino())->node;
+  EXPECT_EQ(variable->kind, NodeKind::variable);
+  for (const auto& [ino, number] : {std::pair(top->ino(), 0), std::pair(row->ino(), 2)}) {
+    const Result<Place> place = nodes.at(ino);
+    ASSERT_TRUE(place);
+    EXPECT_EQ(place->node, variable);
+    EXPECT_EQ(place->file, FileKind::chunk_directory);
+    EXPECT_EQ(place->chunk, number);
+  }
+  EXPECT_EQ(nodes.at(other->ino()).error().code, ESTALE);
+  EXPECT_EQ(nodes.find("/v/c"), nullptr);
+  nodes.remove(*variable);
+  EXPECT_EQ(nodes.at(top->ino()).error().code, ESTALE);
+}
+
 TEST(Nodes, WhatIsRemovedIsStaleAndItsNameIsFree) {
   Nodes nodes(entry("", EntryKind::group), View::decoded);
   const Node& root = *nodes.at(kRootIno)->node;

@@ -97,6 +97,14 @@ TEST_F(ScratchFilesTest, AWriterWaitsWhileTheFileIsSealed) {
   EXPECT_EQ(content(file), "new");
 }
 
+TEST_F(ScratchFilesTest, ASealedFileKeepsItsName) {
+  create("a");
+  ASSERT_TRUE(files_.seal(kDirectory, "a"));
+  EXPECT_EQ(files_.rename(kDirectory, "a", kOther, "b").error().code, EBUSY) << "promote() would not find it";
+  files_.unseal(kDirectory, "a");
+  EXPECT_TRUE(files_.rename(kDirectory, "a", kOther, "b"));
+}
+
 TEST_F(ScratchFilesTest, AFileThatBecameAChunkTakesNoMoreBytes) {
   const Ino file = create("a");
   ASSERT_TRUE(files_.seal(kDirectory, "a"));
