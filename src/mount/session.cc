@@ -235,7 +235,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
                                                 .mountpoint = mountpoint});
-  filesystem.rules().check();
+  CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};
   filesystem.set_invalidator(mount.notices);
 
