@@ -175,6 +175,10 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
     options.coherent = true;
     return {};
   }
+  if (option == "nonempty") {
+    options.nonempty = true;
+    return {};
+  }
   if (option == "portable") {
     options.portable = true;
     return {};
@@ -221,6 +225,7 @@ std::string mount_options_help() {
   text +=
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
       "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
+      "  nonempty                    mount on a directory that is not empty, or on another codecfs mount\n"
       "  coherent                    show changes by other programs in a Zarr directory within a second\n"
       "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
       "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"

@@ -28,6 +28,7 @@
 #include "model/limits.h"
 #include "mount/dead_mount.h"
 #include "mount/idle_unmounter.h"
+#include "mount/mount_checks.h"
 #include "mount/mount_directory.h"
 #include "mount/service_manager.h"
 #include "mount/unmount.h"
@@ -86,15 +87,6 @@ Result<> set_up_log(const Options& options) {
 Result<MadeDirectories> make_mountpoint(const Options& options) {
   if (!options.make_mountpoint) return MadeDirectories();
   return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
-}
-
-Result<std::string> check_mountpoint(const std::string& path) {
-  struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "mount point {}", path);
-  if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
-  std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return fail_errno(errno, "mount point {}", path);
-  return std::string(real.get());
 }
 
 /// The option list for libfuse. Commas in the source's name are escaped.
@@ -211,9 +203,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_TRY(set_up_log(options));
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
-  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
-  if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
-    CODECFS_TRY(create_source(options.source, options.create));
+  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
+  const bool is_new = !options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT;
+  if (is_new) CODECFS_TRY(create_source(options.source, options.create));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
@@ -222,6 +214,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));
   const std::string format = source->format();
+  if (!options.create.empty() && !is_new) CODECFS_TRY(check_created_format(options.source, options.create, format));
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !writable)

@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kParsedAlways = size_t{1} << 18;
 
 bool is_json_file(FileKind file) {
-  return file == FileKind::zgroup || file == FileKind::zattrs || file == FileKind::zarray || file == FileKind::zarr_json;
+  return file == FileKind::zgroup || file == FileKind::zattrs || file == FileKind::zarray ||
+         file == FileKind::zarr_json;
 }
 
 }  // namespace
