@@ -39,15 +39,19 @@ Result<std::string> check_mountpoint(const std::string& path, const std::string&
   std::string mountpoint = real.get();
   if (nonempty) return mountpoint;
   if (const std::optional<MountEntry> mount = mount_at(mountpoint); mount && mount->type == "fuse.codecfs")
-    return fail(EBUSY, "mount point {}: codecfs is mounted there; unmount it first (codecfs -u {}), or hide it with "
-                "-o nonempty", path, path);
+    return fail(EBUSY,
+                "mount point {}: codecfs is mounted there; unmount it first (codecfs -u {}), or hide it with "
+                "-o nonempty",
+                path, path);
   struct stat other{};
   // A store that is mounted on itself hides nothing but its encoded form.
   if (stat(source.c_str(), &other) == 0 && other.st_dev == status.st_dev && other.st_ino == status.st_ino)
     return mountpoint;
   if (const std::optional<std::string> name = first_entry(mountpoint))
-    return fail(ENOTEMPTY, "mount point {}: the directory is not empty (it has '{}'), and a mount hides what is in it; "
-                "use an empty directory, or -o nonempty", path, *name);
+    return fail(ENOTEMPTY,
+                "mount point {}: the directory is not empty (it has '{}'), and a mount hides what is in it; "
+                "use an empty directory, or -o nonempty",
+                path, *name);
   return mountpoint;
 }
 
@@ -61,8 +65,10 @@ Result<> check_created_format(const std::string& source, std::string_view create
   else
     fits = !is_zip && format.starts_with(create == "zarr3" ? "Zarr v3" : "Zarr v2");
   if (fits) return {};
-  return fail(EEXIST, "-o create={}: {} exists already and is another format ({}); choose another name, or mount it "
-              "without create", create, source, format);
+  return fail(EEXIST,
+              "-o create={}: {} exists already and is another format ({}); choose another name, or mount it "
+              "without create",
+              create, source, format);
 }
 
 }  // namespace codecfs::mount
