@@ -12,8 +12,8 @@ struct RecentMessages {
   uint64_t end = 0;    // how many messages were logged so far
 };
 
-/// The messages from number `from` on that are still kept (see recent() in log.h). The oldest half is dropped at once, so
-/// that the length of all of them seldom decreases.
+/// The messages from number `from` on that are still kept (see recent() in log.h). The oldest half is dropped at once,
+/// so that the length of all of them seldom decreases.
 RecentMessages recent_messages(uint64_t from = 0);
 
 }  // namespace codecfs::log

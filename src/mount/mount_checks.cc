@@ -1,14 +1,19 @@
 #include "mount/mount_checks.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "base/mount_table.h"
+#include "base/unique_fd.h"
 
 namespace codecfs::mount {
 namespace {
@@ -28,7 +33,52 @@ std::optional<std::string> first_entry(const std::string& path) {
   return std::nullopt;
 }
 
+constexpr std::string_view kContainer =
+    "in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN (with AppArmor also "
+    "--security-opt apparmor=unconfined)";
+
+/// Whether /etc/fuse.conf has a line "user_allow_other".
+bool users_may_allow_others() {
+  std::ifstream file("/etc/fuse.conf");
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find_first_not_of(" \t");
+    const size_t last = line.find_last_not_of(" \t\r");
+    if (first != std::string::npos && line.substr(first, last + 1 - first) == "user_allow_other") return true;
+  }
+  return false;
+}
+
+/// Whether a process with this effective user may mount without fusermount3.
+bool has_mount_capability() {
+  constexpr unsigned kSysAdmin = 21;  // capabilities(7)
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("CapEff:")) return (std::strtoull(line.c_str() + 7, nullptr, 16) >> kSysAdmin & 1) != 0;
+  return true;
+}
+
 }  // namespace
+
+std::string hint_for_failed_mount(bool allow_other) {
+  const UniqueFd device(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  const int code = device ? 0 : errno;
+  if (code == ENOENT || code == ENODEV || code == ENXIO)
+    return fmt::format("; there is no /dev/fuse: load the kernel's module (modprobe fuse); {}", kContainer);
+  if (code == EACCES || code == EPERM)
+    return fmt::format(
+        "; /dev/fuse: {}: give this user access to it (usermod -aG with the group that `ls -l /dev/fuse` "
+        "shows, often fuse; a new login is needed), or, {}",
+        std::strerror(code), kContainer);
+  if (geteuid() == 0) {
+    if (has_mount_capability()) return {};
+    return fmt::format("; this process has no CAP_SYS_ADMIN, which a mount by root needs; {}", kContainer);
+  }
+  if (allow_other && !users_may_allow_others())
+    return "; allow_other and allow_root are for root, unless /etc/fuse.conf has the line user_allow_other";
+  if (access("/bin/fusermount3", X_OK) != 0 && access("/usr/local/bin/fusermount3", X_OK) != 0)
+    return "; fusermount3 is missing, which mounts for users other than root: install the package fuse3";
+  return {};
+}
 
 Result<std::string> check_mountpoint(const std::string& path, const std::string& source, bool nonempty) {
   struct stat status{};

@@ -15,4 +15,8 @@ Result<std::string> check_mountpoint(const std::string& path, const std::string&
 /// Whether an existing source of this format (Source::format()) is what `-o create=` would have made. EEXIST.
 Result<> check_created_format(const std::string& source, std::string_view create, std::string_view format);
 
+/// After a mount has failed: what is missing on this machine, and what to do, as "; ...". Empty if nothing is known.
+/// `allow_other`: the mount was to have this option.
+std::string hint_for_failed_mount(bool allow_other);
+
 }  // namespace codecfs::mount

@@ -179,6 +179,11 @@ class TerminationSignals {
   std::jthread thread_;
 };
 
+bool allows_others(const Options& options) {
+  return std::ranges::any_of(options.fuse,
+                             [](const auto& name) { return name == "allow_other" || name == "allow_root"; });
+}
+
 ReferenceRules rules_of_references(const Options& options, const std::string& mountpoint) {
   const bool has_other_users = std::ranges::find(options.fuse, "allow_other") != options.fuse.end();
   ReferenceRules rules{.follow = options.follow.value_or(has_other_users ? Follow::beneath : Follow::all),
@@ -241,7 +246,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_opt_free_args(&arguments);
   if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
   if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
-    return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
+    return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
+                hint_for_failed_mount(allows_others(options)));
   fuse_set_log_func(log_message);
 
   // The mount exists. Block the terminating signals before the parent reports success, so that a signal from then on
