@@ -4,14 +4,17 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
-#include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 
+#include "base/recent_log.h"
 #include "base/unique_fd.h"
 
 namespace codecfs::log {
@@ -37,6 +40,33 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   const UniqueFd file_;
 };
 
+/// Keeps the latest messages for .codecfs/log.
+class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  RecentMessages from(uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    RecentMessages messages{{}, dropped_, dropped_ + lines_.size()};
+    const uint64_t kept = std::clamp(number, messages.first, messages.end);
+    for (uint64_t i = kept - dropped_; i < lines_.size(); ++i) messages.text += lines_[i];
+    return messages;
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (lines_.size() == kRecentMessages) {
+      lines_.erase(lines_.begin(), lines_.begin() + kRecentMessages / 2);
+      dropped_ += kRecentMessages / 2;
+    }
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    lines_.emplace_back(line.data(), line.size());
+  }
+  void flush_() override {}
+
+  std::deque<std::string> lines_;
+  uint64_t dropped_ = 0;
+};
+
 class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FunctionSink(std::function<void(Level, std::string_view)> function) : function_(std::move(function)) {}
@@ -58,13 +88,12 @@ class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 struct Log {
-  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> ring =
-      std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(kRecentMessages);
+  std::shared_ptr<RecentSink> recent = std::make_shared<RecentSink>();
   std::shared_ptr<spdlog::sinks::dist_sink_mt> outlet = std::make_shared<spdlog::sinks::dist_sink_mt>();
-  spdlog::logger logger{"codecfs", {ring, outlet}};
+  spdlog::logger logger{"codecfs", {recent, outlet}};
 
   Log() {
-    ring->set_pattern(kDatedPattern);
+    recent->set_pattern(kDatedPattern);
     send_to(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   }
   void send_to(std::shared_ptr<spdlog::sinks::sink> sink, const char* pattern = "codecfs: %l: %v") {
@@ -120,10 +149,8 @@ std::optional<Level> level_named(std::string_view name) {
 
 void set_level(Level level) { instance().logger.set_level(to_spdlog(level)); }
 
-std::string recent() {
-  std::string text;
-  for (const std::string& line : instance().ring->last_formatted()) text += line;
-  return text;
-}
+std::string recent() { return recent_messages().text; }
+
+RecentMessages recent_messages(uint64_t from) { return instance().recent->from(from); }
 
 }  // namespace codecfs::log

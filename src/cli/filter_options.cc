@@ -11,6 +11,18 @@
 
 namespace codecfs::cli {
 
+/// Checks the filters of a rule without its variables; MountRules::check() checks them with these.
+static Result<> check_rule(const std::string& text) {
+  filters::FilterRules rule;
+  CODECFS_TRY(rule.add(text));
+  const std::vector<FilterStage> stages = rule.stages();
+  CODECFS_TRY(filters::check_new_chain(stages, 0));
+  for (const FilterStage& stage : stages)
+    if (const filters::FilterPtr filter = filters::find_for(stage); filter && filter->in_libhdf5)
+      return fail(EINVAL, "{} cannot be set, as only libhdf5 has it", filter->name);
+  return {};
+}
+
 Result<filters::FilterRules> set_up_filters(const FilterOptions& options) {
   filters::set_plugin_directories(filters::plugin_directories(options.plugin_path, secure_getenv("HDF5_PLUGIN_PATH")));
   if (!options.plugins) filters::refuse_plugins();
@@ -25,13 +37,9 @@ Result<filters::FilterRules> set_up_filters(const FilterOptions& options) {
   for (const auto& [option, text] : options.rules) {
     const Result<> added = rules.add(text);
     if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);
+    if (const Result<> checked = check_rule(text); !checked)
+      return fail(EINVAL, "{} \"{}\": {}", option, text, checked.error().reason);
   }
-  // Check the filters without variables first; each variable is checked when the rules are applied.
-  if (const Result<> checked = filters::check_new_chain(rules.stages(), 0); !checked)
-    return fail(EINVAL, "filter rules: {}", checked.error().reason);
-  for (const FilterStage& stage : rules.stages())
-    if (const filters::FilterPtr filter = filters::find_for(stage); filter && filter->in_libhdf5)
-      return fail(EINVAL, "filter rules: {} cannot be set, as only libhdf5 has it", filter->name);
   return rules;
 }
 

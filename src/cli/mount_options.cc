@@ -6,6 +6,9 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "base/closest_name.h"
 
 namespace codecfs::cli {
 namespace {
@@ -157,6 +160,19 @@ constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",   
                                                      "allow_other", "allow_root", "auto_unmount", "default_permissions",
                                                      "sync",        "dirsync"};
 
+// Options without a value.
+constexpr std::array<std::string_view, 8> kFlags{"ro",       "rw",       "mkdir", "nonempty",
+                                                 "coherent", "portable", "debug", "nofail"};
+
+std::string hint_for(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const OwnOption& own : kOwnOptions) names.push_back(own.name.substr(0, own.name.find('=')));
+  names.insert(names.end(), kFlags.begin(), kFlags.end());
+  names.insert(names.end(), kHandedOn.begin(), kHandedOn.end());
+  names.insert(names.end(), kIgnored.begin(), kIgnored.end());
+  return did_you_mean(name, names);
+}
+
 Result<> apply_option(MountArguments& arguments, const std::string& option) {
   mount::Options& options = arguments.options;
   const size_t equals = option.find('=');
@@ -173,6 +189,10 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
   }
   if (option == "coherent") {
     options.coherent = true;
+    return {};
+  }
+  if (option == "nonempty") {
+    options.nonempty = true;
     return {};
   }
   if (option == "portable") {
@@ -196,7 +216,7 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
     options.fuse.push_back(option);
     return {};
   }
-  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them)", option);
+  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them){}", option, hint_for(name));
 }
 
 }  // namespace
@@ -221,6 +241,7 @@ std::string mount_options_help() {
   text +=
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
       "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
+      "  nonempty                    mount on a directory that is not empty, or on another codecfs mount\n"
       "  coherent                    show changes by other programs in a Zarr directory within a second\n"
       "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
       "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"

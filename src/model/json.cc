@@ -52,8 +52,25 @@ class Parser {
     return value;
   }
 
+  /// After a failed parse(): whether it failed only because the text ends too early.
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
+
  private:
-  std::unexpected<Error> error(std::string_view what) const {
+  /// Whether the rest of the text, where the error is, may be the beginning of what was expected there.
+  [[nodiscard]] bool is_at_cut(bool in_value) const {
+    constexpr size_t kEscape = 6;
+    constexpr size_t kCharacter = 4;
+    const std::string_view rest = text_.substr(std::min(at_, text_.size()));
+    if (rest.empty() || (rest[0] == '\\' && rest.size() < kEscape && (rest.size() == 1 || rest[1] == 'u'))) return true;
+    if (static_cast<unsigned char>(rest[0]) >= 0xC2) return rest.size() < kCharacter;
+    if (!in_value) return false;
+    for (const std::string_view word : {"true", "false", "null", "NaN", "Infinity", "-Infinity"})
+      if (word.starts_with(rest)) return true;
+    return rest[0] == '"' || rest.find_first_not_of("+-.0123456789eE") == std::string_view::npos;
+  }
+
+  std::unexpected<Error> error(std::string_view what, bool in_value = false) {
+    is_cut_ = is_at_cut(in_value);
     size_t line = 1;
     size_t column = 1;
     for (const char c : text_.substr(0, at_)) {
@@ -90,7 +107,7 @@ class Parser {
     if (depth > kMaxJsonDepth) return error("nested too deep");
     CODECFS_TRY(spend(sizeof(Json)));
     skip_space();
-    if (at_ == text_.size()) return error("expected a value");
+    if (at_ == text_.size()) return error("expected a value", true);
     if (const char c = text_[at_]; c == '{' || c == '[' || c == '"') CODECFS_TRY(spend(kBlock));
     switch (text_[at_]) {
       case '{': return read_object(value, depth);
@@ -174,7 +191,7 @@ class Parser {
     while (true) {
       if (at_ == text_.size()) {
         at_ = start;
-        return error("a string that does not end");
+        return error("a string that does not end", true);
       }
       const char c = text_[at_];
       if (c == '"') break;
@@ -235,19 +252,19 @@ class Parser {
     };
     if (text_[end] == '-') ++end;
     const size_t first = end;
-    if (!digits()) return error("expected a value");
+    if (!digits()) return error("expected a value", true);
     if (text_[first] == '0' && end > first + 1) return error("a number with a leading zero");
     bool integer = true;
     if (end < text_.size() && text_[end] == '.') {
       integer = false;
       ++end;
-      if (!digits()) return error("a number without digits after the point");
+      if (!digits()) return error("a number without digits after the point", true);
     }
     if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
       integer = false;
       ++end;
       if (end < text_.size() && (text_[end] == '+' || text_[end] == '-')) ++end;
-      if (!digits()) return error("a number without digits in the exponent");
+      if (!digits()) return error("a number without digits in the exponent", true);
     }
     const std::string_view number = text_.substr(at_, end - at_);
     at_ = end;
@@ -269,6 +286,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  bool is_cut_ = false;
   const uint64_t most_bytes_;
   uint64_t room_ = most_bytes_;
 };
@@ -392,6 +410,11 @@ class Printer {
 };
 
 }  // namespace
+
+bool is_beginning_of_json(std::string_view text) {
+  Parser parser(text, kMaxJsonBytes);
+  return !parser.parse() && parser.is_cut();
+}
 
 Result<Json> parse_json(std::string_view text, uint64_t most_bytes) {
   constexpr size_t kLarge = size_t{1} << 20;

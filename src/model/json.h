@@ -20,6 +20,8 @@ JsonValue::JsonValue(T number) : JsonValue(Json(number)) {}
 /// error, also for nesting deeper than kMaxJsonDepth. EFBIG if the tree would take more than `most_bytes` of memory.
 Result<Json> parse_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes);
 inline constexpr int kMaxJsonDepth = 64;
+/// Whether `text` is not a JSON text yet, but may become one if more is appended to it.
+bool is_beginning_of_json(std::string_view text);
 
 /// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles have the
 /// shortest form that reads back; NaN, Infinity, -Infinity are bare. The text is ASCII, because zarr 2's

@@ -28,6 +28,7 @@ struct Options {
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir
+  bool nonempty = false;                        // -o nonempty
   unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
   std::string log_file;                         // -o log=FILE; empty: stderr or syslog
   log::Level log_level = log::Level::info;      // -o loglevel=LEVEL

@@ -28,6 +28,7 @@
 #include "model/limits.h"
 #include "mount/dead_mount.h"
 #include "mount/idle_unmounter.h"
+#include "mount/mount_checks.h"
 #include "mount/mount_directory.h"
 #include "mount/service_manager.h"
 #include "mount/unmount.h"
@@ -86,15 +87,6 @@ Result<> set_up_log(const Options& options) {
 Result<MadeDirectories> make_mountpoint(const Options& options) {
   if (!options.make_mountpoint) return MadeDirectories();
   return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
-}
-
-Result<std::string> check_mountpoint(const std::string& path) {
-  struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "mount point {}", path);
-  if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
-  std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return fail_errno(errno, "mount point {}", path);
-  return std::string(real.get());
 }
 
 /// The option list for libfuse. Commas in the source's name are escaped.
@@ -187,6 +179,11 @@ class TerminationSignals {
   std::jthread thread_;
 };
 
+bool allows_others(const Options& options) {
+  return std::ranges::any_of(options.fuse,
+                             [](const auto& name) { return name == "allow_other" || name == "allow_root"; });
+}
+
 ReferenceRules rules_of_references(const Options& options, const std::string& mountpoint) {
   const bool has_other_users = std::ranges::find(options.fuse, "allow_other") != options.fuse.end();
   ReferenceRules rules{.follow = options.follow.value_or(has_other_users ? Follow::beneath : Follow::all),
@@ -211,9 +208,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_TRY(set_up_log(options));
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
-  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint));
-  if (!options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT)
-    CODECFS_TRY(create_source(options.source, options.create));
+  CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
+  const bool is_new = !options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT;
+  if (is_new) CODECFS_TRY(create_source(options.source, options.create));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
@@ -222,6 +219,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
   CODECFS_TRY(source->exclude_path(mountpoint));
   const std::string format = source->format();
+  if (!options.create.empty() && !is_new) CODECFS_TRY(check_created_format(options.source, options.create, format));
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !writable)
@@ -235,7 +233,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
                                                 .mountpoint = mountpoint});
-  filesystem.rules().check();
+  CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};
   filesystem.set_invalidator(mount.notices);
 
@@ -248,7 +246,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_opt_free_args(&arguments);
   if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
   if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
-    return fail(EIO, "cannot mount on {}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages());
+    return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
+                hint_for_failed_mount(allows_others(options)));
   fuse_set_log_func(log_message);
 
   // The mount exists. Block the terminating signals before the parent reports success, so that a signal from then on

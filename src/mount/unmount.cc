@@ -24,6 +24,7 @@
 #include "base/mount_table.h"
 #include "base/unique_fd.h"
 #include "fs/kernel/unmount_notifier.h"
+#include "mount/mount_users.h"
 #include "mount/progress_line.h"
 
 namespace codecfs::mount {
@@ -59,6 +60,16 @@ int run_umount(const std::string& directory, bool lazy) {
   // -i: do not call this helper again.
   if (geteuid() == 0) return run({"umount", "-i", lazy ? "-l" : "--", directory.c_str()}, false);
   return run({"fusermount3", lazy ? "-uz" : "-u", "--", directory.c_str()}, false);
+}
+
+/// After umount has failed. Names the processes that keep the mount busy, if there are any.
+std::unexpected<Error> stays_mounted(const std::string& directory) {
+  const std::string users = processes_using(directory);
+  if (users.empty()) return fail(EBUSY, "{} stays mounted", directory);
+  return fail(EBUSY,
+              "{} stays mounted, as it is in use by {}; end these processes or their use of it, then unmount "
+              "again",
+              directory, users);
 }
 
 /// EBUSY if the mount has files that are neither chunk nor metadata, which exist in memory only.
@@ -178,6 +189,7 @@ Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool for
   const int code = run_umount(directory, lazy);
   // A detached mount lives until its files are closed: do not wait.
   if (code == 0 && !lazy) CODECFS_TRY(listener.wait());
+  if (code != 0 && !force && !processes_using(directory).empty()) return stays_mounted(directory);
   return code;
 }
 
@@ -187,7 +199,7 @@ Result<> unmount(const std::string& directory) {
   // If the daemon is dead, only the mount is left to remove.
   if (!stored && stored.error().code != ENOTCONN) return stored;
   const Listener listener(mountpoint);
-  if (run_umount(mountpoint, false) != 0) return fail(EBUSY, "{} stays mounted", directory);
+  if (run_umount(mountpoint, false) != 0) return stays_mounted(mountpoint);
   return listener.wait();
 }
 

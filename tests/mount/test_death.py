@@ -250,6 +250,8 @@ def test_a_dead_mount_is_taken_away(source, place, tmp_path):
 def test_a_living_mount_is_not(source, place):
     first = Mount(source, place, "ro")
     done = mount_again(source, place, "ro")
+    assert done.returncode == 32 and "codecfs is mounted there" in done.stderr and mounts_at(place) == 1
+    done = mount_again(source, place, "ro,nonempty")
     assert done.returncode == 0 and "died" not in done.stderr
     assert mounts_at(place) == 2
     unmount(place)
@@ -285,7 +287,7 @@ def test_ways_to_name_a_dead_mount(source, place, tmp_path, written):
 def test_dead_mounts_over_each_other_and_mkdir(source, place):
     place.mkdir()
     for _ in range(2):
-        assert mount_again(source, place, "ro").returncode == 0
+        assert mount_again(source, place, "ro", "nonempty").returncode == 0
     assert mounts_at(place) == 2
     kill_daemon_of(source)
     done = mount_again(source, place, "mkdir", "ro")

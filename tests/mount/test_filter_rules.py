@@ -70,16 +70,16 @@ def test_none_for_one(mount, source):
 
 
 def test_rules_in_the_mount_options(mount, source):
-    at = mount(source, r"filter=plain&group/deep/v\,307\,9|4\,32\,32", "cache=8M", r"filter=a\\\,b\,szip\,32\,32",
+    at = mount(source, r"filter=plain&group/deep/v\,307\,9|4\,32\,4", "cache=8M", r"filter=a\\\,b\,szip\,32\,4",
                'filter="temp sea,1,5"').path
-    assert filter_out(at / "plain") == filter_out(at / "group/deep/v") == "307,9|4,32,32"
-    assert filter_out(at / "a,b") == "4,32,32"
+    assert filter_out(at / "plain") == filter_out(at / "group/deep/v") == "307,9|4,32,4"
+    assert filter_out(at / "a,b") == "4,32,4"
     assert filter_out(at / "temp sea") == "1,5"
     assert filter_out(at / "deflated") is None
 
 
 def test_a_rule_that_meets_nothing_is_told(mount, source):
-    rules = ["plain&/group/deep/v&a\\,b,1", "nothing,1", "group,1", "plain/x,1", "/group/no/v,none", "second name,1", "none"]
+    rules = ["plain&/group/deep/v&a\\,b,1,5", "nothing,1,5", "group,1,5", "plain/x,1,5", "/group/no/v,none", "second name,1,5", "none"]
     mounted = mount(source, rules=rules)
     told = [line.split("filter rule for ")[1] for line in mounted.messages().splitlines() if "filter rule for" in line]
     assert told == [
@@ -95,7 +95,7 @@ def test_a_rule_that_meets_nothing_is_told(mount, source):
     ("plain,307,3.5", 'character 12 of "plain,307,3.5": a number with a fraction or an exponent needs its type: add f or d'),
     ("plain", 'at the end of "plain"'),
     ("plain,nosuchfilter", "character 7 of"),
-    ("*&plain,1", "character 1 of"),
+    ("*&plain,1,5", "character 1 of"),
 ])
 def test_a_bad_rule_ends_the_mount_with_its_position(mount, source, rule, says):
     for form in ({"rules": [rule]}, {"options": ["filter=" + rule.replace(",", r"\,")]}):

@@ -15,7 +15,7 @@ ARRAY = np.arange(2000, dtype="<i4").reshape(40, 50)
 
 # A spec that is wrong, and what the reason says.
 SPECS = {
-    "1,10": "from 0 to 9, not 10", "deflate,-1": "from 0 to 9, not -1", "1,5,5": "at most 1 parameter",
+    "1": "needs one parameter, the level from 0 to 9", "1,10": "from 0 to 9, not 10", "deflate,-1": "from 0 to 9, not -1", "1,5,5": "at most 1 parameter",
     "2,4,4": "at most 1 parameter", "3,1": "takes no parameters",
     "4,32": "pixels per block, not 1 parameters", "4": "pixels per block", "4,32,7": "must be even", "4,32,34": "at most 32",
     "4,36,8": "4 (entropy coding) or 32", "4,0,8": "4 (entropy coding) or 32", "4,1000,8": "up to 255", "4,32,8,32,256,1": "at most 4",
@@ -129,7 +129,46 @@ def test_rules_of_the_mount(tmp_path, place, rule, says):
     for words in (["-F", rule], ["-o", "filter=" + rule.replace(",", r"\,")]):
         done = subprocess.run([CODECFS, *words, source, place], capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        assert f'"{rule}"' in done.stderr, done.stderr
         assert not is_mounted(place)
+
+
+def mount_fails(place, source, *words, env=None):
+    done = subprocess.run([CODECFS, *words, source, place], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
+    assert done.returncode in (1, 32) and done.stderr.count("\n") == 1 and not is_mounted(place), done.stderr
+    return done.stderr
+
+
+def test_missing_filters_name_what_to_install(tmp_path, place, mount):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", data=ARRAY, chunks=(10, 50))
+    place.mkdir()
+    (tmp_path / "none").mkdir()
+    env = {"HDF5_PLUGIN_PATH": str(tmp_path / "none")}
+    for rule, says in {"v,32013,1": "Debian package hdf5-filter-plugin-zfp-serial", "*,32024": "pip install hdf5plugin"}.items():
+        told = mount_fails(place, tmp_path / "a.h5", "-F", rule, env=env)
+        assert says in told and f'-F "{rule}": no filter or plugin provides' in told and str(tmp_path / "none") in told, told
+    m = mount(tmp_path / "a.h5", env=env)
+    refused(lambda: os.setxattr(m.path / "v", "user._Filter", b"32013,1"), m.path / "v", "hdf5-filter-plugin-zfp-serial", errno.ENOENT)
+
+
+def test_rules_are_checked_with_the_variables_that_they_name(tmp_path, place, mount):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("small", data=np.arange(2, dtype="i1"), chunks=(2,))
+        file.create_dataset("text", data=np.array([b"a"] * 64), chunks=(64,))
+        file.create_dataset("v", data=ARRAY, chunks=(10, 50))
+    place.mkdir()
+    told = mount_fails(place, tmp_path / "a.h5", "-F", "small&v,szip,4,32")
+    assert '"small&v,szip,4,32": /small: ' in told and "szip" in told, told
+    m = mount(tmp_path / "a.h5", rules=["*,szip,4,32"])  # for the variables that can have it
+    assert os.getxattr(m.path / "v", "user._FilterOut") == b"4,4,32"
+
+
+def test_rules_for_zarr_have_codecs(tmp_path, place):
+    zarr.open_group(str(tmp_path / "a.zarr"), "w").create_dataset("v", data=ARRAY, chunks=(10, 50))
+    place.mkdir()
+    for rule in ("*,32004,0", "v,lzf"):
+        assert "has no codec in Zarr" in mount_fails(place, tmp_path / "a.zarr", "-F", rule)
 
 
 def test_stored_chains_are_read_whatever_they_have(mount, tmp_path):

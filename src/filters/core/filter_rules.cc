@@ -87,6 +87,7 @@ Result<> FilterRules::add(std::string_view text) {
   Rule rule;
   CODECFS_ASSIGN(rule.names, reader.read());
   CODECFS_ASSIGN(rule.chain, parse_filter_spec(text, reader.position()));
+  rule.text = text;
   if (rule.names.empty() && rule.chain.empty())
     suppress_all_ = true;
   else
@@ -111,6 +112,14 @@ std::vector<FilterStage> FilterRules::stages() const {
   std::vector<FilterStage> stages;
   for (const Rule& rule : rules_) stages.insert(stages.end(), rule.chain.begin(), rule.chain.end());
   return stages;
+}
+
+std::string FilterRules::texts_for(std::string_view name) const {
+  std::string texts;
+  for (const Rule& rule : rules_)
+    if (rule.names.empty() || std::ranges::find(rule.names, name) != rule.names.end())
+      texts += fmt::format("{}\"{}\"", texts.empty() ? "" : " ", rule.text);
+  return texts;
 }
 
 std::vector<std::string> FilterRules::names() const {

@@ -36,6 +36,8 @@ class FilterRules {
 
   /// The pipelines of all rules, concatenated.
   [[nodiscard]] std::vector<FilterStage> stages() const;
+  /// The rules for the variable with this full name, as they were written, each in double quotes.
+  [[nodiscard]] std::string texts_for(std::string_view name) const;
   /// The full names in the rules.
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool empty() const { return rules_.empty() && !suppress_all_; }
@@ -44,6 +46,7 @@ class FilterRules {
   struct Rule {
     std::vector<std::string> names;  // full names; empty: all variables
     std::vector<FilterStage> chain;  // empty: no filters
+    std::string text;
   };
 
   std::vector<Rule> rules_;

@@ -2,11 +2,14 @@
 
 #include "filters/core/filter_sources.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
+
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::filters {
 namespace {
@@ -80,6 +83,20 @@ std::string where_to_get(uint32_t id) {
   if (found->in_hdf5plugin) add(kHdf5plugin);
   if (!found->elsewhere.empty()) add(found->elsewhere);
   return fmt::format("it is {}: {}", found->name, ways);
+}
+
+std::string where_searched(uint32_t id) {
+  if (plugins_are_refused()) return "no plugins are loaded (-o plugins=off)";
+  const std::vector<std::string> directories = searched_directories();
+  std::string advice;
+  for (const auto& [path, why] : plugin_search().untrusted)
+    advice += fmt::format("{}not {}, as {}", advice.empty() ? "" : "; ", path, why);
+  if (const std::string where = where_to_get(id); !where.empty())
+    advice += fmt::format("{}{}", advice.empty() ? "" : "; ", where);
+  const std::string_view comma = advice.empty() ? "" : "; ";
+  if (directories.empty())
+    return fmt::format("no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=){}{}", comma, advice);
+  return fmt::format("searched {}{}{}", fmt::join(directories, ", "), comma, advice);
 }
 
 }  // namespace codecfs::filters

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/closest_name.h"
 #include "filters/core/filter.h"
 
 namespace codecfs::filters {
@@ -138,9 +139,22 @@ class Parser {
     for (const KnownName& known : kKnownNames)
       if (same_word(known.name, token)) return known.id;
     const FilterPtr filter = find_by_name(token);
-    if (filter == nullptr) return error(token_at_, "no filter of this name is known; its number always works");
+    if (filter == nullptr) return error(token_at_, fmt::format("no filter of this name is known{}", hint_for(token)));
     if (filter->id == 0) return error(token_at_, "this codec has no HDF5 filter id, so no filter spec can name it");
     return filter->id;
+  }
+
+  static std::string hint_for(std::string_view name) {
+    const std::vector<FilterPtr> filters = list();
+    std::vector<std::string_view> names;
+    for (const FilterPtr& filter : filters) {
+      if (filter->id == 0) continue;
+      names.push_back(filter->name);
+      names.insert(names.end(), filter->aliases.begin(), filter->aliases.end());
+    }
+    for (const KnownName& known : kKnownNames) names.push_back(known.name);
+    const std::string hint = did_you_mean(name, names);
+    return hint.empty() ? "; its number always works" : hint;
   }
 
   /// Splits a token into number and tag.

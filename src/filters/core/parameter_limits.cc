@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/core/filter.h"
+#include "filters/core/filter_sources.h"
 #include "model/json.h"
 
 namespace codecfs::filters {
@@ -29,8 +30,14 @@ Result<> check_new_chain(std::span<const FilterStage> chain, uint64_t item_size,
     if (is_stored) continue;
     const FilterPtr filter = find_for(stage);
     if (filter == nullptr)
-      return fail(ENOENT, "no filter or plugin provides {}",
-                  stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec));
+      return fail(ENOENT, "no filter or plugin provides {}: {}",
+                  stage.codec.is_null() ? fmt::format("filter {}", stage.id) : print_json(stage.codec),
+                  where_searched(stage.id));
+    if (!filter->make_coder && !filter->in_libhdf5)
+      return fail(ENOENT, "{}: {} has its codec, but no library its HDF5 filter {}: {}", filter->name,
+                  filter->codec_library, filter->id, where_searched(filter->id));
+    if (!filter->encodes && !filter->in_libhdf5)
+      return fail(EINVAL, "{}: {} can only decode it", filter->name, filter->hdf5_library);
     // A plugin checks its parameters when the pipeline is made.
     if (!filter->check_new) continue;
     if (const Result<> checked = filter->check_new(stage, item_size); !checked)

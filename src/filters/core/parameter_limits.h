@@ -16,8 +16,9 @@ Result<> at_most(const FilterStage& stage, size_t count, std::string_view what);
 /// The parameter at `index`, as a signed word, is in this range if it is given.
 Result<> in_range(const FilterStage& stage, size_t index, std::string_view what, int64_t low, int64_t high);
 
-/// Checks a new pipeline: its filters are known and accept their parameters. Stages that are also in `stored` are not
-/// checked, because a source may contain unusual ones. `item_size`: bytes of an element, 0 if unknown. ENOENT, EINVAL.
+/// Checks a new pipeline: its filters are known, can encode, and accept their parameters. Stages that are also in
+/// `stored` are not checked, because a source may contain unusual ones. `item_size`: bytes of an element, 0 if unknown.
+/// ENOENT, EINVAL.
 Result<> check_new_chain(std::span<const FilterStage> chain, uint64_t item_size,
                          std::span<const FilterStage> stored = {});
 

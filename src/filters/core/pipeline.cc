@@ -11,7 +11,6 @@
 
 #include "filters/core/filter.h"
 #include "filters/core/filter_sources.h"
-#include "filters/plugins/plugins.h"
 #include "model/json.h"
 #include "model/limits.h"
 
@@ -28,21 +27,6 @@ std::string label_of(const FilterStage& stage, const Filter* filter) {
   }
   const std::string& name = filter != nullptr ? filter->name : stage.name;
   return name.empty() ? fmt::format("filter {}", stage.id) : fmt::format("filter {} ({})", stage.id, name);
-}
-
-/// The end of an error's reason: where plugins were searched, and where to get this one.
-std::string searched(uint32_t id) {
-  if (plugins_are_refused()) return "no plugins are loaded (-o plugins=off)";
-  const std::vector<std::string> directories = searched_directories();
-  std::string advice;
-  for (const auto& [path, why] : plugin_search().untrusted)
-    advice += fmt::format("{}not {}, as {}", advice.empty() ? "" : "; ", path, why);
-  if (const std::string where = where_to_get(id); !where.empty())
-    advice += fmt::format("{}{}", advice.empty() ? "" : "; ", where);
-  const std::string_view comma = advice.empty() ? "" : "; ";
-  if (directories.empty())
-    return fmt::format("no directory is searched for plugins (HDF5_PLUGIN_PATH, -o plugin_path=){}{}", comma, advice);
-  return fmt::format("searched {}{}{}", fmt::join(directories, ", "), comma, advice);
 }
 
 }  // namespace
@@ -111,11 +95,11 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     made->filter = find_for(stage);
     made->label = label_of(stage, made->filter.get());
     if (made->filter == nullptr)
-      return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, searched(stage.id));
+      return fail(EIO, "{} is neither built in nor a plugin's: {}", made->label, where_searched(stage.id));
     if (made->filter->in_libhdf5) return fail(EIO, "{}: only libhdf5 decodes this", made->label);
     if (!made->filter->make_coder)
       return fail(EIO, "{}: {} has its codec, but no library its HDF5 filter {}: {}", made->label,
-                  made->filter->codec_library, made->filter->id, searched(made->filter->id));
+                  made->filter->codec_library, made->filter->id, where_searched(made->filter->id));
     FilterStage complete = stage;
     // Plugins need complete parameters. Built-in coders complete their own, and accept more (Blosc's block size).
     if (made->filter->working_parameters && !made->filter->hdf5_library.empty()) {

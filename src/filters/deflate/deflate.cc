@@ -28,6 +28,8 @@ Filter deflate() {
       },
       .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
         CODECFS_TRY(at_most(stage, 1, "the level"));
+        if (stage.parameters.empty() && stage.codec.is_null())  // HDF5 and netCDF have no default
+          return fail(EINVAL, "needs one parameter, the level from 0 to 9");
         return in_range(stage, 0, "the level", stage.codec->is_object() ? -1 : 0, 9);
       },
       .make_coder = [](const StageContext& context) -> Result<Coder> {

@@ -7,6 +7,7 @@
 
 #include "fs/handles/array_handle.h"
 #include "fs/handles/chunk_handle.h"
+#include "fs/handles/log_handle.h"
 #include "fs/handles/plain_handle.h"
 #include "fs/handles/scratch_handle.h"
 #include "fs/handles/shard_handle.h"
@@ -103,6 +104,7 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
     if (truncate) CODECFS_TRY(staged->resize(0));
     return staged_handle(std::move(staged), false);
   }
+  if (place.file == FileKind::log) return std::make_unique<LogHandle>(mount_.stats);
   CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
   // Each change of the dataset changes consolidated metadata, also between the kernel's requests for its length and its
   // text.

@@ -15,6 +15,9 @@ Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopie
                                    const Cancelled&) {
   if (written_back != nullptr && !written_back->any) return bytes.size();
   CODECFS_TRY(staged_->write(offset, bytes));
+  // Programs that ignore errors of close(), such as shells, see those of write(). The text stays, so close() fails too.
+  if (const std::shared_ptr<const std::string> text = staged_->text_if_written_whole())
+    CODECFS_TRY(uses_.editor.check(staged_->ino(), *text));
   return bytes.size();
 }
 

@@ -45,6 +45,10 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
 }
 
 inline double timeout_of(fuse_req_t request, Ino ino) {
+  // The length of a control file changes by itself.
+  if (const auto place = filesystem_of(request).context().nodes.at(ino);
+      place && place->node->kind == NodeKind::control && place->file != FileKind::itself)
+    return 0;
   return filesystem_of(request).coherence().may_change_outside(ino) ? kOutsideTimeout : kTimeout;
 }
 

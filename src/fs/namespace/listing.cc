@@ -89,8 +89,8 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     if (is_encoded(node.view) && (kind == FileKind::filter || kind == FileKind::codecs)) continue;
     if (state.hidden.contains(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
-    // Consolidated metadata takes the reading of everything: its size is told when it is looked up. Control files have
-    // none.
+    // Consolidated metadata takes the reading of everything: its size is told when it is looked up, as
+    // are those of control files.
     const bool tells_of_all =
         kind == FileKind::zmetadata || (kind == FileKind::zarr_json && node.kind == NodeKind::group);
     if (!tells_of_all && node.kind != NodeKind::control)

@@ -30,8 +30,12 @@ class MetadataEditor {
   /// `ino`: of a metadata file, or of a chunk of the encoded view, whose whole content is `text`. EINVAL if it cannot
   /// be done, EINTR if it was cancelled; nothing has changed then.
   Result<> apply(Ino ino, std::string_view text, const Cancelled& cancelled);
+  /// Whether apply() can succeed, as far as the text tells, once all of it is written: it may end in the middle of JSON
+  /// or of a line. EINVAL, ENOENT.
+  Result<> check(Ino ino, std::string_view text);
 
  private:
+  Result<> check_text(const Place& place, std::string_view text);
   Result<> apply_zattrs(Ino directory, std::string_view text);
   Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> resize(const Node& node, const std::vector<uint64_t>& shape);

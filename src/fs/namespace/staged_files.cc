@@ -11,6 +11,11 @@ std::shared_ptr<const std::string> StagedFile::text() {
   return text_;
 }
 
+std::shared_ptr<const std::string> StagedFile::text_if_written_whole() {
+  const LockGuard lock(mutex_);
+  return written_ == text_->size() ? text_ : nullptr;
+}
+
 /// The text, which no reader holds.
 std::string& StagedFile::private_text() {
   // use_count() alone gives no memory ordering. Releasing a reference does: it happens after the accesses of threads

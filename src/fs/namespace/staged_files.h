@@ -32,6 +32,8 @@ class StagedFile {
   [[nodiscard]] Ino ino() const { return ino_; }
   /// The current text. Later changes do not change it.
   std::shared_ptr<const std::string> text();
+  /// The text, if it was written from its beginning to its end without gaps; else null.
+  std::shared_ptr<const std::string> text_if_written_whole();
   /// Size of the text in bytes, until it is applied: from then on the file is what the source has.
   std::optional<uint64_t> shown_size();
   /// EFBIG.

@@ -127,6 +127,15 @@ Result<> FilterControl::set_codecs(const Node& node, std::string_view json, cons
   return set_chain(node, chain, cancelled);
 }
 
+Result<> FilterControl::check_text(const Node& node, bool is_spec, std::string_view text) {
+  if (is_overruled(node)) return {};
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  const Variable& variable = *view->facts;
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain,
+                 is_spec ? parse_spec(node.path, text) : parse_codecs(node, text, &variable));
+  return check_new(node.path, chain, variable.type.size, variable.filters);
+}
+
 /// Sets one of netCDF's special attributes.
 Result<> FilterControl::set_special(const Node& node, std::string_view name, std::string_view value,
                                     const Cancelled& cancelled) {

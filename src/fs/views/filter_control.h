@@ -26,6 +26,8 @@ class FilterControl {
   // Re-encode a variable. EINVAL and ENOENT for invalid pipelines, EINTR as above, and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
+  /// Whether set_spec() (else set_codecs()) would accept this text, without changing anything. EINVAL, ENOENT.
+  Result<> check_text(const Node& node, bool is_spec, std::string_view text);
   /// Gives an existing variable the codecs of a .zarray or zarr.json, if they differ.
   Result<> apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled);
   /// Stores an existing variable of a source of Zarr v3 in the shards of a zarr.json, or without shards, and with its

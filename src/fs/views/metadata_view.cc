@@ -79,7 +79,12 @@ void MetadataView::look_below(const Node& group) {
 }
 
 Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
-  if (node.kind == NodeKind::control) return inodes_.make(node, node.ino(file), S_IFREG, 0);
+  if (node.kind == NodeKind::control) {
+    CODECFS_ASSIGN(const Text text, text_of(node, file));
+    struct stat status = inodes_.make(node, node.ino(file), S_IFREG, text->size());
+    status.st_mode &= ~mode_t{0222};
+    return status;
+  }
   if (file == FileKind::array) return arrays_.attributes(node);
   if (const std::shared_ptr<StagedFile> staged = mount_.staged_files.find(node.ino(file)))
     if (const std::optional<uint64_t> size = staged->shown_size())

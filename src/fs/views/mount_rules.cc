@@ -7,6 +7,9 @@
 #include "base/log.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter_spec.h"
+#include "filters/core/parameter_limits.h"
+#include "filters/core/pipeline.h"
+#include "fs/views/encoded_forms.h"
 
 namespace codecfs::fs {
 namespace {
@@ -23,9 +26,9 @@ std::string full_name(const std::string& path) {
   return name.empty() ? "/" : name;
 }
 
-/// Why a full name is not that of a variable; empty where it is.
-std::string why_no_variable(Source& source, std::string_view name) {
-  Entry entry = source.root();
+/// Sets the entry with a full name. Returns why it is not a variable; empty where it is.
+std::string why_no_variable(Source& source, std::string_view name, Entry& entry) {
+  entry = source.root();
   for (name.remove_prefix(1); !name.empty(); name.remove_prefix(std::min(name.find('/'), name.size() - 1) + 1)) {
     const std::string_view part = name.substr(0, name.find('/'));
     if (entry.kind != EntryKind::group && entry.kind != EntryKind::folder) return "there is no such variable";
@@ -38,6 +41,24 @@ std::string why_no_variable(Source& source, std::string_view name) {
   if (entry.kind == EntryKind::group) return "this is a group, not a variable";
   if (entry.kind == EntryKind::folder || entry.kind == EntryKind::file) return "this is no dataset";
   if (entry.kind == EntryKind::symlink) return fmt::format("this is a link to {}; name that", entry.target);
+  return {};
+}
+
+/// EINVAL for a filter that no codec of Zarr corresponds to.
+Result<> check_for_zarr(std::span<const FilterStage> chain) {
+  for (const FilterStage& stage : chain)
+    if (const filters::FilterPtr filter = filters::find_for(stage); filter && filter->codec.empty())
+      return fail(EINVAL, "{}: has no codec in Zarr, which this source is", filter->name);
+  return {};
+}
+
+Result<> check_for(std::span<const FilterStage> chain, const Variable& variable, bool in_zarr) {
+  if (variable.grid.rank() == 0 || are_equal(chain, variable.filters)) return {};
+  CODECFS_TRY(filters::check_new_chain(chain, variable.type.size, variable.filters));
+  if (in_zarr) CODECFS_TRY(check_for_zarr(chain));
+  if (std::ranges::any_of(chain, [](const FilterStage& stage) { return filters::only_in_libhdf5(stage.id); }))
+    return {};
+  CODECFS_TRY(filters::Pipeline::make(chain, filters::shape_of_stored_chunk(variable)));
   return {};
 }
 
@@ -74,11 +95,26 @@ std::optional<std::string> MountRules::spec_for(const Node& node, const Variable
   return spec->empty() ? "none" : *spec;
 }
 
-void MountRules::check() {
+Result<> MountRules::check() {
+  Source& source = mount_.dataset.source();
+  if (source.chains_for_numcodecs_in(source.root().object))
+    if (const Result<> checked = check_for_zarr(mount_.rules.stages()); !checked)
+      return fail(EINVAL, "filter rules: {}", checked.error().reason);
   for (const std::string& name : mount_.rules.names()) {
-    const std::string problem = why_no_variable(mount_.dataset.source(), name);
-    if (!problem.empty()) log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+    Entry entry;
+    const std::string problem = why_no_variable(source, name, entry);
+    if (!problem.empty()) {
+      log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+      continue;
+    }
+    const Result<VariablePtr> variable = mount_.dataset.described(entry.object);
+    const std::optional<std::vector<FilterStage>> chain = mount_.rules.resolve(name);
+    if (!variable || !chain) continue;  // an access to a damaged variable gives its reason
+    const Result<> checked = check_for(*chain, **variable, source.chains_for_numcodecs_in(entry.object));
+    if (!checked)
+      return fail(EINVAL, "filter rule {}: {}: {}", mount_.rules.texts_for(name), name, checked.error().reason);
   }
+  return {};
 }
 
 bool MountRules::are_for_numcodecs(std::string_view path) {

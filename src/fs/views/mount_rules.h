@@ -21,8 +21,9 @@ class MountRules {
                                                   std::string_view path);
   /// user._FilterOut: the same as a spec, "none" for no filters.
   [[nodiscard]] std::optional<std::string> spec_for(const Node& node, const Variable& variable);
-  /// Logs a warning for each filter rule whose variable does not exist.
-  void check();
+  /// Checks the rules with what is mounted: EINVAL, with the rule, for a pipeline that a variable named by it cannot
+  /// have, and for filters that Zarr does not have. Logs a warning for each named variable that does not exist.
+  Result<> check();
   /// Whether the source of a path stores pipelines of numcodecs.
   bool are_for_numcodecs(std::string_view path);
 

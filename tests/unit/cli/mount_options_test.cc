@@ -95,7 +95,7 @@ TEST(Options, TakesFilterRulesInBothForms) {
 TEST(Options, NamesWhatIsWrongWithFilters) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
       {{"codecfs", "-F", "*,307,3.5", "a", "b"}, "-F: character 8 of \"*,307,3.5\": "},
-      {{"codecfs", "-F", "v,1", "-F", "v", "a", "b"}, "-F: at the end of \"v\": "},
+      {{"codecfs", "-F", "v,1,5", "-F", "v", "a", "b"}, "-F: at the end of \"v\": "},
       {{"codecfs", "-o", "filter=*", "a", "b"}, "-o filter: at the end of \"*\": "},
       {{"codecfs", "-o", "filter=v\\,307\\,9x", "a", "b"}, "-o filter: character 8 of \"v,307,9x\": "},
       {{"mount.codecfs", "a", "b", "-o", "filter=*\\,nosuch"}, "-o filter: character 3 of"},

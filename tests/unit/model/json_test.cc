@@ -145,6 +145,23 @@ TEST(Json, StringsThatAreNotUtf8ArePrintedWithAMark) {
 
 TEST(Json, AByteOrderMarkIsSkipped) { EXPECT_EQ(through("\xEF\xBB\xBF{}"), "{}"); }
 
+TEST(Json, EachBeginningOfATextMayBecomeOne) {
+  const std::string_view text =
+      "{\"a\": [true, false, null, NaN, -Infinity, Infinity, -12.5e-3, 0], \"\\u00e9\\ud83d\\ude00\\n\": "
+      "\"\u00e9\U0001f600\", "
+      "\"o\": {}, \"l\": [ ] }";
+  ASSERT_TRUE(parse_json(text)) << parse_json(text).error().reason;
+  for (size_t size = 0; size < text.size(); ++size)
+    EXPECT_TRUE(is_beginning_of_json(text.substr(0, size))) << text.substr(0, size);
+  EXPECT_FALSE(is_beginning_of_json(text)) << "it is one";
+}
+
+TEST(Json, WhatNoMoreTextCanCompleteIsNoBeginning) {
+  for (const char* text :
+       {"garbage", "[1,,", "{\"a\": 1,}", "{\"a\" 1", "{} x", "[1 2", "{a", "\"\\x\", ", "tru\n", "[nule", "[01, "})
+    EXPECT_FALSE(is_beginning_of_json(text)) << text;
+}
+
 TEST(Json, RefusesTextsThatGrowInMemory) {
   const auto repeated = [](const char* item, size_t count) {
     std::string text = "[";

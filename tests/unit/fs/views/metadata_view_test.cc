@@ -65,9 +65,11 @@ TEST_F(MetadataViewTest, AHiddenFileHasATextAndNoAttributes) {
   EXPECT_EQ(*parse_json(text(node("/g"), FileKind::zattrs)), *parse_json(R"({"title": "t"})"));
 }
 
-TEST_F(MetadataViewTest, ControlFilesHaveNoSizeInAdvance) {
+TEST_F(MetadataViewTest, ControlFilesHaveTheSizeOfTheirTextAndAreOnlyRead) {
   const Node& control = mount().nodes.control();
-  EXPECT_EQ(metadata().attributes(control, FileKind::stats)->st_size, 0);
+  const Result<struct stat> status = metadata().attributes(control, FileKind::stats);
+  EXPECT_EQ(status->st_size, text(control, FileKind::stats).size());
+  EXPECT_EQ(status->st_mode & 0222, 0);
   EXPECT_EQ(read("/v/0"), "abcd");
   EXPECT_NE(text(control, FileKind::stats).find("chunks_decoded 1\n"), std::string::npos);
   EXPECT_NE(text(control, FileKind::filters).find("deflate"), std::string::npos);

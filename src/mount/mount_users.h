@@ -1,0 +1,14 @@
+#pragma once
+// The processes that keep a mount busy.
+
+#include <cstddef>
+#include <string>
+
+namespace codecfs::mount {
+
+/// "4711 (vim: an open file), 4712 (bash: its current directory)": processes with an open file, a mapping, a current or
+/// a root directory at or below this absolute path, at most `most`, and whether there are more. Reads only /proc, not
+/// the mount. Of the processes of other users only root sees these. Empty if there are none.
+std::string processes_using(const std::string& mountpoint, size_t most = 10);
+
+}  // namespace codecfs::mount
