@@ -15,15 +15,16 @@ namespace {
 class CompareCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"compare", "report how the contents of two datasets differ, whatever their formats and filters",
-            "Compares groups, variables, types, shapes, names of dimensions, attributes and all elements, on all cores.\n"
-            "Formats, chunks, filters and byte orders do not matter, nor do fill values where chunks are stored.\n"
-            "Elements are the same if their bits are.\n"
-            "\nExit codes: 0, the same; 2, different; 3, no difference, but something could not be compared; 32, a\n"
-            "source cannot be read at all.\n"
-            "\nExamples:\n"
-            "  codecfs compare era5.nc era5.zarr\n"
-            "  codecfs compare before.h5 after.h5 && rm before.h5\n"};
+    return {
+        "compare", "report how the contents of two datasets differ, whatever their formats and filters",
+        "Compares groups, variables, types, shapes, names of dimensions, attributes and all elements, on all cores.\n"
+        "Formats, chunks, filters and byte orders do not matter, nor do fill values where chunks are stored.\n"
+        "Elements are the same if their bits are.\n"
+        "\nExit codes: 0, the same; 2, different; 3, no difference, but something could not be compared; 32, a\n"
+        "source cannot be read at all.\n"
+        "\nExamples:\n"
+        "  codecfs compare era5.nc era5.zarr\n"
+        "  codecfs compare before.h5 after.h5 && rm before.h5\n"};
   }
   void declare(ArgumentParser& parser) override {
     parser.add_value("A", one_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
@@ -36,7 +37,7 @@ class CompareCommand final : public Command {
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::comparison_json(*found, one_, other_), 2) + "\n"
                                       : commands::comparison_text(*found, one_, other_);
-    std::fputs(text.c_str(), stdout);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
     if (found->differences > 0) return kFound;
     return found->unknown.empty() ? 0 : kIncomplete;
   }

@@ -9,7 +9,6 @@
 #include "cli/dataset_options.h"
 #include "cli/report.h"
 #include "commands/dataset_info.h"
-#include "commands/walk.h"
 #include "model/json.h"
 
 namespace codecfs::cli {
@@ -26,17 +25,19 @@ size_t terminal_width() {
 class InfoCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"info", "print the variables of a dataset with their types, shapes, filters and sizes",
-            "A column `stored` has the bytes of the chunks in the file, `ratio` what the filters gain. Filters that are\n"
-            "not installed are named, with where to get them. Colours are used on a terminal, unless NO_COLOR is set.\n"
-            "\nExamples:\n"
-            "  codecfs info era5.nc\n"
-            "  codecfs info era5.nc temperature     one variable with its attributes and codecs\n"
-            "  codecfs info --json store.zarr | jq '.variables[] | select(.stored_bytes > 1e9) | .path'\n"};
+    return {
+        "info", "print the variables of a dataset with their types, shapes, filters and sizes",
+        "A column `stored` has the bytes of the chunks in the file, `ratio` what the filters gain. Filters that are\n"
+        "not installed are named, with where to get them. Colours are used on a terminal, unless NO_COLOR is set.\n"
+        "\nExamples:\n"
+        "  codecfs info era5.nc\n"
+        "  codecfs info era5.nc temperature     one variable with its attributes and codecs\n"
+        "  codecfs info --json store.zarr | jq '.variables[] | select(.stored_bytes > 1e9) | .path'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "",
-                                         .required = true});
+    parser.add_value(
+        "SOURCE", source_,
+        {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "", .required = true});
     parser.add_value("VAR", variable_, {.group = "Arguments", .text = "a variable or group in it", .value = ""});
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
@@ -52,25 +53,16 @@ class InfoCommand final : public Command {
   Result<std::string> print() {
     CODECFS_TRY(options_.prepare());
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
-    CODECFS_ASSIGN(commands::DatasetInfo info, commands::read_info(*source, source_));
-    if (!variable_.empty()) {
-      CODECFS_ASSIGN(const Entry entry, commands::find_path(*source, variable_));
-      const size_t first = variable_.find_first_not_of('/');
-      std::string path = first == variable_.npos ? "" : variable_.substr(first);
-      while (path.ends_with('/')) path.pop_back();
-      std::erase_if(info.nodes, [&](const commands::InfoNode& node) {
-        return node.path != path && !node.path.starts_with(path.empty() ? "" : path + "/");
-      });
-      if (info.nodes.empty()) return fail(ENOENT, "{}: there is no {}", source_, variable_);
-      if (entry.kind == EntryKind::variable && !as_json_) {
-        if (!info.nodes[0].variable->facts) return std::unexpected(*info.nodes[0].variable->error);
-        CODECFS_ASSIGN(const VariablePtr described, source->variable(entry.object));
-        return commands::variable_text(info.nodes[0], *described);
-      }
+    CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, source_, variable_));
+    const size_t width = terminal_width();
+    const commands::InfoNode& first = info.nodes[0];
+    if (first.variable && !variable_.empty() && !as_json_) {
+      if (!first.variable->facts) return std::unexpected(*first.variable->error);
+      CODECFS_ASSIGN(const VariablePtr described, source->variable(first.entry.object));
+      return commands::variable_text(first, *described, width);
     }
     if (as_json_) return print_json(commands::info_json(info), 2) + "\n";
     const char* const no_color = std::getenv("NO_COLOR");
-    const size_t width = terminal_width();
     return commands::info_text(info, width, width != 0 && (no_color == nullptr || *no_color == '\0'));
   }
 

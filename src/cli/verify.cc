@@ -15,19 +15,21 @@ namespace {
 class VerifyCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
-    return {"verify", "read and decode everything in a dataset, and report what is damaged",
-            "Reads all attributes and chunks with their checksums, on all cores. In an HDF5 file, chunks must also lie in\n"
-            "the file and not overlap. A damaged chunk is named with the elements that are lost. Only chunks whose\n"
-            "filters detect it (checksums, most compressors) can be found damaged.\n"
-            "\nExit codes: 0, no damage; 2, damage; 3, none, but some variables could not be checked; 32, the source\n"
-            "cannot be read at all.\n"
-            "\nExamples:\n"
-            "  codecfs verify era5.nc\n"
-            "  codecfs verify --json store.zarr > report.json || echo damaged\n"};
+    return {
+        "verify", "read and decode everything in a dataset, and report what is damaged",
+        "Reads all attributes and chunks with their checksums, on all cores. In an HDF5 file, chunks must also lie in\n"
+        "the file and not overlap. A damaged chunk is named with the elements that are lost. Only chunks whose\n"
+        "filters detect it (checksums, most compressors) can be found damaged.\n"
+        "\nExit codes: 0, no damage; 2, damage; 3, none, but some variables could not be checked; 32, the source\n"
+        "cannot be read at all.\n"
+        "\nExamples:\n"
+        "  codecfs verify era5.nc\n"
+        "  codecfs verify --json store.zarr > report.json || echo damaged\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "",
-                                         .required = true});
+    parser.add_value(
+        "SOURCE", source_,
+        {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "", .required = true});
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
@@ -36,7 +38,7 @@ class VerifyCommand final : public Command {
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::verification_json(*found, source_), 2) + "\n"
                                       : commands::verification_text(*found, source_);
-    std::fputs(text.c_str(), stdout);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
     if (found->damages > 0) return kFound;
     return found->unchecked.empty() ? 0 : kIncomplete;
   }

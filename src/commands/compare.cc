@@ -1,11 +1,15 @@
 #include "commands/compare.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <utility>
 
 #include "base/human.h"
 #include "base/progress_reporter.h"
+#include "base/terminal_text.h"
 #include "commands/dataset_info.h"
 #include "commands/variable_comparison.h"
 #include "commands/walk.h"
@@ -22,11 +26,28 @@ DataType ordered(DataType type) {
   return type;
 }
 
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return text;
+/// The order of the members of objects does not count.
+bool is_same(const Json& one, const Json& other) {
+  if (one.is_object() && other.is_object()) {
+    if (one.size() != other.size()) return false;
+    for (const auto& [key, value] : one.items()) {
+      const auto found = other.find(key);
+      if (found == other.end() || !is_same(value, *found)) return false;
+    }
+    return true;
+  }
+  if (one.is_array() && other.is_array())
+    return std::ranges::equal(one, other, [](const Json& left, const Json& right) { return is_same(left, right); });
+  return print_json(one) == print_json(other);  // NaN is the same as NaN
 }
+
+/// Whether the source names the dimensions of a variable. netCDF-C and codecfs number those of HDF5 files without names.
+bool has_names(const Variable& variable) {
+  const auto is_generated = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  return variable.dimensions && !std::ranges::all_of(*variable.dimensions, is_generated);
+}
+
+std::string short_text(const Json& value) { return cut_to(print_json(value), 200); }
 
 class DatasetComparison {
  public:
@@ -72,12 +93,19 @@ class DatasetComparison {
         });
   }
 
+  /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.
+  static uint64_t work_of(const Variable& variable) {
+    constexpr uint64_t kMost = uint64_t{1} << 50;
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(variable.grid.count(), variable.chunk_bytes.value_or(0), &bytes)) return kMost;
+    return std::min(bytes, kMost);
+  }
+
   uint64_t total_of(const std::map<std::string, Entry>& entries) {
     uint64_t total = 0;
     for (const auto& [path, entry] : entries) {
       if (entry.kind != EntryKind::variable) continue;
-      if (const Result<VariablePtr> facts = one_.facts(entry.object))
-        total += (*facts)->grid.count() * (*facts)->chunk_bytes.value_or(0);
+      if (const Result<VariablePtr> facts = one_.facts(entry.object)) total += work_of(**facts);
     }
     return total;
   }
@@ -97,8 +125,9 @@ class DatasetComparison {
       const auto same = find(other, attribute.name);
       if (same == other.end())
         differ(path, fmt::format("attribute {}: only in the first", attribute.name));
-      else if (const std::string left = print_json(attribute.value), right = print_json(same->value); left != right)
-        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, left.substr(0, 200), right.substr(0, 200)));
+      else if (!is_same(attribute.value, same->value))
+        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, short_text(attribute.value),
+                                 short_text(same->value)));
     }
     for (const Attribute& attribute : other)
       if (find(one, attribute.name) == one.end())
@@ -128,7 +157,7 @@ class DatasetComparison {
       not_known(path, (a.unreadable_attributes ? a : b).unreadable_attributes->reason);
     else
       compare_attributes(path, a.attributes, b.attributes);
-    if (a.dimensions && b.dimensions && *a.dimensions != *b.dimensions)
+    if (has_names(a) && has_names(b) && *a.dimensions != *b.dimensions)
       differ(path, fmt::format("dimensions: {}, {}", print_json(Json(*a.dimensions)), print_json(Json(*b.dimensions))));
     if (ordered(a.type) != ordered(b.type) || a.object_codec != b.object_codec) {
       differ(path, fmt::format("type: {}, {}", print_json(print_dtype(a.type)), print_json(print_dtype(b.type))));
@@ -143,12 +172,17 @@ class DatasetComparison {
       return {};
     }
     VariableComparison values({one_, one.object, *left}, {other_, other.object, *right});
-    const Result<> compared = values.run([&](uint64_t bytes) { progress.add(bytes); });
+    std::atomic<uint64_t> done = 0;
+    const Result<> compared = values.run([&](uint64_t bytes) {
+      done += bytes;
+      progress.add(bytes);
+    });
+    if (const uint64_t work = work_of(a); done < work) progress.add(work - done);  // absent chunks
     found_.bytes += values.compared_bytes();
     if (!compared && compared.error().code == ECANCELED) return compared;
     if (!compared) not_known(path, compared.error().reason);
     if (values.differing() > 0)
-      differ(path, fmt::format("{} elements differ, the first {}", human_count(values.differing()), values.first_text()));
+      differ(path, fmt::format("{} differ, the first {}", counted(values.differing(), "element"), values.first_text()));
     else if (const std::string text = values.first_text(); !text.empty())
       differ(path, text);
     return {};
@@ -177,8 +211,8 @@ std::string comparison_text(const Comparison& found, const std::string& one, con
   for (const Difference& item : found.unknown)
     text += printable(fmt::format("/{}: not compared: {}", item.path, item.text)) + "\n";
   if (found.differences == 0 && found.unknown.empty())
-    text += fmt::format("{} and {} have the same content: {} variables, {}\n", one, other,
-                        human_count(found.variables), human_bytes(found.bytes));
+    text += fmt::format("{} and {} have the same content: {}, {} compared\n", printable(one), printable(other),
+                        counted(found.variables, "variable"), human_bytes(found.bytes));
   return text;
 }
 

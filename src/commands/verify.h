@@ -28,9 +28,9 @@ struct Verification {
   uint64_t stored_bytes = 0;   // of these
   uint64_t decoded_bytes = 0;  // of these
   uint64_t damages = 0;
-  uint64_t lost_bytes = 0;           // decoded
-  std::vector<Damage> damaged;       // the first kMostListed
-  std::vector<Damage> unchecked;     // variables with chunks that no installed filter decodes
+  uint64_t lost_bytes = 0;        // decoded
+  std::vector<Damage> damaged;    // the first kMostListed
+  std::vector<Damage> unchecked;  // variables with chunks that no installed filter decodes
 };
 
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that
