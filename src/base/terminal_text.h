@@ -18,8 +18,8 @@ size_t columns_of(std::string_view text);
 /// A printable text in at most so many columns; a longer one ends with an ellipsis. At least 1 column.
 std::string cut_to(std::string_view text, size_t columns);
 
-/// A printable text in lines of at most so many columns, broken at spaces where there are some; lines from the second on
-/// begin with `indent`. Without a newline at the end. 0 columns: no limit.
+/// A printable text in lines of at most so many columns, broken at spaces where there are some; lines from the second
+/// on begin with `indent`. Without a newline at the end. 0 columns: no limit.
 std::string wrap_to(std::string_view text, size_t columns, std::string_view indent);
 
 }  // namespace codecfs

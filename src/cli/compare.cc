@@ -32,6 +32,10 @@ class CompareCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<commands::Comparison> found = compare_sources();
     if (!found) return report(found.error(), kFailed);
@@ -44,7 +48,6 @@ class CompareCommand final : public Command {
 
  private:
   Result<commands::Comparison> compare_sources() {
-    CODECFS_TRY(options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> one, options_.open(one_));
     CODECFS_ASSIGN(const std::unique_ptr<Source> other, options_.open(other_));

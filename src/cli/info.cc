@@ -42,6 +42,10 @@ class InfoCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<std::string> text = print();
     if (!text) return report(text.error(), kFailed);
@@ -51,7 +55,6 @@ class InfoCommand final : public Command {
 
  private:
   Result<std::string> print() {
-    CODECFS_TRY(options_.prepare());
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, source_, variable_));
     const size_t width = terminal_width();

@@ -33,6 +33,10 @@ class VerifyCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<commands::Verification> found = check_source();
     if (!found) return report(found.error(), kFailed);
@@ -45,7 +49,6 @@ class VerifyCommand final : public Command {
 
  private:
   Result<commands::Verification> check_source() {
-    CODECFS_TRY(options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     return commands::verify(*source);

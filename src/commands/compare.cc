@@ -41,7 +41,8 @@ bool is_same(const Json& one, const Json& other) {
   return print_json(one) == print_json(other);  // NaN is the same as NaN
 }
 
-/// Whether the source names the dimensions of a variable. netCDF-C and codecfs number those of HDF5 files without names.
+/// Whether the source names the dimensions of a variable. netCDF-C and codecfs number those of HDF5 files without
+/// names.
 bool has_names(const Variable& variable) {
   const auto is_generated = [](const std::string& name) { return name.starts_with("phony_dim_"); };
   return variable.dimensions && !std::ranges::all_of(*variable.dimensions, is_generated);

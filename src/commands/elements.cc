@@ -77,7 +77,8 @@ std::string value_text(const DataType& type, Bytes element) {
         std::string values;
         for (size_t at = 0; at + member.type.size <= member.size() && member.type.size > 0; at += member.type.size) {
           if (values.size() > kMostColumns) break;
-          values += (values.empty() ? "" : ", ") + value_text(member.type, element.subspan(offset + at, member.type.size));
+          values +=
+              (values.empty() ? "" : ", ") + value_text(member.type, element.subspan(offset + at, member.type.size));
         }
         text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", printable(member.name),
                             member.shape.empty() ? values : "[" + values + "]");
@@ -89,8 +90,7 @@ std::string value_text(const DataType& type, Bytes element) {
       while (!element.empty() && element.back() == std::byte{}) element = element.first(element.size() - 1);
       return quoted(element);
     }
-    case TypeKind::raw:
-      return hexadecimal(element);
+    case TypeKind::raw: return hexadecimal(element);
     default: {
       DataType little = type;
       if (little.order == ByteOrder::big) little.order = ByteOrder::little;
