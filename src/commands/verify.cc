@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -155,26 +156,32 @@ class Check {
   }
 
   /// Without the place, which the backends put in front of their messages, each in its own way.
-  static std::string short_reason(const InfoNode& node, std::string_view reason, const std::string& chunk = "") {
+  static std::string short_reason(const InfoNode& node, std::string_view reason,
+                                  std::optional<uint64_t> chunk = std::nullopt) {
     const auto drop = [&](const std::string& place) {
       if (!reason.starts_with(place + ": ")) return false;
       reason.remove_prefix(place.size() + 2);
       return true;
     };
     if (!drop(node.path)) drop("/" + node.path);
-    if (!chunk.empty() && !drop("chunk " + chunk)) drop(node.path.empty() ? chunk : node.path + "/" + chunk);
+    if (!chunk) return std::string(reason);
+    const Variable& facts = *node.variable->facts;
+    const std::string folder = node.path.empty() ? "" : node.path + "/";
+    for (const std::string& name :
+         {"chunk " + facts.grid.name_of(*chunk), folder + facts.grid.name_of(*chunk),
+          folder + facts.grid.name_of(*chunk, '/'), folder + facts.chunk_keys.name_of(facts.grid, *chunk)})
+      if (drop(name)) break;
     return std::string(reason);
   }
 
   static Damage damage_of(const InfoNode& node, uint64_t number, const std::string& reason) {
     const Variable& facts = *node.variable->facts;
     const Region region = region_of_chunk(facts.grid, number);
-    const std::string name = facts.grid.name_of(number);
     return {.path = node.path,
-            .chunk = name,
+            .chunk = facts.grid.name_of(number),
             .region = region.text(),
             .bytes = region.elements() * facts.type.size,
-            .reason = short_reason(node, reason, name)};
+            .reason = short_reason(node, reason, number)};
   }
 
   /// Stored chunks must lie in the file and not overlap.

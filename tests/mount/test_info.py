@@ -145,7 +145,7 @@ def test_zarr_is_as_zarr_python_says(name):
         variable = found[own]
         assert variable["shape"] == list(array.shape) and variable["chunks"] == list(array.chunks), own
         assert variable["all_chunks"] == array.nchunks, own
-        if array.shape:  # zarr-python counts the metadata of a scalar
+        if array.shape and name != "slash_separator":  # zarr-python counts the metadata of a scalar, and no subfolders
             assert variable["stored_chunks"] == array.nchunks_initialized, own
         chunks = [file for file in (path / own[1:]).rglob("*") if file.is_file() and not file.name.startswith(".z")]
         assert variable["stored_bytes"] == sum(file.stat().st_size for file in chunks), own
