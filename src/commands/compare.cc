@@ -183,7 +183,8 @@ class DatasetComparison {
     if (!compared && compared.error().code == ECANCELED) return compared;
     if (!compared) not_known(path, compared.error().reason);
     if (values.differing() > 0)
-      differ(path, fmt::format("{} differ, the first {}", counted(values.differing(), "element"), values.first_text()));
+      differ(path, fmt::format("{} differ{}, the first {}", counted(values.differing(), "element"),
+                               values.differing() == 1 ? "s" : "", values.first_text()));
     else if (const std::string text = values.first_text(); !text.empty())
       differ(path, text);
     return {};

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/endian.h"
@@ -95,8 +96,10 @@ std::string value_text(const DataType& type, Bytes element) {
       DataType little = type;
       if (little.order == ByteOrder::big) little.order = ByteOrder::little;
       const Json value = fill_json(little, element);
-      if (value.is_string()) return quoted(std::as_bytes(std::span(value.get_ref<const std::string&>())));
-      return print_json(value);
+      if (!value.is_string()) return print_json(value);
+      const auto& text = value.get_ref<const std::string&>();
+      if (type.kind != TypeKind::unicode) return text;  // NaN
+      return quoted(std::as_bytes(std::span(text)));
     }
   }
 }
