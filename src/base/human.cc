@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <string_view>
 
 namespace codecfs {
 
@@ -32,6 +31,10 @@ std::string human_count(uint64_t number) {
     text += digits[i];
   }
   return text;
+}
+
+std::string counted(uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", human_count(number), noun, number == 1 ? "" : "s");
 }
 
 }  // namespace codecfs

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace codecfs {
 
@@ -13,5 +14,7 @@ std::string human_bytes(uint64_t bytes);
 std::string human_duration(std::chrono::seconds duration);
 /// "1,048,576".
 std::string human_count(uint64_t number);
+/// "1 chunk", "2,000 chunks".
+std::string counted(uint64_t number, std::string_view noun);
 
 }  // namespace codecfs

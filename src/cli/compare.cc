@@ -32,19 +32,22 @@ class CompareCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<commands::Comparison> found = compare_sources();
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::comparison_json(*found, one_, other_), 2) + "\n"
                                       : commands::comparison_text(*found, one_, other_);
-    std::fputs(text.c_str(), stdout);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
     if (found->differences > 0) return kFound;
     return found->unknown.empty() ? 0 : kIncomplete;
   }
 
  private:
   Result<commands::Comparison> compare_sources() {
-    CODECFS_TRY(options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> one, options_.open(one_));
     CODECFS_ASSIGN(const std::unique_ptr<Source> other, options_.open(other_));

@@ -9,7 +9,6 @@
 #include "cli/dataset_options.h"
 #include "cli/report.h"
 #include "commands/dataset_info.h"
-#include "commands/walk.h"
 #include "model/json.h"
 
 namespace codecfs::cli {
@@ -43,6 +42,10 @@ class InfoCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<std::string> text = print();
     if (!text) return report(text.error(), kFailed);
@@ -52,27 +55,17 @@ class InfoCommand final : public Command {
 
  private:
   Result<std::string> print() {
-    CODECFS_TRY(options_.prepare());
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
-    CODECFS_ASSIGN(commands::DatasetInfo info, commands::read_info(*source, source_));
-    if (!variable_.empty()) {
-      CODECFS_ASSIGN(const Entry entry, commands::find_path(*source, variable_));
-      const size_t first = variable_.find_first_not_of('/');
-      std::string path = first == variable_.npos ? "" : variable_.substr(first);
-      while (path.ends_with('/')) path.pop_back();
-      std::erase_if(info.nodes, [&](const commands::InfoNode& node) {
-        return node.path != path && !node.path.starts_with(path.empty() ? "" : path + "/");
-      });
-      if (info.nodes.empty()) return fail(ENOENT, "{}: there is no {}", source_, variable_);
-      if (entry.kind == EntryKind::variable && !as_json_) {
-        if (!info.nodes[0].variable->facts) return std::unexpected(*info.nodes[0].variable->error);
-        CODECFS_ASSIGN(const VariablePtr described, source->variable(entry.object));
-        return commands::variable_text(info.nodes[0], *described);
-      }
+    CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, source_, variable_));
+    const size_t width = terminal_width();
+    const commands::InfoNode& first = info.nodes[0];
+    if (first.variable && !variable_.empty() && !as_json_) {
+      if (!first.variable->facts) return std::unexpected(*first.variable->error);
+      CODECFS_ASSIGN(const VariablePtr described, source->variable(first.entry.object));
+      return commands::variable_text(first, *described, width);
     }
     if (as_json_) return print_json(commands::info_json(info), 2) + "\n";
     const char* const no_color = std::getenv("NO_COLOR");
-    const size_t width = terminal_width();
     return commands::info_text(info, width, width != 0 && (no_color == nullptr || *no_color == '\0'));
   }
 

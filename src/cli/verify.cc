@@ -33,19 +33,22 @@ class VerifyCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<commands::Verification> found = check_source();
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::verification_json(*found, source_), 2) + "\n"
                                       : commands::verification_text(*found, source_);
-    std::fputs(text.c_str(), stdout);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
     if (found->damages > 0) return kFound;
     return found->unchecked.empty() ? 0 : kIncomplete;
   }
 
  private:
   Result<commands::Verification> check_source() {
-    CODECFS_TRY(options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     return commands::verify(*source);

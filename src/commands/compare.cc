@@ -1,12 +1,17 @@
 #include "commands/compare.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <utility>
 
 #include "base/human.h"
 #include "base/progress_reporter.h"
+#include "base/terminal_text.h"
 #include "commands/dataset_info.h"
+#include "commands/elements.h"
 #include "commands/variable_comparison.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -22,34 +27,39 @@ DataType ordered(DataType type) {
   return type;
 }
 
-/// The bits of the fill, little-endian.
-std::vector<std::byte> fill_of(const Variable& variable) {
-  std::vector<std::byte> fill = variable.fill;
-  if (variable.type.kind != TypeKind::object) fill.resize(variable.type.size);  // empty: zeros
-  make_little_endian(variable.type, fill);
-  return fill;
-}
-
 /// netCDF and xarray repeat the fill value as an attribute, which a conversion may add. It says nothing new if the
 /// other side has no such attribute and the same fill.
 std::vector<Attribute> without_known_fill(const Variable& variable, const Variable& other) {
   const auto is_fill = [](const Attribute& attribute) { return attribute.name == "_FillValue"; };
   std::vector<Attribute> attributes = variable.attributes;
-  if (std::ranges::none_of(other.attributes, is_fill) && fill_of(variable) == fill_of(other))
+  if (std::ranges::none_of(other.attributes, is_fill) && fill_element(variable) == fill_element(other))
     std::erase_if(attributes, is_fill);
   return attributes;
 }
 
-/// Names that codecfs and netCDF make up for dimensions without one.
-bool are_made_up(const std::vector<std::string>& names) {
-  return std::ranges::all_of(names, [](const std::string& name) { return name.starts_with("phony_dim_"); });
+/// The order of the members of objects does not count.
+bool is_same(const Json& one, const Json& other) {
+  if (one.is_object() && other.is_object()) {
+    if (one.size() != other.size()) return false;
+    for (const auto& [key, value] : one.items()) {
+      const auto found = other.find(key);
+      if (found == other.end() || !is_same(value, *found)) return false;
+    }
+    return true;
+  }
+  if (one.is_array() && other.is_array())
+    return std::ranges::equal(one, other, [](const Json& left, const Json& right) { return is_same(left, right); });
+  return print_json(one) == print_json(other);  // NaN is the same as NaN
 }
 
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return text;
+/// Whether the source names the dimensions of a variable. netCDF-C and codecfs number those of HDF5 files without
+/// names.
+bool has_names(const Variable& variable) {
+  const auto is_generated = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  return variable.dimensions && !std::ranges::all_of(*variable.dimensions, is_generated);
 }
+
+std::string short_text(const Json& value) { return cut_to(print_json(value), 200); }
 
 class DatasetComparison {
  public:
@@ -95,12 +105,19 @@ class DatasetComparison {
         });
   }
 
+  /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.
+  static uint64_t work_of(const Variable& variable) {
+    constexpr uint64_t kMost = uint64_t{1} << 50;
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(variable.grid.count(), variable.chunk_bytes.value_or(0), &bytes)) return kMost;
+    return std::min(bytes, kMost);
+  }
+
   uint64_t total_of(const std::map<std::string, Entry>& entries) {
     uint64_t total = 0;
     for (const auto& [path, entry] : entries) {
       if (entry.kind != EntryKind::variable) continue;
-      if (const Result<VariablePtr> facts = one_.facts(entry.object))
-        total += (*facts)->grid.count() * (*facts)->chunk_bytes.value_or(0);
+      if (const Result<VariablePtr> facts = one_.facts(entry.object)) total += work_of(**facts);
     }
     return total;
   }
@@ -120,8 +137,9 @@ class DatasetComparison {
       const auto same = find(other, attribute.name);
       if (same == other.end())
         differ(path, fmt::format("attribute {}: only in the first", attribute.name));
-      else if (const std::string left = print_json(attribute.value), right = print_json(same->value); left != right)
-        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, left.substr(0, 200), right.substr(0, 200)));
+      else if (!is_same(attribute.value, same->value))
+        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, short_text(attribute.value),
+                                 short_text(same->value)));
     }
     for (const Attribute& attribute : other)
       if (find(one, attribute.name) == one.end())
@@ -151,8 +169,7 @@ class DatasetComparison {
       not_known(path, (a.unreadable_attributes ? a : b).unreadable_attributes->reason);
     else
       compare_attributes(path, without_known_fill(a, b), without_known_fill(b, a));
-    if (a.dimensions && b.dimensions && *a.dimensions != *b.dimensions &&
-        !(are_made_up(*a.dimensions) && are_made_up(*b.dimensions)))
+    if (has_names(a) && has_names(b) && *a.dimensions != *b.dimensions)
       differ(path, fmt::format("dimensions: {}, {}", print_json(Json(*a.dimensions)), print_json(Json(*b.dimensions))));
     if (ordered(a.type) != ordered(b.type) || a.object_codec != b.object_codec) {
       differ(path, fmt::format("type: {}, {}", print_json(print_dtype(a.type)), print_json(print_dtype(b.type))));
@@ -167,13 +184,18 @@ class DatasetComparison {
       return {};
     }
     VariableComparison values({one_, one.object, *left}, {other_, other.object, *right});
-    const Result<> compared = values.run([&](uint64_t bytes) { progress.add(bytes); });
+    std::atomic<uint64_t> done = 0;
+    const Result<> compared = values.run([&](uint64_t bytes) {
+      done += bytes;
+      progress.add(bytes);
+    });
+    if (const uint64_t work = work_of(a); done < work) progress.add(work - done);  // absent chunks
     found_.bytes += values.compared_bytes();
     if (!compared && compared.error().code == ECANCELED) return compared;
     if (!compared) not_known(path, compared.error().reason);
     if (values.differing() > 0)
-      differ(path,
-             fmt::format("{} elements differ, the first {}", human_count(values.differing()), values.first_text()));
+      differ(path, fmt::format("{} differ{}, the first {}", counted(values.differing(), "element"),
+                               values.differing() == 1 ? "s" : "", values.first_text()));
     else if (const std::string text = values.first_text(); !text.empty())
       differ(path, text);
     return {};
@@ -202,8 +224,8 @@ std::string comparison_text(const Comparison& found, const std::string& one, con
   for (const Difference& item : found.unknown)
     text += printable(fmt::format("/{}: not compared: {}", item.path, item.text)) + "\n";
   if (found.differences == 0 && found.unknown.empty())
-    text += fmt::format("{} and {} have the same content: {} variables, {}\n", one, other, human_count(found.variables),
-                        human_bytes(found.bytes));
+    text += fmt::format("{} and {} have the same content: {}, {} compared\n", printable(one), printable(other),
+                        counted(found.variables, "variable"), human_bytes(found.bytes));
   return text;
 }
 

@@ -263,7 +263,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   progress.expect(count_files(info, is_v3));
   const fs::View view = view_for(options.format, *source, info);
   TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
-  from.filesystem().rules().check();
+  CODECFS_TRY(from.filesystem().rules().check());
   struct stat status{};
   const bool resumed = lstat(partial.path().c_str(), &status) == 0;
   std::optional<TreeFiles> tree;

@@ -1,6 +1,10 @@
 #include "commands/dataset_info.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "commands/walk.h"
@@ -13,7 +17,8 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 4096;  // chunks
+constexpr size_t kBatch = 4096;     // chunks
+constexpr size_t kVariables = 256;  // in one call
 
 std::string name_of(const FilterStage& stage) {
   if (const filters::FilterPtr filter = filters::find_for(stage)) return filter->name;
@@ -32,38 +37,90 @@ void find_missing(const Variable& facts, VariableInfo& info) {
   }
 }
 
-Result<VariableInfo> read_variable(Source& source, ObjectId object) {
-  VariableInfo info;
-  const Result<VariablePtr> facts = source.facts(object);
-  if (!facts) {
-    info.error = facts.error();
-    return info;
+uint64_t decoded_bytes_of(const Variable& facts) {
+  uint64_t bytes = facts.type.size;
+  bool is_huge = false;
+  for (const uint64_t extent : facts.grid.shape()) {
+    if (extent == 0) return 0;
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) is_huge = true;
   }
-  info.facts = *facts;
-  const ChunkGrid& grid = info.facts->grid;
-  uint64_t elements = 1;
-  for (const uint64_t extent : grid.shape()) elements *= extent;
-  info.decoded_bytes = elements * info.facts->type.size;
-  find_missing(*info.facts, info);
+  return is_huge ? UINT64_MAX : bytes;
+}
+
+/// Looks up the chunks of a variable that has many.
+Result<> count_chunks(Source& source, ObjectId object, VariableInfo& info) {
   for (uint64_t from = 0;;) {
     const Result<std::vector<uint64_t>> numbers = source.stored_chunks(object, from, kBatch);
     if (!numbers) {
       info.error = numbers.error();
-      return info;
+      return {};
     }
-    if (numbers->empty()) return info;
+    if (numbers->empty()) return {};
     for (const uint64_t number : *numbers) {
       const Result<ChunkInfo> chunk = source.locate(object, number);
-      if (!chunk) {
+      if (chunk)
+        info.stored_bytes += chunk->stored_size;
+      else if (!info.error)
         info.error = chunk.error();
-        return info;
-      }
-      info.stored_bytes += chunk->stored_size;
     }
     info.stored_chunks += numbers->size();
     from = numbers->back() + 1;
     if (interrupted) return fail(ECANCELED, "interrupted");
   }
+}
+
+Result<VariableInfo> make_info(Source& source, ObjectId object, VariableSummary summary) {
+  VariableInfo info;
+  info.facts = std::move(summary.facts);
+  info.error = std::move(summary.error);
+  info.stored_chunks = summary.stored_chunks;
+  info.stored_bytes = summary.stored_bytes;
+  if (!info.facts) return info;
+  info.decoded_bytes = decoded_bytes_of(*info.facts);
+  find_missing(*info.facts, info);
+  if (!summary.is_counted && !info.error) CODECFS_TRY(count_chunks(source, object, info));
+  return info;
+}
+
+/// Without line breaks and indents.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = c == ' ' || c == '\n' || c == '\t';
+    if (!is_space)
+      line += c;
+    else if (!line.empty() && !line.ends_with(' '))
+      line += ' ';
+  }
+  return line;
+}
+
+std::string numpy_text(const DataType& type) {
+  const auto bits = [&](const char* name) { return fmt::format("{}{}", name, type.size * 8); };
+  switch (type.kind) {
+    case TypeKind::boolean: return "bool";
+    case TypeKind::signed_int: return bits("int");
+    case TypeKind::unsigned_int: return bits("uint");
+    case TypeKind::floating: return bits("float");
+    case TypeKind::complex: return bits("complex");
+    case TypeKind::timedelta: return fmt::format("timedelta64[{}]", type.unit);
+    case TypeKind::datetime: return fmt::format("datetime64[{}]", type.unit);
+    case TypeKind::string: return fmt::format("bytes[{}]", type.size);
+    case TypeKind::unicode: return fmt::format("str[{}]", type.size / 4);
+    case TypeKind::raw: return fmt::format("raw[{}]", type.size);
+    case TypeKind::structured: {
+      std::string text;
+      for (const TypeMember& member : type.members) {
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", member.name, numpy_text(member.type));
+        std::string shape;
+        for (const uint64_t extent : member.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
+        if (!shape.empty()) text += "[" + shape + "]";
+      }
+      return "{" + text + "}";
+    }
+    case TypeKind::object: return "variable length";
+  }
+  return "";
 }
 
 }  // namespace
@@ -78,46 +135,42 @@ std::string filters_text(const std::vector<FilterStage>& filters) {
 }
 
 std::string type_text(const Variable& variable) {
-  if (!variable.type_text.empty()) return variable.type_text;
+  // libhdf5 has no name for integers with padding.
+  if (!variable.type_text.empty() && !variable.type_text.starts_with("undefined")) return one_line(variable.type_text);
   if (!variable.zarr3_type.empty()) return variable.zarr3_type;
-  const DataType& type = variable.type;
-  const auto bits = [&](const char* name) { return fmt::format("{}{}", name, type.size * 8); };
-  switch (type.kind) {
-    case TypeKind::boolean: return "bool";
-    case TypeKind::signed_int: return bits("int");
-    case TypeKind::unsigned_int: return bits("uint");
-    case TypeKind::floating: return bits("float");
-    case TypeKind::complex: return bits("complex");
-    case TypeKind::timedelta: return fmt::format("timedelta64[{}]", type.unit);
-    case TypeKind::datetime: return fmt::format("datetime64[{}]", type.unit);
-    case TypeKind::string: return fmt::format("bytes[{}]", type.size);
-    case TypeKind::unicode: return fmt::format("str[{}]", type.size / 4);
-    case TypeKind::raw: return fmt::format("raw[{}]", type.size);
-    case TypeKind::structured: return print_json(print_dtype(type));
-    case TypeKind::object: return "variable length";
-  }
-  return "";
+  if (variable.type.kind == TypeKind::object)
+    if (const Json& codec = variable.object_codec; codec.is_object() && codec.value("id", "") == "vlen-utf8")
+      return "string";
+  return numpy_text(variable.type);
 }
 
-Result<DatasetInfo> read_info(Source& source, const std::string& name) {
+Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path) {
   DatasetInfo info;
   info.source = name;
   info.format = source.format();
   if (S_ISREG(source.status().st_mode)) info.source_bytes = static_cast<uint64_t>(source.status().st_size);
+  CODECFS_ASSIGN(const Entry start, find_path(source, path));
+  std::vector<size_t> variables;  // indices of nodes
   CODECFS_TRY(walk(
-      source,
-      [&](const std::string& path, const Entry& entry) -> Result<> {
-        info.nodes.push_back({path, entry, {}, {}});
+      source, normal_path(path), start,
+      [&](const std::string& at, const Entry& entry) -> Result<> {
+        if (entry.kind == EntryKind::variable) variables.push_back(info.nodes.size());
+        info.nodes.push_back({at, entry, {}, {}});
         return interrupted ? Result<>(fail(ECANCELED, "interrupted")) : Result<>();
       },
-      [&](const std::string& path, const Error& error) -> Result<> {
-        std::ranges::find(info.nodes, path, &InfoNode::path)->error = error;
+      [&](const std::string&, const Error& error) -> Result<> {
+        info.nodes.back().error = error;  // it was visited last
         return {};
       }));
-  CODECFS_TRY(in_parallel(info.nodes.size(), [&](uint64_t number) -> Result<> {
-    InfoNode& node = info.nodes[number];
-    if (node.entry.kind != EntryKind::variable) return {};
-    CODECFS_ASSIGN(node.variable, read_variable(source, node.entry.object));
+  CODECFS_TRY(in_parallel((variables.size() + kVariables - 1) / kVariables, [&](uint64_t number) -> Result<> {
+    const auto first = static_cast<size_t>(number * kVariables);
+    const std::span batch = std::span(variables).subspan(first, std::min(kVariables, variables.size() - first));
+    std::vector<ObjectId> objects;
+    for (const size_t index : batch) objects.push_back(info.nodes[index].entry.object);
+    std::vector<VariableSummary> summaries = source.summaries(objects);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      CODECFS_ASSIGN(info.nodes[batch[i]].variable, make_info(source, objects[i], std::move(summaries[i])));
+    }
     return {};
   }));
   return info;

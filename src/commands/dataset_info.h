@@ -18,7 +18,7 @@ struct VariableInfo {
   std::optional<Error> error;  // why it cannot be read
   uint64_t stored_chunks = 0;  // those of facts->grid that are stored
   uint64_t stored_bytes = 0;   // of these
-  uint64_t decoded_bytes = 0;  // of the whole array; 0 for elements of variable length
+  uint64_t decoded_bytes = 0;  // of the whole array; 0 for elements of variable length; UINT64_MAX: that or more
   std::vector<Error> missing;  // one for each filter that is not there, with what to install
 };
 
@@ -34,23 +34,23 @@ struct DatasetInfo {
   std::string source;  // as the user named it
   std::string format;
   uint64_t source_bytes = 0;    // of a file; 0: a directory
-  std::vector<InfoNode> nodes;  // parents first
+  std::vector<InfoNode> nodes;  // parents first; the first is the root, or what was asked for
 };
 
-/// Reads the metadata of everything in the source, and looks up all stored chunks, on all cores. Errors of single
-/// variables are part of the result. ECANCELED.
-Result<DatasetInfo> read_info(Source& source, const std::string& name);
+/// Reads the metadata of everything in the source, or of the object at `path` and below it, and looks up all stored
+/// chunks, on all cores. Errors of single variables are part of the result. ECANCELED, errors of find_path().
+Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path = "");
 
 /// The pipeline for people: "shuffle,4|zstd,3"; "none".
 std::string filters_text(const std::vector<FilterStage>& filters);
-/// numpy's name of the type: "<f4"; for people "float32", or the list of members.
+/// The type for people: "float32", "{x: int8, y: float64[3]}".
 std::string type_text(const Variable& variable);
 
 /// The whole as JSON: {"source", "format", "groups", "variables": [...]}.
 Json info_json(const DatasetInfo& info);
 /// As a tree with a line for each node, for a terminal of `width` columns (0: no limit), with colours or without.
 std::string info_text(const DatasetInfo& info, size_t width, bool colours);
-/// One variable with its attributes, a line for each fact.
-std::string variable_text(const InfoNode& node, const Variable& described);
+/// One variable with its attributes, a line for each fact, for such a terminal.
+std::string variable_text(const InfoNode& node, const Variable& described, size_t width);
 
 }  // namespace codecfs::commands

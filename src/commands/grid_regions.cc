@@ -31,7 +31,8 @@ Region region_of_chunk(const ChunkGrid& grid, uint64_t number) {
   return region;
 }
 
-std::vector<uint64_t> chunks_in(const ChunkGrid& grid, const Region& region) {
+Result<> for_each_chunk_in(const ChunkGrid& grid, const Region& region,
+                           const std::function<Result<>(uint64_t number)>& visit) {
   std::vector<uint64_t> first;
   std::vector<uint64_t> last;
   for (size_t d = 0; d < grid.rank(); ++d) {
@@ -39,15 +40,14 @@ std::vector<uint64_t> chunks_in(const ChunkGrid& grid, const Region& region) {
     first.push_back(region.origin[d] / grid.chunks()[d]);
     last.push_back((region.origin[d] + region.extent[d] - 1) / grid.chunks()[d]);
   }
-  std::vector<uint64_t> numbers;
   for (std::vector<uint64_t> at = first;;) {
-    numbers.push_back(grid.number_of(at));
+    CODECFS_TRY(visit(grid.number_of(at)));
     size_t d = at.size();
     while (d > 0 && at[d - 1] == last[d - 1]) {
       at[d - 1] = first[d - 1];
       --d;
     }
-    if (d == 0) return numbers;
+    if (d == 0) return {};
     ++at[d - 1];
   }
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/result.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::commands {
@@ -23,8 +23,10 @@ struct Region {
 /// The elements of a chunk that lie in the array.
 Region region_of_chunk(const ChunkGrid& grid, uint64_t number);
 
-/// The numbers of the chunks of a grid of the same shape that overlap a region.
-std::vector<uint64_t> chunks_in(const ChunkGrid& grid, const Region& region);
+/// Calls `visit` with the number of each chunk of a grid of the same shape that overlaps a region, ascending, until it
+/// returns an error.
+Result<> for_each_chunk_in(const ChunkGrid& grid, const Region& region,
+                           const std::function<Result<>(uint64_t number)>& visit);
 
 /// A box of elements in memory, in C order: element `origin` of the array is the first.
 struct Block {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/human.h"
+#include "base/terminal_text.h"
 #include "commands/dataset_info.h"
 #include "filters/core/codec_json.h"
 #include "model/json.h"
@@ -16,10 +17,19 @@ namespace {
 constexpr size_t kColumns = 7;  // name, type, shape, chunks, size, ratio, filters
 using Cells = std::array<std::string, kColumns>;
 
+constexpr const char* kBold = "1";
+constexpr const char* kFaint = "2";
+constexpr const char* kRed = "31";
+constexpr const char* kBlue = "34";
+constexpr const char* kCyan = "36";
+
+/// All texts are printable.
 struct Row {
   std::string branches;  // "│  ├─ "
   Cells cells;
   bool is_variable = false;
+  bool is_head = false;
+  const char* colour = nullptr;
   std::vector<std::string> notes;  // errors, each on a line of its own
 };
 
@@ -29,25 +39,10 @@ std::string list_text(const std::vector<uint64_t>& numbers) {
   return text.empty() ? "scalar" : text;
 }
 
-size_t columns_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-/// Names and reasons come from files: control characters must not reach the terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return text;
-}
-
-/// The text in at most so many columns; a longer one ends with an ellipsis.
-std::string cut(std::string_view text, size_t columns) {
-  if (columns_of(text) <= columns) return std::string(text);
-  std::string kept;
-  for (size_t at = 0, used = 0; at < text.size() && used + 1 < columns; ++used) do
-      kept += text[at++];
-    while (at < text.size() && (text[at] & 0xC0) == 0x80);
-  return kept + "…";
+/// Text without quotes; else JSON. Characters that are not ASCII stay as they are.
+std::string attribute_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return print_json(value);
 }
 
 std::string ratio_text(uint64_t decoded, uint64_t stored) {
@@ -78,32 +73,38 @@ std::string storage_text(const Variable& facts) {
 
 Row row_of(const InfoNode& node, std::string branches) {
   Row row{.branches = std::move(branches), .cells = {}, .notes = {}};
-  row.cells[0] = node.entry.name;
-  if (node.error) row.notes.push_back(node.error->reason);
-  if (node.entry.kind == EntryKind::group || node.entry.kind == EntryKind::folder) row.cells[0] += "/";
-  if (node.entry.kind == EntryKind::symlink) row.cells[0] += " → " + node.entry.target;
+  row.cells[0] = printable(node.entry.name);
+  const auto note = [&](const Error& error) { row.notes.push_back(printable(error.reason)); };
+  if (node.error) note(*node.error);
+  if (node.entry.kind == EntryKind::group || node.entry.kind == EntryKind::folder) {
+    row.cells[0] += "/";
+    row.colour = kBlue;
+  }
+  if (node.entry.kind == EntryKind::symlink) {
+    row.cells[0] += " → " + printable(node.entry.target);
+    row.colour = kCyan;
+  }
   if (!node.variable) return row;
   row.is_variable = true;
   const VariableInfo& info = *node.variable;
-  if (info.error) row.notes.push_back(info.error->reason);
-  for (const Error& missing : info.missing) row.notes.push_back(missing.reason);
+  if (info.error) note(*info.error);
+  for (const Error& missing : info.missing) note(missing);
   if (!info.facts) return row;
-  if (info.facts->unreadable) row.notes.push_back(info.facts->unreadable->reason);
-  row.cells[1] = type_text(*info.facts);
+  if (info.facts->unreadable) note(*info.facts->unreadable);
+  row.cells[1] = printable(type_text(*info.facts));
   row.cells[2] = list_text(info.facts->grid.shape());
   row.cells[3] = info.facts->grid.rank() == 0 ? "" : storage_text(*info.facts);
   row.cells[4] = human_bytes(info.stored_bytes);
   row.cells[5] = ratio_text(decoded_of_stored(info), info.stored_bytes);
-  row.cells[6] = info.facts->filters.empty() ? "" : filters_text(info.facts->filters);
+  row.cells[6] = info.facts->filters.empty() ? "" : printable(filters_text(info.facts->filters));
   return row;
 }
 
-/// The rows of all nodes but the root.
+/// The rows of all nodes but the first, unless that is a variable.
 std::vector<Row> rows_of(const DatasetInfo& info) {
   std::vector<Row> rows;
-  const auto depth_of = [](const InfoNode& node) {
-    return node.path.empty() ? 0 : 1 + std::ranges::count(node.path, '/');
-  };
+  const auto level_of = [](const std::string& path) { return path.empty() ? 0 : 1 + std::ranges::count(path, '/'); };
+  const auto depth_of = [&](const InfoNode& node) { return level_of(node.path) - level_of(info.nodes[0].path); };
   // Whether a node has a later sibling: the next node that is not below it has the same depth.
   std::vector<bool> has_sibling(info.nodes.size());
   std::vector<bool> seen;  // by depth: a node of that depth follows
@@ -127,7 +128,7 @@ std::vector<Row> rows_of(const DatasetInfo& info) {
     for (size_t d = 1; d < depth; ++d) branches += open[d] ? "│  " : "   ";
     if (depth > 0) branches += has_sibling[i] ? "├─ " : "└─ ";
     rows.push_back(row_of(info.nodes[i], std::move(branches)));
-    if (depth == 0) rows.back().cells[0] = "(the root is an array)";
+    if (info.nodes[i].path.empty()) rows.back().cells[0] = "(the root is an array)";
   }
   return rows;
 }
@@ -143,81 +144,120 @@ struct Totals {
 Totals totals_of(const DatasetInfo& info) {
   Totals totals;
   for (const InfoNode& node : info.nodes) {
-    if (node.entry.kind == EntryKind::group && !node.path.empty()) ++totals.groups;
+    if (node.entry.kind == EntryKind::group && &node != info.nodes.data()) ++totals.groups;
     if (!node.variable) continue;
     ++totals.variables;
     totals.stored += node.variable->stored_bytes;
-    totals.decoded += node.variable->decoded_bytes;
-    if (node.variable->facts) totals.decoded_of_stored += decoded_of_stored(*node.variable);
+    totals.decoded += std::min(node.variable->decoded_bytes, UINT64_MAX - totals.decoded);
+    if (node.variable->facts)
+      totals.decoded_of_stored += std::min(decoded_of_stored(*node.variable), UINT64_MAX - totals.decoded_of_stored);
   }
   return totals;
 }
 
-std::string counted(uint64_t number, std::string_view what) {
-  return fmt::format("{} {}{}", human_count(number), what, number == 1 ? "" : "s");
+struct Style {
+  size_t width;  // columns of the terminal; 0: no limit
+  bool colours;
+
+  [[nodiscard]] std::string painted(const char* code, const std::string& text) const {
+    return colours && !text.empty() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+};
+
+/// What the source is and holds, in one line or more.
+std::string title_of(const DatasetInfo& info, const Totals& totals, const Style& style) {
+  std::string name = printable(info.source);
+  if (!info.nodes.empty() && !info.nodes[0].path.empty()) name += " /" + printable(info.nodes[0].path);
+  std::string facts =
+      fmt::format("{}, {}, {}", info.format, counted(totals.groups, "group"), counted(totals.variables, "variable"));
+  if (info.source_bytes != 0) facts += fmt::format(", {}", human_bytes(info.source_bytes));
+  const bool fits = style.width == 0 || columns_of(name) + 2 + columns_of(facts) <= style.width;
+  std::string text = style.painted(kBold, fits ? name : wrap_to(name, style.width, "")) + (fits ? "  " : "\n") +
+                     (fits ? facts : wrap_to(facts, style.width, "")) + "\n";
+  if (totals.variables == 0) return text;
+  const std::string ratio = ratio_text(totals.decoded_of_stored, totals.stored);
+  return text +
+         wrap_to(fmt::format("{} stored, {} decoded{}{}", human_bytes(totals.stored), human_bytes(totals.decoded),
+                             ratio.empty() ? "" : ", ratio ", ratio),
+                 style.width, "") +
+         "\n";
+}
+
+/// The widths of the columns: what the cells take, and less where that is too much for the terminal.
+std::array<size_t, kColumns> widths_for(const std::vector<Row>& rows, const Style& style) {
+  constexpr std::array<size_t, kColumns> kMost{48, 32, 32, 32, 10, 8, SIZE_MAX};
+  constexpr std::array<size_t, kColumns> kLeast{16, 8, 8, 8, 10, 8, 8};
+  std::array<size_t, kColumns> widths{};
+  for (const Row& row : rows)
+    for (size_t c = 0; c < kColumns; ++c) {
+      if (c == 0 && !row.is_variable) continue;  // names of groups may run into the columns, which are empty there
+      const size_t taken = columns_of(row.cells[c]) + (c == 0 ? columns_of(row.branches) : 0);
+      widths[c] = std::max(widths[c], std::min(kMost[c], taken));
+    }
+  if (style.width == 0) return widths;
+  size_t total = 2 * (kColumns - 1);
+  for (const size_t width : widths) total += width;
+  while (total > style.width) {
+    size_t widest = kColumns;
+    for (size_t c = 0; c < kColumns; ++c)
+      if (widths[c] > kLeast[c] && (widest == kColumns || widths[c] > widths[widest])) widest = c;
+    if (widest == kColumns) break;
+    --widths[widest];
+    --total;
+  }
+  return widths;
+}
+
+/// A row without its notes, and without colours.
+std::string line_of(const Row& row, const std::array<size_t, kColumns>& widths) {
+  if (!row.is_variable && !row.is_head) return row.branches + row.cells[0];
+  const size_t indent = columns_of(row.branches);
+  std::string line = row.branches + cut_to(row.cells[0], std::max<size_t>(widths[0], indent + 8) - indent);
+  const auto pad_to = [](const std::string& text, size_t width) {
+    return std::string(width - std::min(width, columns_of(text)), ' ');
+  };
+  line += pad_to(line, widths[0]);
+  for (size_t c = 1; c < kColumns; ++c) {
+    const bool is_number = c == 4 || c == 5;
+    const std::string cell = cut_to(row.cells[c], widths[c]);
+    const std::string pad = pad_to(cell, widths[c]);
+    line += "  " + (is_number ? pad + cell : cell + pad);
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
 }
 
 }  // namespace
 
 std::string info_text(const DatasetInfo& info, size_t width, bool colours) {
-  const auto painted = [&](const char* code, const std::string& text) {
-    return colours && !text.empty() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-  };
+  const Style style{width, colours};
   const Totals totals = totals_of(info);
-  std::string text = fmt::format("{}  {}, {}, {}", painted("1", printable(info.source)), info.format,
-                                 counted(totals.groups, "group"), counted(totals.variables, "variable"));
-  if (info.source_bytes != 0) text += fmt::format(", {}", human_bytes(info.source_bytes));
-  text += "\n";
-  if (totals.variables != 0)
-    text += fmt::format("{} stored, {} decoded{}\n", human_bytes(totals.stored), human_bytes(totals.decoded),
-                        totals.stored == 0 ? "" : ", ratio " + ratio_text(totals.decoded_of_stored, totals.stored));
+  std::string text = title_of(info, totals, style);
   std::vector<Row> rows = rows_of(info);
   if (totals.variables != 0)
-    rows.insert(
-        rows.begin(),
-        Row{.branches = "", .cells = {"", "type", "shape", "chunks", "stored", "ratio", "filters"}, .notes = {}});
-  constexpr std::array<size_t, kColumns> kMost{48, 24, 32, 32, 10, 8, SIZE_MAX};
-  std::array<size_t, kColumns> widths{};
-  for (const Row& row : rows)
-    for (size_t c = 0; c < kColumns; ++c) {
-      if (c == 0 && !row.is_variable) continue;  // names of groups may run into the columns, which are empty there
-      widths[c] =
-          std::max(widths[c], std::min(kMost[c], columns_of(row.cells[c]) + (c == 0 ? columns_of(row.branches) : 0)));
-    }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    std::string line = row.branches;
-    size_t used = columns_of(row.branches);
-    std::string plain;
-    for (size_t c = 0; c < kColumns; ++c) {
-      const bool right = c == 4 || c == 5;
-      std::string cell = printable(row.cells[c]);
-      if (c == 0) {
-        plain = line + (row.is_variable ? cut(cell, std::max<size_t>(widths[0], used + 8) - used) : cell);
-        used = columns_of(plain);
-        if (row.is_variable || i == 0) plain.append(widths[0] > used ? widths[0] - used : 0, ' ');
-        continue;
-      }
-      if (!row.is_variable && i != 0) break;
-      cell = cut(cell, widths[c]);
-      const size_t pad = c + 1 == kColumns ? 0 : widths[c] - columns_of(cell);
-      plain += "  " + (right ? std::string(pad, ' ') + cell : cell + std::string(pad, ' '));
-    }
-    while (plain.ends_with(' ')) plain.pop_back();
-    if (width != 0) plain = cut(plain, width);
-    const bool is_group = !row.is_variable && i != 0;
-    text += (i == 0 && totals.variables != 0 ? painted("2", plain) : is_group ? painted("34", plain) : plain) + "\n";
+    rows.insert(rows.begin(), Row{.branches = "",
+                                  .cells = {"", "type", "shape", "chunks", "stored", "ratio", "filters"},
+                                  .is_head = true,
+                                  .colour = kFaint,
+                                  .notes = {}});
+  const std::array<size_t, kColumns> widths = widths_for(rows, style);
+  for (const Row& row : rows) {
+    std::string line = line_of(row, widths);
+    if (width != 0) line = cut_to(line, width);
+    text += (row.colour == nullptr ? line : style.painted(row.colour, line)) + "\n";
+    const std::string indent(columns_of(row.branches) + 2, ' ');
     for (const std::string& note : row.notes)
-      text += painted("31", std::string(columns_of(row.branches), ' ') + "  ! " + printable(note)) + "\n";
+      text += style.painted(kRed, wrap_to(indent + "! " + note, width, indent + "  ")) + "\n";
   }
   return text;
 }
 
-std::string variable_text(const InfoNode& node, const Variable& described) {
+std::string variable_text(const InfoNode& node, const Variable& described, size_t width) {
   const VariableInfo& info = *node.variable;
-  std::string text = "/" + printable(node.path) + "\n";
-  const auto add = [&](std::string_view name, const std::string& value) {
-    if (!value.empty()) text += fmt::format("  {:<12} {}\n", name, printable(value));
+  std::string text = wrap_to("/" + printable(node.path), width, "") + "\n";
+  const auto add = [&](std::string_view name, std::string_view value) {
+    if (!value.empty())
+      text += wrap_to(fmt::format("  {:<12} {}", name, printable(value)), width, std::string(15, ' ')) + "\n";
   };
   add("type", type_text(described));
   add("shape", list_text(described.grid.shape()));
@@ -232,22 +272,25 @@ std::string variable_text(const InfoNode& node, const Variable& described) {
       most += (most.empty() ? "" : " × ") + (extent ? std::to_string(*extent) : std::string("unlimited"));
     if (most != list_text(described.grid.shape())) add("at most", most);
   }
-  add("chunks", storage_text(described));
+  if (described.grid.rank() != 0 || described.storage != Storage::chunked) add("chunks", storage_text(described));
   add("filters", filters_text(described.filters));
   if (const Result<std::string> spec = filters::print_filter_spec(described.filters); spec && !spec->empty())
     add("as a spec", *spec);
   if (!described.filters.empty()) add("as codecs", print_json(filters::print_codecs(described.filters)));
   if (!described.fill_value.is_null()) add("fill value", print_json(described.fill_value));
-  add("stored", fmt::format("{} in {} of {} chunks", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
-                            human_count(described.grid.count())));
+  add("stored", fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
+                            counted(described.grid.count(), "chunk")));
   if (info.decoded_bytes != 0) add("decoded", human_bytes(info.decoded_bytes));
   add("ratio", ratio_text(decoded_of_stored(info), info.stored_bytes));
+  if (info.error) add("error", info.error->reason);
   for (const Error& missing : info.missing) add("missing", missing.reason);
   if (described.unreadable) add("unreadable", described.unreadable->reason);
   if (described.unreadable_attributes) add("attributes", described.unreadable_attributes->reason);
   if (!described.attributes.empty()) text += "  attributes\n";
   for (const Attribute& attribute : described.attributes)
-    text += fmt::format("    {} = {}\n", printable(attribute.name), print_json(attribute.value));
+    text += wrap_to(fmt::format("    {} = {}", printable(attribute.name), printable(attribute_text(attribute.value))),
+                    width, std::string(6, ' ')) +
+            "\n";
   return text;
 }
 

@@ -1,11 +1,12 @@
 #include "commands/variable_comparison.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
 
-#include "base/endian.h"
 #include "commands/workers.h"
 #include "model/json.h"
 
@@ -14,94 +15,85 @@ namespace {
 
 constexpr size_t kBatch = 4096;  // chunks
 
-void reverse_each(MutableBytes bytes, size_t size) {
-  for (size_t at = 0; at + size <= bytes.size(); at += size) std::reverse(&bytes[at], &bytes[at] + size);
-}
-
-/// Splits a chunk of items of variable length: LE32 count, then LE32 length and bytes of each. EIO.
-Result<std::vector<Bytes>> split_items(Bytes chunk, uint64_t elements) {
-  const auto damaged = [] { return fail(EIO, "the items of a chunk do not fill it"); };
-  if (chunk.size() < 4 || load_le<uint32_t>(chunk.data()) != elements) return damaged();
-  std::vector<Bytes> items;
-  size_t at = 4;
-  for (uint64_t i = 0; i < elements; ++i) {
-    if (chunk.size() - at < 4) return damaged();
-    const size_t length = load_le<uint32_t>(&chunk[at]);
-    at += 4;
-    if (chunk.size() - at < length) return damaged();
-    items.push_back(chunk.subspan(at, length));
-    at += length;
-  }
-  return items;
-}
-
-/// An element for people.
-std::string print_element(const Variable& variable, Bytes element) {
-  if (variable.type.kind == TypeKind::object)
-    return print_json(
-        Json(std::string(reinterpret_cast<const char*>(element.data()), std::min<size_t>(element.size(), 60))));
-  DataType type = variable.type;
-  if (type.order == ByteOrder::big) type.order = ByteOrder::little;
-  return print_json(fill_json(type, element));
-}
-
 Block block_of(const ChunkGrid& grid, uint64_t number) {
   return {.origin = region_of_chunk(grid, number).origin, .extent = grid.chunks()};
 }
 
-}  // namespace
-
-void make_little_endian(const DataType& type, MutableBytes bytes) {
-  if (type.kind == TypeKind::structured) {
-    for (uint64_t at = 0; at + type.size <= bytes.size(); at += type.size) {
-      uint64_t offset = at;
-      for (const TypeMember& member : type.members) {
-        make_little_endian(member.type, bytes.subspan(offset, member.size()));
-        offset += member.size();
-      }
-    }
-    return;
+Result<Elements> make_fill(const Variable& facts) {
+  if (facts.type.kind != TypeKind::object) {
+    CODECFS_ASSIGN(Buffer chunk, make_fill_chunk(facts));
+    return elements_of_chunk(facts, std::move(chunk), facts.grid.elements_per_chunk());
   }
-  if (type.order != ByteOrder::big || type.size == 0) return;
-  if (type.kind == TypeKind::unicode) return reverse_each(bytes, 4);
-  reverse_each(bytes, type.kind == TypeKind::complex ? type.size / 2 : type.size);
+  Elements elements;
+  CODECFS_ASSIGN(elements.bytes, Buffer::copy_of(fill_element(facts)));
+  elements.items.assign(facts.grid.elements_per_chunk(), elements.bytes.bytes());
+  return elements;
 }
 
-Result<VariableComparison::ElementsPtr> VariableComparison::elements_of(const VariableOf& variable, uint64_t number) {
-  const Variable& facts = *variable.facts;
-  const auto elements = std::make_shared<Elements>();
-  Result<Buffer> bytes = variable.source.read_chunk(variable.object, number);
-  if (!bytes && bytes.error().code == ENOENT) bytes = make_fill_chunk(facts);
-  if (!bytes) return pass_on(bytes);
-  elements->bytes = *std::move(bytes);
-  if (facts.type.kind == TypeKind::object) {
-    CODECFS_ASSIGN(elements->items, split_items(elements->bytes.bytes(), facts.grid.elements_per_chunk()));
-  } else {
-    make_little_endian(facts.type, elements->bytes.mutable_bytes());
+}  // namespace
+
+Result<VariableComparison::ElementsPtr> VariableComparison::elements_of(const VariableOf& variable, Fill& fill,
+                                                                        uint64_t number) {
+  CODECFS_ASSIGN(const ChunkInfo place, variable.source.locate(variable.object, number));
+  if (place.stored) {
+    Result<Buffer> bytes = variable.source.read_chunk(variable.object, number);
+    if (bytes) {
+      const uint64_t count = variable.facts->grid.elements_per_chunk();
+      CODECFS_ASSIGN(Elements elements, elements_of_chunk(*variable.facts, *std::move(bytes), count));
+      return std::make_shared<const Elements>(std::move(elements));
+    }
+    if (bytes.error().code != ENOENT) return pass_on(bytes);
   }
-  return ElementsPtr(elements);
+  const LockGuard lock(fill.mutex);
+  if (!fill.elements) {
+    CODECFS_ASSIGN(Elements elements, make_fill(*variable.facts));
+    fill.elements = std::make_shared<const Elements>(std::move(elements));
+  }
+  return fill.elements;
 }
 
 Result<VariableComparison::ElementsPtr> VariableComparison::cached_of_other(uint64_t number) {
   if (ElementsPtr known = cache_.get(number)) return known;
-  CODECFS_ASSIGN(ElementsPtr elements, elements_of(other_, number));
+  CODECFS_ASSIGN(ElementsPtr elements, elements_of(other_, fill_of_other_, number));
   cache_.put(number, elements, elements->bytes.capacity() + elements->items.capacity() * sizeof(Bytes));
   return elements;
 }
 
 Result<> VariableComparison::compare_chunk(uint64_t number) {
-  CODECFS_ASSIGN(const ElementsPtr one, elements_of(one_, number));
+  if (!has_comparable_elements(*one_.facts)) return compare_whole_chunk(number);
+  CODECFS_ASSIGN(const ElementsPtr one, elements_of(one_, fill_of_one_, number));
   const Region region = region_of_chunk(one_.facts->grid, number);
   const Block block = block_of(one_.facts->grid, number);
   const bool has_same_chunks = one_.facts->grid.chunks() == other_.facts->grid.chunks();
-  for (const uint64_t overlapping : chunks_in(other_.facts->grid, region)) {
+  CODECFS_TRY(for_each_chunk_in(other_.facts->grid, region, [&](uint64_t overlapping) -> Result<> {
     if (interrupted) return fail(ECANCELED, "interrupted");
     CODECFS_ASSIGN(const ElementsPtr other,
-                   has_same_chunks ? elements_of(other_, overlapping) : cached_of_other(overlapping));
+                   has_same_chunks ? elements_of(other_, fill_of_other_, overlapping) : cached_of_other(overlapping));
     const Region part = intersection(region, region_of_chunk(other_.facts->grid, overlapping));
     compare_part(part, *one, block, *other, block_of(other_.facts->grid, overlapping));
-  }
+    return {};
+  }));
   compared_ += one->bytes.size();
+  return {};
+}
+
+// Of elements that are encoded together: the same bytes are the same elements, others may be.
+Result<> VariableComparison::compare_whole_chunk(uint64_t number) {
+  const auto not_comparable = [&] {
+    return fail(EOPNOTSUPP, "elements of the object codec {} cannot be compared", print_json(one_.facts->object_codec));
+  };
+  if (one_.facts->grid.chunks() != other_.facts->grid.chunks()) return not_comparable();
+  const auto read = [&](const VariableOf& variable) -> Result<std::optional<Buffer>> {
+    Result<Buffer> bytes = variable.source.read_chunk(variable.object, number);
+    if (bytes) return std::optional(*std::move(bytes));
+    if (bytes.error().code == ENOENT) return std::nullopt;
+    return pass_on(bytes);
+  };
+  CODECFS_ASSIGN(const std::optional<Buffer> one, read(one_));
+  CODECFS_ASSIGN(const std::optional<Buffer> other, read(other_));
+  if (one.has_value() != other.has_value()) return not_comparable();
+  if (one && !std::ranges::equal(one->bytes(), other->bytes())) return not_comparable();
+  if (one) compared_ += one->size();
   return {};
 }
 
@@ -116,14 +108,17 @@ void VariableComparison::compare_part(const Region& region, const Elements& one,
     if (!has_items &&
         std::memcmp(one.bytes.data() + in_one * size, other.bytes.data() + in_other * size, count * size) == 0)
       return;
+    uint64_t differing = 0;
     for (uint64_t i = 0; i < count; ++i) {
       const Bytes left = element(one, in_one + i);
       const Bytes right = element(other, in_other + i);
       if (std::ranges::equal(left, right)) continue;
-      ++differing_;
+      // Only the first of a run can be the first of all.
+      if (differing++ > 0) continue;
       note_difference(in_one + i, block,
-                      fmt::format("{}, {}", print_element(*one_.facts, left), print_element(*other_.facts, right)));
+                      fmt::format("{}, {}", element_text(*one_.facts, left), element_text(*other_.facts, right)));
     }
+    differing_ += differing;
   });
 }
 
@@ -153,47 +148,61 @@ Result<> VariableComparison::run(const std::function<void(uint64_t bytes)>& adva
       return {};
     });
   };
-  uint64_t stored = 0;
+  uint64_t compared = 0;
   for (uint64_t from = 0;;) {
     CODECFS_ASSIGN(const std::vector<uint64_t> numbers, one_.source.stored_chunks(one_.object, from, kBatch));
     if (numbers.empty()) break;
     CODECFS_TRY(compare_all(numbers));
-    stored += numbers.size();
+    compared += numbers.size();
     from = numbers.back() + 1;
   }
-  // The chunks that are absent in the first variable, where the second one stores something.
-  std::set<uint64_t> absent;
+  CODECFS_TRY(compare_where_absent(compare_all, compared));
+  // Where neither stores anything, both read as their fill.
+  if (compared < one_.facts->grid.count()) compare_fills();
+  return {};
+}
+
+// The chunks that are absent in the first variable, where the second one stores something.
+Result<> VariableComparison::compare_where_absent(
+    const std::function<Result<>(const std::vector<uint64_t>&)>& compare_all, uint64_t& compared) {
+  const ChunkGrid& grid = one_.facts->grid;
+  uint64_t row = 1;  // chunks with the same first coordinate
+  for (size_t d = 1; d < grid.rank(); ++d) row *= grid.cells()[d];
+  std::set<uint64_t> seen;  // those that later chunks of the other variable may overlap, too
+  std::vector<uint64_t> absent;
+  const auto flush = [&]() -> Result<> {
+    CODECFS_TRY(compare_all(absent));
+    compared += absent.size();
+    absent.clear();
+    return {};
+  };
   for (uint64_t from = 0;;) {
     CODECFS_ASSIGN(const std::vector<uint64_t> numbers, other_.source.stored_chunks(other_.object, from, kBatch));
-    if (numbers.empty()) break;
-    for (const uint64_t number : numbers)
-      for (const uint64_t overlapping : chunks_in(one_.facts->grid, region_of_chunk(other_.facts->grid, number))) {
+    if (numbers.empty()) return flush();
+    for (const uint64_t number : numbers) {
+      const Region region = region_of_chunk(other_.facts->grid, number);
+      if (grid.rank() > 0) seen.erase(seen.begin(), seen.lower_bound(region.origin[0] / grid.chunks()[0] * row));
+      CODECFS_TRY(for_each_chunk_in(grid, region, [&](uint64_t overlapping) -> Result<> {
+        if (interrupted) return fail(ECANCELED, "interrupted");
+        if (!seen.insert(overlapping).second) return {};
         CODECFS_ASSIGN(const ChunkInfo place, one_.source.locate(one_.object, overlapping));
-        if (!place.stored) absent.insert(overlapping);
-      }
+        if (place.stored) return {};
+        absent.push_back(overlapping);
+        return absent.size() < kBatch ? Result<>() : flush();
+      }));
+    }
     from = numbers.back() + 1;
   }
-  CODECFS_TRY(compare_all({absent.begin(), absent.end()}));
-  // Where neither stores anything, both read as their fill.
-  if (stored + absent.size() < one_.facts->grid.count()) compare_fills();
-  return {};
 }
 
 void VariableComparison::compare_fills() {
   if (one_.facts->is_fill_undefined || other_.facts->is_fill_undefined) return;
-  const auto fill_of = [](const Variable& facts) {
-    std::vector<std::byte> fill = facts.fill;
-    if (facts.type.kind == TypeKind::object) return fill;
-    fill.resize(facts.type.size);  // empty: zeros
-    make_little_endian(facts.type, fill);
-    return fill;
-  };
-  const std::vector<std::byte> one = fill_of(*one_.facts);
-  const std::vector<std::byte> other = fill_of(*other_.facts);
+  const std::vector<std::byte> one = fill_element(*one_.facts);
+  const std::vector<std::byte> other = fill_element(*other_.facts);
   if (std::ranges::equal(one, other)) return;
   const LockGuard lock(mutex_);
-  fills_text_ = fmt::format("chunks that neither stores read as {}, {}", print_element(*one_.facts, one),
-                            print_element(*other_.facts, other));
+  fills_text_ = fmt::format("chunks that neither stores read as {}, {}", element_text(*one_.facts, one),
+                            element_text(*other_.facts, other));
 }
 
 }  // namespace codecfs::commands

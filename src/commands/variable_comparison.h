@@ -1,5 +1,5 @@
 #pragma once
-// Compares the elements of two variables of the same shape.
+// Compares the elements of two variables of the same shape and of the same type, but for byte order.
 
 #include <atomic>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "backends/api/source.h"
 #include "base/lru_map.h"
 #include "base/mutex.h"
+#include "commands/elements.h"
 #include "commands/grid_regions.h"
 
 namespace codecfs::commands {
@@ -23,21 +24,12 @@ struct VariableOf {
   VariablePtr facts;
 };
 
-/// Decoded elements of a chunk, comparable between sources.
-struct Elements {
-  Buffer bytes;              // little-endian
-  std::vector<Bytes> items;  // of variable length: these parts of `bytes`
-};
-
-/// Converts elements of this type in place.
-void make_little_endian(const DataType& type, MutableBytes bytes);
-
 class VariableComparison {
  public:
   VariableComparison(const VariableOf& one, const VariableOf& other) : one_(one), other_(other) {}
 
   /// Compares all chunks that one of the variables stores, on all cores; calls `advance` with the decoded bytes of
-  /// each. The errors of reading, ECANCELED.
+  /// each. The errors of reading, EOPNOTSUPP if elements cannot be compared, ECANCELED.
   Result<> run(const std::function<void(uint64_t bytes)>& advance);
 
   [[nodiscard]] uint64_t differing() const { return differing_; }  // elements
@@ -49,8 +41,17 @@ class VariableComparison {
  private:
   using ElementsPtr = std::shared_ptr<const Elements>;
 
+  /// What a chunk that is not stored reads as. Made once.
+  struct Fill {
+    Mutex mutex;
+    ElementsPtr elements CODECFS_GUARDED_BY(mutex);
+  };
+
   Result<> compare_chunk(uint64_t number);
-  Result<ElementsPtr> elements_of(const VariableOf& variable, uint64_t number);
+  Result<> compare_whole_chunk(uint64_t number);
+  Result<> compare_where_absent(const std::function<Result<>(const std::vector<uint64_t>&)>& compare_all,
+                                uint64_t& compared);
+  Result<ElementsPtr> elements_of(const VariableOf& variable, Fill& fill, uint64_t number);
   Result<ElementsPtr> cached_of_other(uint64_t number);
   void compare_part(const Region& region, const Elements& one, const Block& block, const Elements& other,
                     const Block& other_block);
@@ -59,6 +60,8 @@ class VariableComparison {
 
   const VariableOf one_;
   const VariableOf other_;
+  Fill fill_of_one_;
+  Fill fill_of_other_;
   LruMap<uint64_t, Elements> cache_{4096, uint64_t{256} << 20};  // chunks of `other_` that several of `one_` overlap
   std::atomic<uint64_t> differing_ = 0;
   std::atomic<uint64_t> compared_ = 0;

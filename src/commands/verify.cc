@@ -1,13 +1,16 @@
 #include "commands/verify.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/human.h"
 #include "base/mutex.h"
 #include "base/progress_reporter.h"
+#include "base/terminal_text.h"
 #include "commands/dataset_info.h"
 #include "commands/grid_regions.h"
 #include "commands/walk.h"
@@ -63,7 +66,7 @@ class Check {
   }
 
   void add_whole(const InfoNode& node, const Error& error, uint64_t bytes) {
-    add({.path = node.path, .chunk = {}, .region = {}, .bytes = bytes, .reason = error.reason});
+    add({.path = node.path, .chunk = {}, .region = {}, .bytes = bytes, .reason = short_reason(node, error.reason)});
   }
 
   void check_metadata(const InfoNode& node) {
@@ -75,7 +78,7 @@ class Check {
     }
     if (node.entry.kind != EntryKind::variable) return;
     ++found_.variables;
-    if (node.variable->error) return add_whole(node, *node.variable->error, node.variable->decoded_bytes);
+    if (!node.variable->facts) return add_whole(node, *node.variable->error, 0);
     const Result<VariablePtr> described = source_.variable(node.entry.object);
     if (!described)
       add_whole(node, described.error(), 0);
@@ -86,30 +89,34 @@ class Check {
   /// Its chunks become tasks.
   Result<> check_variable(const InfoNode& node, ProgressReporter& progress) {
     const VariableInfo& info = *node.variable;
-    if (!info.missing.empty() || (info.facts->unreadable && info.facts->unreadable->code == EOPNOTSUPP)) {
+    const Variable& facts = *info.facts;
+    if (!info.missing.empty() || (facts.unreadable && facts.unreadable->code == EOPNOTSUPP)) {
       found_.unchecked.push_back(
           {.path = node.path,
            .chunk = {},
            .region = {},
            .bytes = info.decoded_bytes,
-           .reason = info.missing.empty() ? info.facts->unreadable->reason : info.missing[0].reason});
+           .reason = short_reason(node, info.missing.empty() ? facts.unreadable->reason : info.missing[0].reason)});
       progress.add(info.stored_bytes);
       return {};
     }
-    if (info.facts->unreadable) {
-      add_whole(node, *info.facts->unreadable, info.decoded_bytes);
+    if (facts.unreadable) {
+      add_whole(node, *facts.unreadable, info.decoded_bytes);
       progress.add(info.stored_bytes);
       return {};
     }
+    uint64_t listed = 0;  // decoded bytes
     for (uint64_t from = 0;;) {
       const auto numbers = source_.stored_chunks(node.entry.object, from, kBatch);
       if (!numbers) {
-        add_whole(node, numbers.error(), 0);
+        // The rest cannot be found.
+        add_whole(node, numbers.error(), info.decoded_bytes - std::min(listed, info.decoded_bytes));
         return {};
       }
       if (numbers->empty()) return {};
       from = numbers->back() + 1;
       for (const uint64_t number : *numbers) tasks_.push_back({&node, number});
+      listed += numbers->size() * facts.chunk_bytes.value_or(0);
       if (tasks_.size() >= kBatch) CODECFS_TRY(read_batch(progress));
     }
   }
@@ -128,7 +135,10 @@ class Check {
     const Result<DecodedChunk> chunk = source_.fetch_chunk(node.entry.object, number);
     if (place) {
       progress.add(place->stored_size);
-      if (chunk && place->offset && place->stored && compares_places_) {
+      // In a shard, offsets are relative to it.
+      const Variable& facts = *node.variable->facts;
+      const bool has_place = place->stored && place->offset && facts.storage == Storage::chunked && !facts.shards;
+      if (has_place && compares_places_) {
         const LockGuard lock(mutex_);
         if (places_.size() < kMostPlaces) places_.push_back({*place->offset, place->stored_size, &node, number});
       }
@@ -145,24 +155,42 @@ class Check {
     add(damage_of(node, number, error.reason));
   }
 
-  static Damage damage_of(const InfoNode& node, uint64_t number, std::string reason) {
+  /// Without the place, which the backends put in front of their messages, each in its own way.
+  static std::string short_reason(const InfoNode& node, std::string_view reason,
+                                  std::optional<uint64_t> chunk = std::nullopt) {
+    const auto drop = [&](const std::string& place) {
+      if (!reason.starts_with(place + ": ")) return false;
+      reason.remove_prefix(place.size() + 2);
+      return true;
+    };
+    if (!drop(node.path)) drop("/" + node.path);
+    if (!chunk) return std::string(reason);
+    const Variable& facts = *node.variable->facts;
+    const std::string folder = node.path.empty() ? "" : node.path + "/";
+    for (const std::string& name :
+         {"chunk " + facts.grid.name_of(*chunk), folder + facts.grid.name_of(*chunk),
+          folder + facts.grid.name_of(*chunk, '/'), folder + facts.chunk_keys.name_of(facts.grid, *chunk)})
+      if (drop(name)) break;
+    return std::string(reason);
+  }
+
+  static Damage damage_of(const InfoNode& node, uint64_t number, const std::string& reason) {
     const Variable& facts = *node.variable->facts;
     const Region region = region_of_chunk(facts.grid, number);
     return {.path = node.path,
             .chunk = facts.grid.name_of(number),
             .region = region.text(),
             .bytes = region.elements() * facts.type.size,
-            .reason = std::move(reason)};
+            .reason = short_reason(node, reason, number)};
   }
 
   /// Stored chunks must lie in the file and not overlap.
   void check_places() {
-    std::ranges::sort(places_, {}, &StoredRange::offset);
+    std::ranges::sort(places_, [](const StoredRange& one, const StoredRange& other) {
+      return std::pair(one.offset, one.size) < std::pair(other.offset, other.size);
+    });
     const StoredRange* last = nullptr;
     for (const StoredRange& range : places_) {
-      if (range.node->variable->facts->storage != Storage::chunked) continue;
-      if (range.offset > file_bytes_ || range.size > file_bytes_ - range.offset)
-        add(damage_of(*range.node, range.chunk, "it is stored beyond the end of the file"));
       if (last != nullptr && range.offset < last->offset + last->size)
         add(damage_of(*range.node, range.chunk,
                       fmt::format("its place in the file overlaps that of chunk {} of /{}",
@@ -195,9 +223,7 @@ std::string damage_line(const Damage& damage) {
   std::string line = "  /" + damage.path;
   if (!damage.chunk.empty()) line += fmt::format(", chunk {} {}", damage.chunk, damage.region);
   line += ": " + damage.reason;
-  for (char& c : line)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return line + "\n";
+  return printable(line) + "\n";
 }
 
 }  // namespace
@@ -205,15 +231,15 @@ std::string damage_line(const Damage& damage) {
 Result<Verification> verify(Source& source) { return Check(source).run(); }
 
 std::string verification_text(const Verification& found, const std::string& source) {
-  std::string text =
-      fmt::format("{}: read {} chunks of {} variables: {} stored, {} decoded\n", source, human_count(found.chunks),
-                  human_count(found.variables), human_bytes(found.stored_bytes), human_bytes(found.decoded_bytes));
+  std::string text = fmt::format("{}: read {} of {}: {} stored, {} decoded\n", printable(source),
+                                 counted(found.chunks, "chunk"), counted(found.variables, "variable"),
+                                 human_bytes(found.stored_bytes), human_bytes(found.decoded_bytes));
   if (!found.unchecked.empty()) {
-    text += fmt::format("not checked, {}:\n", found.unchecked.size());
+    text += fmt::format("not checked: {}\n", counted(found.unchecked.size(), "variable"));
     for (const Damage& damage : found.unchecked) text += damage_line(damage);
   }
   if (found.damages == 0) return text + (found.unchecked.empty() ? "no damage\n" : "no damage in the rest\n");
-  text += fmt::format("DAMAGED: {} places, {} of data cannot be read:\n", human_count(found.damages),
+  text += fmt::format("DAMAGED: {}, {} of data cannot be read:\n", counted(found.damages, "place"),
                       human_bytes(found.lost_bytes));
   for (const Damage& damage : found.damaged) text += damage_line(damage);
   if (found.damages > found.damaged.size())

@@ -1,5 +1,7 @@
 #include "commands/walk.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -7,19 +9,31 @@ namespace codecfs::commands {
 namespace {
 
 constexpr size_t kMaxDepth = 1024;  // a deeper path would exceed PATH_MAX
+constexpr int kMaxLinks = 40;       // as in Linux
 
 bool has_members(EntryKind kind) { return kind == EntryKind::group || kind == EntryKind::folder; }
+
+/// The path to which a link in the group `parent` leads, with the names behind it.
+std::string target_of(const std::string& parent, const std::string& target, const std::string& behind) {
+  const std::filesystem::path base = target.starts_with('/') ? "/" : "/" + parent;
+  return normal_path((base / (target + behind)).lexically_normal().string());
+}
 
 }  // namespace
 
 Result<> walk(Source& source, const Visit& visit, const VisitError& on_error) {
+  return walk(source, "", source.root(), visit, on_error);
+}
+
+Result<> walk(Source& source, const std::string& start_path, const Entry& start, const Visit& visit,
+              const VisitError& on_error) {
   struct Level {
     std::string path;
     std::vector<Entry> entries;
     size_t next = 0;
   };
   std::vector<Level> levels;
-  levels.push_back({"", {source.root()}, 0});
+  levels.push_back({"", {start}, 0});
   while (!levels.empty()) {
     Level& level = levels.back();
     if (level.next == level.entries.size()) {
@@ -27,7 +41,9 @@ Result<> walk(Source& source, const Visit& visit, const VisitError& on_error) {
       continue;
     }
     const Entry& entry = level.entries[level.next++];
-    const std::string path = levels.size() == 1 ? "" : level.path.empty() ? entry.name : level.path + "/" + entry.name;
+    const std::string path = levels.size() == 1   ? start_path
+                             : level.path.empty() ? entry.name
+                                                  : level.path + "/" + entry.name;
     CODECFS_TRY(visit(path, entry));
     if (!has_members(entry.kind)) continue;
     if (levels.size() > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", path, kMaxDepth);
@@ -41,19 +57,39 @@ Result<> walk(Source& source, const Visit& visit, const VisitError& on_error) {
 }
 
 Result<Entry> find_path(Source& source, const std::string& path) {
-  Entry at = source.root();
+  std::string names = normal_path(path);
+  for (int links = 0; links < kMaxLinks; ++links) {
+    Entry at = source.root();
+    std::string parent;  // of the next name
+    bool has_link = false;
+    for (size_t begin = 0; begin < names.size() && !has_link;) {
+      const size_t end = std::min(names.find('/', begin), names.size());
+      if (!has_members(at.kind)) return fail(ENOTDIR, "/{} is not a group", parent);
+      const Result<Entry> found = source.find(at.object, names.substr(begin, end - begin));
+      if (!found && found.error().code == ENOENT) return fail(ENOENT, "there is no /{}", names.substr(0, end));
+      if (!found) return std::unexpected(found.error());
+      at = *found;
+      has_link = at.kind == EntryKind::symlink;
+      if (has_link) names = target_of(parent, at.target, names.substr(end));
+      parent = names.substr(0, end);
+      begin = end + 1;
+    }
+    if (!has_link) return at;
+  }
+  return fail(ELOOP, "/{}: too many links", normal_path(path));
+}
+
+std::string normal_path(std::string_view path) {
+  std::string normal;
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
-    const std::string name = path.substr(begin, end - begin);
+    const std::string_view name = path.substr(begin, end - begin);
     begin = end + 1;
     if (name.empty() || name == ".") continue;
-    if (!has_members(at.kind)) return fail(ENOTDIR, "{}: {} is not in a group", path, name);
-    const Result<Entry> found = source.find(at.object, name);
-    if (!found && found.error().code == ENOENT) return fail(ENOENT, "{}: there is no {}", path, name);
-    if (!found) return std::unexpected(found.error());
-    at = *found;
+    if (!normal.empty()) normal += '/';
+    normal += name;
   }
-  return at;
+  return normal;
 }
 
 }  // namespace codecfs::commands

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "backends/api/source.h"
 #include "base/result.h"
@@ -18,9 +19,14 @@ using VisitError = std::function<Result<>(const std::string& path, const Error& 
 /// Visits the root and everything below it, groups before their members, in the order of the source. Links are not
 /// followed. EFBIG for groups that are nested too deep; the errors of the visitors.
 Result<> walk(Source& source, const Visit& visit, const VisitError& on_error);
+/// The same from an object on, whose path is given.
+Result<> walk(Source& source, const std::string& path, const Entry& start, const Visit& visit,
+              const VisitError& on_error);
 
-/// The object at a path: names separated by slashes, with or without a leading one; "" and "/" are the root. ENOENT,
-/// ENOTDIR.
+/// The object at a path: names separated by slashes, with or without a leading one; "" and "/" are the root. Follows
+/// links within the source. ENOENT, ENOTDIR, ELOOP.
 Result<Entry> find_path(Source& source, const std::string& path);
+/// The same path as walk() writes it.
+std::string normal_path(std::string_view path);
 
 }  // namespace codecfs::commands

@@ -24,6 +24,7 @@
 #include "backends/api/object.h"
 #include "backends/api/tree_editor.h"
 #include "backends/api/tree_reader.h"
+#include "backends/api/variable_summary.h"
 #include "base/buffer.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -45,6 +46,10 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
   [[nodiscard]] virtual bool shares_metadata() const { return false; }
   /// Whether new filter pipelines must be decodable by numcodecs (Zarr) in what stores this object.
   virtual bool chains_for_numcodecs_in(ObjectId) { return false; }
+
+  /// Of variables, in the same order. Sources in another process answer them together; callers should ask for some
+  /// hundred at a time.
+  virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);
 
   /// Those of the source, unless the format stores others.
   [[nodiscard]] Result<struct stat> status_of(ObjectId) const override { return status(); }

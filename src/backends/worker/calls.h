@@ -34,6 +34,7 @@ enum class Call : uint32_t {
   places,
   fetch_encoded,
   layout,
+  summaries,
   variable_writable,
   write_chunk,
   write_stored,

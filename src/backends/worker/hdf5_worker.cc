@@ -122,6 +122,7 @@ class Work {
       case Call::places: return run(in, out, &hdf5::IsolatedSource::places);
       case Call::fetch_encoded: return run(in, out, &hdf5::IsolatedSource::fetch_encoded);
       case Call::layout: return run(in, out, &hdf5::IsolatedSource::layout);
+      case Call::summaries: return summaries(in, out);
       case Call::variable_writable: return run(in, out, &Source::variable_writable);
       case Call::write_chunk: return run(in, out, &Source::write_chunk);
       case Call::write_stored: return run(in, out, &Source::write_stored);
@@ -200,6 +201,30 @@ class Work {
     } else {
       out.put(Result<>());
     }
+  }
+
+  void summaries(Decoder& in, Encoder& out) {
+    std::vector<ObjectId> variables;
+    in.get(variables);
+    if (in.failed()) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
+    std::vector<VariableSummary> all;
+    for (const ObjectId variable : variables) {
+      {
+        const DamageReports reports(true);
+        (void)source_->facts(variable);
+        if (reports.any() && reports.address() != 0) end_by_damage(reports);
+        if (reports.any()) return out.put(Result<>(fail(EIO, "{}", reports.reason())));
+      }
+      // Not under DamageReports: where only the index of chunks is damaged, the rest of the variable can be read.
+      all.push_back(summarize(*source_, variable));
+    }
+    out.put(Result<std::vector<VariableSummary>>(std::move(all)));
+  }
+
+  // The daemon repeats the call without the object.
+  [[noreturn]] static void end_by_damage(const DamageReports& reports) {
+    (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
+    ::_exit(0);
   }
 
   void set_filters(Decoder& in, Encoder& out, CallState* state) {

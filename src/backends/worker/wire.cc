@@ -1,9 +1,8 @@
 #include "backends/worker/wire.h"
 
-#include <algorithm>
 #include <memory>
 
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "base/terminal_text.h"
 #include "model/json.h"
 
 namespace codecfs::worker {
@@ -84,6 +83,15 @@ void Encoder::put(const Variable& variable) {
   put(variable.unreadable_attributes);
 }
 
+void Encoder::put(const VariableSummary& summary) {
+  put(summary.facts != nullptr);
+  if (summary.facts) put(*summary.facts);
+  put(summary.error);
+  put(summary.is_counted);
+  put(summary.stored_chunks);
+  put(summary.stored_bytes);
+}
+
 void Encoder::put(const hdf5::StoredPlaces& places) {
   put(places.layout);
   put(places.slot);
@@ -112,13 +120,6 @@ std::string_view Decoder::take_text() {
   uint64_t size = 0;
   get(size);
   return take(size);
-}
-
-std::string printable(std::string_view text) {
-  std::string valid = hdf5::as_utf8(text);
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
-  std::ranges::replace_if(valid, is_control, ' ');
-  return valid;
 }
 
 void Decoder::get(Error& error) {
@@ -216,6 +217,17 @@ void Decoder::get(VariablePtr& variable) {
   auto made = std::make_shared<Variable>();
   get(*made);
   variable = std::move(made);
+}
+
+void Decoder::get(VariableSummary& summary) {
+  bool has_facts = false;
+  get(has_facts);
+  if (has_facts) get(summary.facts);
+  get(summary.error);
+  get(summary.is_counted);
+  get(summary.stored_chunks);
+  get(summary.stored_bytes);
+  if (!has_facts && !summary.error) failed_ = true;
 }
 
 void Decoder::get(hdf5::StoredPlaces& places) {

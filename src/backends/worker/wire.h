@@ -56,6 +56,7 @@ class Encoder {
   void put(const ChunkGrid& grid);
   void put(const ChunkInfo& info);
   void put(const Variable& variable);
+  void put(const VariableSummary& summary);
   void put(const hdf5::StoredPlace& place) { put_raw(place); }
   void put(const hdf5::StoredPlaces& places);
   void put(const hdf5::IsolatedSource::Layout& layout);
@@ -114,9 +115,6 @@ class Encoder {
   }
 };
 
-/// Text of a process that is not trusted as valid UTF-8 without control characters, for logs and terminals.
-std::string printable(std::string_view text);
-
 class Decoder {
  public:
   Decoder(std::string_view head, Bytes bulk) : head_(head), bulk_(bulk) {}
@@ -144,6 +142,7 @@ class Decoder {
   void get(ChunkInfo& info);
   void get(Variable& variable);
   void get(VariablePtr& variable);
+  void get(VariableSummary& summary);
   void get(hdf5::StoredPlaces& places);
   void get(hdf5::IsolatedSource::Layout& layout);
   void get(filters::EncodedChunk& chunk) {

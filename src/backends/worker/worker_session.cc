@@ -12,6 +12,7 @@
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
+#include "base/terminal_text.h"
 
 namespace codecfs::worker {
 namespace {
