@@ -5,8 +5,8 @@
 //   {"id": "zarr3:zfp", "mode": "fixed_rate", "rate": 10.5}            "fixed_precision": "precision"
 //                                                                      "fixed_accuracy": "tolerance"
 //
-// Integers of 8 and 16 bits are stored as int32, shifted to the 31 bits that zfp encodes. Unsigned ones of 32 and 64 bits
-// are stored as signed ones, without those that do not fit.
+// Integers of 8 and 16 bits are stored as int32, shifted to the 31 bits that zfp encodes. Unsigned ones of 32 and 64
+// bits are stored as signed ones, without those that do not fit.
 //
 // zarrs, the only writer known, computes the bits of a block of mode fixed_rate as if every chunk had three dimensions.
 // The length of a stream tells which form it has; for other numbers of dimensions both can be read and none is written.
@@ -36,9 +36,9 @@ constexpr bool kIsNumber = std::floating_point<T> || std::integral<T>;
 
 /// The type that zfp encodes.
 template <class T>
-using Stored = std::conditional_t<kIsNarrow<T>, int32_t,
-                                  std::conditional_t<kIsWideUnsigned<T>, std::make_signed_t<std::conditional_t<
-                                                                             std::integral<T>, T, int>>, T>>;
+using Stored = std::conditional_t<
+    kIsNarrow<T>, int32_t,
+    std::conditional_t<kIsWideUnsigned<T>, std::make_signed_t<std::conditional_t<std::integral<T>, T, int>>, T>>;
 
 template <class T>
 Stored<T> promote(T value) {
@@ -194,10 +194,11 @@ Result<Buffer> decode(const Zfp& zfp, Bytes in, const SizeBound& bound) {
 
 Result<Buffer> encode(const Zfp& zfp, Bytes in) {
   if (zfp.parameters != zfp.of_zarrs)
-    return fail(ENOTSUP,
-                "in mode fixed_rate, writers disagree about the length of blocks of {} dimensions: such chunks are read "
-                "only",
-                zfp.array.lengths.size());
+    return fail(
+        ENOTSUP,
+        "in mode fixed_rate, writers disagree about the length of blocks of {} dimensions: such chunks are read "
+        "only",
+        zfp.array.lengths.size());
   CODECFS_ASSIGN(const Buffer elements, zfp.conversion.promote(in));
   return zfp_encode(zfp.parameters, zfp.array, elements.bytes(), false);
 }
@@ -211,14 +212,14 @@ Filter zarr3_zfp() {
       .library = fmt::format("zfp {}", ZFP_VERSION_STRING),
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const Zfp zfp, parse_zfp(context));
-        return Coder{.decode = [zfp](Buffer in, const SizeBound& out) { return decode(zfp, in.bytes(), out); },
-                     .encode = [zfp](Bytes in) { return encode(zfp, in); },
-                     .encoded = [zfp](const SizeBound&) -> SizeBound {
-                       return {.max = std::max(zfp_max_bytes(zfp.parameters, zfp.array),
-                                               zfp_max_bytes(zfp.of_zarrs, zfp.array)),
-                               .exact = std::nullopt};
-                     },
-                     .encoded_chunk = {}};
+        return Coder{
+            .decode = [zfp](Buffer in, const SizeBound& out) { return decode(zfp, in.bytes(), out); },
+            .encode = [zfp](Bytes in) { return encode(zfp, in); },
+            .encoded = [zfp](const SizeBound&) -> SizeBound {
+              return {.max = std::max(zfp_max_bytes(zfp.parameters, zfp.array), zfp_max_bytes(zfp.of_zarrs, zfp.array)),
+                      .exact = std::nullopt};
+            },
+            .encoded_chunk = {}};
       },
   };
 }

@@ -77,8 +77,8 @@ uint64_t blocks_of(const ZfpArray& array) {
 
 unsigned values_of_block(const ZfpArray& array) { return 1U << (2 * array.lengths.size()); }
 
-/// The most bits of a block: of each element its bit planes and a test bit, and a test bit of each plane, up to maxbits;
-/// the exponent, which decoders read in any case; padding.
+/// The most bits of a block: of each element its bit planes and a test bit, and a test bit of each plane, up to
+/// maxbits; the exponent, which decoders read in any case; padding.
 uint64_t max_block_bits(const ZfpParameters& parameters, const ZfpArray& array) {
   constexpr uint64_t kExponentBits = 32;  // more than any type has
   const uint64_t values = values_of_block(array);
@@ -87,8 +87,8 @@ uint64_t max_block_bits(const ZfpParameters& parameters, const ZfpArray& array) 
   return kExponentBits + std::max<uint64_t>(bits, parameters.minbits);
 }
 
-/// Bits in front of the bit planes of a block: what tells its form, exponent and precision. libzfp writes past the end of
-/// its memory if maxbits is less.
+/// Bits in front of the bit planes of a block: what tells its form, exponent and precision. libzfp writes past the end
+/// of its memory if maxbits is less.
 unsigned first_bits(const ZfpParameters& parameters, zfp_type type) {
   switch (type) {
     case zfp_type_int32: return parameters.is_reversible() ? 5 : 1;
@@ -130,13 +130,14 @@ Result<> check_elements(zfp_type type, Bytes elements) {
 }
 
 Result<Buffer> decode(const ZfpParameters& parameters, const ZfpArray& array, Bytes stream, bool has_header) {
+  if (zfp_decoded_bytes(array) == 0 && stream.empty()) return Buffer::allocate(0);
   // Each block takes minbits at least, so the stream bounds what it can ask for.
   const uint64_t blocks = blocks_of(array);
   if (bytes_of_bits(blocks * parameters.minbits) > stream.size())
     return fail(EIO, "{} bytes are too few for {} blocks of {} bits", stream.size(), blocks, parameters.minbits);
-  const uint64_t readable =
-      kHeaderBytes + bytes_of_bits(blocks * max_block_bits(parameters, array)) + kReadAhead;
-  CODECFS_ASSIGN(Buffer padded, Buffer::allocate(whole_words(std::max<uint64_t>(readable, stream.size() + kReadAhead))));
+  const uint64_t readable = kHeaderBytes + bytes_of_bits(blocks * max_block_bits(parameters, array)) + kReadAhead;
+  CODECFS_ASSIGN(Buffer padded,
+                 Buffer::allocate(whole_words(std::max<uint64_t>(readable, stream.size() + kReadAhead))));
   std::memcpy(padded.data(), stream.data(), stream.size());
   std::memset(padded.data() + stream.size(), 0, padded.size() - stream.size());
 
@@ -186,7 +187,8 @@ Result<ZfpParameters> zfp_fixed_accuracy(double tolerance, zfp_type type) {
 
 Result<ZfpParameters> zfp_expert(const ZfpParameters& parameters, zfp_type type) {
   const bool is_valid = parameters.minbits <= parameters.maxbits && parameters.minbits <= ZFP_MAX_BITS &&
-                        parameters.maxbits >= first_bits(parameters, type) && parameters.maxprec >= 1 && parameters.maxprec <= ZFP_MAX_PREC;
+                        parameters.maxbits >= first_bits(parameters, type) && parameters.maxprec >= 1 &&
+                        parameters.maxprec <= ZFP_MAX_PREC;
   if (!is_valid)
     return fail(EINVAL, "\"minbits\" {}, \"maxbits\" {}, \"maxprec\" {} are not valid for this type of elements",
                 parameters.minbits, parameters.maxbits, parameters.maxprec);
@@ -211,6 +213,7 @@ bool is_fixed_size(const ZfpParameters& parameters, const ZfpArray& array, uint6
 Result<Buffer> zfp_encode(const ZfpParameters& parameters, const ZfpArray& array, Bytes elements, bool has_header) {
   if (elements.size() != zfp_decoded_bytes(array))
     return fail(EINVAL, "{} bytes, where a chunk has {}", elements.size(), zfp_decoded_bytes(array));
+  if (elements.empty()) return Buffer::allocate(0);
   if (!parameters.is_reversible()) CODECFS_TRY(check_elements(array.type, elements));
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(zfp_max_bytes(parameters, array)));
   CODECFS_ASSIGN(const Field field, make_field(array, const_cast<std::byte*>(elements.data())));  // which it reads
@@ -232,6 +235,7 @@ Result<Buffer> zfp_decode(const ZfpParameters& parameters, const ZfpArray& array
 }
 
 Result<Buffer> zfp_decode_with_header(const ZfpArray& array, Bytes stream) {
+  if (zfp_decoded_bytes(array) == 0 && stream.empty()) return Buffer::allocate(0);
   std::array<std::byte, kHeaderBytes + kReadAhead> start{};
   std::ranges::copy(stream.first(std::min(stream.size(), kHeaderBytes)), start.begin());
   CODECFS_ASSIGN(const Stream open, open_stream(start.data(), start.size()));

@@ -4,8 +4,8 @@
 //   header (zfpy): "zfp" | codec version | sizes and type of the array | mode          96 or 148 bits
 //   blocks of 4^rank elements, in order, each of minbits to maxbits bits               padded to whole bytes at the end
 //
-// libzfp reads and writes words of 8 or 64 bits, which Debian and others choose differently. The words are little-endian
-// and the streams equal, but for zeros at the end.
+// libzfp reads and writes words of 8 or 64 bits, which Debian and others choose differently. The words are
+// little-endian and the streams equal, but for zeros at the end.
 
 #include <zfp.h>
 

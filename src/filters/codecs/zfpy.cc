@@ -1,9 +1,10 @@
 // zfpy of numcodecs: a stream of libzfp with a header that tells shape, type and mode (zfp_stream.h).
 //
-//   {"id": "zfpy", "mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1, "compression_kwargs": {"tolerance": 0.01}}
+//   {"id": "zfpy", "mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1, "compression_kwargs": {"tolerance":
+//   0.01}}
 //
-// Modes: 2 fixed rate, 3 fixed precision, 4 fixed accuracy, 5 reversible, which is zarrs' addition. "compression_kwargs"
-// repeats a member.
+// Modes: 2 fixed rate, 3 fixed precision, 4 fixed accuracy, 5 reversible, which is zarrs' addition.
+// "compression_kwargs" repeats a member.
 
 #include <string>
 #include <utility>
@@ -39,8 +40,8 @@ Result<ZfpArray> array_of(const ChunkShape& chunk) {
 }
 
 Result<ZfpParameters> parse_mode(const Json& codec, const ZfpArray& array) {
-  CODECFS_ASSIGN(const int64_t mode, integer_field(codec, "mode", zfp_mode_fixed_accuracy, zfp_mode_fixed_rate,
-                                                   zfp_mode_reversible));
+  CODECFS_ASSIGN(const int64_t mode,
+                 integer_field(codec, "mode", zfp_mode_fixed_accuracy, zfp_mode_fixed_rate, zfp_mode_reversible));
   switch (mode) {
     case zfp_mode_fixed_rate: {
       CODECFS_ASSIGN(const double rate, number_field(codec, "rate"));
@@ -75,13 +76,12 @@ Filter zfpy() {
         Zfpy zfpy;
         CODECFS_ASSIGN(zfpy.array, array_of(context.chunk));
         CODECFS_ASSIGN(zfpy.parameters, parse_mode(context.stage.codec, zfpy.array));
-        return Coder{
-            .decode = [zfpy](Buffer in, const SizeBound& out) { return decode(zfpy, in.bytes(), out); },
-            .encode = [zfpy](Bytes in) { return zfp_encode(zfpy.parameters, zfpy.array, in, true); },
-            .encoded = [zfpy](const SizeBound&) -> SizeBound {
-              return {.max = zfp_max_bytes(zfpy.parameters, zfpy.array), .exact = std::nullopt};
-            },
-            .encoded_chunk = {}};
+        return Coder{.decode = [zfpy](Buffer in, const SizeBound& out) { return decode(zfpy, in.bytes(), out); },
+                     .encode = [zfpy](Bytes in) { return zfp_encode(zfpy.parameters, zfpy.array, in, true); },
+                     .encoded = [zfpy](const SizeBound&) -> SizeBound {
+                       return {.max = zfp_max_bytes(zfpy.parameters, zfpy.array), .exact = std::nullopt};
+                     },
+                     .encoded_chunk = {}};
       },
   };
 }

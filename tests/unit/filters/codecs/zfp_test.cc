@@ -60,39 +60,48 @@ struct Vector {
 };
 
 const Vector kVectors[] = {
-    {R"({"id": "zarr3:zfp", "mode": "fixed_accuracy", "tolerance": 0.125})", "<f4", {2, 3},
+    {R"({"id": "zarr3:zfp", "mode": "fixed_accuracy", "tolerance": 0.125})",
+     "<f4",
+     {2, 3},
      "0000803f000020c000004040000000006f12833a0000e840",
      "050950c49aa89188401229cc92660800214100",
      "0000803f000020c00000404000000000000000000000e840"},
-    {R"({"id": "zarr3:zfp", "mode": "fixed_precision", "precision": 16})", "<f4", {2, 3},
+    {R"({"id": "zarr3:zfp", "mode": "fixed_precision", "precision": 16})",
+     "<f4",
+     {2, 3},
      "0000803f000020c000004040000000006f12833a0000e840",
      "050950c49aa89188401229cc926608002141000000000000000801",
      "0000803f000020c000004040000080b90000a03a00f6e740"},
-    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "<f4", {2, 3},
+    {R"({"id": "zarr3:zfp", "mode": "reversible"})",
+     "<f4",
+     {2, 3},
      "0000803f000020c000004040000000006f12833a0000e840",
-     "ff7e36ab9d00c0006621039048882983c0090081a0dc00400102900148244414000880054c400401a19008c8082416220808854442440104200212008100",
+     "ff7e36ab9d00c0006621039048882983c0090081a0dc00400102900148244414000880054c400401a19008c80824162208088544424401042"
+     "00212008100",
      nullptr},
-    {R"({"id": "zarr3:zfp", "mode": "expert", "minbits": 128, "maxbits": 128, "maxprec": 64, "minexp": -1074})", "<f4", {2, 3},
+    {R"({"id": "zarr3:zfp", "mode": "expert", "minbits": 128, "maxbits": 128, "maxprec": 64, "minexp": -1074})",
+     "<f4",
+     {2, 3},
      "0000803f000020c000004040000000006f12833a0000e840",
      "050950c49aa89188401229cc92660800",
      "0000803f000020c000004040000000bd0000003d0000e740"},
-    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "<i4", {5},
+    {R"({"id": "zarr3:zfp", "mode": "reversible"})",
+     "<i4",
+     {5},
      "01000000f9ffffffffffff7f0000008000000000",
      "3f01000000000000000000000000b2222500",
      nullptr},
-    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "|u1", {4},
-     "00ff8003",
-     "e86b00002001",
-     nullptr},
-    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "<i2", {3},
-     "0080ff7f0500",
-     "f06b0000000000244403",
-     nullptr},
-    {R"({"id": "zfpy", "mode": 4, "tolerance": 0.125, "rate": -1, "precision": -1, "compression_kwargs": {"tolerance": 0.125}})", "<f4", {2, 3},
+    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "|u1", {4}, "00ff8003", "e86b00002001", nullptr},
+    {R"({"id": "zarr3:zfp", "mode": "reversible"})", "<i2", {3}, "0080ff7f0500", "f06b0000000000244403", nullptr},
+    {R"({"id": "zfpy", "mode": 4, "tolerance": 0.125, "rate": -1, "precision": -1, "compression_kwargs": {"tolerance": 0.125}})",
+     "<f4",
+     {2, 3},
      "0000803f000020c000004040000000006f12833a0000e840",
      "7a66700526000010000000cb050950c49aa89188401229cc92660800214100",
      "0000803f000020c00000404000000000000000000000e840"},
-    {R"({"id": "zfpy", "mode": 5})", "<i4", {5},
+    {R"({"id": "zfpy", "mode": 5})",
+     "<i4",
+     {5},
      "01000000f9ffffffffffff7f0000008000000000",
      "7a66700540000000000000883f01000000000000000000000000b2222500",
      nullptr},
@@ -182,7 +191,9 @@ TEST(Zfp, ParametersAreChecked) {
 }
 
 TEST(Zfp, DamagedStreamsAreErrorsOrElements) {
-  const char* const modes[] = {kReversible, kAccuracy, R"("mode": "fixed_precision", "precision": 20)",
+  const char* const modes[] = {kReversible,
+                               kAccuracy,
+                               R"("mode": "fixed_precision", "precision": 20)",
                                R"("mode": "expert", "minbits": 3, "maxbits": 40, "maxprec": 64, "minexp": -1074)",
                                R"("mode": "expert", "minbits": 0, "maxbits": 12, "maxprec": 64, "minexp": -1074)",
                                R"("mode": "expert", "minbits": 0, "maxbits": 19, "maxprec": 64, "minexp": -1075)"};
@@ -205,7 +216,8 @@ TEST(Zfp, DamagedStreamsAreErrorsOrElements) {
       if (round % 4 == 0) damaged.resize(random() % damaged.size());
       if (round % 4 == 1) append(damaged, random_bytes(random() % 4000 + 8, static_cast<uint32_t>(round)));
       if (round % 4 == 2) damaged = random_bytes(damaged.size(), static_cast<uint32_t>(round));
-      if (round % 4 == 3) damaged[random() % std::min<size_t>(damaged.size(), 40)] ^= static_cast<std::byte>(1 << random() % 8);
+      if (round % 4 == 3)
+        damaged[random() % std::min<size_t>(damaged.size(), 40)] ^= static_cast<std::byte>(1 << random() % 8);
       const auto decoded = decode(codec, chunk, damaged);
       if (decoded)
         EXPECT_EQ(decoded->size(), elements.size());
