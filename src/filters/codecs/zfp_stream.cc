@@ -130,6 +130,7 @@ Result<> check_elements(zfp_type type, Bytes elements) {
 }
 
 Result<Buffer> decode(const ZfpParameters& parameters, const ZfpArray& array, Bytes stream, bool has_header) {
+  if (zfp_decoded_bytes(array) == 0 && stream.empty()) return Buffer::allocate(0);
   // Each block takes minbits at least, so the stream bounds what it can ask for.
   const uint64_t blocks = blocks_of(array);
   if (bytes_of_bits(blocks * parameters.minbits) > stream.size())
@@ -212,6 +213,7 @@ bool is_fixed_size(const ZfpParameters& parameters, const ZfpArray& array, uint6
 Result<Buffer> zfp_encode(const ZfpParameters& parameters, const ZfpArray& array, Bytes elements, bool has_header) {
   if (elements.size() != zfp_decoded_bytes(array))
     return fail(EINVAL, "{} bytes, where a chunk has {}", elements.size(), zfp_decoded_bytes(array));
+  if (elements.empty()) return Buffer::allocate(0);
   if (!parameters.is_reversible()) CODECFS_TRY(check_elements(array.type, elements));
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(zfp_max_bytes(parameters, array)));
   CODECFS_ASSIGN(const Field field, make_field(array, const_cast<std::byte*>(elements.data())));  // which it reads
@@ -233,6 +235,7 @@ Result<Buffer> zfp_decode(const ZfpParameters& parameters, const ZfpArray& array
 }
 
 Result<Buffer> zfp_decode_with_header(const ZfpArray& array, Bytes stream) {
+  if (zfp_decoded_bytes(array) == 0 && stream.empty()) return Buffer::allocate(0);
   std::array<std::byte, kHeaderBytes + kReadAhead> start{};
   std::ranges::copy(stream.first(std::min(stream.size(), kHeaderBytes)), start.begin());
   CODECFS_ASSIGN(const Stream open, open_stream(start.data(), start.size()));

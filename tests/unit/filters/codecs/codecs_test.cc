@@ -131,6 +131,7 @@ TEST(Codec, SurvivesNoise) {
 TEST(Codec, AllFiltersHaveVectors) {
   for (const FilterPtr& filter : list()) {
     if (!filter->make_coder || filter->name.starts_with("test")) continue;
+    if (filter->name == "zarr3-zfp" || filter->name == "zfpy") continue;  // need the shape: zfp_test.cc has theirs
     const bool found = std::ranges::any_of(vectors(), [&](const Vector& vector) {
       if (*vector.codec == '\0') return vector.id == filter->id && filter->id != 0;
       return find_for(zarr_chain(fmt::format("[{}]", vector.codec))[0]) == filter;

@@ -89,6 +89,10 @@ const std::vector<Sample>& samples() {
       {"scale_offset", "<f4", R"({"id": "zarr3:scale_offset", "offset": 0.5})", 0, {}, false},
       {"reshape", "<f8", R"({"id": "zarr3:reshape", "shape": [1, -1]})"},
       {"packbits 3", "|b1", R"({"id": "zarr3:packbits", "padding_encoding": "last_byte"})"},
+      {"zfp", "<i4", R"({"id": "zarr3:zfp", "mode": "reversible"})"},
+      {"zfp 16", "<i2", R"({"id": "zarr3:zfp", "mode": "reversible"})"},
+      {"zfp lossy", "<f4", R"({"id": "zarr3:zfp", "mode": "fixed_precision", "precision": 20})", 0, {}, false},
+      {"zfpy", "<f8", R"({"id": "zfpy", "mode": 5})"},
       {"packbits 3 low", ">u2", R"({"id": "zarr3:packbits", "first_bit": 5})", 0, {}, false},
   };
   return all;
@@ -125,6 +129,7 @@ struct Prepared {
 bool may_refuse(const Sample& sample, size_t count, Kind kind) {
   const std::string_view name = sample.name;
   if (name.starts_with("lzf")) return kind == Kind::noise || count < 64;
+  if (name == "zfp lossy") return kind == Kind::noise;  // NaN
   return false;
 }
 
