@@ -29,8 +29,8 @@ size_t edit_distance(std::string_view one, std::string_view other) {
     for (size_t j = 1; j <= other.size(); ++j) {
       const bool same = lower(one[i - 1]) == lower(other[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && lower(one[i - 1]) == lower(other[j - 2]) &&
-                           lower(one[i - 2]) == lower(other[j - 1]);
+      const bool swapped =
+          i > 1 && j > 1 && lower(one[i - 1]) == lower(other[j - 2]) && lower(one[i - 2]) == lower(other[j - 1]);
       if (swapped) row[j] = std::min(row[j], two_above[j - 2] + 1);
     }
   }

@@ -34,7 +34,8 @@ TEST(ClosestName, IsNearEnough) {
 }
 
 TEST(ClosestName, IsNoneForOtherWords) {
-  for (const char* word : {"", "z", "xy", "foo", "zip7", "something", "shuf"}) EXPECT_EQ(closest_name(word, kNames), "") << word;
+  for (const char* word : {"", "z", "xy", "foo", "zip7", "something", "shuf"})
+    EXPECT_EQ(closest_name(word, kNames), "") << word;
   EXPECT_EQ(closest_name(std::string(1'000'000, 'x'), kNames), "");
 }
 
