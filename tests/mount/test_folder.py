@@ -272,7 +272,7 @@ def test_a_mount_point_in_the_folder(folder):
     inside.rmdir()
     inside.parent.joinpath("inner").mkdir()
     for over in (folder, folder.parent):
-        run = subprocess.run([CODECFS, "-f", folder, over], capture_output=True, text=True, timeout=20)
+        run = subprocess.run([CODECFS, "-f", "-o", "nonempty", folder, over], capture_output=True, text=True, timeout=20)
         assert run.returncode != 0 and "over itself" in run.stderr
 
 
