@@ -16,7 +16,8 @@ from harness import MIB, Wrong, run, timed
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Installed from PyPI one by one, so that a missing one does not affect the rest.
-EXTRAS = {"tensorstore": "tensorstore", "zarr": "zarr>=3", "zarrs": "zarrs", "hidefix": "hidefix"}
+EXTRAS = {"tensorstore": "tensorstore", "zarr": "zarr>=3", "zarrs": "zarrs", "hidefix": "hidefix",
+          "virtualizarr": "virtualizarr[hdf]", "kerchunk": "kerchunk"}
 PIP_SECONDS = 600
 
 
