@@ -15,17 +15,28 @@ namespace {
 using namespace std::string_literals;
 
 TEST(TerminalText, OrdinaryTextStays) {
-  for (const std::string text : {"", "abc", "naïve", "温度 (K)", "😀", "a/b.0", "e\u0301"}) EXPECT_EQ(printable(text), text);
+  for (const std::string text : {"", "abc", "naïve", "温度 (K)", "😀", "a/b.0", "e\u0301"})
+    EXPECT_EQ(printable(text), text);
 }
 
 TEST(TerminalText, ControlCharactersAreReplaced) {
   EXPECT_EQ(printable("a\x1b[31mb"), "a?[31mb");
   EXPECT_EQ(printable("a\0b\x7f"s), "a?b?");
   EXPECT_EQ(printable("a\nb\tc\rd"), "a b c d");
-  EXPECT_EQ(printable("a\xc2\x9b" "31mb"), "a?31mb");                   // C1: CSI
-  EXPECT_EQ(printable("a\xe2\x80\xae" "b\xe2\x81\xa6" "c"), "a?b?c");   // right-to-left override, isolate
-  EXPECT_EQ(printable("a\xe2\x80\xa8" "b"), "a?b");                     // line separator
-  EXPECT_EQ(printable("a\x9b" "b\xff"), "a\uFFFD" "b\uFFFD");           // no UTF-8: on some terminals CSI
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "31mb"),
+            "a?31mb");  // C1: CSI
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b\xe2\x81\xa6"
+                      "c"),
+            "a?b?c");  // right-to-left override, isolate
+  EXPECT_EQ(printable("a\xe2\x80\xa8"
+                      "b"),
+            "a?b");  // line separator
+  EXPECT_EQ(printable("a\x9b"
+                      "b\xff"),
+            "a\uFFFD"
+            "b\uFFFD");  // no UTF-8: on some terminals CSI
 }
 
 TEST(TerminalText, AnyBytesBecomeOneLineOfUtf8) {

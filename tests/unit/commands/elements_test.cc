@@ -78,7 +78,9 @@ TEST(Elements, ThatAreEncodedTogetherAreNotComparable) {
   EXPECT_TRUE(has_comparable_elements(variable_of(R"("<f4")")));
 }
 
-TEST(Elements, TooFewAreDamage) { EXPECT_FALSE(elements_of_chunk(variable_of(R"("<i4")"), buffer_of({1, 2, 3, 4}), 2)); }
+TEST(Elements, TooFewAreDamage) {
+  EXPECT_FALSE(elements_of_chunk(variable_of(R"("<i4")"), buffer_of({1, 2, 3, 4}), 2));
+}
 
 TEST(Elements, Fill) {
   Variable variable = variable_of(R"(">i2")");

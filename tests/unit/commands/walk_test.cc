@@ -24,12 +24,13 @@ class WalkTest : public testing::Test {
   }
   std::vector<std::string> visited(const std::string& from = "") {
     std::vector<std::string> paths;
-    EXPECT_TRUE(walk(source, normal_path(from), *find_path(source, from),
-                     [&](const std::string& path, const Entry&) {
-                       paths.push_back(path);
-                       return Result<>();
-                     },
-                     [](const std::string&, const Error& error) { return Result<>(std::unexpected(error)); }));
+    EXPECT_TRUE(walk(
+        source, normal_path(from), *find_path(source, from),
+        [&](const std::string& path, const Entry&) {
+          paths.push_back(path);
+          return Result<>();
+        },
+        [](const std::string&, const Error& error) { return Result<>(std::unexpected(error)); }));
     return paths;
   }
   MemorySource source;
@@ -62,14 +63,16 @@ TEST_F(WalkTest, EndsWithTheErrorOfAVisitor) {
 TEST_F(WalkTest, RefusesGroupsThatAreNestedTooDeep) {
   std::string path;
   for (int depth = 0; depth < 1100; ++depth) source.add_group(path += "/g");
-  const Result<> done = walk(source, [](const std::string&, const Entry&) { return Result<>(); },
-                             [](const std::string&, const Error&) { return Result<>(); });
+  const Result<> done = walk(
+      source, [](const std::string&, const Entry&) { return Result<>(); },
+      [](const std::string&, const Error&) { return Result<>(); });
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, EFBIG);
 }
 
 TEST_F(WalkTest, FindsObjectsByPath) {
-  for (const char* path : {"", "/", ".", "//./"}) EXPECT_EQ(find_path(source, path)->object, source.root().object) << path;
+  for (const char* path : {"", "/", ".", "//./"})
+    EXPECT_EQ(find_path(source, path)->object, source.root().object) << path;
   for (const char* path : {"a/b/v", "/a//b/./v/", "a/inner/v", "absolute"})
     EXPECT_EQ(find_path(source, path)->object, source.object("/a/b/v")) << path;
   EXPECT_EQ(find_path(source, "a/up")->object, source.object("/w"));
