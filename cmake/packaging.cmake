@@ -18,7 +18,9 @@ function(codecfs_compress source destination)
   set(all_compressed ${all_compressed} ${compressed}/${name}.gz PARENT_SCOPE)
 endfunction()
 
-foreach(page codecfs.8 mount.codecfs.8 umount.fuse.codecfs.8 codecfs-filters.7)
+# A page for each command; the others have their section in their name as well.
+file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/docs/man ${PROJECT_SOURCE_DIR}/docs/man/*.[0-9])
+foreach(page ${pages})
   string(REGEX REPLACE ".*\\." "" section ${page})
   codecfs_compress(docs/man/${page} ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT codecfs)
 endforeach()

@@ -1,14 +1,13 @@
 #include "cli/report.h"
 
-#include <algorithm>
 #include <cstdio>
+
+#include "base/terminal_text.h"
 
 namespace codecfs::cli {
 
 int report(const Error& error, int code) {
-  std::string line = error.reason;
-  std::ranges::replace(line, '\n', ' ');  // keeps the message on one line if a name contains a newline
-  std::fprintf(stderr, "codecfs: %s\n", line.c_str());
+  std::fprintf(stderr, "codecfs: %s\n", printable(error.reason).c_str());
   return code;
 }
 

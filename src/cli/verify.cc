@@ -18,8 +18,8 @@ class VerifyCommand final : public Command {
     return {
         "verify", "read and decode everything in a dataset, and report what is damaged",
         "Reads all attributes and chunks with their checksums, on all cores. In an HDF5 file, chunks must also lie in\n"
-        "the file and not overlap. A damaged chunk is named with the elements that are lost. Only chunks whose\n"
-        "filters detect it (checksums, most compressors) can be found damaged.\n"
+        "the file and not overlap. A damaged chunk is named with the elements that are lost. Only damage\n"
+        "that a filter detects (checksums, most compressors) is found.\n"
         "\nExit codes: 0, no damage; 2, damage; 3, none, but some variables could not be checked; 32, the source\n"
         "cannot be read at all.\n"
         "\nExamples:\n"

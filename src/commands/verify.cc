@@ -21,7 +21,7 @@ namespace codecfs::commands {
 namespace {
 
 constexpr size_t kBatch = 4096;                  // chunks
-constexpr size_t kMostPlaces = size_t{1} << 24;  // chunks whose places are compared
+constexpr size_t kMostPlaces = size_t{1} << 24;  // chunks of which the places are compared
 
 class Check {
  public:

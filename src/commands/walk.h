@@ -19,7 +19,7 @@ using VisitError = std::function<Result<>(const std::string& path, const Error& 
 /// Visits the root and everything below it, groups before their members, in the order of the source. Links are not
 /// followed. EFBIG for groups that are nested too deep; the errors of the visitors.
 Result<> walk(Source& source, const Visit& visit, const VisitError& on_error);
-/// The same from an object on, whose path is given.
+/// The same from the object at `path` on.
 Result<> walk(Source& source, const std::string& path, const Entry& start, const Visit& visit,
               const VisitError& on_error);
 

@@ -404,3 +404,20 @@ def test_no_mount_and_no_fuse_are_needed(tmp_path):
     subprocess.run(["strace", "-f", "-e", "trace=openat,mount", "-o", trace, CODECFS, "info",
                     DATA / "zarr/groups"], check=True, capture_output=True, timeout=60)
     assert "/dev/fuse" not in trace.read_text() and "mount(" not in trace.read_text()
+
+
+def test_objects_that_libhdf5_finds_damaged_do_not_hide_the_rest(tmp_path):
+    """They are asked for together; libhdf5 is not used any more once it reports damage."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        for i in range(30):
+            f.create_dataset(f"v{i:02}", data=np.arange(5, dtype="<i4" if i % 10 == 3 else "<f8"))
+    data = path.read_bytes()
+    kind = b"\x10\x08\0\0\x04\0\0\0\0\0\x20\0"  # the datatype message of an integer: version 1, class 0
+    assert data.count(kind) == 3
+    path.write_bytes(data.replace(kind, b"\x90" + kind[1:]))
+    found = by_path(info(path))
+    assert len(found) == 30
+    bad = {name for name, variable in found.items() if "error" in variable}
+    assert bad == {"/v03", "/v13", "/v23"}
+    assert all(found[name]["stored_bytes"] == 40 for name in set(found) - bad)

@@ -8,7 +8,18 @@ import pytest
 from conftest import CODECFS
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs/man"
-PAGES = ["codecfs.8", "mount.codecfs.8", "codecfs-filters.7"]
+
+
+def help_text(*command):
+    return subprocess.run([CODECFS, *command, "--help"], capture_output=True, text=True, timeout=60).stdout
+
+
+def commands_of_help():
+    return re.findall(r"^  codecfs (\w+) ", help_text(), re.M)
+
+
+COMMANDS = commands_of_help()
+PAGES = ["codecfs.8", "mount.codecfs.8", "codecfs-filters.7", *(f"codecfs-{name}.1" for name in COMMANDS)]
 
 
 def shown(page):
@@ -19,14 +30,10 @@ def shown(page):
     return re.sub(".\b", "", result.stdout)
 
 
-def help_text():
-    return subprocess.run([CODECFS, "--help"], capture_output=True, text=True, timeout=60).stdout
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_reads_well_in_80_columns(page):
     text = shown(page)
-    assert "NAME" in text and "SEE ALSO" in text and len(text) > 1000
+    assert "NAME" in text and "SEE ALSO" in text and len(text) > 700
     for line in text.splitlines():
         assert len(line) <= 80, line
 
@@ -53,15 +60,38 @@ def test_every_option_is_in_the_manual():
             assert re.search(rf"(?<![\w-]){name}(?![\w-])", page), name
 
 
-def commands_of_help():
-    return re.findall(r"^  codecfs (\w+) ", help_text(), re.M)
-
-
 def test_every_command_is_in_the_manual():
     page = shown("codecfs.8")
     assert len(commands_of_help()) >= 4
     for name in commands_of_help():
         assert re.search(rf"^     {name} (\[?[A-Z-])", page, re.M), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_of_a_command_is_complete(command):
+    """It has every argument and option of its --help and no other, all parts, and its exit codes."""
+    page = shown(f"codecfs-{command}.1")
+    parts = [line for line in page.splitlines() if re.fullmatch("[A-Z][A-Z ]+", line)]
+    for part in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
+        assert part in parts, (part, parts)
+    text = help_text(command)
+    offered = {name for names in re.findall(r"^  (-\w|--[a-z-]+)(?:,(--[a-z-]+))?", text, re.M) for name in names if name}
+    described = re.search("^DESCRIPTION\n(.*?)^[A-Z]", page, re.M | re.S)[1]
+    entries = re.findall(r"^     (-.*)$", described, re.M)
+    names = {word for entry in entries for word in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", entry)}
+    assert names == offered
+    synopsis = re.search("^SYNOPSIS\n(.*?)^[A-Z]", page, re.M | re.S)[1]
+    assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", synopsis)) <= offered
+    assert f"codecfs {command} " in synopsis
+    for argument in re.findall(r"^  ([A-Z]+)\b", text.split("Positionals:")[1].split("Options:")[0], re.M):
+        assert re.search(rf"\b{argument}\b", synopsis) and re.search(rf"\b{argument}\b", described), argument
+    status = page.split("EXIT STATUS")[1].split("EXAMPLES")[0]
+    codes = {code for code in ("0", "1", "2", "3", "32") if re.search(rf"^     {code}\s", status, re.M)}
+    assert {"0", "1", "32"} <= codes
+    if found := re.search(r"^Exit codes: (.*?)\n\n", text, re.M | re.S):
+        assert codes == {"1"} | set(re.findall(r"(?<!\d)(\d+),", found[1]))
+    examples = re.findall(r"^ +codecfs .*$", page.split("EXAMPLES")[1].split("SEE ALSO")[0], re.M)
+    assert examples and all(f"codecfs {command} " in line for line in examples)
 
 
 def options_of_help():

@@ -1,6 +1,7 @@
 #include "backends/hdf5/source/open_datasets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,15 +21,17 @@ Result<DatasetPtr> OpenDatasets::get(ObjectId id) {
   std::vector<DatasetPtr> dropped;  // declared first: closed after the mutex is released
   const LockGuard guard(mutex_);
   if (by_id_.contains(id)) return get_locked(id);
-  uint64_t held = 0;
-  for (const Opened& opened : recent_) held += memory_estimate(opened.dataset->facts());
-  while (!recent_.empty() && (recent_.size() >= kOpenDatasets || held > kMaxHeld)) {
-    held -= memory_estimate(recent_.back().dataset->facts());
-    dropped.push_back(std::move(recent_.back().dataset));
-    by_id_.erase(recent_.back().id);
-    recent_.pop_back();
+  while (!recent_.empty() && (recent_.size() >= kOpenDatasets || held_ > kMaxHeld)) {
+    dropped.push_back(recent_.back().dataset);
+    drop(std::prev(recent_.end()));
   }
   return get_locked(id);
+}
+
+void OpenDatasets::drop(std::list<Opened>::iterator opened) {
+  held_ -= opened->bytes;
+  by_id_.erase(opened->id);
+  recent_.erase(opened);
 }
 
 Result<DatasetPtr> OpenDatasets::get_locked(ObjectId id) {
@@ -42,7 +45,8 @@ Result<DatasetPtr> OpenDatasets::get_locked(ObjectId id) {
   if (H5Iget_type(handle.get()) != H5I_DATASET) return fail(EISDIR, "{} is a group", tree.path(id));
   CODECFS_ASSIGN(DatasetPtr dataset, Dataset::open(mounted_.file, std::move(handle), tree.path(id)));
   show_record_shape(*dataset);
-  recent_.push_front({id, dataset});
+  recent_.push_front({id, dataset, memory_estimate(dataset->facts())});
+  held_ += recent_.front().bytes;
   by_id_[id] = recent_.begin();
   return dataset;
 }
@@ -64,14 +68,14 @@ void OpenDatasets::forget(ObjectId id) {
   const LockGuard guard(mutex_);
   const auto known = by_id_.find(id);
   if (known == by_id_.end()) return;
-  dropped = std::move(known->second->dataset);
-  recent_.erase(known->second);
-  by_id_.erase(known);
+  dropped = known->second->dataset;
+  drop(known->second);
 }
 
 void OpenDatasets::close_all_locked() {
   recent_.clear();
   by_id_.clear();
+  held_ = 0;
 }
 
 void OpenDatasets::show_record_shape(Dataset& dataset) {

@@ -47,13 +47,16 @@ class OpenDatasets {
   struct Opened {
     ObjectId id;
     DatasetPtr dataset;
+    uint64_t bytes;  // memory_estimate() of its facts
   };
+  void drop(std::list<Opened>::iterator opened) CODECFS_REQUIRES(mutex_);
 
   void show_record_shape(Dataset& dataset);
 
   MountedFile& mounted_;
   Mutex mutex_;
   std::list<Opened> recent_ CODECFS_GUARDED_BY(mutex_);  // latest first
+  uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;         // their bytes
   std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_ CODECFS_GUARDED_BY(mutex_);
 };
 
