@@ -42,6 +42,7 @@ class ConvertCommand final : public Command {
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
       return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
+    CODECFS_ASSIGN(rules_, options_.prepare());
     return {};
   }
   int run() override {
@@ -56,11 +57,10 @@ class ConvertCommand final : public Command {
 
  private:
   Result<commands::Converted> convert() {
-    CODECFS_ASSIGN(filters::FilterRules rules, options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
     commands::ConvertOptions options{.format = commands::format_for(destination_, *source),
-                                     .rules = std::move(rules),
+                                     .rules = std::move(rules_),
                                      .rules_text = {},
                                      .portable = portable_,
                                      .resume = resume_};
@@ -77,6 +77,7 @@ class ConvertCommand final : public Command {
   bool portable_ = false;
   bool resume_ = false;
   DatasetOptions options_;
+  filters::FilterRules rules_;
 };
 
 }  // namespace

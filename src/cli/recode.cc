@@ -41,6 +41,7 @@ class RecodeCommand final : public Command {
   Result<> check() override {
     if (options_.rules().empty() && !estimate_)
       return fail(EINVAL, "recode: needs the filters: -F VARS,SPEC (see codecfs recode --help)");
+    CODECFS_ASSIGN(rules_, options_.prepare());
     return {};
   }
   int run() override {
@@ -50,7 +51,6 @@ class RecodeCommand final : public Command {
 
  private:
   Result<int> recode() {
-    CODECFS_ASSIGN(filters::FilterRules rules, options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_, !dry_run_));
     bool is_refused = false;
@@ -68,14 +68,13 @@ class RecodeCommand final : public Command {
       std::fflush(stdout);
     };
     CODECFS_ASSIGN(const commands::RecodeResult done,
-                   commands::recode(std::move(source), std::move(rules), dry_run_, told));
+                   commands::recode(std::move(source), std::move(rules_), dry_run_, told));
     if (done.reclaimable_bytes > 0)
       std::printf("codecfs compact %s would free %s\n", source_.c_str(), human_bytes(done.reclaimable_bytes).c_str());
     return is_refused ? kIncomplete : 0;
   }
 
   Result<int> print_estimates() {
-    CODECFS_ASSIGN(const filters::FilterRules rules, options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     std::vector<std::string> specs = commands::usual_specs();
@@ -85,7 +84,7 @@ class RecodeCommand final : public Command {
         *source,
         [&](const std::string& path, const Entry& entry) -> Result<> {
           if (entry.kind != EntryKind::variable) return {};
-          if (!rules.empty() && !rules.resolve("/" + path)) return {};
+          if (!rules_.empty() && !rules_.resolve("/" + path)) return {};
           CODECFS_ASSIGN(const VariablePtr facts, source->facts(entry.object));
           if (facts->grid.rank() == 0) return {};
           const auto measured = commands::estimate({*source, entry.object, facts}, "/" + path, specs);
@@ -103,6 +102,7 @@ class RecodeCommand final : public Command {
   bool dry_run_ = false;
   bool estimate_ = false;
   DatasetOptions options_;
+  filters::FilterRules rules_;
 };
 
 }  // namespace

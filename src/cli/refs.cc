@@ -36,6 +36,10 @@ class RefsCommand final : public Command {
         {.group = "Options", .text = "how readers name the source (default: its absolute path)", .value = "URL"});
     options_.declare(parser);
   }
+  Result<> check() override {
+    CODECFS_TRY(options_.prepare());
+    return {};
+  }
   int run() override {
     const Result<commands::References> written = print();
     if (!written) return report(written.error(), kFailed);
@@ -51,7 +55,6 @@ class RefsCommand final : public Command {
 
  private:
   Result<commands::References> print() {
-    CODECFS_TRY(options_.prepare());
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
     if (url_.empty()) {

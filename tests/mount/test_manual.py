@@ -91,7 +91,7 @@ def test_the_page_of_a_command_is_complete(command):
     if found := re.search(r"^Exit codes: (.*?)\n\n", text, re.M | re.S):
         assert codes == {"1"} | set(re.findall(r"(?<!\d)(\d+),", found[1]))
     examples = re.findall(r"^ +codecfs .*$", page.split("EXAMPLES")[1].split("SEE ALSO")[0], re.M)
-    assert examples and all(f"codecfs {command} " in line for line in examples)
+    assert examples and all(f"codecfs {command}" in line for line in examples)
 
 
 def options_of_help():
