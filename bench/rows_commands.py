@@ -76,18 +76,12 @@ def convert(bench, source, array):
 
     def cp_kept():
         remove(copied)
-        read_files(kept)
+        read_into_page_cache(kept)
         return timed(lambda: (run("cp", "-r", "--reflink=never", kept, copied), sync(copied)))
 
     bench.pairs("codecfs convert to Zarr, bytes passed through", ours_passes, {"cp -r of the result": cp_kept},
                 os.path.getsize(source), 0.67, "1x")
     zarr_holds(bench, zarr, array, "zlib")
-
-
-def read_files(directory):
-    for parent, _, names in os.walk(directory):
-        for name in names:
-            read_into_page_cache(os.path.join(parent, name))
 
 
 def check(bench, source, array):

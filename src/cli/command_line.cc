@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/closest_name.h"
 #include "cli/mount.h"
 #include "cli/mount_helper.h"
 #include "cli/mount_options.h"
@@ -103,7 +105,17 @@ Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const*
       return parse_words(std::move(command), called, words, "");
     }
   }
-  return parse_words(std::make_unique<MountCommand>(), "codecfs", words, list_of_commands());
+  auto mount = parse_words(std::make_unique<MountCommand>(), "codecfs", words, list_of_commands());
+  // A misspelled command looks like a source that does not exist.
+  if (!words.empty() && words[0][0] != '-' && !std::string_view(words[0]).contains('/') &&
+      access(words[0], F_OK) != 0) {
+    std::vector<std::string> names;
+    for (const auto& command : all_commands()) names.emplace_back(command->help().name);
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    if (const std::string_view name = closest_name(words[0], views); !name.empty())
+      return fail(EINVAL, "{}: there is no such file or command; did you mean codecfs {}?", words[0], name);
+  }
+  return mount;
 }
 
 }  // namespace codecfs::cli

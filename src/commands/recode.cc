@@ -44,6 +44,9 @@ Result<> recode_variable(TreeFiles& tree, const std::string& path, const Entry& 
 
 Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules rules, bool dry_run,
                             const std::function<void(const Recoded&)>& told) {
+  if (owned->root().kind == EntryKind::folder)
+    return fail(EINVAL,
+                "the source is a folder of datasets, of which a rule would change each: recode them one by one");
   if (!dry_run) CODECFS_TRY(owned->writable());
   Source& source = *owned;
   TreeFiles tree(std::move(owned), {.rules = std::move(rules), .read_only = dry_run});

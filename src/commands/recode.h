@@ -32,7 +32,8 @@ struct RecodeResult {
 };
 
 /// Gives each variable the filters of its rule; `told` is called after each. With `dry_run` nothing is changed. EINVAL
-/// if no rule names a variable; EROFS, EBUSY; ECANCELED: the variables that were told are changed, the others are not.
+/// if no rule names a variable, or for a folder of datasets; EROFS, EBUSY; ECANCELED: the variables that were told are
+/// changed, the others are not.
 Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules rules, bool dry_run,
                             const std::function<void(const Recoded&)>& told);
 

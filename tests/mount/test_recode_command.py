@@ -76,6 +76,7 @@ def test_what_cannot_work_is_refused_with_the_reason(tmp_path):
     assert "-F" in run("recode", path, code=1)
     assert "nosuch" in run("recode", "-F", "*,nosuch", path, code=1)
     assert "no rule names a variable" in run("recode", "-F", "nowhere,deflate,1", path, code=32)
+    assert "one by one" in run("recode", "-F", "*,none", tmp_path, code=32)
     held = h5py.File(path, "r+")
     assert "another program" in run("recode", "-F", "a,none", path, code=32)
     held.close()

@@ -81,6 +81,13 @@ TEST(CommandLine, FormerOptionsTakeTheirValueInEveryForm) {
     EXPECT_EQ(outcome_of({"codecfs", words}), "32 codecfs: /nowhere: No such file or directory\n") << words;
 }
 
+TEST(CommandLine, MisspelledCommandsAreNamed) {
+  for (const char* word : {"inof", "verfy", "convrt", "recdoe"}) {
+    const std::string told = outcome_of({"codecfs", word, "a", "b"});
+    EXPECT_NE(told.find("did you mean codecfs "), std::string::npos) << told;
+  }
+}
+
 TEST(CommandLine, MountsByDefault) {
   for (const char* source : {"a", "./check", "-"}) {
     const auto command = parse({"codecfs", source, "b"});

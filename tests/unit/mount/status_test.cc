@@ -39,7 +39,8 @@ TEST(Status, PrometheusEscapesLabels) {
   dead.path = "/mnt/dead";
   dead.unreachable = "its daemon is dead";
   const std::string text = status_prometheus({one_mount(), dead});
-  EXPECT_NE(text.find("codecfs_up{mountpoint=\"/mnt/a \\\"b\\\"\",source=\"/data/a\\\\b.h5\"} 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("codecfs_up{mountpoint=\"/mnt/a \\\"b\\\"\",source=\"/data/a\\\\b.h5\"} 1\n"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("codecfs_up{mountpoint=\"/mnt/dead\",source=\"\"} 0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("codecfs_bytes_read{mountpoint=\"/mnt/a \\\"b\\\"\",source=\"/data/a\\\\b.h5\"} 2048\n"),
             std::string::npos)
