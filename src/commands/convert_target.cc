@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "base/file_io.h"
 #include "base/unique_fd.h"
 
@@ -36,21 +34,15 @@ class DirectoryTarget final : public ConvertTarget {
 
   Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
     const std::string path = directory.path + "/" + name;
-    // A name that no store has; a conversion that is resumed replaces it.
-    const std::string temporary = fmt::format("{}/.codecfs-{}", directory.path, ++number_);
-    const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
-    if (!file) return fail_errno(errno, "{}", temporary);
+    // An interruption leaves it shorter than its content, which has() sees.
+    const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file) return fail_errno(errno, "{}", path);
     for (size_t at = 0; at < content.size();) {
       const ssize_t count = ::write(file.get(), &content[at], content.size() - at);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) {
-        const int code = errno;
-        unlink(temporary.c_str());
-        return fail_errno(code, "{}", path);
-      }
+      if (count < 0) return fail_errno(errno, "{}", path);
       at += static_cast<size_t>(count);
     }
-    if (rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(errno, "{}", path);
     return {};
   }
 
@@ -69,7 +61,6 @@ class DirectoryTarget final : public ConvertTarget {
 
  private:
   const std::string path_;
-  std::atomic<uint64_t> number_ = 0;
 };
 
 class TreeTarget final : public ConvertTarget {

@@ -26,7 +26,7 @@ class ConvertTarget {
   virtual Result<Directory> make_directory(const Directory& parent, const std::string& name) = 0;
   /// Whether a file exists with its whole content, `size` bytes.
   virtual Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) = 0;
-  /// Creates or replaces a file; it is complete or not there.
+  /// Creates or replaces a file. has() tells apart one that was cut short by an interruption.
   virtual Result<> write(const Directory& directory, const std::string& name, Bytes content) = 0;
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
   /// Whether the target makes consolidated metadata itself.

@@ -1,4 +1,4 @@
-// A directory as the target of a conversion: each file is complete or not there.
+// A directory as the target of a conversion.
 
 #include "commands/convert_target.h"
 
