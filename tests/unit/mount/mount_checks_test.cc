@@ -52,13 +52,15 @@ TEST_F(MountChecks, OtherFilesAreNoMountPoints) {
 }
 
 TEST(CreatedFormat, IsThatOfTheSource) {
-  for (const auto& [create, format] : {std::pair("hdf5", "HDF5"), std::pair("hdf5", "netCDF-4"), std::pair("zarr", "Zarr v2"),
-                                       std::pair("zarr3", "Zarr v3"), std::pair("zip", "Zarr v2 in a zip archive"),
-                                       std::pair("zip", "Zarr v3 in a zip archive")})
+  for (const auto& [create, format] :
+       {std::pair("hdf5", "HDF5"), std::pair("hdf5", "netCDF-4"), std::pair("zarr", "Zarr v2"),
+        std::pair("zarr3", "Zarr v3"), std::pair("zip", "Zarr v2 in a zip archive"),
+        std::pair("zip", "Zarr v3 in a zip archive")})
     EXPECT_TRUE(check_created_format("a", create, format)) << create << " " << format;
-  for (const auto& [create, format] : {std::pair("hdf5", "Zarr v2"), std::pair("zarr", "Zarr v3"), std::pair("zarr3", "Zarr v2"),
-                                       std::pair("zarr", "Zarr v2 in a zip archive"), std::pair("zip", "Zarr v2"),
-                                       std::pair("zarr", "folder"), std::pair("zarr", "HDF5")}) {
+  for (const auto& [create, format] :
+       {std::pair("hdf5", "Zarr v2"), std::pair("zarr", "Zarr v3"), std::pair("zarr3", "Zarr v2"),
+        std::pair("zarr", "Zarr v2 in a zip archive"), std::pair("zip", "Zarr v2"), std::pair("zarr", "folder"),
+        std::pair("zarr", "HDF5")}) {
     const Result<> refused = check_created_format("a", create, format);
     ASSERT_FALSE(refused) << create << " " << format;
     EXPECT_EQ(refused.error().code, EEXIST);

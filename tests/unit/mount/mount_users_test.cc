@@ -49,7 +49,9 @@ class MountUsers : public testing::Test {
     processes_.push_back(child);
     return child;
   }
-  [[nodiscard]] std::string users(size_t most = 10) const { return processes_using((directory_ / "mnt").string(), most); }
+  [[nodiscard]] std::string users(size_t most = 10) const {
+    return processes_using((directory_ / "mnt").string(), most);
+  }
 
   files::path directory_;
   std::vector<pid_t> processes_;
