@@ -84,9 +84,8 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     const auto index = static_cast<size_t>(at - kFirstFile);
     if (index >= files.size()) break;
     const FileKind kind = files[index].kind;
-    if (kind == FileKind::filter && !directory.variable->filter) continue;
-    // In the encoded views the metadata tells the codecs.
-    if (is_encoded(node.view) && (kind == FileKind::filter || kind == FileKind::codecs)) continue;
+    // Zarr readers take every file of an array that they do not know for a chunk.
+    if (kind == FileKind::filter || kind == FileKind::codecs) continue;
     if (state.hidden.contains(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
     // Consolidated metadata takes the reading of everything: its size is told when it is looked up, as

@@ -103,7 +103,7 @@ struct NamedFile {
   FileKind kind;
 };
 
-/// The metadata files in a directory of this kind, in the order in which they are listed.
+/// The metadata files in a directory of this kind, in the order in which they are listed (_Filter and _Codecs are not).
 std::span<const NamedFile> files_of(NodeKind kind);
 
 /// The same for a view.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/progress_reporter.h"
 #include "fs/views/metadata_files.h"
 #include "model/json.h"
@@ -16,6 +17,17 @@ constexpr std::string_view kCodecs = "_Codecs";
 bool is_variable(const Place& place) {
   if (place.node->kind != NodeKind::variable) return false;
   return place.file == FileKind::itself || place.file == FileKind::array;
+}
+
+/// Facts about how a chunk is stored.
+bool describes_chunk(std::string_view name) {
+  return name == "user._StoredSize" || name == "user._Offset" || name == "user._FilterMask";
+}
+
+/// Facts about a variable that were decided when it was made.
+bool is_fixed(std::string_view plain) {
+  return plain == "_Storage" || plain == "_ChunkSizes" || plain == "_Endianness" || plain == "_MaxShape" ||
+         plain == "_FilterOut" || plain == "_Type";
 }
 
 /// One path a line; the last line says how many more there are.
@@ -83,6 +95,9 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   const Node& node = *place.node;
   if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
   if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  // cp --preserve=xattr fails if one attribute cannot be set.
+  const bool of_chunk = place.file == FileKind::chunk || node.kind == NodeKind::scratch;
+  if (of_chunk && describes_chunk(name)) return {};
   const bool whole = place.file == FileKind::itself || place.file == FileKind::array;
   if (!whole || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
@@ -92,10 +107,14 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
-  // cp -a writes the special attributes of its source.
+  // cp -a and cp --preserve=xattr write the special attributes of their source.
   if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
       now->value == value)
     return {};
+  if (node.kind == NodeKind::variable && is_fixed(plain) && mount_.overlay.state_of(node).made_here) {
+    log::info("{}: {} is not changed to {}", node.path, plain, value);
+    return {};
+  }
   if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
     return filters_.set_default_chain(node, plain, value);
   if (is_special_xattr(name)) {
