@@ -252,6 +252,16 @@ def test_a_right_command_line_passes(line):
     check_line(line)
 
 
+@pytest.mark.parametrize("example", sorted(path.name for path in (TOP / "docs/examples").iterdir()))
+def test_examples_of_configuration_parse(example):
+    lines = (TOP / "docs/examples" / example).read_text().splitlines()
+    for line in lines:
+        check_line(line.lstrip("# "))
+        if line.startswith("Options="):
+            check_mount_options(line.removeprefix("Options="))
+    assert any("codecfs" in line for line in lines if not line.startswith("#"))
+
+
 def test_every_command_has_a_place_in_the_documentation():
     for command in COMMANDS:
         assert f"## codecfs {command}" in read("docs/commands.md"), command
