@@ -33,8 +33,9 @@ install(FILES completions/_codecfs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vend
         COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
-install(FILES README.md SECURITY.md DESTINATION ${doc}/codecfs COMPONENT codecfs)
-install(DIRECTORY docs/semantics DESTINATION ${doc}/codecfs COMPONENT codecfs)
+install(FILES README.md CHANGELOG.md SECURITY.md DESTINATION ${doc}/codecfs COMPONENT codecfs)
+install(DIRECTORY docs DESTINATION ${doc}/codecfs COMPONENT codecfs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
+        PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE)
 install(FILES docs/examples/mnt-era5.mount docs/examples/codecfs@.service docs/examples/fstab
         DESTINATION ${doc}/codecfs/examples COMPONENT codecfs)
 
