@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import xarray
@@ -141,6 +142,28 @@ def test_a_dataset_is_opened_when_it_is_looked_into(mount, folder):
     assert open_files(m, folder) - {"readme.txt"} == {"sub/deep/deeper/without_a_name", "a.h5"}
     (m.path / "sub/b.nc/.zattrs").read_bytes()
     assert "sub/b.nc" in open_files(m, folder)
+
+
+def test_files_that_are_no_datasets_say_why(mount, tmp_path):
+    source = tmp_path / "data"
+    (source / "n5/deep").mkdir(parents=True)
+    (source / "n5/attributes.json").write_text('{"n5": "2.0.0"}')
+    with netCDF4.Dataset(source / "old.nc", "w", format="NETCDF3_CLASSIC") as f:
+        f.title = "T"
+    make_hdf5(source / "zeroed.h5")
+    content = (source / "zeroed.h5").read_bytes()
+    (source / "zeroed.h5").write_bytes(bytes(512) + content[512:])
+    make_hdf5(source / "cut.h5")
+    os.truncate(source / "cut.h5", 600)
+    (source / "empty.nc").touch()
+    (source / "readme.txt").write_text("CDF is a format")
+    m = mount(source)
+    for name, says in {"old.nc": "nccopy", "zeroed.h5": "no HDF5 signature", "empty.nc": "empty", "n5": "N5"}.items():
+        assert "user._Error" in os.listxattr(m.path / name)
+        assert name in xattr(m.path / name, "_Error") and says in xattr(m.path / name, "_Error")
+    assert "cut.h5" in xattr(m.path / "cut.h5", "_Error"), "a dataset that cannot be opened"
+    assert os.listxattr(m.path / "readme.txt") == os.listxattr(m.path / "n5/deep") == []
+    assert (m.path / "old.nc").read_bytes() == (source / "old.nc").read_bytes()
 
 
 def test_a_broken_file_keeps_its_directory(mount, folder):

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "backends/api/source.h"
 #include "backends/api/source_format.h"
+#include "backends/api/unsupported_format.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
 #include "backends/worker/chunk_index.h"
@@ -27,6 +30,7 @@ struct UnsupportedFormat {
   const char* what;            // the name of the format and what to do
 };
 
+constexpr size_t kDataFormats = 5;  // those of scientific data come first
 constexpr UnsupportedFormat kStrangers[] = {
     {"CDF\001"sv, "a netCDF-3 classic file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
     {"CDF\002"sv, "a netCDF-3 file with 64-bit offsets; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
@@ -103,6 +107,19 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
 void set_hdf5_options(const Hdf5Options& options) {
   hdf5_options() = options;
   chunk_ranges() = std::make_shared<worker::ChunkRanges>(options.index_bytes);
+}
+
+std::optional<std::string> unsupported_format(int fd, std::string_view name) {
+  constexpr std::string_view kNames[] = {".h5", ".hdf5", ".he5", ".nc", ".nc4"};
+  char start[8] = {};
+  const ssize_t count = ::pread(fd, start, sizeof start, 0);
+  if (count < 0 || looks_like_hdf5(fd, kLookedAt)) return std::nullopt;
+  const std::string_view begin(start, static_cast<size_t>(count));
+  for (const UnsupportedFormat& stranger : std::span(kStrangers).first(kDataFormats))
+    if (begin.starts_with(stranger.signature)) return fmt::format("is {}", stranger.what);
+  if (std::ranges::none_of(kNames, [&](std::string_view end) { return name.ends_with(end); })) return std::nullopt;
+  if (begin.empty()) return "has the name of an HDF5 or netCDF file, and is empty";
+  return "has the name of an HDF5 or netCDF file, but no HDF5 signature: it is damaged or of another format";
 }
 
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/api/unsupported_format.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "fs/views/metadata_files.h"
@@ -85,8 +86,26 @@ Result<std::vector<Xattr>> XattrControl::live(Ino ino) {
   if (const auto error = mount_.errors.find(ino)) {
     live.push_back({"user._Error", error->reason.substr(0, kMaxXattrValue)});
     live.push_back({"user._ErrorTime", text_of_time(error->time)});
+  } else if (std::optional<std::string> reason = why_no_dataset(*place.node)) {
+    live.push_back({"user._Error", std::move(*reason)});
   }
   return live;
+}
+
+/// Why something in a mounted folder that looks like a dataset is shown as it is.
+std::optional<std::string> XattrControl::why_no_dataset(const Node& node) {
+  Source& source = mount_.dataset.source();
+  std::optional<std::string> reason;
+  if (node.kind == NodeKind::file) {
+    if (const Result<UniqueFd> file = source.open_file(node.object); file)
+      reason = unsupported_format(file->get(), node.path);
+  } else if (node.kind == NodeKind::folder && !node.is_root()) {
+    const Result<std::vector<Entry>> entries = source.list(node.object);
+    if (entries && std::ranges::find(*entries, "attributes.json", &Entry::name) != entries->end())
+      reason = "is an N5 store, and of directories only Zarr is read";
+  }
+  if (reason) reason = fmt::format("{}: {}", node.path, *reason);
+  return reason;
 }
 
 Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view value, XattrMode mode,

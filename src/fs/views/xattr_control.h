@@ -38,6 +38,7 @@ class XattrControl {
  private:
   void note_incomplete(Ino ino, const Error& error);
   /// `unreadable`: set if the attributes of the source are missing from the result.
+  std::optional<std::string> why_no_dataset(const Node& node);
   Result<std::vector<Xattr>> make_xattrs(const Place& place, std::optional<Error>& unreadable);
 
   MountContext& mount_;

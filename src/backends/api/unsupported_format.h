@@ -1,0 +1,14 @@
+#pragma once
+// Files that look like datasets, but that codecfs does not read. Thread-safe.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace codecfs {
+
+/// Why an open file is not shown as a dataset: it is of another format of scientific data (netCDF-3, HDF4, GRIB), or it
+/// has the name of an HDF5 file and not its signature. Nothing for other files, and for those that are datasets.
+std::optional<std::string> unsupported_format(int fd, std::string_view name);
+
+}  // namespace codecfs
