@@ -37,6 +37,15 @@ std::map<std::pair<const void*, uint64_t>, std::string> remote CODECFS_GUARDED_B
 void (*forward)(uint64_t id, const std::string& line) = nullptr;
 std::atomic<uint64_t> latest_id = 0;
 
+/// "compacting .../big.h5": the end of a long path tells more than its beginning.
+std::string shortened(const std::string& what, size_t columns) {
+  if (what.size() <= columns) return what;
+  constexpr size_t kLeast = 12;  // of the path
+  const std::string verb = what.substr(0, what.find(' ') + 1) + "...";
+  const size_t kept = std::max(kLeast, columns - std::min(columns, verb.size()));
+  return verb + what.substr(what.size() - std::min(what.size(), kept));
+}
+
 }  // namespace
 
 thread_local ProgressReporter* ProgressReporter::current_ = nullptr;
@@ -113,25 +122,28 @@ std::string ProgressReporter::amounts(uint64_t done, uint64_t total) const {
 std::string ProgressReporter::line_of_command() const {
   const uint64_t total = total_;
   const uint64_t done = std::min<uint64_t>(done_, total);
-  std::string text = line();
-  if (total == 0) return text;
-  constexpr size_t kBar = 20;
-  const auto filled =
-      static_cast<size_t>(static_cast<double>(kBar) * static_cast<double>(done) / static_cast<double>(total));
-  if (terminal >= 0) text += fmt::format(" [{:#<{}}{:.<{}}]", "", filled, "", kBar - filled);
-  text += amounts(done, total);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
-  // A rate of less than a second means little.
-  if (done > 0 && seconds >= 1) {
-    const double rate = static_cast<double>(done) / seconds;
-    if (unit_ == Unit::bytes) text += fmt::format(", {}/s", human_bytes(static_cast<uint64_t>(rate)));
-    if (unit_ == Unit::chunks) text += fmt::format(", {:.{}f}/s", rate, rate < 10 ? 1 : 0);
-    const auto left = static_cast<int64_t>(static_cast<double>(total - done) / rate + 0.5);
-    text += fmt::format(", {} left", human_duration(std::chrono::seconds(left)));
+  std::string text = line().substr(what_.size());  // ": 37 %"
+  if (total != 0) {
+    constexpr size_t kBar = 20;
+    const auto filled =
+        static_cast<size_t>(static_cast<double>(kBar) * static_cast<double>(done) / static_cast<double>(total));
+    if (terminal >= 0) text += fmt::format(" [{:#<{}}{:.<{}}]", "", filled, "", kBar - filled);
+    text += amounts(done, total);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+    // A rate of less than a second means little.
+    if (done > 0 && seconds >= 1) {
+      const double rate = static_cast<double>(done) / seconds;
+      if (unit_ == Unit::bytes) text += fmt::format(", {}/s", human_bytes(static_cast<uint64_t>(rate)));
+      if (unit_ == Unit::chunks) text += fmt::format(", {:.{}f}/s", rate, rate < 10 ? 1 : 0);
+      const auto left = static_cast<int64_t>(static_cast<double>(total - done) / rate + 0.5);
+      text += fmt::format(", {} left", human_duration(std::chrono::seconds(left)));
+    }
   }
   // A line that is broken cannot be redrawn.
   const size_t width = terminal >= 0 ? width_of(terminal) : 0;
-  if (width > 1 && text.size() >= width) text.resize(width - 1);
+  if (width < 2) return what_ + text;
+  text = shortened(what_, width - 1 - std::min(width - 1, text.size())) + text;
+  if (text.size() >= width) text.resize(width - 1);
   return text;
 }
 
