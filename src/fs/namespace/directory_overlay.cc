@@ -4,16 +4,6 @@
 
 namespace codecfs::fs {
 
-namespace {
-
-std::set<FileKind> kinds_of(const Node& directory) {
-  std::set<FileKind> kinds;
-  for (const NamedFile& file : files_of(directory)) kinds.insert(file.kind);
-  return kinds;
-}
-
-}  // namespace
-
 bool is_condemned(const Node& node, const DirectoryState& state) {
   return node.kind == NodeKind::variable &&
          (state.hidden.contains(FileKind::zarray) || state.hidden.contains(FileKind::zarr_json));
@@ -29,37 +19,30 @@ DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
     state.fresh = false;
     state.hidden.clear();
   }
-  if (state.empty) state.hidden = kinds_of(directory);
   return state;
 }
 
 void DirectoryOverlay::end_if_expired(DirectoryState& state) {
-  if (!state.fresh || state.empty || std::chrono::steady_clock::now() - state.latest <= kFresh) return;
+  if (!state.fresh || std::chrono::steady_clock::now() - state.latest <= kFresh) return;
   state.fresh = false;
   state.hidden.clear();
 }
 
-void DirectoryOverlay::add_fresh(const Node& directory, bool stays_empty) {
+void DirectoryOverlay::add_fresh(const Node& directory, std::span<const NamedFile> hidden) {
   const LockGuard lock(mutex_);
   DirectoryState& state = directories_[directory.key()].state;
   state = {};
   state.fresh = true;
-  state.empty = stays_empty;
   state.made_here = true;
   state.made_in = directory.view;
   state.latest = std::chrono::steady_clock::now();
-  state.hidden = kinds_of(directory);
+  for (const NamedFile& file : hidden) state.hidden.insert(file.kind);
 }
 
 void DirectoryOverlay::note_made(const Node& directory) {
   const LockGuard lock(mutex_);
-  const auto found = directories_.find(directory.key());
-  if (found == directories_.end()) return;
-  DirectoryState& state = found->second.state;
-  state.latest = std::chrono::steady_clock::now();
-  if (!std::exchange(state.empty, false)) return;
-  state.made_in = directory.view;
-  state.hidden = kinds_of(directory);
+  if (const auto found = directories_.find(directory.key()); found != directories_.end())
+    found->second.state.latest = std::chrono::steady_clock::now();
 }
 
 void DirectoryOverlay::end_fresh(const Node& directory) {
@@ -67,7 +50,6 @@ void DirectoryOverlay::end_fresh(const Node& directory) {
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh || found->second.state.made_in != directory.view)
     return;
-  found->second.state.empty = false;
   found->second.state.fresh = false;
   found->second.state.hidden.clear();
 }
@@ -76,7 +58,6 @@ void DirectoryOverlay::show(const Node& directory, std::initializer_list<FileKin
   const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh) return;
-  found->second.state.empty = false;
   for (const FileKind file : files) found->second.state.hidden.erase(file);
 }
 

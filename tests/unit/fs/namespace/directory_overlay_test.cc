@@ -17,7 +17,7 @@ class DirectoryOverlayTest : public testing::Test {
 };
 
 TEST_F(DirectoryOverlayTest, AFreshDirectoryHidesItsFilesInTheViewThatMadeIt) {
-  overlay_.add_fresh(decoded_, false);
+  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
   EXPECT_TRUE(overlay_.state_of(decoded_).fresh);
   EXPECT_TRUE(overlay_.state_of(decoded_).hidden.contains(FileKind::zgroup));
   EXPECT_FALSE(overlay_.state_of(encoded_).fresh);
@@ -28,7 +28,7 @@ TEST_F(DirectoryOverlayTest, AFreshDirectoryHidesItsFilesInTheViewThatMadeIt) {
 }
 
 TEST_F(DirectoryOverlayTest, AListingEndsIt) {
-  overlay_.add_fresh(decoded_, false);
+  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
   overlay_.end_fresh(decoded_);
   EXPECT_FALSE(overlay_.state_of(decoded_).fresh);
   EXPECT_TRUE(overlay_.state_of(decoded_).hidden.empty());
@@ -42,7 +42,7 @@ TEST_F(DirectoryOverlayTest, WhatIsHiddenLaterStaysHidden) {
 }
 
 TEST_F(DirectoryOverlayTest, AnExpiredFreshDirectoryIsLikeAnyOther) {
-  overlay_.add_fresh(decoded_, false);
+  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
   overlay_.change(decoded_, [](DirectoryState& state) { state.latest -= DirectoryOverlay::kFresh * 2; });
   EXPECT_FALSE(overlay_.state_of(decoded_).fresh);
   // Removed now: it must not come back, as the files that the fresh directory had hidden do.
