@@ -30,7 +30,7 @@ class ListingTest : public FilesystemTest {
 
 TEST_F(ListingTest, ADirectoryShowsItsViewsNames) {
   EXPECT_EQ(list(""), (Names{".zgroup", ".zattrs", ".zmetadata", "g", "v", "link"}));
-  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "_Filter", "_Codecs", "0"}));
+  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "0"}));
   EXPECT_EQ(list("", View::encoded), (Names{".zgroup", ".zattrs", ".zmetadata", "g", "v", "link"}));
   EXPECT_EQ(list("/v", View::encoded), (Names{".zarray", ".zattrs", "0"}));
   EXPECT_EQ(list("", View::npy), (Names{"v.npy", "link.npy", "g"}));
@@ -80,7 +80,7 @@ TEST_F(ListingTest, WrittenAndRemovedChunksCount) {
   ASSERT_TRUE(write_file("/many/1", "wxyz"));
   ASSERT_TRUE(write_file("/many/998", "wxyz"));
   ASSERT_TRUE(fs().tree().unlink(ino("/many"), "0"));
-  Names expected{".zarray", ".zattrs", "_Filter", "_Codecs", "1"};
+  Names expected{".zarray", ".zattrs", "1"};
   for (uint64_t number = 3; number < 999; number += 3) expected.push_back(std::to_string(number));
   expected.insert(expected.end(), {"998", "999"});
   EXPECT_EQ(list("/many"), expected);
@@ -88,11 +88,11 @@ TEST_F(ListingTest, WrittenAndRemovedChunksCount) {
 
 TEST_F(ListingTest, ScratchFilesComeLast) {
   for (const std::string name : {".a.tmp", ".b.tmp"}) ASSERT_TRUE(write_file("/v/" + name, "x"));
-  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "_Filter", "_Codecs", "0", ".a.tmp", ".b.tmp"}));
+  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "0", ".a.tmp", ".b.tmp"}));
   const auto directory = open("/v");
   const auto all = read_items(*directory, 2, 100);
-  EXPECT_EQ(read_items(*directory, all[5].next, 10).size(), 1);
-  EXPECT_EQ(read_items(*directory, all[6].next, 10).size(), 0);
+  EXPECT_EQ(read_items(*directory, all[3].next, 10).size(), 1);
+  EXPECT_EQ(read_items(*directory, all[4].next, 10).size(), 0);
 }
 
 TEST_F(ListingTest, AReaderThatRemovesScratchFilesSkipsNone) {
@@ -117,7 +117,7 @@ TEST_F(ListingTest, AbsentChunksWithoutAFillValueAreListed) {
   source_->add_variable("/n", variable);
   source_->put("/n", 1, "abcd");
   ASSERT_TRUE(fs().tree().unlink(ino("/n"), "1"));
-  EXPECT_EQ(list("/n"), (Names{".zarray", ".zattrs", "_Filter", "_Codecs", "0", "2"}));
+  EXPECT_EQ(list("/n"), (Names{".zarray", ".zattrs", "0", "2"}));
 }
 
 TEST_F(ListingTest, ChunksThatNoIndexNamesAreNotListedWithoutBound) {

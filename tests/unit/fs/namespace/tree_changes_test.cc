@@ -102,7 +102,7 @@ TEST_F(TreeChangesTest, ChunksOfAVariableWithoutZarrayAreRemovedWithIt) {
   EXPECT_EQ(error_of(find("/v/.zarray")), ENOENT);
   ASSERT_TRUE(tree().unlink(ino("/v"), "0"));
   EXPECT_EQ(error_of(find("/v/0")), ENOENT);
-  EXPECT_EQ(list("/v"), (Names{".zattrs", "_Filter", "_Codecs"}));
+  EXPECT_EQ(list("/v"), (Names{".zattrs"}));
   EXPECT_EQ(source_->chunk("/v", 0), "abcd") << "the variable may be kept yet";
   EXPECT_TRUE(tree().remove_directory(kRootIno, "v"));
   EXPECT_EQ(source_->object("/v"), 0);
@@ -116,7 +116,7 @@ TEST_F(TreeChangesTest, ANewZarrayKeepsTheVariableWithoutTheUnlinkedChunks) {
   ASSERT_TRUE(write_file("/v/.zarray", zarray));
   EXPECT_EQ(source_->chunk("/v", 0), "absent");
   EXPECT_EQ(source_->chunk("/v", 1), "efgh");
-  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "_Filter", "_Codecs", "1"}));
+  EXPECT_EQ(list("/v"), (Names{".zarray", ".zattrs", "1"}));
 }
 
 TEST_F(TreeChangesTest, UnlinkRefusesWhatIsNoFile) {

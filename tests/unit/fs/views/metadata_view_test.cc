@@ -40,7 +40,7 @@ TEST_F(MetadataViewTest, ASpecExistsOnlyForFiltersWithAnId) {
   source_->add_variable("/crc", variable);
   EXPECT_EQ(text(node("/crc"), FileKind::filter), fmt::format("error {}", ENOENT));
   EXPECT_NE(text(node("/crc"), FileKind::codecs).find("crc32"), std::string::npos);
-  EXPECT_EQ(list("/crc"), (std::vector<std::string>{".zarray", ".zattrs", "_Codecs"}));
+  EXPECT_EQ(list("/crc"), (std::vector<std::string>{".zarray", ".zattrs"}));
 }
 
 TEST_F(MetadataViewTest, DirectoriesHaveOnlyTheirFiles) {
