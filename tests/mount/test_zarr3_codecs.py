@@ -279,7 +279,7 @@ def test_a_copy_keeps_the_codecs(mount, store, tmp_path):
     for create in ["zarr3", "zarr", "hdf5"]:
         made = tmp_path / f"copy.{create}"
         m = mount(made, f"create={create}", "view=decoded3")
-        subprocess.run(["cp", "-r", set_from.path / "v", m.path / "v"], check=True)
+        subprocess.run(["cp", "-r", "--preserve=xattr", set_from.path / "v", m.path / "v"], check=True)
         assert codecs_of(m.path / "v")[1]["name"] == "zstd"
         assert same_values(zarr.open(str(view(m, "decoded") / "v"), "r")[...], counting("i4", 16, 24))
         m.unmount()
