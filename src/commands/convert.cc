@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <tuple>
 #include <utility>
 
 #include "base/file_io.h"
@@ -45,7 +47,20 @@ Json identity_of(const Source& source, const std::string& name, const ConvertOpt
           {"portable", options.portable}};
 }
 
-/// DESTINATION.codecfs-partial and the file beside it that says of what it is a part.
+bool is_there(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0;
+}
+
+/// A text that differs after each boot.
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+/// DESTINATION.codecfs-partial and the note beside it: a line that says of what it is a part, and the boot during which
+/// it was begun.
 class Partial {
  public:
   static Result<Partial> begin(const std::string& destination, const Json& identity, bool resume) {
@@ -53,11 +68,10 @@ class Partial {
     std::tie(partial.directory_, partial.name_) = split_path(destination);
     if (partial.name_.empty() || partial.name_ == "." || partial.name_ == "..")
       return fail(EINVAL, "{}: not the name of a new dataset", destination);
-    struct stat status{};
-    if (lstat(destination.c_str(), &status) == 0) return fail(EEXIST, "{}: exists", destination);
+    if (is_there(destination)) return fail(EEXIST, "{}: exists", destination);
     const std::string note = partial.path() + ".json";
-    const bool exists = lstat(partial.path().c_str(), &status) == 0 || lstat(note.c_str(), &status) == 0;
-    if (exists && !resume)
+    const bool is_left = is_there(partial.path()) || is_there(note);
+    if (is_left && !resume)
       return fail(EEXIST,
                   "{}: is left of an interrupted conversion; --resume goes on with it, or remove it and {}.json",
                   partial.path(), partial.path());
@@ -65,24 +79,31 @@ class Partial {
     if (!partial.note_) return fail_errno(errno, "{}", note);
     if (flock(partial.note_.get(), LOCK_EX | LOCK_NB) != 0)
       return fail(EBUSY, "{}: another process is converting into it", partial.path());
-    const std::string text = print_json(identity) + "\n";
-    std::string before(text.size() + 1, '\0');
-    const ssize_t count = pread(partial.note_.get(), before.data(), before.size(), 0);
-    if (count < 0) return fail_errno(errno, "{}", note);
-    before.resize(static_cast<size_t>(count));
-    if (exists && before != text)
-      return fail(
-          EINVAL,
-          "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
-          partial.path(), partial.path());
-    if (!exists && pwrite(partial.note_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    const std::string line = print_json(identity) + "\n";
+    const std::string text = line + boot_id() + "\n";
+    if (is_left) {
+      std::string before(text.size() + 1, '\0');
+      const ssize_t count = pread(partial.note_.get(), before.data(), before.size(), 0);
+      if (count < 0) return fail_errno(errno, "{}", note);
+      before.resize(static_cast<size_t>(count));
+      if (!before.starts_with(line))
+        return fail(
+            EINVAL,
+            "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
+            partial.path(), partial.path());
+      partial.is_of_this_boot_ = before == text;
+    } else if (pwrite(partial.note_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
       return fail_errno(errno, "{}", note);
+    }
     return partial;
   }
 
   [[nodiscard]] std::string path() const { return directory_ + "/" + name_ + ".codecfs-partial"; }
 
-  /// Removes everything: it would fail again.
+  /// After another boot, a file may have its size and not its content.
+  [[nodiscard]] bool is_of_this_boot() const { return is_of_this_boot_; }
+
+  /// Removes everything.
   void discard() const {
     std::error_code ignored;
     std::filesystem::remove_all(path(), ignored);
@@ -102,6 +123,7 @@ class Partial {
   std::string directory_;
   std::string name_;
   UniqueFd note_;
+  bool is_of_this_boot_ = true;
 };
 
 class Conversion {
@@ -177,8 +199,8 @@ class Conversion {
     progress_.add(1);
     if (resumed_) {
       CODECFS_ASSIGN(const uint64_t size, from_.size(file));
-      CODECFS_ASSIGN(const bool is_there, to_.has(chunk.to, chunk.name, size));
-      if (is_there) {
+      CODECFS_ASSIGN(const bool is_done, to_.has(chunk.to, chunk.name, size));
+      if (is_done) {
         ++present_;
         return {};
       }
@@ -251,12 +273,10 @@ DatasetFormat format_for(const std::string& destination, const Source& source) {
   return source.is_zarr3() ? DatasetFormat::zarr3 : DatasetFormat::zarr;
 }
 
-Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
-                          ConvertOptions options) {
-  if (source->root().kind == EntryKind::folder)
-    return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
-  CODECFS_ASSIGN(const Partial partial,
-                 Partial::begin(destination, identity_of(*source, name, options), options.resume));
+namespace {
+
+Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> source, const std::string& name,
+                               ConvertOptions options) {
   const bool is_v3 = options.format == DatasetFormat::zarr3;
   ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
@@ -264,13 +284,12 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   const fs::View view = view_for(options.format, *source, info);
   TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
   CODECFS_TRY(from.filesystem().rules().check());
-  struct stat status{};
-  const bool resumed = lstat(partial.path().c_str(), &status) == 0;
+  const bool resumed = is_there(partial.path());
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
   if (options.format == DatasetFormat::zarr || is_v3) {
     if (!resumed && mkdir(partial.path().c_str(), 0777) != 0) return fail_errno(errno, "{}", partial.path());
-    target = make_directory_target(partial.path());
+    target = make_directory_target(partial.path(), partial.is_of_this_boot());
   } else {
     if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(options.format)));
     CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
@@ -279,22 +298,32 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
     target = make_tree_target(*tree);
   }
   Result<Converted> done = Conversion(from, *target, resumed, progress).run();
-  const Result<> finished = target->finish();
-  target.reset();
-  tree.reset();
-  const bool is_hopeless = !done && (done.error().code == EINVAL || done.error().code == EOPNOTSUPP);
-  if (is_hopeless) {
+  const Result<> finished = target->finish();  // what was done so far is kept after an error, too
+  if (done) CODECFS_TRY(finished);
+  return done;
+}
+
+}  // namespace
+
+Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
+                          ConvertOptions options) {
+  if (source->root().kind == EntryKind::folder)
+    return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
+  CODECFS_ASSIGN(const Partial partial,
+                 Partial::begin(destination, identity_of(*source, name, options), options.resume));
+  Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));
+  if (done) {
+    CODECFS_TRY(partial.finish());
+    return done;
+  }
+  const Error& error = done.error();
+  // Another attempt would fail in the same way.
+  const bool is_hopeless = error.code == EINVAL || error.code == EOPNOTSUPP;
+  if (is_hopeless || !is_there(partial.path())) {
     partial.discard();
     return done;
   }
-  if (!done) {
-    const bool is_interrupted = done.error().code == ECANCELED;
-    return fail(done.error().code, "{}; what was done so far is in {}: --resume goes on with it",
-                is_interrupted ? "interrupted" : done.error().reason, partial.path());
-  }
-  CODECFS_TRY(finished);
-  CODECFS_TRY(partial.finish());
-  return done;
+  return fail(error.code, "{}; what was done so far is in {}: --resume goes on with it", error.reason, partial.path());
 }
 
 }  // namespace codecfs::commands

@@ -12,7 +12,7 @@ namespace {
 
 class DirectoryTarget final : public ConvertTarget {
  public:
-  explicit DirectoryTarget(std::string path) : path_(std::move(path)) {}
+  DirectoryTarget(std::string path, bool trusts_sizes) : path_(std::move(path)), trusts_sizes_(trusts_sizes) {}
 
   [[nodiscard]] Directory root() const override { return {path_, 0}; }
 
@@ -23,6 +23,7 @@ class DirectoryTarget final : public ConvertTarget {
   }
 
   Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) override {
+    if (!trusts_sizes_) return false;
     const std::string path = directory.path + "/" + name;
     struct stat status{};
     if (lstat(path.c_str(), &status) != 0) {
@@ -61,6 +62,7 @@ class DirectoryTarget final : public ConvertTarget {
 
  private:
   const std::string path_;
+  const bool trusts_sizes_;
 };
 
 class TreeTarget final : public ConvertTarget {
@@ -94,8 +96,8 @@ class TreeTarget final : public ConvertTarget {
 
 }  // namespace
 
-std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path) {
-  return std::make_unique<DirectoryTarget>(path);
+std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path, bool trusts_sizes) {
+  return std::make_unique<DirectoryTarget>(path, trusts_sizes);
 }
 std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree) { return std::make_unique<TreeTarget>(tree); }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -200,6 +201,35 @@ def test_a_changed_source_is_not_resumed(tmp_path):
     (tmp_path / "b.zarr.codecfs-partial.json").write_text("{}\n")
     assert "has changed" in run("convert", "--resume", source, made, code=32)
     assert not made.exists()
+
+
+def test_files_from_before_a_power_cut_are_written_anew(tmp_path):
+    """They may have their size and not their content."""
+    source, made = make_source(tmp_path / "a.nc"), tmp_path / "b.zarr"
+    partial, note = tmp_path / "b.zarr.codecfs-partial", tmp_path / "b.zarr.codecfs-partial.json"
+    run("convert", source, tmp_path / "whole.zarr")
+    process = begin(source, made)
+    while not note.exists() or not note.read_text().endswith("\n"):
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    if made.exists():
+        pytest.skip("it was faster than the signal")
+    identity, boot = note.read_text().splitlines()
+    assert boot == pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(tmp_path / "whole.zarr", partial)
+    chunk = partial / "t/0.0.0"
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
+    note.write_text(f"{identity}\nanother boot\n")
+    assert "were there" not in run("convert", "--resume", source, made)
+    run("compare", source, made)
+
+
+def test_rules_that_cannot_work_leave_nothing(tmp_path):
+    source = make_source(tmp_path / "a.nc")
+    assert "szip" in run("convert", "-F", "/g/names,szip,32,8", source, tmp_path / "b.nc", code=32)
+    assert os.listdir(tmp_path) == ["a.nc"]
 
 
 def test_a_full_disk(tmp_path, small_disk):
