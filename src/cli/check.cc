@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "backends/api/source.h"
 #include "cli/source_command.h"
 
@@ -10,7 +12,10 @@ std::unique_ptr<Command> make_check() {
        "were\n"
        "killed, the log stays. The next mount shows these changes, and `codecfs recover` stores them.\n"
        "\nExample:\n  codecfs check data.h5\n"},
-      check_source);
+      [](const std::string& source) -> Result<std::string> {
+        CODECFS_ASSIGN(SourceCheck found, check_source(source));
+        return std::move(found.text);
+      });
 }
 
 }  // namespace codecfs::cli

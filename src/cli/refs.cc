@@ -36,26 +36,24 @@ class RefsCommand final : public Command {
         {.group = "Options", .text = "how readers name the source (default: its absolute path)", .value = "URL"});
     options_.declare(parser);
   }
-  Result<> check() override {
-    CODECFS_TRY(options_.prepare());
-    return {};
-  }
+  Result<> check() override { return options_.prepare(); }
   int run() override {
-    const Result<commands::References> written = print();
+    const Result<commands::References> written = write();
     if (!written) return report(written.error(), kFailed);
-    if (!output_.empty())
-      std::printf("%s: %s chunks%s\n", output_.c_str(), human_count(written->chunks).c_str(),
-                  written->inlined == 0
-                      ? ""
-                      : fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
-                                    human_bytes(written->inlined_bytes))
-                            .c_str());
-    return 0;
+    if (output_.empty()) return 0;
+    std::string inlined;
+    if (written->inlined > 0)
+      inlined = fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
+                            human_bytes(written->inlined_bytes));
+    return print(fmt::format("{}: {}{}\n", output_, counted(written->chunks, "chunk"), inlined));
   }
 
  private:
-  Result<commands::References> print() {
+  Result<commands::References> write() {
     commands::catch_signals();
+    // Readers of the references do not know the log.
+    CODECFS_ASSIGN(const SourceCheck state, check_source(source_));
+    if (state.has_pending) return fail(EBUSY, "{}: store them first with codecfs recover", state.text);
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
     if (url_.empty()) {
       const std::unique_ptr<char, decltype(&std::free)> real(realpath(source_.c_str(), nullptr), &std::free);

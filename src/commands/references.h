@@ -20,7 +20,7 @@ struct References {
 };
 
 /// Writes the references as JSON, in pieces, with `write`. `url`: how readers name the file. EOPNOTSUPP for sources
-/// that are not one file, and for variables whose data is not in it and too large to be inlined (16 MiB for a
+/// that are not one file, and for variables with data that is not in it and is too large to be inlined (16 MiB for a
 /// variable).
 Result<References> write_references(std::unique_ptr<Source> source, const std::string& url,
                                     const std::function<Result<>(std::string_view text)>& write);

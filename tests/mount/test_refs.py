@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, DATA
+from conftest import CODECFS, DATA, mounted
 
 FILES = ["filters_builtin", "layouts", "chunk_indexes_latest", "chunk_indexes_earliest", "chunk_indexes_v108", "fill_values",
          "c_user_block_and_ranks", "c_partial_chunks_unfiltered", "filter_masks", "scalars_null_and_empty",
@@ -93,6 +93,25 @@ def test_it_is_written_as_a_whole(tmp_path):
     assert "directory" in refs(DATA / "zarr/filters", "-o", out, code=32) or not out.exists()
     refs(DATA / "hdf5/types_without_zarr_form.h5", "-o", out, code=32)
     assert os.listdir(tmp_path) == []
+
+
+def test_changes_that_only_the_log_has_are_no_references(tmp_path):
+    """They would lead to the bytes from before."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["contiguous"] = np.zeros((100, 1000), "i4")
+        file.create_dataset("chunked", data=np.zeros((10, 100), "i4"), chunks=(1, 100), compression="gzip")
+    with mounted(path, tmp_path / "mnt", "commit=3600") as m:
+        for name in ("contiguous/0.0", "chunked/3.0"):
+            fd = os.open(m.path / name, os.O_RDWR)
+            os.pwrite(fd, b"\7" * os.fstat(fd).st_size, 0)
+            os.fsync(fd)
+            os.close(fd)
+        m.kill()
+    assert "codecfs recover" in refs(path, code=32)
+    subprocess.run([CODECFS, "recover", path], check=True, capture_output=True)
+    group = zarr.open(Referenced(refs(path)), mode="r")
+    assert (group["contiguous"][0] == 0x07070707).all() and (group["chunked"][3] == 0x07070707).all()
 
 
 CLIENTS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / ".cache/codecfs-clients")) / "zarr3/bin/python"

@@ -158,10 +158,10 @@ Result<SourceFormat> source_format_of(const std::string& path) {
   return is_zip(path) ? SourceFormat::zarr_zip : SourceFormat::hdf5;
 }
 
-Result<std::string> check_source(const std::string& path) {
+Result<SourceCheck> check_source(const std::string& path) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
-  if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
-  if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
+  if (format == SourceFormat::zarr_directory) return SourceCheck{.text = fmt::format(kNoLog, path)};
+  if (format == SourceFormat::zarr_zip) return SourceCheck{.text = fmt::format(kNoZipLog, path)};
   return check_hdf5_log(path);
 }
 

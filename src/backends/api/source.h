@@ -84,9 +84,13 @@ SourceProtections protections_of_sources();
 /// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
 
-/// Describes whether a log beside the source holds committed changes of a mount that was killed; recover_source()
-/// writes them into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY.
-Result<std::string> check_source(const std::string& path);
+struct SourceCheck {
+  bool has_pending = false;
+  std::string text;  // the same as a sentence, with the path
+};
+/// Whether a log beside the source holds committed changes of a mount that was killed; recover_source() writes them
+/// into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY.
+Result<SourceCheck> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
 /// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3) or "zip" (Zarr in a zip archive). EEXIST if the path

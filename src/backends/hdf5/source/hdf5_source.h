@@ -20,7 +20,7 @@ bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
 /// See check_source() and recover_source() of source.h.
-Result<std::string> check_hdf5_log(const std::string& path);
+Result<SourceCheck> check_hdf5_log(const std::string& path);
 Result<std::string> recover_hdf5_log(const std::string& path);
 
 /// See create_source() of source.h.

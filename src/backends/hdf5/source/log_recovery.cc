@@ -25,12 +25,13 @@ void await_survivor(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> check_hdf5_log(const std::string& path) {
+Result<SourceCheck> check_hdf5_log(const std::string& path) {
   await_survivor(path);
   CODECFS_ASSIGN(const hdf5::LogRecovery found, hdf5::check_log(path));
-  if (!found.pending) return fmt::format("{}: no changes are pending", path);
-  return fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
-                     found.transactions == 1 ? " is" : "s are", found.bytes);
+  if (!found.pending) return SourceCheck{.text = fmt::format("{}: no changes are pending", path)};
+  return SourceCheck{.has_pending = true,
+                     .text = fmt::format("{}: {} committed change{} pending ({} bytes)", path, found.transactions,
+                                         found.transactions == 1 ? " is" : "s are", found.bytes)};
 }
 
 Result<std::string> recover_hdf5_log(const std::string& path) {

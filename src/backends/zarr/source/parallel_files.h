@@ -9,7 +9,7 @@
 
 namespace codecfs::zarr {
 
-/// The decoded size that is assumed of a chunk whose size depends on its data, bytes.
+/// The decoded size in bytes that is assumed of a chunk if its size depends on its data.
 inline constexpr uint64_t kObjectBytes = uint64_t{64} << 20;
 /// All threads together take about so much memory, bytes.
 inline constexpr uint64_t kParallelMemory = uint64_t{1} << 30;
