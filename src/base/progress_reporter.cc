@@ -1,6 +1,5 @@
 #include "base/progress_reporter.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/human.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/terminal_text.h"
 
 namespace codecfs {
 namespace {
@@ -22,12 +22,6 @@ std::atomic<int> lines_to = -1;  // of a command without a terminal; -1: none
 void print(int fd, std::string_view text) {
   // The work goes on even if the terminal is gone.
   [[maybe_unused]] const ssize_t count = ::write(fd, text.data(), text.size());
-}
-
-/// The columns of a terminal; 0 if unknown.
-size_t width_of(int fd) {
-  winsize size{};
-  return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 Mutex all_mutex;
@@ -140,9 +134,9 @@ std::string ProgressReporter::line_of_command() const {
     }
   }
   // A line that is broken cannot be redrawn.
-  const size_t width = terminal >= 0 ? width_of(terminal) : 0;
-  if (width < 2) return what_ + text;
-  text = shortened(what_, width - 1 - std::min(width - 1, text.size())) + text;
+  const size_t width = terminal >= 0 ? terminal_columns(terminal) : 0;
+  if (width < 2) return printable(what_) + text;
+  text = printable(shortened(what_, width - 1 - std::min(width - 1, text.size()))) + text;
   if (text.size() >= width) text.resize(width - 1);
   return text;
 }
@@ -185,7 +179,7 @@ void ProgressReporter::show_on_terminal(int fd) { terminal = fd; }
 
 void ProgressReporter::show_on(int fd) {
   if (isatty(fd) != 0)
-    terminal = fd;
+    show_on_terminal(fd);
   else
     lines_to = fd;
 }

@@ -1,5 +1,8 @@
 #include "base/terminal_text.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -74,6 +77,13 @@ std::string printable(std::string_view text) {
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return shown;
+}
+
+size_t terminal_columns(int fd) {
+  constexpr size_t kUsual = 80;
+  winsize size{};
+  if (isatty(fd) == 0) return 0;
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
 size_t columns_of(std::string_view text) {

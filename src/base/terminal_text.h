@@ -11,6 +11,9 @@ namespace codecfs {
 /// characters (C0, DEL, C1) and those that change the direction of writing become '?', bytes that are not UTF-8 U+FFFD.
 std::string printable(std::string_view text);
 
+/// The width of a terminal, 80 columns if it does not tell; 0 if the file descriptor is none.
+size_t terminal_columns(int fd);
+
 /// The columns that a printable text takes on a terminal: 2 for each wide character (East Asian, emoji), 0 for
 /// combining marks.
 size_t columns_of(std::string_view text);

@@ -1,6 +1,5 @@
 #include "commands/compare.h"
 
-#include <cstdio>
 #include <memory>
 
 #include "cli/command.h"
@@ -32,18 +31,13 @@ class CompareCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
-  Result<> check() override {
-    CODECFS_TRY(options_.prepare());
-    return {};
-  }
+  Result<> check() override { return options_.prepare(); }
   int run() override {
     const Result<commands::Comparison> found = compare_sources();
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::comparison_json(*found, one_, other_), 2) + "\n"
                                       : commands::comparison_text(*found, one_, other_);
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
-    if (found->differences > 0) return kFound;
-    return found->unknown.empty() ? 0 : kIncomplete;
+    return print(text, found->differences > 0 ? kFound : found->unknown.empty() ? 0 : kIncomplete);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/human.h"
+#include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
@@ -42,17 +43,16 @@ class ConvertCommand final : public Command {
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
       return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
-    CODECFS_ASSIGN(rules_, options_.prepare());
-    return {};
+    return options_.prepare();
   }
   int run() override {
     const Result<commands::Converted> done = convert();
     if (!done) return report(done.error(), kFailed);
-    for (const std::string& warning : done->warnings) std::fprintf(stderr, "codecfs: warning: %s\n", warning.c_str());
-    std::printf("%s: %s chunks, %s%s\n", destination_.c_str(), human_count(done->chunks).c_str(),
-                human_bytes(done->bytes).c_str(),
-                done->present == 0 ? "" : fmt::format("; {} were there", human_count(done->present)).c_str());
-    return 0;
+    for (const std::string& warning : done->warnings)
+      std::fprintf(stderr, "codecfs: warning: %s\n", printable(warning).c_str());
+    const std::string present = done->present == 0 ? "" : fmt::format("; {} were there", human_count(done->present));
+    return print(
+        fmt::format("{}: {}, {}{}\n", destination_, counted(done->chunks, "chunk"), human_bytes(done->bytes), present));
   }
 
  private:
@@ -60,14 +60,14 @@ class ConvertCommand final : public Command {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
     commands::ConvertOptions options{.format = commands::format_for(destination_, *source),
-                                     .rules = std::move(rules_),
+                                     .rules = options_.rules(),
                                      .rules_text = {},
                                      .portable = portable_,
                                      .resume = resume_};
     if (!format_.empty()) options.format = *commands::format_named(format_);
     if (portable_ && options.format != commands::DatasetFormat::zarr3)
       return fail(EINVAL, "--portable: only for --format zarr3");
-    for (const std::string& rule : options_.rules()) options.rules_text += rule + "\n";
+    for (const std::string& rule : options_.rule_texts()) options.rules_text += rule + "\n";
     return commands::convert(std::move(source), source_, destination_, std::move(options));
   }
 
@@ -77,7 +77,6 @@ class ConvertCommand final : public Command {
   bool portable_ = false;
   bool resume_ = false;
   DatasetOptions options_;
-  filters::FilterRules rules_;
 };
 
 }  // namespace

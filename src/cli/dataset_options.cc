@@ -19,22 +19,22 @@ void DatasetOptions::declare(ArgumentParser& parser) {
 }
 
 void DatasetOptions::declare_with_rules(ArgumentParser& parser) {
-  parser.add_values("-F,--filter", rules_,
+  parser.add_values("-F,--filter", rule_texts_,
                     {.group = "Options",
                      .text = "filter rule as in nccopy: *,zstd,3 or v&/group/w,shuffle|zstd; may be repeated",
                      .value = "VARS,SPEC"});
   declare(parser);
 }
 
-Result<filters::FilterRules> DatasetOptions::prepare() {
-  for (const std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", rule});
+Result<> DatasetOptions::prepare() {
+  for (const std::string& rule : rule_texts_) arguments_.filters.rules.push_back({"-F", rule});
   CODECFS_TRY(apply_options(arguments_, lists_));
   log::set_level(log::Level::warning);
   ProgressReporter::show_on(STDERR_FILENO);
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
-  Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
+  CODECFS_ASSIGN(rules_, set_up_filters(arguments_.filters));
   set_hdf5_options(arguments_.options.hdf5);
-  return rules;
+  return {};
 }
 
 Result<std::unique_ptr<Source>> DatasetOptions::open(const std::string& path, bool may_write) const {

@@ -19,17 +19,19 @@ class DatasetOptions {
   void declare_with_rules(ArgumentParser& parser);
 
   /// Sets up the filters and the reading of sources; must be called once, before open(). EINVAL.
-  Result<filters::FilterRules> prepare();
+  Result<> prepare();
   /// Opens a dataset or a folder of datasets.
   Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write = false) const;
 
-  [[nodiscard]] const mount::Options& options() const { return arguments_.options; }
-  [[nodiscard]] const std::vector<std::string>& rules() const { return rules_; }
+  /// What prepare() has made of -F; and its texts.
+  [[nodiscard]] const filters::FilterRules& rules() const { return rules_; }
+  [[nodiscard]] const std::vector<std::string>& rule_texts() const { return rule_texts_; }
 
  private:
   MountArguments arguments_;
   std::vector<std::string> lists_;
-  std::vector<std::string> rules_;
+  std::vector<std::string> rule_texts_;
+  filters::FilterRules rules_;
 };
 
 }  // namespace codecfs::cli

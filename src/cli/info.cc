@@ -1,10 +1,9 @@
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
+#include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
@@ -13,14 +12,6 @@
 
 namespace codecfs::cli {
 namespace {
-
-/// Columns of the terminal; 0 if stdout is none.
-size_t terminal_width() {
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 0) return 0;
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
 
 class InfoCommand final : public Command {
  public:
@@ -42,22 +33,17 @@ class InfoCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
-  Result<> check() override {
-    CODECFS_TRY(options_.prepare());
-    return {};
-  }
+  Result<> check() override { return options_.prepare(); }
   int run() override {
-    const Result<std::string> text = print();
-    if (!text) return report(text.error(), kFailed);
-    std::fputs(text->c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : kFailed;
+    const Result<std::string> text = describe();
+    return text ? print(*text) : report(text.error(), kFailed);
   }
 
  private:
-  Result<std::string> print() {
+  Result<std::string> describe() {
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, source_, variable_));
-    const size_t width = terminal_width();
+    const size_t width = terminal_columns(STDOUT_FILENO);
     const commands::InfoNode& first = info.nodes[0];
     if (first.variable && !variable_.empty() && !as_json_) {
       if (!first.variable->facts) return std::unexpected(*first.variable->error);

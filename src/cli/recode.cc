@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/human.h"
+#include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
@@ -39,10 +40,9 @@ class RecodeCommand final : public Command {
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
-    if (options_.rules().empty() && !estimate_)
+    if (options_.rule_texts().empty() && !estimate_)
       return fail(EINVAL, "recode: needs the filters: -F VARS,SPEC (see codecfs recode --help)");
-    CODECFS_ASSIGN(rules_, options_.prepare());
-    return {};
+    return options_.prepare();
   }
   int run() override {
     const Result<int> code = estimate_ ? print_estimates() : recode();
@@ -61,16 +61,15 @@ class RecodeCommand final : public Command {
         what = fmt::format("left as it is: {}", variable.refused);
       else if (!variable.changes)
         what = fmt::format("has {} already", variable.before);
-      std::string sizes =
-          fmt::format("{} chunks, {}", human_count(variable.chunks), human_bytes(variable.bytes_before));
-      if (!dry_run_ && variable.changes) sizes += fmt::format(" -> {}", human_bytes(variable.bytes_after));
-      std::printf("%s: %s (%s)\n", variable.path.c_str(), what.c_str(), sizes.c_str());
-      std::fflush(stdout);
+      std::string sizes = fmt::format("{}, {}", counted(variable.chunks, "chunk"), human_bytes(variable.bytes_before));
+      if (variable.changes && variable.bytes_after > 0)
+        sizes += fmt::format(" -> {}", human_bytes(variable.bytes_after));
+      print(printable(fmt::format("{}: {} ({})", variable.path, what, sizes)) + "\n");
     };
     CODECFS_ASSIGN(const commands::RecodeResult done,
-                   commands::recode(std::move(source), std::move(rules_), dry_run_, told));
+                   commands::recode(std::move(source), options_.rules(), dry_run_, told));
     if (done.reclaimable_bytes > 0)
-      std::printf("codecfs compact %s would free %s\n", source_.c_str(), human_bytes(done.reclaimable_bytes).c_str());
+      print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
     return is_refused ? kIncomplete : 0;
   }
 
@@ -78,20 +77,20 @@ class RecodeCommand final : public Command {
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     std::vector<std::string> specs = commands::usual_specs();
-    for (const std::string& rule : options_.rules())
+    for (const std::string& rule : options_.rule_texts())
       if (const size_t comma = rule.find(','); comma != rule.npos) specs.push_back(rule.substr(comma + 1));
     CODECFS_TRY(commands::walk(
         *source,
         [&](const std::string& path, const Entry& entry) -> Result<> {
           if (entry.kind != EntryKind::variable) return {};
-          if (!rules_.empty() && !rules_.resolve("/" + path)) return {};
+          if (!options_.rules().empty() && !options_.rules().resolve("/" + path)) return {};
           CODECFS_ASSIGN(const VariablePtr facts, source->facts(entry.object));
           if (facts->grid.rank() == 0) return {};
           const auto measured = commands::estimate({*source, entry.object, facts}, "/" + path, specs);
           if (!measured && measured.error().code == ECANCELED) return std::unexpected(measured.error());
-          const std::string text =
-              measured ? commands::estimate_text(*measured) : fmt::format("/{}: {}\n", path, measured.error().reason);
-          std::fputs(text.c_str(), stdout);
+          const std::string text = measured ? commands::estimate_text(*measured)
+                                            : printable(fmt::format("/{}: {}", path, measured.error().reason)) + "\n";
+          print(text);
           return {};
         },
         [](const std::string&, const Error& error) -> Result<> { return std::unexpected(error); }));
@@ -102,7 +101,6 @@ class RecodeCommand final : public Command {
   bool dry_run_ = false;
   bool estimate_ = false;
   DatasetOptions options_;
-  filters::FilterRules rules_;
 };
 
 }  // namespace

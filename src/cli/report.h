@@ -1,6 +1,8 @@
 #pragma once
 // How commands end.
 
+#include <string_view>
+
 #include "base/result.h"
 
 namespace codecfs::cli {
@@ -12,6 +14,9 @@ inline constexpr int kFailed = 32;
 inline constexpr int kFound = 2;       // found damage or differences
 inline constexpr int kIncomplete = 3;  // found none, but could not look everywhere
 
+/// Prints what a command has found on stdout. Returns `code`, or kFailed with an error on stderr if stdout cannot be
+/// written.
+int print(std::string_view text, int code = 0);
 /// Prints an error as one line on stderr. Returns `code`.
 int report(const Error& error, int code);
 

@@ -1,4 +1,5 @@
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <memory>
 
 #include "cli/command.h"
@@ -32,8 +33,7 @@ class SetCommand final : public Command {
   int run() override {
     const Result<std::string> now = mount::set_filters(path_, spec_);
     if (!now) return report(now.error(), kFailed);
-    std::printf("%s: %s\n", path_.c_str(), now->c_str());
-    return 0;
+    return print(fmt::format("{}: {}\n", path_, *now));
   }
 
  private:

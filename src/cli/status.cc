@@ -1,6 +1,5 @@
 #include "mount/status.h"
 
-#include <cstdio>
 #include <memory>
 
 #include "cli/command.h"
@@ -39,8 +38,7 @@ class StatusCommand final : public Command {
     const std::string text = as_json_         ? print_json(mount::status_json(*mounts), 2) + "\n"
                              : as_prometheus_ ? mount::status_prometheus(*mounts)
                                               : mount::status_text(*mounts);
-    std::fputs(text.c_str(), stdout);
-    return 0;
+    return print(text);
   }
 
  private:

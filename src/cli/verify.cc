@@ -1,6 +1,5 @@
 #include "commands/verify.h"
 
-#include <cstdio>
 #include <memory>
 
 #include "cli/command.h"
@@ -33,18 +32,13 @@ class VerifyCommand final : public Command {
     parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
     options_.declare(parser);
   }
-  Result<> check() override {
-    CODECFS_TRY(options_.prepare());
-    return {};
-  }
+  Result<> check() override { return options_.prepare(); }
   int run() override {
     const Result<commands::Verification> found = check_source();
     if (!found) return report(found.error(), kFailed);
     const std::string text = as_json_ ? print_json(commands::verification_json(*found, source_), 2) + "\n"
                                       : commands::verification_text(*found, source_);
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kFailed;
-    if (found->damages > 0) return kFound;
-    return found->unchecked.empty() ? 0 : kIncomplete;
+    return print(text, found->damages > 0 ? kFound : found->unchecked.empty() ? 0 : kIncomplete);
   }
 
  private:

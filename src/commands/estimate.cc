@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/human.h"
+#include "base/terminal_text.h"
 #include "commands/dataset_info.h"
 #include "commands/workers.h"
 #include "filters/core/filter_rules.h"
@@ -121,8 +122,8 @@ Result<Estimate> estimate(const VariableOf& variable, const std::string& path, c
 }
 
 std::string estimate_text(const Estimate& estimate) {
-  std::string text = fmt::format("{}: a sample of {} chunks, {}\n", estimate.path, estimate.chunks,
-                                 human_bytes(estimate.decoded_bytes));
+  std::string text = fmt::format("{}: a sample of {}, {}\n", printable(estimate.path),
+                                 counted(estimate.chunks, "chunk"), human_bytes(estimate.decoded_bytes));
   text += fmt::format("  {:<34} {:>7} {:>12} {:>12}\n", "filters", "ratio", "encode MB/s", "decode MB/s");
   for (const Candidate& candidate : estimate.candidates) {
     std::string name = candidate.spec.size() > 34 ? candidate.spec.substr(0, 33) + "~" : candidate.spec;

@@ -31,7 +31,7 @@ struct Estimate {
 /// Encodes and decodes evenly spread chunks of a variable with each pipeline (specs), and checks that they come back.
 /// The sample has at most 64 chunks and 64 MiB, but at least one chunk. Of the pipelines that
 /// decode at least half as fast as the stored one (as deflate if none is stored), it recommends the fastest of those
-/// whose result is within 5 % of the smallest. ENOENT if no chunk is stored; ECANCELED.
+/// with a result within 5 % of the smallest. ENOENT if no chunk is stored; ECANCELED.
 Result<Estimate> estimate(const VariableOf& variable, const std::string& path, const std::vector<std::string>& specs);
 
 /// The pipelines that are tried by default.

@@ -4,39 +4,68 @@
 
 #include "commands/dataset_info.h"
 #include "commands/tree_files.h"
-#include "commands/walk.h"
 #include "commands/workers.h"
 #include "fs/views/encoded_forms.h"
 
 namespace codecfs::commands {
 namespace {
 
-uint64_t stored_bytes(Source& source, ObjectId object, uint64_t& chunks) {
-  constexpr size_t kBatch = 4096;
-  uint64_t bytes = 0;
-  chunks = 0;
-  for (uint64_t from = 0;;) {
-    const auto numbers = source.stored_chunks(object, from, kBatch);
-    if (!numbers || numbers->empty()) return bytes;
-    for (const uint64_t number : *numbers)
-      if (const Result<ChunkInfo> place = source.locate(object, number)) bytes += place->stored_size;
-    chunks += numbers->size();
-    from = numbers->back() + 1;
-  }
-}
-
 /// Recodes one variable. The reason why it is left as it is goes to `report`; ECANCELED.
-Result<> recode_variable(TreeFiles& tree, const std::string& path, const Entry& entry, Recoded& report) {
+Result<> recode_variable(TreeFiles& tree, const InfoNode& node, Recoded& report) {
   const Result<> done = [&]() -> Result<> {
-    CODECFS_ASSIGN(const TreeFiles::Ino ino, tree.find_path(path));
+    CODECFS_ASSIGN(const TreeFiles::Ino ino, tree.find_path(node.path));
     CODECFS_ASSIGN(const fs::Place place, tree.filesystem().context().nodes.at(ino));
-    const fs::ChunkPlace any_chunk{place.node->key(), entry.object, 0, nullptr};
+    const fs::ChunkPlace any_chunk{place.node->key(), node.entry.object, 0, nullptr};
     return tree.filesystem().filters().apply_rules(any_chunk, [] { return interrupted.load(); });
   }();
   if (done) return {};
   if (interrupted || done.error().code == EINTR) return fail(ECANCELED, "interrupted");
   report.refused = done.error().reason;
   report.changes = false;
+  return {};
+}
+
+/// Says what became of the variable. ECANCELED.
+Result<> measure(Source& source, const std::string& path, const Variable& before, Recoded& report) {
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(source, "", path));
+  const VariableInfo& now = *info.nodes[0].variable;
+  if (!now.facts) return std::unexpected(*now.error);
+  report.after = filters_text(now.facts->filters);
+  report.changes = !fs::are_equal(before.filters, now.facts->filters);
+  report.bytes_after = now.stored_bytes;
+  return {};
+}
+
+/// Recodes the variables of `before`, or finds out what would happen, and gives `done` a report after each.
+Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, bool dry_run,
+                    const std::function<void(Recoded)>& done) {
+  fs::Filesystem& filesystem = tree.filesystem();
+  for (const InfoNode& node : before.nodes) {
+    if (node.error) return std::unexpected(*node.error);
+    if (!node.variable) continue;
+    Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
+    const VariablePtr& facts = node.variable->facts;
+    if (facts == nullptr) {
+      if (!filesystem.context().rules.resolve(report.path)) continue;
+      report.refused = node.variable->error->reason;
+      done(std::move(report));
+      continue;
+    }
+    const auto wanted = filesystem.rules().pipeline_for(report.path, *facts);
+    if (!wanted) continue;
+    report.before = filters_text(facts->filters);
+    report.after = filters_text(*wanted);
+    report.changes = !fs::are_equal(facts->filters, *wanted);
+    report.chunks = node.variable->stored_chunks;
+    report.bytes_before = node.variable->stored_bytes;
+    Result<> measured;
+    if (!dry_run) {
+      CODECFS_TRY(recode_variable(tree, node, report));
+      if (report.refused.empty()) measured = measure(source, node.path, *facts, report);
+    }
+    done(std::move(report));
+    CODECFS_TRY(measured);
+  }
   return {};
 }
 
@@ -49,44 +78,19 @@ Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules 
                 "the source is a folder of datasets, of which a rule would change each: recode them one by one");
   if (!dry_run) CODECFS_TRY(owned->writable());
   Source& source = *owned;
+  CODECFS_ASSIGN(const DatasetInfo before, read_info(source, ""));
   TreeFiles tree(std::move(owned), {.rules = std::move(rules), .read_only = dry_run});
-  std::vector<std::pair<std::string, Entry>> variables;
-  CODECFS_TRY(walk(
-      source,
-      [&](const std::string& path, const Entry& entry) -> Result<> {
-        if (entry.kind == EntryKind::variable) variables.emplace_back(path, entry);
-        return {};
-      },
-      [](const std::string&, const Error& error) -> Result<> { return std::unexpected(error); }));
+  CODECFS_TRY(tree.filesystem().rules().check());
   RecodeResult result;
-  Result<> ended;
-  for (const auto& [path, entry] : variables) {
-    const Result<VariablePtr> facts = source.facts(entry.object);
-    if (!facts) return std::unexpected(facts.error());
-    const std::string full = "/" + path;
-    const auto wanted = tree.filesystem().rules().pipeline_for(full, **facts);
-    if (!wanted) continue;
-    Recoded report{
-        .path = full, .before = filters_text((*facts)->filters), .after = filters_text(*wanted), .refused = {}};
-    report.changes = !fs::are_equal((*facts)->filters, *wanted);
-    report.bytes_before = stored_bytes(source, entry.object, report.chunks);
-    if (!dry_run) {
-      ended = recode_variable(tree, path, entry, report);
-      if (!ended) break;
-      if (const Result<VariablePtr> now = source.facts(entry.object); now && report.refused.empty()) {
-        report.after = filters_text((*now)->filters);
-        report.changes = !fs::are_equal((*facts)->filters, (*now)->filters);
-      }
-      report.bytes_after = stored_bytes(source, entry.object, report.chunks);
-    }
+  const Result<> ended = recode_all(tree, source, before, dry_run, [&](Recoded report) {
     told(report);
     result.variables.push_back(std::move(report));
-  }
-  if (!dry_run) {
+  });
+  if (!dry_run) {  // what was told is stored, however it ended
     result.reclaimable_bytes = source.reclaimable_bytes();
     CODECFS_TRY(tree.finish());
   }
-  if (!ended) return std::unexpected(ended.error());
+  CODECFS_TRY(ended);
   if (result.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
   return result;
 }

@@ -17,6 +17,7 @@
 
 #include "base/human.h"
 #include "base/mount_table.h"
+#include "base/terminal_text.h"
 #include "base/unique_fd.h"
 #include "model/json.h"
 #include "mount/progress_line.h"
@@ -132,7 +133,8 @@ Result<std::vector<MountStatus>> status_of_mounts(const std::optional<std::strin
 std::string status_text(const std::vector<MountStatus>& mounts) {
   std::string text;
   for (const MountStatus& mount : mounts) {
-    text += fmt::format("{}  {}{}\n", mount.path, mount.source, mount.read_only ? "  (read-only)" : "");
+    text += fmt::format("{}  {}{}\n", printable(mount.path), printable(mount.source),
+                        mount.read_only ? "  (read-only)" : "");
     if (!mount.unreachable.empty()) {
       text += fmt::format("  {}\n", mount.unreachable);
       continue;
@@ -144,8 +146,8 @@ std::string status_text(const std::vector<MountStatus>& mounts) {
                         human_count(mount.counter("cache_hits")), human_count(mount.counter("chunks_decoded")));
     if (mount.counter("reclaimable_bytes") > 0)
       text += fmt::format("  unused    {} in the source (codecfs compact)\n", bytes("reclaimable_bytes"));
-    for (const std::string& work : mount.work) text += fmt::format("  working   {}\n", work);
-    for (const std::string& error : mount.errors) text += fmt::format("  log       {}\n", error);
+    for (const std::string& work : mount.work) text += fmt::format("  working   {}\n", printable(work));
+    for (const std::string& error : mount.errors) text += fmt::format("  log       {}\n", printable(error));
   }
   return text.empty() ? "no mounts\n" : text;
 }

@@ -56,6 +56,21 @@ def test_rules_name_what_changes(tmp_path):
         assert all((file[name][...] == values).all() for name in ("a", "g/b", "plain")) and file["scalar"][()] == 3.0
 
 
+def test_rules_for_what_is_not_there_are_told(tmp_path):
+    path = tmp_path / "a.h5"
+    make(path)
+    told = run("recode", "-F", "a,none", "-F", "tpyo,zstd,3", path)
+    assert "tpyo" in told and "no such variable" in told and filters(path)["a"] == []
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v\x1b[31m", data=np.zeros(100), chunks=(10,))
+    for words in (["recode", "--estimate"], ["recode", "-F", "*,deflate,1"]):
+        told = run(*words, tmp_path / "a.h5")
+        assert "\x1b" not in told and "v?[31m" in told
+
+
 def test_a_zarr_directory_and_an_archive(tmp_path):
     values = np.arange(60000, dtype="<f4").reshape(60, 1000)
     zarr.save_array(str(tmp_path / "a.zarr"), values, chunks=(7, 1000))
