@@ -65,7 +65,7 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
-        filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nofail nonempty plugin_path= plugins= portable
+        filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty plugin_path= plugins= portable
         ro rw threads= view= default_permissions noatime noexec"
       ;;
   esac

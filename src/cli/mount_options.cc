@@ -161,7 +161,7 @@ constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",   
                                                      "sync",        "dirsync"};
 
 // Options without a value.
-constexpr std::array<std::string_view, 8> kFlags{"ro",       "rw",       "mkdir", "nonempty",
+constexpr std::array<std::string_view, 9> kFlags{"ro",       "rw",       "mkdir", "nonempty", "nodelete",
                                                  "coherent", "portable", "debug", "nofail"};
 
 std::string hint_for(std::string_view name) {
@@ -193,6 +193,10 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
   }
   if (option == "nonempty") {
     options.nonempty = true;
+    return {};
+  }
+  if (option == "nodelete") {
+    options.nodelete = true;
     return {};
   }
   if (option == "portable") {
@@ -242,6 +246,7 @@ std::string mount_options_help() {
       "  ro                          read-only; so is the mount of a source that cannot be written\n"
       "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
       "  nonempty                    mount on a directory that is not empty, or on another codecfs mount\n"
+      "  nodelete                    variables and groups cannot be removed (EPERM)\n"
       "  coherent                    show changes by other programs in a Zarr directory within a second\n"
       "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
       "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"

@@ -25,6 +25,7 @@ struct Options {
   std::optional<fs::View> view;                 // -o view=NAME: what the root shows; default: fs::default_view()
   bool coherent = false;                        // -o coherent
   bool portable = false;                        // -o portable
+  bool nodelete = false;                        // -o nodelete
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir

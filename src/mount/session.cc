@@ -232,6 +232,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .view = view,
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
+                                                .nodelete = options.nodelete,
                                                 .mountpoint = mountpoint});
   CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};

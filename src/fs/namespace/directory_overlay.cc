@@ -17,32 +17,37 @@ DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
   end_if_expired(state);
   if (state.fresh && directory.view != state.made_in) {
     state.fresh = false;
+    state.empty = false;
     state.hidden.clear();
   }
   return state;
 }
 
 void DirectoryOverlay::end_if_expired(DirectoryState& state) {
-  if (!state.fresh || std::chrono::steady_clock::now() - state.latest <= kFresh) return;
+  if (!state.fresh || state.empty || std::chrono::steady_clock::now() - state.latest <= kFresh) return;
   state.fresh = false;
   state.hidden.clear();
 }
 
-void DirectoryOverlay::add_fresh(const Node& directory, std::span<const NamedFile> hidden) {
+void DirectoryOverlay::add_fresh(const Node& directory, bool stays_empty) {
   const LockGuard lock(mutex_);
   DirectoryState& state = directories_[directory.key()].state;
   state = {};
   state.fresh = true;
+  state.empty = stays_empty;
   state.made_here = true;
   state.made_in = directory.view;
   state.latest = std::chrono::steady_clock::now();
-  for (const NamedFile& file : hidden) state.hidden.insert(file.kind);
+  for (const NamedFile& file : files_of(directory)) state.hidden.insert(file.kind);
 }
 
 void DirectoryOverlay::note_made(const Node& directory) {
   const LockGuard lock(mutex_);
-  if (const auto found = directories_.find(directory.key()); found != directories_.end())
-    found->second.state.latest = std::chrono::steady_clock::now();
+  const auto found = directories_.find(directory.key());
+  if (found == directories_.end()) return;
+  DirectoryState& state = found->second.state;
+  state.latest = std::chrono::steady_clock::now();
+  state.empty = false;
 }
 
 void DirectoryOverlay::end_fresh(const Node& directory) {
@@ -50,6 +55,7 @@ void DirectoryOverlay::end_fresh(const Node& directory) {
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh || found->second.state.made_in != directory.view)
     return;
+  found->second.state.empty = false;
   found->second.state.fresh = false;
   found->second.state.hidden.clear();
 }
@@ -58,6 +64,7 @@ void DirectoryOverlay::show(const Node& directory, std::initializer_list<FileKin
   const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh) return;
+  found->second.state.empty = false;
   for (const FileKind file : files) found->second.state.hidden.erase(file);
 }
 

@@ -23,10 +23,14 @@ struct DirectoryState {
   // Created in this mount less than kFresh ago and not listed since: shows only files that were written, because cp
   // fails on a file that already exists in a directory that cp itself has created.
   bool fresh = false;
+  // A fresh group in which nothing was made, in any view: stays fresh as long, and listings do not end it, because
+  // zarr's mode "w-" fails on a directory with metadata.
+  bool empty = false;
   bool made_here = false;                        // created in this mount
   View made_in = View::decoded;                  // the view in which it is fresh; other views show everything
   std::chrono::steady_clock::time_point latest;  // when an entry was last created in it while fresh
   std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
+  std::chrono::steady_clock::time_point kept;    // when -o nodelete last refused to remove a metadata file
   bool refused_v3 = false;    // of a group: zarr.json was refused, and no v2 metadata was written since
   bool rule_applied = false;  // of a variable: the filter rules of the mount have been applied
   std::optional<std::vector<FilterStage>> chain;       // of a group: the filters of new variables
@@ -50,9 +54,10 @@ class DirectoryOverlay {
     end_if_expired(state);
     change(state);
   }
-  /// Marks a new directory as fresh, with these files hidden.
-  void add_fresh(const Node& directory, std::span<const NamedFile> hidden);
-  /// An entry was created in it: it stays fresh for another kFresh.
+  /// Marks a new directory as fresh, with its metadata files hidden. `stays_empty`: until something is made in it; else
+  /// for kFresh.
+  void add_fresh(const Node& directory, bool stays_empty);
+  /// An entry is created in it, in any view: it is empty no more, and stays fresh for another kFresh.
   void note_made(const Node& directory);
   /// It was listed: shows everything from now on.
   void end_fresh(const Node& directory);

@@ -51,9 +51,10 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
     if (shows_arrays(node.view)) array_names_.show(node, *directory);
-    // zarr-python makes a directory and then tests whether it is empty: a new one of Zarr v3 shows nothing until
-    // something is in it.
-    if (is_zarr3(node.view) && directory->entries.empty()) return directory;
+    // zarr-python makes a directory and then tests whether it is empty: a new one shows nothing until something is in
+    // it.
+    const bool may_be_empty = is_zarr3(node.view) || mount_.overlay.state_of(node).empty;
+    if (may_be_empty && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
   }

@@ -36,6 +36,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       read_only(options.read_only || !source->writable()),
       coherent(options.coherent),
       portable(options.portable),
+      nodelete(options.nodelete),
       mountpoint(options.mountpoint),
       dataset(std::move(source)),
       nodes(dataset.source().root(), options.view),

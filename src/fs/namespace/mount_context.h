@@ -43,6 +43,7 @@ struct FilesystemOptions {
   View view = View::decoded;    // the view that the root of the mount shows
   bool coherent = false;        // -o coherent: changes of the source by other programs become visible
   bool portable = false;        // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
+  bool nodelete = false;        // -o nodelete: variables and groups cannot be removed
   std::string mountpoint = {};  // absolute; link targets below it are inside the mount
 };
 
@@ -84,6 +85,7 @@ struct MountContext {
   const bool read_only;
   const bool coherent;
   const bool portable;
+  const bool nodelete;
   const std::string mountpoint;
 
   Stats stats;

@@ -15,6 +15,13 @@
 #include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {
+namespace {
+
+/// After its metadata was to be removed, the chunks of a variable are kept for so long.
+constexpr std::chrono::minutes kKept{10};
+
+}  // namespace
+
 Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
   const SharedLock layout(mount_.layout);
@@ -34,7 +41,8 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
       CODECFS_ASSIGN(const Entry entry, mount_.dataset.source().make_group(node->object, name));
       CODECFS_ASSIGN(group, mount_.nodes.child(*node, entry));
       // cp creates files in a directory that it has created, and fails if they exist already.
-      mount_.overlay.add_fresh(*group, files_of(*group));
+      mount_.overlay.add_fresh(*group, !mount_.coherent);
+      mount_.overlay.note_made(*node);
     }
   }
   if (group == nullptr) {  // it became an array: mkdir makes a directory of chunks
@@ -59,6 +67,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", mount_.path_of(directory), name);
   if (place.file == FileKind::chunk_directory) return remove_chunk_directory(place);
   if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
+  if (mount_.nodelete) return fail(EPERM, "{}: with -o nodelete no variables and groups are removed", child.path);
   for (const Node* shown : mount_.nodes.in_all_views(child))
     if (!mount_.scratch.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
@@ -72,6 +81,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   } else {
     CODECFS_TRY(remove_entry(*node, name, child));
   }
+  log::info("{}: {} removed", child.path, child.kind == NodeKind::variable ? "variable" : "group");
   mount_.overlay.forget(child);
   mount_.write_back.note_change();
   names.add(*node, name);
@@ -98,6 +108,7 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
     CODECFS_ASSIGN(const Entry entry,
                    mount_.dataset.source().make_link(node->object, name, target_from(*node, target)));
     CODECFS_ASSIGN(link, mount_.nodes.child(*node, entry));
+    mount_.overlay.note_made(*node);
   }
   mount_.write_back.note_change();
   names.add(*node, name);
@@ -127,6 +138,11 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   const Node* node = directory.node;
   CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(directory, name)) {
+    if (mount_.nodelete) {
+      mount_.overlay.change(*node, [](DirectoryState& state) { state.kept = std::chrono::steady_clock::now(); });
+      return fail(EPERM, "{}/{}: with -o nodelete no variables and groups are removed, nor their metadata", node->path,
+                  name);
+    }
     mount_.overlay.change(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
     names.add(*node, name);
     return {};
@@ -149,6 +165,9 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
+  // rm -rf goes on after an error.
+  if (mount_.nodelete && std::chrono::steady_clock::now() - mount_.overlay.state_of(*node).kept < kKept)
+    return fail(EPERM, "{}/{}: with -o nodelete chunks are not removed with their variable", node->path, name);
   if (shows_shards(node->view, *chunk->variable->facts)) {
     CODECFS_TRY(chunk_files_.remove_shard(*node, *chunk));
     mount_.times.set(node->ino(), {}, now());
@@ -198,6 +217,7 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
         CODECFS_TRY(policy_.may_stage(to, to_name));
         CODECFS_ASSIGN(const Ino to_holder, mount_.ino_of(to));
         CODECFS_TRY(mount_.scratch.rename(holder, name, to_holder, to_name));
+        mount_.overlay.note_made(*to.node);
       }
     }
     if (!is_still) return rename(parent, name, to_parent, to_name, replace, cancelled);
@@ -234,6 +254,7 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
                                      const std::optional<ChunkPlace>& chunk, const std::string& content,
                                      const Cancelled& cancelled) {
   const Node& node = *directory.node;
+  mount_.overlay.note_made(node);
   if (metadata) {
     CODECFS_TRY(editor_.apply(node.ino(*metadata), content, cancelled));
     return node.ino(*metadata);
@@ -300,6 +321,7 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
     const LockGuard naming(mount_.names);
     CODECFS_TRY(mount_.dataset.source().rename(from.object, name, to.object, to_name));
     mount_.nodes.move(*place.node, to, to_name);
+    mount_.overlay.note_made(to);
     mount_.dataset.forget(from.object);
   }
   names.add(from, name);

@@ -13,11 +13,13 @@ class DirectoryOverlayTest : public testing::Test {
       .kind = NodeKind::variable, .view = View::decoded, .target = {}, .path = "/v", .slot = 5, .common = 5};
   const Node encoded_{
       .kind = NodeKind::variable, .view = View::encoded, .target = {}, .path = "/v", .slot = 6, .common = 5};
+  // The same directory as a group: its metadata files are others.
+  const Node group_{.kind = NodeKind::group, .view = View::decoded, .target = {}, .path = "/v", .slot = 5, .common = 5};
   DirectoryOverlay overlay_;
 };
 
 TEST_F(DirectoryOverlayTest, AFreshDirectoryHidesItsFilesInTheViewThatMadeIt) {
-  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
+  overlay_.add_fresh(group_, false);
   EXPECT_TRUE(overlay_.state_of(decoded_).fresh);
   EXPECT_TRUE(overlay_.state_of(decoded_).hidden.contains(FileKind::zgroup));
   EXPECT_FALSE(overlay_.state_of(encoded_).fresh);
@@ -27,8 +29,22 @@ TEST_F(DirectoryOverlayTest, AFreshDirectoryHidesItsFilesInTheViewThatMadeIt) {
   EXPECT_TRUE(overlay_.state_of(decoded_).hidden.contains(FileKind::zattrs));
 }
 
+TEST_F(DirectoryOverlayTest, AnEmptyGroupHidesItsFilesUntilSomethingIsMadeInIt) {
+  overlay_.add_fresh(group_, true);
+  overlay_.change(decoded_, [](DirectoryState& state) { state.latest -= DirectoryOverlay::kFresh * 2; });
+  EXPECT_TRUE(overlay_.state_of(group_).empty);
+  EXPECT_TRUE(overlay_.state_of(group_).hidden.contains(FileKind::zgroup));
+  Node group = group_;
+  group.view = View::encoded3;
+  EXPECT_FALSE(overlay_.state_of(group).empty);
+  EXPECT_TRUE(overlay_.state_of(group).hidden.empty());
+  overlay_.note_made(group);  // it is the same directory
+  EXPECT_FALSE(overlay_.state_of(group_).empty);
+  EXPECT_TRUE(overlay_.state_of(group_).fresh);
+}
+
 TEST_F(DirectoryOverlayTest, AListingEndsIt) {
-  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
+  overlay_.add_fresh(group_, false);
   overlay_.end_fresh(decoded_);
   EXPECT_FALSE(overlay_.state_of(decoded_).fresh);
   EXPECT_TRUE(overlay_.state_of(decoded_).hidden.empty());
@@ -42,7 +58,7 @@ TEST_F(DirectoryOverlayTest, WhatIsHiddenLaterStaysHidden) {
 }
 
 TEST_F(DirectoryOverlayTest, AnExpiredFreshDirectoryIsLikeAnyOther) {
-  overlay_.add_fresh(decoded_, files_of(NodeKind::group));
+  overlay_.add_fresh(group_, false);
   overlay_.change(decoded_, [](DirectoryState& state) { state.latest -= DirectoryOverlay::kFresh * 2; });
   EXPECT_FALSE(overlay_.state_of(decoded_).fresh);
   // Removed now: it must not come back, as the files that the fresh directory had hidden do.

@@ -28,7 +28,7 @@ class TreeChangesTest : public FilesystemTest {
   }
 };
 
-TEST_F(TreeChangesTest, ANewDirectoryIsAGroupThatIsEmptyUntilItIsListed) {
+TEST_F(TreeChangesTest, ANewDirectoryIsAGroupThatIsEmptyUntilSomethingIsInIt) {
   const Result<struct stat> made = tree().make_directory(kRootIno, "n");
   ASSERT_TRUE(made);
   EXPECT_TRUE(S_ISDIR(made->st_mode));
@@ -36,7 +36,10 @@ TEST_F(TreeChangesTest, ANewDirectoryIsAGroupThatIsEmptyUntilItIsListed) {
   EXPECT_EQ(ino("/n"), made->st_ino);
   EXPECT_EQ(error_of(find("/n/.zgroup")), ENOENT) << "cp -r creates it itself";
   EXPECT_TRUE(find("/n/.zgroup", View::encoded)) << "it is new in the other view only";
-  EXPECT_EQ(list("/n"), (Names{".zgroup", ".zattrs", ".zmetadata"}));
+  EXPECT_EQ(list("/n"), Names());
+  EXPECT_EQ(error_of(find("/n/.zgroup")), ENOENT) << "zarr lists a directory before it writes to it";
+  ASSERT_TRUE(tree().make_directory(ino("/n"), "m"));
+  EXPECT_EQ(list("/n"), (Names{".zgroup", ".zattrs", ".zmetadata", "m"}));
   EXPECT_TRUE(find("/n/.zgroup"));
 }
 
