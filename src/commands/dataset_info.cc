@@ -19,6 +19,8 @@ namespace {
 
 constexpr size_t kBatch = 4096;     // chunks
 constexpr size_t kVariables = 256;  // in one call
+// With so many, opening a file once more takes less time than it saves.
+constexpr size_t kManyVariables = 10'000;
 
 std::string name_of(const FilterStage& stage) {
   if (const filters::FilterPtr filter = filters::find_for(stage)) return filter->name;
@@ -144,7 +146,8 @@ std::string type_text(const Variable& variable) {
   return numpy_text(variable.type);
 }
 
-Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path) {
+Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path,
+                              const OpenAgain& open_again) {
   DatasetInfo info;
   info.source = name;
   info.format = source.format();
@@ -162,14 +165,19 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
         info.nodes.back().error = error;  // it was visited last
         return {};
       }));
-  CODECFS_TRY(in_parallel((variables.size() + kVariables - 1) / kVariables, [&](uint64_t number) -> Result<> {
+  std::vector<Named> named;
+  for (const size_t index : variables) named.push_back({info.nodes[index].path, info.nodes[index].entry.object});
+  const bool is_hdf5_file = info.source_bytes > 0 && !info.format.starts_with("Zarr");
+  const bool opens = is_hdf5_file && path.empty() && named.size() >= kManyVariables;
+  Readers readers(source, named, opens ? open_again : OpenAgain{});
+  CODECFS_TRY(in_parallel((named.size() + kVariables - 1) / kVariables, [&](uint64_t number) -> Result<> {
     const auto first = static_cast<size_t>(number * kVariables);
-    const std::span batch = std::span(variables).subspan(first, std::min(kVariables, variables.size() - first));
-    std::vector<ObjectId> objects;
-    for (const size_t index : batch) objects.push_back(info.nodes[index].entry.object);
-    std::vector<VariableSummary> summaries = source.summaries(objects);
+    const Readers::Lease reader = readers.take();
+    const std::span batch = reader.objects().subspan(first, std::min(kVariables, named.size() - first));
+    std::vector<VariableSummary> summaries = reader.source().summaries(batch);
     for (size_t i = 0; i < batch.size(); ++i) {
-      CODECFS_ASSIGN(info.nodes[batch[i]].variable, make_info(source, objects[i], std::move(summaries[i])));
+      CODECFS_ASSIGN(info.nodes[variables[first + i]].variable,
+                     make_info(reader.source(), batch[i], std::move(summaries[i])));
     }
     return {};
   }));

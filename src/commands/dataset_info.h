@@ -8,6 +8,7 @@
 
 #include "backends/api/source.h"
 #include "base/result.h"
+#include "commands/readers.h"
 #include "model/json_value.h"
 #include "model/variable.h"
 
@@ -38,8 +39,10 @@ struct DatasetInfo {
 };
 
 /// Reads the metadata of everything in the source, or of the object at `path` and below it, and looks up all stored
-/// chunks, on all cores. Errors of single variables are part of the result. ECANCELED, errors of find_path().
-Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path = "");
+/// chunks, on all cores: with libhdf5, which uses one, only if `open_again` opens the source once more. Errors of
+/// single variables are part of the result. ECANCELED, errors of find_path().
+Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path = "",
+                              const OpenAgain& open_again = {});
 
 /// The pipeline for people: "shuffle,4|zstd,3"; "none".
 std::string filters_text(const std::vector<FilterStage>& filters);
