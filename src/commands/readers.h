@@ -48,7 +48,8 @@ class Readers {
     Readers& readers_;
     Reader& reader_;
   };
-  /// A reader that no other thread has, or the first one, if the file cannot be opened once more or is another file now.
+  /// A reader that no other thread has, or the first one, if the file cannot be opened once more or is another file
+  /// now.
   Lease take();
 
  private:

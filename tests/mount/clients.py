@@ -100,6 +100,66 @@ def tensorstore_write(path):
     return {"z": listed(data)}
 
 
+def dask_read(path):
+    """All chunks at once in several threads."""
+    import xarray
+    with xarray.open_zarr(path, chunks={}, mask_and_scale=False) as data:
+        return {name: listed(data[name].data.compute(scheduler="threads", num_workers=4)) for name in NAMES}
+
+
+def dask_write(path):
+    import dask.array
+    import xarray
+    values = np.arange(24.0).reshape(4, 6)
+    data = xarray.Dataset({"z": (("y", "x"), dask.array.from_array(values, chunks=(2, 3)))})
+    data.to_zarr(path, group="made", mode="a", encoding={"z": {"compressors": None}}, consolidated=False, zarr_format=2)
+    return {"z": listed(values)}
+
+
+def obstore_group(path, zarr_format, read_only):
+    import zarr
+    from obstore.store import LocalStore
+    from zarr.storage import ObjectStore
+    return zarr.open_group(ObjectStore(LocalStore(path), read_only=read_only), mode="r" if read_only else "a",
+                           zarr_format=zarr_format)
+
+
+def obstore_read(path):
+    group = obstore_group(path, 2, True)
+    return {name: listed(group[name][...]) for name in NAMES}
+
+
+def obstore_write(path):
+    group = obstore_group(path, 2, False).create_group("made")
+    data = np.arange(24, dtype="f8").reshape(4, 6)
+    array = group.create_array("z", shape=(4, 6), chunks=(2, 6), dtype="f8", compressors=None, fill_value=-1)
+    array[...] = data
+    array[1:3, 2:4] = 77
+    data[1:3, 2:4] = 77
+    return {"z": listed(data)}
+
+
+def obstore_write_encoded3(path):
+    """With zarr-python's own compressor."""
+    group = obstore_group(path, 3, False).create_group("made")
+    data = np.arange(24, dtype="i4").reshape(4, 6)
+    group.create_array("z", shape=(4, 6), chunks=(2, 6), dtype="i4", fill_value=-1)[...] = data
+    return {"z": listed(data)}
+
+
+def rasterio_read(path):
+    """GDAL's Zarr driver: two-dimensional bands, the others stacked."""
+    import warnings
+
+    import rasterio
+    warnings.simplefilter("ignore")
+    found = {}
+    for name, shape in (("t", (3, 10, 8)), ("count", (30,))):
+        with rasterio.open(f'ZARR:"{path}":/{name}') as data:
+            found[name] = listed(data.read().reshape(shape))
+    return found
+
+
 def netcdf4_read(path):
     import netCDF4
     with netCDF4.Dataset(f"file://{path}#mode=zarr,file") as data:

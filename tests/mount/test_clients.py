@@ -1,10 +1,14 @@
 """Today's Zarr clients, each in a venv of its own, read every kind of source and write through the mount; h5py and zarr-python
 of Debian judge. scripts/client-test makes the venvs; without them these tests say that they were skipped."""
+import functools
+import http.server
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 
 import h5py
@@ -16,11 +20,14 @@ import zarr
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "attack"))
 from known import KNOWN
 
+import clients  # noqa: E402
+
 SCRIPT = pathlib.Path(__file__).with_name("clients.py")
 VENVS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / ".cache/codecfs-clients"))
 CLIENTS = {"zarr 2.13": ("", "zarr"), "zarr 2.18": ("zarr2", "zarr"), "zarr 3": ("zarr3", "zarr"), "xarray 2023": ("", "xarray"),
-           "xarray 2024": ("zarr2", "xarray"), "xarray": ("zarr3", "xarray"), "tensorstore": ("zarr3", "tensorstore"),
-           "netCDF4 wheel": ("netcdf4", "netcdf4"), "VirtualiZarr": ("virtualizarr", "virtualizarr")}
+           "xarray 2024": ("zarr2", "xarray"), "xarray": ("zarr3", "xarray"), "dask": ("zarr3", "dask"), "tensorstore": ("zarr3", "tensorstore"),
+           "netCDF4 wheel": ("netcdf4", "netcdf4"), "VirtualiZarr": ("virtualizarr", "virtualizarr"),
+           "obstore": ("virtualizarr", "obstore"), "rasterio": ("rasterio", "rasterio")}
 T = np.random.default_rng(1).normal(size=(3, 10, 8)).astype("f4")
 COUNT = np.arange(30, dtype="i4")
 
@@ -84,7 +91,7 @@ def test_client_reads_each_kind_of_source(mount, tmp_path, client, kind):
         assert found["count"] == COUNT.tolist()
 
 
-@pytest.mark.parametrize("client", [name for name in CLIENTS if CLIENTS[name][1] in ("zarr", "xarray", "tensorstore")])
+@pytest.mark.parametrize("client", [name for name in CLIENTS if hasattr(clients, CLIENTS[name][1] + "_write")])
 def test_client_writes_v2_into_hdf5(mount, tmp_path, client):
     python_of(client)
     source = make_source(tmp_path, "nc")
@@ -106,6 +113,58 @@ def test_client_writes_with_its_own_compressor_into_the_encoded_view(mount, tmp_
     m.close()
     m = mount(source, "ro")
     assert zarr.open_group(str(m.path), "r")["made/z"][...].tolist() == wanted["z"]
+
+
+def test_obstore_writes_v3_into_hdf5(mount, tmp_path):
+    """Its temporary files have names of their own (zarr.json#1), and it makes new files by hard links."""
+    python_of("obstore")
+    source = make_source(tmp_path, "nc")
+    m = mount(source)
+    wanted = run("obstore", "write_encoded3", m.path / ".codecfs/view/encoded3")
+    m.close()
+    group = zarr.open_group(str(mount(source, "ro").path), "r")
+    assert group["made/z"][...].tolist() == wanted["z"] and np.array_equal(group["t"][...], T)
+
+
+@pytest.fixture
+def web():
+    """Serves a directory over HTTP: call it with the path to get the address."""
+    servers = []
+
+    def serve(path):
+        handler = functools.partial(QuietHandler, directory=str(path))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_address[1]}"
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
+@pytest.mark.parametrize("view", ["", ".codecfs/view/encoded", ".codecfs/view/decoded3", ".codecfs/view/encoded3"])
+def test_zarrita_js_reads_from_a_web_server(mount, tmp_path, web, kind, view):
+    """A browser's client: the mount as the directory of a static web server."""
+    modules = VENVS / "zarrita/node_modules"
+    if shutil.which("node") is None or not modules.exists():
+        pytest.skip(f"node and zarrita.js are not in {VENVS}: scripts/client-test installs zarrita.js")
+    m = mount(make_source(tmp_path, kind, shuffle="3" not in view))
+    if kind == "h5" and "encoded" in view:
+        pytest.skip("zarrita.js has no lzf")
+    script = pathlib.Path(__file__).with_name("zarrita_read.mjs")
+    shutil.copy(script, VENVS / "zarrita")  # modules are found beside a script
+    done = subprocess.run(["node", VENVS / "zarrita" / script.name, web(m.path / view), "v3" if "3" in view else "v2"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.rpartition("RESULT ")[2])
+    assert np.array_equal(np.array(found["t"], "f4").reshape(T.shape), T) and found["count"] == COUNT.tolist()
 
 
 @pytest.mark.xfail("8" in KNOWN, reason=KNOWN.get("8", ""), strict=False)

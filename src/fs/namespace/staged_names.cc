@@ -25,6 +25,12 @@ bool is_random_name(std::string_view name) {
   return name.size() == 8 && std::ranges::any_of(name.substr(1), [](char c) { return is_digit(c) || is_upper(c); });
 }
 
+/// Rust's object_store (obstore) writes zarr.json#1.
+bool is_counted_name(std::string_view name) {
+  const size_t mark = name.rfind('#');
+  return mark != name.npos && std::ranges::all_of(name.substr(mark + 1), is_digit);
+}
+
 }  // namespace
 
 bool looks_like_chunk(std::string_view name) {
@@ -42,7 +48,7 @@ bool is_temporary_name(std::string_view name) {
   if (kFirst.contains(name.front()) || kLast.contains(name.back())) return true;
   // Derived from the name of a chunk or metadata file (those with a dot are handled above).
   if (is_digit(name.front()) || name.starts_with("_Filter") || name.starts_with("_Codecs")) return true;
-  if (is_random_name(name)) return true;
+  if (is_random_name(name) || is_counted_name(name)) return true;
   while (!name.empty()) {
     const auto end = std::ranges::find_if_not(name, is_alphanumeric);
     const auto length = static_cast<size_t>(end - name.begin());
