@@ -109,6 +109,25 @@ def test_the_program_is_stripped_and_starts(unpacked):
     assert run("readelf", "-d", program).count("RUNPATH") == 0
 
 
+def test_the_commands_work_without_a_mount(unpacked, tmp_path):
+    program = unpacked / "codecfs/usr/bin/codecfs"
+    sample = tmp_path / "sample.nc"
+    run("ncgen", "-4", "-o", sample, pathlib.Path(__file__).parents[1] / "data/sample.cdl")
+    before = run("ncdump", sample)
+    assert "temperature" in run(program, "info", sample)
+    assert "temperature" in run(program, "recode", "--estimate", "-F", "temperature,zstd,3", sample)
+    run(program, "recode", "-F", "*,shuffle|deflate,6", sample)
+    run(program, "compact", sample)
+    for words in (["check"], ["recover"], ["verify"]):
+        run(program, *words, sample)
+    assert run("ncdump", sample) == before
+    run(program, "convert", sample, tmp_path / "a.zarr")
+    run(program, "convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    run(program, "compare", sample, tmp_path / "b.h5")
+    assert "temperature/0.0.0" in run(program, "refs", sample)
+    run(program, "status")
+
+
 def test_h5py_and_h5dump_read_zstd_with_the_plugins_alone(unpacked, tmp_path):
     environment = {**os.environ, "HDF5_PLUGIN_PATH": f"{unpacked}/codecfs-plugins{plugin_directory()}"}
     run("/usr/bin/python3", "-c", f"""if True:
