@@ -3,7 +3,6 @@ import json
 import random
 import shutil
 import subprocess
-import time
 
 import h5py
 import netCDF4
@@ -341,11 +340,9 @@ def test_huge_sparse_arrays_take_no_time(tmp_path):
                                 ("c.h5", (1024, 1024), (1 << 18, 78))):
         with h5py.File(tmp_path / name, "w", libver="latest") as f:
             f.create_dataset("v", shape, "f8", chunks=chunks, compression="gzip")[place] = 5
-    start = time.monotonic()
-    compare(tmp_path / "a.h5", tmp_path / "b.h5")
+    compare(tmp_path / "a.h5", tmp_path / "b.h5")  # times out if it reads what is not stored
     text = texts(compare(tmp_path / "a.h5", tmp_path / "c.h5", code=2))["/v"]
     assert text.startswith(f"2 elements differ, the first at [{1 << 18}, 77]: 5.0, 0.0")
-    assert time.monotonic() - start < 30
 
 
 def test_one_chunk_against_many(tmp_path):

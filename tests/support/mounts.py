@@ -210,6 +210,11 @@ class Mount:
             raise MountError(self, "the daemon is gone")
         return peak
 
+    def processor_seconds(self):
+        """Of the daemon, without its workers."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def survivors(self):
         return survivors_of_process(self.process.pid)
 
