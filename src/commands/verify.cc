@@ -20,12 +20,11 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 4096;                  // chunks
-constexpr size_t kMostPlaces = size_t{1} << 24;  // chunks of which the places are compared
+constexpr size_t kBatch = 4096;  // chunks
 
 class Check {
  public:
-  explicit Check(Source& source) : source_(source) {}
+  Check(Source& source, size_t most_places) : source_(source), most_places_(most_places) {}
 
   Result<Verification> run() {
     CODECFS_ASSIGN(DatasetInfo info, read_info(source_, ""));
@@ -140,7 +139,10 @@ class Check {
       const bool has_place = place->stored && place->offset && facts.storage == Storage::chunked && !facts.shards;
       if (has_place && compares_places_) {
         const LockGuard lock(mutex_);
-        if (places_.size() < kMostPlaces) places_.push_back({*place->offset, place->stored_size, &node, number});
+        if (places_.size() < most_places_)
+          places_.push_back({*place->offset, place->stored_size, &node, number});
+        else
+          ++found_.not_compared;
       }
     }
     if (chunk && place) {
@@ -200,6 +202,7 @@ class Check {
   }
 
   Source& source_;
+  const size_t most_places_;
   bool compares_places_ = false;
   uint64_t file_bytes_ = 0;
   std::vector<Task> tasks_;
@@ -228,7 +231,7 @@ std::string damage_line(const Damage& damage) {
 
 }  // namespace
 
-Result<Verification> verify(Source& source) { return Check(source).run(); }
+Result<Verification> verify(Source& source, size_t most_places) { return Check(source, most_places).run(); }
 
 std::string verification_text(const Verification& found, const std::string& source) {
   std::string text = fmt::format("{}: read {} of {}: {} stored, {} decoded\n", printable(source),
@@ -238,6 +241,8 @@ std::string verification_text(const Verification& found, const std::string& sour
     text += fmt::format("not checked: {}\n", counted(found.unchecked.size(), "variable"));
     for (const Damage& damage : found.unchecked) text += damage_line(damage);
   }
+  if (found.not_compared > 0)
+    text += fmt::format("not compared with the places of the others: {}\n", counted(found.not_compared, "chunk"));
   if (found.damages == 0) return text + (found.unchecked.empty() ? "no damage\n" : "no damage in the rest\n");
   text += fmt::format("DAMAGED: {}, {} of data cannot be read:\n", counted(found.damages, "place"),
                       human_bytes(found.lost_bytes));
@@ -254,6 +259,7 @@ Json verification_json(const Verification& found, const std::string& source) {
                {"chunks", found.chunks},
                {"stored_bytes", found.stored_bytes},
                {"decoded_bytes", found.decoded_bytes},
+               {"not_compared", found.not_compared},
                {"damages", found.damages},
                {"lost_bytes", found.lost_bytes}};
   json["damaged"] = Json::array();

@@ -27,6 +27,7 @@ struct Verification {
   uint64_t chunks = 0;         // that were read and decoded
   uint64_t stored_bytes = 0;   // of these
   uint64_t decoded_bytes = 0;  // of these
+  uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: beyond 16 million
   uint64_t damages = 0;
   uint64_t lost_bytes = 0;        // decoded
   std::vector<Damage> damaged;    // the first kMostListed
@@ -34,8 +35,9 @@ struct Verification {
 };
 
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that
-/// stored chunks lie in the file and do not overlap. Errors of single objects are part of the result. ECANCELED.
-Result<Verification> verify(Source& source);
+/// stored chunks lie in the file and do not overlap, of the first `most_places` chunks (32 bytes of memory each).
+/// Errors of single objects are part of the result. ECANCELED.
+Result<Verification> verify(Source& source, size_t most_places = size_t{1} << 24);
 
 /// Lines for a terminal.
 std::string verification_text(const Verification& found, const std::string& source);
