@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/human.h"
 #include "base/terminal_text.h"
@@ -38,6 +40,9 @@ class ConvertCommand final : public Command {
     parser.add_flag("--portable", portable_,
                     {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
     parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
+    parser.add_values(
+        "--skip", skip_,
+        {.group = "Options", .text = "leave this variable or group out; may be repeated", .value = "PATH"});
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
@@ -62,6 +67,7 @@ class ConvertCommand final : public Command {
     commands::ConvertOptions options{.format = commands::format_for(destination_, *source),
                                      .rules = options_.rules(),
                                      .rules_text = {},
+                                     .skip = skip_,
                                      .portable = portable_,
                                      .resume = resume_};
     if (!format_.empty()) options.format = *commands::format_named(format_);
@@ -74,6 +80,7 @@ class ConvertCommand final : public Command {
   std::string source_;
   std::string destination_;
   std::string format_;
+  std::vector<std::string> skip_;
   bool portable_ = false;
   bool resume_ = false;
   DatasetOptions options_;

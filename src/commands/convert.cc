@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +21,7 @@
 #include "commands/convert_target.h"
 #include "commands/dataset_info.h"
 #include "commands/tree_files.h"
+#include "commands/walk.h"
 #include "commands/workers.h"
 #include "model/json.h"
 
@@ -44,6 +47,7 @@ Json identity_of(const Source& source, const std::string& name, const ConvertOpt
           {"modified", fmt::format("{}.{:09}", status.st_mtim.tv_sec, status.st_mtim.tv_nsec)},
           {"format", name_of(options.format)},
           {"filters", options.rules_text},
+          {"skip", options.skip},
           {"portable", options.portable}};
 }
 
@@ -128,8 +132,9 @@ class Partial {
 
 class Conversion {
  public:
-  Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, ProgressReporter& progress)
-      : from_(from), to_(to), resumed_(resumed), progress_(progress) {}
+  Conversion(TreeFiles& from, ConvertTarget& to, bool to_hdf5, bool resumed, const std::vector<std::string>& skip,
+             ProgressReporter& progress)
+      : from_(from), to_(to), to_hdf5_(to_hdf5), resumed_(resumed), skip_(skip), progress_(progress) {}
 
   Result<Converted> run() {
     CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
@@ -155,6 +160,7 @@ class Conversion {
     return from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
       if (interrupted) return fail(ECANCELED, "interrupted");
       const std::string item_path = path + "/" + item.name;
+      if (is_skipped(item_path)) return {};
       if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
       if (item.type == S_IFDIR) {
         CODECFS_ASSIGN(const TreeFiles::Ino below, from_.find(from, item.name));
@@ -172,12 +178,53 @@ class Conversion {
     if (name == ".zmetadata" && to_.consolidates()) return {};
     CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
     return from_.read(file, [&](Bytes content) -> Result<> {
+      std::string shortened;
+      if (!skip_.empty()) {
+        const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+        const std::string directory = path.substr(0, path.size() - name.size());
+        CODECFS_ASSIGN(shortened, without_skipped(text, name, directory));
+        content = std::as_bytes(std::span(shortened));
+      }
       const Result<> written = to_.write(to, name, content);
       if (written) return {};
       const bool is_for_filters = written.error().reason.find("no filter") != std::string::npos;
       return fail(written.error().code, "{}: {}{}", path, written.error().reason,
                   is_for_filters ? "; -F gives the variable other filters" : "");
     });
+  }
+
+  [[nodiscard]] bool is_skipped(std::string_view path) const {
+    return std::ranges::any_of(skip_, [&](const std::string& skipped) {
+      return path.starts_with(skipped) && (path.size() == skipped.size() || path[skipped.size()] == '/');
+    });
+  }
+
+  /// A metadata file of `directory` ("/g/") without what it says about skipped members.
+  [[nodiscard]] Result<std::string> without_skipped(std::string_view text, std::string_view name,
+                                                    const std::string& directory) const {
+    CODECFS_ASSIGN(Json json, parse_json(text));
+    Json* members = &json;
+    if (name == "zarr.json" && json.contains("consolidated_metadata")) {
+      members = &json["consolidated_metadata"];
+    } else if (name == ".zattrs" && to_hdf5_ && has_generated_dimensions(json)) {
+      json.erase("_ARRAY_DIMENSIONS");  // their numbers are others now, and HDF5 would keep them as names
+      return print_json(json, 4) + "\n";
+    } else if (name != ".zmetadata") {
+      return std::string(text);
+    }
+    if (!members->contains("metadata") || !(*members)["metadata"].is_object()) return std::string(text);
+    members = &(*members)["metadata"];
+    for (auto member = members->begin(); member != members->end();)
+      member = is_skipped(directory + member.key()) ? members->erase(member) : std::next(member);
+    return print_json(json, 4) + "\n";
+  }
+
+  static bool has_generated_dimensions(const Json& attributes) {
+    const auto is_generated = [](const Json& name) {
+      return name.is_string() && name.get_ref<const std::string&>().starts_with("phony_dim_");
+    };
+    return attributes.contains("_ARRAY_DIMENSIONS") &&
+           std::ranges::all_of(attributes["_ARRAY_DIMENSIONS"], is_generated);
   }
 
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
@@ -209,7 +256,9 @@ class Conversion {
       bytes_ += content.size();
       return to_.write(chunk.to, chunk.name, content);
     });
-    if (!copied) return fail(copied.error().code, "{}: {}", chunk.path, copied.error().reason);
+    if (!copied)
+      return fail(copied.error().code, "{}: {}{}", chunk.path, copied.error().reason,
+                  copied.error().code == EOPNOTSUPP ? "; --skip VAR leaves a variable out" : "");
     ++chunks_;
     return {};
   }
@@ -218,7 +267,9 @@ class Conversion {
 
   TreeFiles& from_;
   ConvertTarget& to_;
+  const bool to_hdf5_;
   const bool resumed_;
+  const std::vector<std::string>& skip_;
   ProgressReporter& progress_;
   std::vector<Chunk> chunks_waiting_;
   std::atomic<uint64_t> chunks_ = 0;
@@ -284,6 +335,11 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
   const fs::View view = view_for(options.format, *source, info);
   TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
   CODECFS_TRY(from.filesystem().rules().check());
+  for (std::string& skipped : options.skip) {
+    skipped = "/" + normal_path(skipped);
+    const auto is_it = [&](const InfoNode& node) { return !node.path.empty() && "/" + node.path == skipped; };
+    if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, name);
+  }
   const bool resumed = is_there(partial.path());
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
@@ -297,7 +353,8 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
     tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
     target = make_tree_target(*tree);
   }
-  Result<Converted> done = Conversion(from, *target, resumed, progress).run();
+  Result<Converted> done =
+      Conversion(from, *target, options.format == DatasetFormat::hdf5, resumed, options.skip, progress).run();
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (done) CODECFS_TRY(finished);
   return done;

@@ -27,9 +27,10 @@ DatasetFormat format_for(const std::string& destination, const Source& source);
 struct ConvertOptions {
   DatasetFormat format = DatasetFormat::zarr;
   filters::FilterRules rules;
-  std::string rules_text;  // the same as text, to recognise an interrupted conversion
-  bool portable = false;   // Zarr v3: only codecs that every reader has
-  bool resume = false;     // go on with what an interrupted conversion has left
+  std::string rules_text;         // the same as text, to recognise an interrupted conversion
+  std::vector<std::string> skip;  // paths of variables and groups that are left out ("/g/v")
+  bool portable = false;          // Zarr v3: only codecs that every reader has
+  bool resume = false;            // go on with what an interrupted conversion has left
 };
 
 struct Converted {
@@ -40,9 +41,9 @@ struct Converted {
 };
 
 /// Creates `destination`. It is made beside it, under the name DESTINATION.codecfs-partial, and renamed when it is
-/// complete and durable. EEXIST if `destination` exists, or a partial one unless `resume` is set; ECANCELED and other
-/// errors: the partial one stays, except after EINVAL and EOPNOTSUPP, which would come again. `name`: the source as the
-/// user named it.
+/// complete and durable. EINVAL if nothing has a path of `skip`; EEXIST if `destination` exists, or a partial one
+/// unless `resume` is set; ECANCELED and other errors: the partial one stays, except after EINVAL and EOPNOTSUPP, which
+/// would come again. `name`: the source as the user named it.
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options);
 

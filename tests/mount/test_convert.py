@@ -243,3 +243,35 @@ def test_a_full_disk(tmp_path, small_disk):
         assert not made.exists()
         for left in disk.glob("b*"):
             subprocess.run(["rm", "-r", left], check=True)
+
+
+@pytest.mark.parametrize("name, words", [("b.zarr", []), ("b3", ["--format", "zarr3"]), ("b.zip", []), ("b.h5", [])])
+def test_variables_and_groups_are_left_out(tmp_path, name, words):
+    values = np.arange(20, dtype="<i4")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = f["g/v"] = f["g/h/w"] = f["gg"] = values
+        f.create_dataset("references", (2,), dtype=h5py.ref_dtype)[0] = f["v"].ref
+        f.attrs["metadata"] = "references"
+    source, made = tmp_path / "a.h5", tmp_path / name
+    told = run("convert", *words, source, made, code=32)
+    assert "/references/" in told and "--skip" in told and not made.exists()
+    assert "--skip /nowhere: not in" in run("convert", *words, source, made, "--skip", "nowhere", code=32)
+    assert sorted(os.listdir(tmp_path)) == ["a.h5"]
+    run("convert", *words, source, made, "--skip", "/references", "--skip", "g/h/")
+    info = json.loads(run("info", "--json", made))
+    assert sorted(v["path"] for v in info["variables"]) == ["/g/v", "/gg", "/v"]
+    if name == "b.h5":
+        with h5py.File(made) as f:
+            assert sorted(f) == ["g", "gg", "v"] and list(f["g"]) == ["v"] and f.attrs["metadata"] in ("references", b"references")
+        return
+    if name == "b.zip":
+        group = zarr.open_group(zarr.ZipStore(str(made), mode="r"), "r")
+        assert sorted(group) == ["g", "gg", "v"] and (group["g/v"][...] == values).all()
+        return
+    if name != "b3":
+        group = zarr.open_consolidated(zarr.DirectoryStore(str(made)))
+        assert sorted(group) == ["g", "gg", "v"] and list(group["g"]) == ["v"] and (group["g/v"][...] == values).all()
+        assert group.attrs["metadata"] == "references"
+    else:
+        listed = json.loads((made / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
+        assert sorted(listed) == ["g", "g/v", "gg", "v"]

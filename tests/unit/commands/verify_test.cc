@@ -53,7 +53,8 @@ TEST_F(VerifyTest, WhatIsNotComparedIsCounted) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->damages, 1U);
   EXPECT_EQ(found->not_compared, 2U);
-  EXPECT_NE(verification_text(*found, "a").find("not compared with the places of the others: 2 chunks"), std::string::npos);
+  EXPECT_NE(verification_text(*found, "a").find("not compared with the places of the others: 2 chunks"),
+            std::string::npos);
 }
 
 }  // namespace
