@@ -48,6 +48,8 @@ _codecfs_options() {
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zarr3 zip" ;;
     view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw" ;;
+    strings=*) _codecfs_part "$last" = "vlen fixed bytes" ;;
+    chunks=*) _codecfs_part "$last" = "stored clamped" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
@@ -64,9 +66,9 @@ _codecfs_options() {
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= coherent commit= create= debug dirty=
+      _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= chunks= coherent commit= create= debug dirty=
         filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty plugin_path= plugins= portable
-        ro rw threads= view= default_permissions noatime noexec"
+        ro rw strings= threads= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done

@@ -116,6 +116,23 @@ const std::array kOwnOptions{
                 arguments.options.view = *view;
                 return {};
               }},
+    OwnOption{"strings=vlen|fixed|bytes",
+              "strings as they are (default), of fixed length, or as arrays of bytes: for netCDF-C; read-only",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                using enum StringForm;
+                if (value != "vlen" && value != "fixed" && value != "bytes")
+                  return fail(EINVAL, "-o strings={}: vlen, fixed or bytes", value);
+                arguments.options.adaptation.strings = value == "vlen" ? vlen : value == "fixed" ? fixed : bytes;
+                return {};
+              }},
+    OwnOption{"chunks=stored|clamped",
+              "chunks as they are (default), or no longer than the array: for netCDF-C; read-only",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "stored" && value != "clamped")
+                  return fail(EINVAL, "-o chunks={}: is neither stored nor clamped", value);
+                arguments.options.adaptation.clamps_chunks = value == "clamped";
+                return {};
+              }},
     OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 arguments.filters.rules.push_back({"-o filter", value});
@@ -236,6 +253,8 @@ Result<> apply_options(MountArguments& arguments, const std::vector<std::string>
       rule = option.starts_with("filter=") ? "-o filter" : "";
     }
   }
+  if (arguments.options.coherent && arguments.options.adaptation.is_any())
+    return fail(EINVAL, "-o coherent: not with strings= or chunks=, which show the source as it was when first read");
   return {};
 }
 

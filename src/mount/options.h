@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/api/adapted_source.h"
 #include "backends/api/references.h"
 #include "backends/api/source.h"
 #include "base/log.h"
@@ -26,6 +27,7 @@ struct Options {
   bool coherent = false;                        // -o coherent
   bool portable = false;                        // -o portable
   bool nodelete = false;                        // -o nodelete
+  Adaptation adaptation;                        // -o strings=FORM, -o chunks=FORM: read-only if there is any
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir

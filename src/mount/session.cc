@@ -216,13 +216,15 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   set_hdf5_options(options.hdf5);
   set_reference_rules(rules_of_references(options, mountpoint));
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
-  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, !options.read_only));
+  CODECFS_ASSIGN(std::unique_ptr<Source> source,
+                 open_source(options.source, !options.read_only && !options.adaptation.is_any()));
   CODECFS_TRY(source->exclude_path(mountpoint));
+  source = adapt_source(std::move(source), options.adaptation);
   const std::string format = source->format();
   if (!options.create.empty() && !is_new) CODECFS_TRY(check_created_format(options.source, options.create, format));
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
-  if (!options.read_only && !writable)
+  if (!options.read_only && !options.adaptation.is_any() && !writable)
     log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
   fs::Filesystem filesystem(std::move(source), {.cache_bytes = options.cache_bytes,
                                                 .rules = std::move(rules),

@@ -168,7 +168,7 @@ def test_bad_zarray(fresh, text, reason):
 
 def test_what_hdf5_cannot_hold(mount, tmp_path):
     m = mount(tmp_path / "a.h5", "create=hdf5")
-    for dtype in ("<U5", "<M8[ns]", "<m8[s]"):
+    for dtype in ("<f16", "<c32", [["a", "<f16"]]):
         os.mkdir(m.path / "v")
         refused(errno.EOPNOTSUPP, lambda: (m.path / "v/.zarray").write_text(zarray([4], [2], dtype, fill_value=None)))
         os.rmdir(m.path / "v")
@@ -181,6 +181,47 @@ def test_what_hdf5_cannot_hold(mount, tmp_path):
     m.close()
     with h5py.File(tmp_path / "a.h5", "r") as f:
         assert not list(f) and "x" not in f.attrs
+
+
+@pytest.mark.parametrize("dtype", ["<U3", ">U3", "<M8[ns]", ">M8[D]", "<m8[s]", [("t", "<U2"), ("at", "<M8[s]"), ("n", "<i4")]])
+def test_text_and_times_of_numpy_in_hdf5(mount, tmp_path, dtype):
+    """HDF5 has no such types: they are stored in h5py's form, which returns what numpy had."""
+    values = np.zeros(5, dtype)
+    if values.dtype.names:
+        values["t"], values["at"], values["n"] = ["a", "bü", "", "\U0001f600", "xy"], np.arange(5), np.arange(5)
+    else:
+        values[:] = ["a", "bü", "", "\U0001f600", "xyz"] if values.dtype.kind == "U" else np.arange(-2, 3).astype(values.dtype)
+    m = mount(tmp_path / "a.h5", "create=hdf5")
+    root = zarr.open_group(str(m.path / ".codecfs/view/encoded"), "a")
+    root.create_dataset("v", data=values, chunks=(2,), compressor=zarr.Zlib(1))
+    root.create_dataset("unwritten", shape=3, chunks=(2,), dtype=values.dtype, compressor=None)
+    m.close()
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["v"].dtype == values.dtype and (f["v"][...] == values).all() and f["v"].compression == "gzip"
+        assert (f["unwritten"][...] == np.zeros(3, dtype)).all()
+    m = mount(tmp_path / "a.h5")
+    for view in ("", ".codecfs/view/encoded"):
+        shown = zarr.open_group(str(m.path / view), "r")["v"]
+        assert shown.dtype == values.dtype and (shown[...] == values).all()
+    assert (np.load(m.path / ".codecfs/view/npy/v.npy") == values).all()
+    zarr.open_group(str(m.path))["v"][1:3] = values[3:5]
+    m.close()
+    values[1:3] = values[3:5]
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert (f["v"][...] == values).all()
+
+
+def test_opaque_types_with_other_tags(mount, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, size, tag in (("right", 8, b"NUMPY:<U2"), ("short", 7, b"NUMPY:<U2"), ("number", 8, b"NUMPY:<f8"), ("not", 8, b"NUMPY:<"),
+                                ("other", 8, b"<U2"), ("bytes", 8, b"NUMPY:|S8")):
+            kind = h5py.h5t.create(h5py.h5t.OPAQUE, size)
+            kind.set_tag(tag)
+            h5py.h5d.create(f.id, name.encode(), kind, h5py.h5s.create_simple((2,)))
+    m = mount(tmp_path / "a.h5")
+    types = {name: json.loads((m.path / name / ".zarray").read_text())["dtype"] for name in os.listdir(m.path) if name[0] != "."}
+    assert types == {"right": "<U2", "short": "|V7", "number": "|V8", "not": "|V8", "other": "|V8", "bytes": "|V8"}
+    assert "NUMPY:<f8" in xattr(m.path / "number", "_Type")
 
 
 def test_max_shape(mount, tmp_path):

@@ -73,6 +73,17 @@ TEST(Options, TakesWhatAMountIsToDoByItself) {
   EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "debug"})->options.log_level, log::Level::debug);
 }
 
+TEST(Options, TakesTheFormsForOtherPrograms) {
+  const auto adaptation = [](const char* list) { return parse({"codecfs", "a", "b", "-o", list})->options.adaptation; };
+  EXPECT_FALSE(parse({"codecfs", "a", "b"})->options.adaptation.is_any());
+  EXPECT_EQ(adaptation("strings=fixed").strings, StringForm::fixed);
+  EXPECT_EQ(adaptation("chunks=clamped,strings=bytes").strings, StringForm::bytes);
+  EXPECT_TRUE(adaptation("chunks=clamped").clamps_chunks);
+  EXPECT_FALSE(adaptation("strings=vlen,chunks=stored").is_any());
+  EXPECT_FALSE(adaptation("strings=fixed,strings=vlen").is_any());
+  EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "coherent,strings=vlen"}));
+}
+
 TEST(Options, TakesFilterRulesInBothForms) {
   const auto rules_of = [](const std::vector<const char*>& words) {
     const auto command = parse(words);
@@ -140,6 +151,10 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "loglevel=loud", "a", "b"}, "debug, info, warning or error"},
       {{"codecfs", "-o", "mkdir=yes", "a", "b"}, "mkdir=yes"},
       {{"codecfs", "-o", "portable=yes", "a", "b"}, "portable=yes"},
+      {{"codecfs", "-o", "strings=char", "a", "b"}, "strings=char: vlen, fixed or bytes"},
+      {{"codecfs", "-o", "strings", "a", "b"}, "strings=vlen|fixed|bytes"},
+      {{"codecfs", "-o", "chunks=small", "a", "b"}, "chunks=small: is neither"},
+      {{"codecfs", "-o", "strings=fixed,coherent", "a", "b"}, "-o coherent: not with"},
       {{"codecfs", "a"}, "usage"},
       {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},

@@ -65,6 +65,15 @@ Handle make_bytes(const DataType& type) {
   return made;
 }
 
+// numpy's text and times, in h5py's form.
+Result<Handle> make_tagged(const DataType& type) {
+  const std::optional<std::string> tag = tag_of(type);
+  Handle made(H5Tcreate(H5T_OPAQUE, type.size));
+  if (!tag || tag->size() >= H5T_OPAQUE_TAG_MAX || H5Tset_tag(made.get(), tag->c_str()) < 0)
+    return no_type(type, "no tag of an opaque type can name it");
+  return made;
+}
+
 Result<Handle> make_any(const DataType& type);
 
 Result<Handle> make_member(const TypeMember& member) {
@@ -124,9 +133,7 @@ Result<Handle> make_any(const DataType& type) {
     case TypeKind::string:
     case TypeKind::raw: return make_bytes(type);
     case TypeKind::structured: return make_structured(type);
-    case TypeKind::unicode:
-      return no_type(type, "use |S (bytes), or |O with the object codec vlen-utf8 for text of any length");
-    default: return no_type(type, "use an integer type and store its unit in an attribute (units, as in CF)");
+    default: return make_tagged(type);
   }
 }
 

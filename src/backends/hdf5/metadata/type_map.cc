@@ -10,6 +10,7 @@
 #include <set>
 
 #include "backends/hdf5/library/library_lock.h"
+#include "model/json.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -47,6 +48,17 @@ bool is_ieee_float(hid_t type) {
   });
   return known && plain_order(type) && H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * found.size &&
          H5Tget_norm(type) == H5T_NORM_IMPLIED;
+}
+
+constexpr std::string_view kTag = "NUMPY:";
+
+// The type that h5py's tag of an opaque type names. None if the type is not one that tag_of() names, or of another
+// size.
+std::optional<DataType> type_of_tag(std::string_view tag, uint64_t size) {
+  if (!tag.starts_with(kTag)) return std::nullopt;
+  Result<DataType> named = parse_dtype(Json(tag.substr(kTag.size())));
+  if (!named || named->size != size || tag_of(*named) != tag) return std::nullopt;
+  return *std::move(named);
 }
 
 std::string member_name(hid_t compound, unsigned index) {
@@ -127,9 +139,13 @@ class Mapper {
   }
 
   static void opaque(hid_t type, MappedType& mapped) {
-    char* tag = H5Tget_tag(type);
-    mapped.tell = tag != nullptr && *tag != '\0';
-    H5free_memory(tag);
+    char* raw = H5Tget_tag(type);
+    const std::string tag = raw != nullptr ? raw : "";
+    H5free_memory(raw);
+    if (std::optional<DataType> named = type_of_tag(tag, mapped.type.size))
+      mapped.type = *std::move(named);
+    else
+      mapped.tell = !tag.empty();
   }
 
   Result<> enumeration(hid_t type, MappedType& mapped, int depth) {
@@ -234,6 +250,13 @@ uint64_t MappedType::count() const {
 }
 
 Result<MappedType> map_type(hid_t file_type) { return Mapper().map(file_type, 0); }
+
+std::optional<std::string> tag_of(const DataType& type) {
+  const bool is_tagged =
+      type.kind == TypeKind::unicode || type.kind == TypeKind::datetime || type.kind == TypeKind::timedelta;
+  if (!is_tagged) return std::nullopt;
+  return fmt::format("{}{}", kTag, print_dtype(type).get<std::string>());
+}
 
 std::string type_text(hid_t type) {
   size_t size = 0;

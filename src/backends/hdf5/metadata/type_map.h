@@ -28,6 +28,10 @@ struct MappedType {
 /// Under a LibraryLock. EIO for a type that libhdf5 cannot describe.
 Result<MappedType> map_type(hid_t file_type);
 
+/// The tag of the opaque type as which h5py stores a numpy type that HDF5 does not have: "NUMPY:<U10", "NUMPY:<M8[ns]".
+/// None for other types.
+std::optional<std::string> tag_of(const DataType& type);
+
 /// The type in HDF5's DDL, for user._Type. Empty if libhdf5 cannot print it.
 std::string type_text(hid_t type);
 

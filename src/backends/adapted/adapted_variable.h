@@ -1,0 +1,41 @@
+#pragma once
+// How a variable of a source is shown in an adapted form: its description, and its chunks.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/api/adapted_source.h"
+#include "base/buffer.h"
+#include "base/result.h"
+#include "model/variable.h"
+
+namespace codecfs::adapted {
+
+struct Form {
+  VariablePtr stored;  // as the source has it
+  VariablePtr shown;   // without attributes and dimension names
+  /// Of a shown chunk, in elements of the source: without the dimension that strings may add.
+  std::vector<uint64_t> chunks;
+  uint64_t string_length = 0;  // bytes; 0: the elements stay as they are
+  /// No element of the shown type is the fill of the source, so chunks that are not stored are shown with it, too.
+  bool shows_fill = false;
+
+  [[nodiscard]] bool is_stored_form() const { return stored == shown; }
+};
+
+/// Whether the length of the variable's strings is needed: see longest_string() in string_chunks.h.
+bool needs_length(const Variable& stored, const Adaptation& adaptation);
+
+/// `longest`: of its strings, if needs_length(). An error of it becomes that of all chunks.
+Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const Result<uint64_t>& longest);
+
+/// The variable in its form, if it is given with attributes and dimension names.
+VariablePtr described(const Form& form, VariablePtr stored);
+
+/// A chunk of the source as a chunk of the form. EIO if it is not one of Form::stored.
+Result<Buffer> shown_chunk(const Form& form, Buffer chunk);
+/// The chunk of Form::shows_fill.
+Result<Buffer> fill_chunk(const Form& form);
+
+}  // namespace codecfs::adapted
