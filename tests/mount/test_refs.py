@@ -196,6 +196,84 @@ def test_a_family_of_files(tmp_path):
     assert (group["chunked"][...] == np.arange(1000)).all() and (group["contiguous"][...] == np.arange(1000)).all()
 
 
+# --- in a mount
+
+
+def test_a_mount_has_the_references(tmp_path, mount):
+    path = shutil.copy(DATA / "hdf5/filters_builtin.h5", tmp_path / "a.h5")
+    wanted = refs(path)
+    m = mount(path)
+    file = m.path / ".codecfs/references.json"
+    assert os.stat(file).st_size == 0 and os.stat(file).st_mode & 0o777 == 0o444
+    assert m.stats()["chunks_decoded"] == 0
+    for tool in (["cp", "-p"], ["rsync", "-a"], ["dd", "status=none"]):
+        copied = tmp_path / f"copy-{tool[0]}"
+        words = [f"if={file}", f"of={copied}"] if tool[0] == "dd" else [file, copied]
+        subprocess.run([*tool, *words], check=True, timeout=60)
+        assert copied.read_text() == wanted, tool
+    assert file.read_text() == wanted
+    assert os.stat(file).st_size == len(wanted)
+    with open(file, "rb", buffering=0) as opened:
+        assert os.fstat(opened.fileno()).st_size == len(wanted)
+        assert os.pread(opened.fileno(), 10, 100) == wanted.encode()[100:110]
+
+
+def test_rules_of_the_mount_are_not_those_of_the_file(tmp_path, mount):
+    """They change the encoded view, and the references are to what is stored."""
+    path = shutil.copy(DATA / "hdf5/filters_builtin.h5", tmp_path / "a.h5")
+    wanted = refs(path)
+    m = mount(path, "view=encoded3", rules=["*,zstd,1"])
+    assert (m.path / ".codecfs/references.json").read_text() == wanted
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zip"])
+def test_references_wait_for_what_is_written(tmp_path, mount, kind):
+    path = tmp_path / "a"
+    if kind == "hdf5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("v", data=np.zeros((10, 100), "i4"), chunks=(1, 100))
+    else:
+        store = zarr.ZipStore(str(path), mode="w", compression=0)
+        zarr.group(store).create_dataset("v", data=np.zeros((10, 100), "i4"), chunks=(1, 100), compressor=None)
+        store.close()
+    m = mount(path, "commit=3600")
+    file = m.path / ".codecfs/references.json"
+    assert file.read_text() == refs(path)
+    fd = os.open(m.path / "v/3.0", os.O_RDWR)
+    os.pwrite(fd, b"\7" * 400, 0)
+    with pytest.raises(OSError, match="busy"):
+        file.read_text()
+    assert b"wait" in os.getxattr(file, "user._Error")
+    os.fsync(fd)
+    os.close(fd)
+    if kind == "hdf5":  # it is in the log
+        with pytest.raises(OSError, match="busy"):
+            file.read_text()
+        assert b"log" in os.getxattr(file, "user._Error")
+    else:
+        assert (zarr.open(Referenced(file.read_text()), mode="r")["v"][3] == 0x07070707).all()
+    m.close()
+    m = mount(path)
+    file = m.path / ".codecfs/references.json"
+    assert file.read_text() == refs(path)
+    assert (zarr.open(Referenced(file.read_text()), mode="r")["v"][3] == 0x07070707).all()
+
+
+def test_a_directory_has_no_references(mount):
+    m = mount(DATA / "zarr/filters")
+    assert "references.json" not in os.listdir(m.path / ".codecfs")
+    assert not (m.path / ".codecfs/references.json").exists()
+
+
+def test_what_cannot_be_referenced_says_why(mount):
+    m = mount(DATA / "hdf5/types_without_zarr_form.h5", "ro")
+    file = m.path / ".codecfs/references.json"
+    with pytest.raises(OSError):
+        file.read_text()
+    reason = os.getxattr(file, "user._Error").decode()
+    assert reason.removeprefix("/.codecfs/references.json: ") in refs(DATA / "hdf5/types_without_zarr_form.h5", code=32)
+
+
 # --- readers
 
 CLIENTS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / ".cache/codecfs-clients"))
