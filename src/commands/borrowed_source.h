@@ -43,6 +43,9 @@ class BorrowedSource final : public Source {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     return source_.stored_bytes(variable, number);
   }
+  Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number) override {
+    return source_.stored_offset(variable, number);
+  }
   Result<std::vector<uint64_t>> stored_shards(ObjectId variable, uint64_t from, size_t limit) override {
     return source_.stored_shards(variable, from, limit);
   }

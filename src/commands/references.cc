@@ -128,11 +128,16 @@ class Collector {
 
   Result<bool> add_reference(const Entry& entry, uint64_t number) {
     CODECFS_ASSIGN(const ChunkInfo info, source_.locate(entry.object, number));
-    if (!info.offset || info.filter_mask != 0) return false;
+    if (info.filter_mask != 0) return false;
     CODECFS_ASSIGN(const std::optional<uint64_t> size, source_.stored_bytes(entry.object, number));
-    if (!size || !is_in_file(*info.offset, *size)) return false;
+    if (!size || (info.offset && !is_in_file(*info.offset, *size))) return false;
+    std::optional<uint64_t> offset = info.offset;
+    if (!offset) {
+      CODECFS_ASSIGN(offset, source_.stored_offset(entry.object, number));
+    }
+    if (!offset) return false;
     ++found_.chunks;
-    CODECFS_TRY(sink_.add_place(number, *info.offset, *size));
+    CODECFS_TRY(sink_.add_place(number, *offset, *size));
     return true;
   }
 

@@ -9,11 +9,13 @@ import subprocess
 import time
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
 
 import parquet
+import zips
 from conftest import CODECFS, DATA, mounted
 
 FILES = ["filters_builtin", "layouts", "chunk_indexes_latest", "chunk_indexes_earliest", "chunk_indexes_v108", "fill_values",
@@ -194,6 +196,23 @@ def test_a_family_of_files(tmp_path):
         file["contiguous"] = np.arange(1000)
     group = zarr.open(Referenced(refs(tmp_path / "a0.h5")), mode="r")
     assert (group["chunked"][...] == np.arange(1000)).all() and (group["contiguous"][...] == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("way", ["zarr_python", "netcdf_c", "junk", "zip64", "streamed"])
+def test_chunks_of_an_archive(tmp_path, way):
+    """They are referenced where they are, unless the archive compresses them."""
+    is_compressed = way == "streamed"
+    source = zarr.DirectoryStore(str(tmp_path / "s"))
+    group = zarr.group(source)
+    big = np.random.default_rng(1).integers(0, 1 << 30, (5, 1 << 20), "i4")  # more than may become part of the references
+    group.create_dataset("g/big", data=big[:, :1000] if is_compressed else big, chunks=(1, 1 << 18), compressor=None)
+    group.create_dataset("zlib", data=np.arange(100), chunks=(30,), compressor=numcodecs.Zlib(1), order="F")
+    text = refs(zips.pack(tmp_path / "s", tmp_path / "a.zip", way))
+    found = zarr.open(Referenced(text), mode="r")
+    for name in ("g/big", "zlib"):
+        assert (found[name][...] == group[name][...]).all()
+    chunks = [value for key, value in json.loads(text)["refs"].items() if "/.z" not in key and not key.startswith(".")]
+    assert len(chunks) >= 9 and all(isinstance(value, list) != is_compressed for value in chunks)
 
 
 # --- in a mount
