@@ -9,7 +9,7 @@ _codecfs_words_of() {
     info | verify | compare) echo "--json -O --options --help" ;;
     recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
     convert) echo "--format --portable --resume --skip -F --filter -O --options --help" ;;
-    refs) echo "-o --output --url -O --options --help" ;;
+    refs) echo "-o --output --parquet --url -O --options --help" ;;
     status) echo "--json --prometheus --help" ;;
     set | unmount | check | recover | compact) echo "--help" ;;
     *) echo "-o -F -f --foreground --help --version" ;;

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "cli/report.h"
+#include "commands/references.h"
 #include "filters/plugins/plugins.h"
 #include "model/limits.h"
 #include "mount/session.h"
@@ -55,6 +56,7 @@ int MountCommand::run() {
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   if (!rules) return report(rules.error(), kUsage);
   if (arguments_.is_fake) return 0;
+  arguments_.options.references = commands::references_text;
   const Result<> mounted = mount::run_mount(arguments_.options, *std::move(rules));
   filters::finalize_plugins();
   return mounted ? 0 : report(mounted.error(), kFailed);

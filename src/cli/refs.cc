@@ -4,9 +4,11 @@
 #include <memory>
 
 #include "base/human.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
+#include "commands/parquet_references.h"
 #include "commands/references.h"
 #include "commands/workers.h"
 
@@ -18,11 +20,14 @@ class RefsCommand final : public Command {
   [[nodiscard]] CommandHelp help() const override {
     return {
         "refs", "print kerchunk references to the chunks of an HDF5 file",
-        "With these (version 1, JSON), readers of Zarr read the file where it is, also in an object store, without\n"
-        "codecfs. Chunks that are not in the file as Zarr has them become part of the references.\n"
+        "With these (version 1, JSON, or a directory of Parquet files), readers of Zarr read the file where it is, "
+        "also\n"
+        "in an object store, without codecfs. Chunks that are not in the file as Zarr has them become part of the\n"
+        "references.\n"
         "\nExamples:\n"
         "  codecfs refs era5.nc -o era5.json\n"
         "  codecfs refs era5.nc --url s3://bucket/era5.nc -o era5.json\n"
+        "  codecfs refs era5.nc --parquet -o era5.parq\n"
         "  python3 -c 'import xarray; print(xarray.open_dataset(\"reference://\", engine=\"zarr\", backend_kwargs=\n"
         "    {\"consolidated\": False, \"storage_options\": {\"fo\": \"era5.json\"}}))'\n"};
   }
@@ -30,13 +35,20 @@ class RefsCommand final : public Command {
     parser.add_value(
         "SOURCE", source_,
         {.group = "Arguments", .text = "an HDF5 or netCDF-4 file, or a zip archive", .value = "", .required = true});
-    parser.add_value("-o,--output", output_, {.group = "Options", .text = "write to this file", .value = "FILE"});
+    parser.add_value(
+        "-o,--output", output_,
+        {.group = "Options", .text = "write to this file, or with --parquet new directory", .value = "FILE"});
+    parser.add_flag("--parquet", is_parquet_,
+                    {.group = "Options", .text = "a directory of Parquet files, for very many chunks; needs -o"});
     parser.add_value(
         "--url", url_,
         {.group = "Options", .text = "how readers name the source (default: its absolute path)", .value = "URL"});
     options_.declare(parser);
   }
-  Result<> check() override { return options_.prepare(); }
+  Result<> check() override {
+    if (is_parquet_ && output_.empty()) return fail(EINVAL, "--parquet makes a directory: name it with -o");
+    return options_.prepare();
+  }
   int run() override {
     const Result<commands::References> written = write();
     if (!written) return report(written.error(), kFailed);
@@ -51,6 +63,7 @@ class RefsCommand final : public Command {
  private:
   Result<commands::References> write() {
     commands::catch_signals();
+    if (!url_.empty() && !is_utf8(url_)) return fail(EILSEQ, "--url is not UTF-8");
     // Readers of the references do not know the log.
     CODECFS_ASSIGN(const SourceCheck state, check_source(source_));
     if (state.has_pending) return fail(EBUSY, "{}: store them first with codecfs recover", state.text);
@@ -58,15 +71,23 @@ class RefsCommand final : public Command {
     if (url_.empty()) {
       const std::unique_ptr<char, decltype(&std::free)> real(realpath(source_.c_str(), nullptr), &std::free);
       url_ = real ? real.get() : source_;
+      if (!is_utf8(url_)) return fail(EILSEQ, "{}: references name files in UTF-8; name it with --url", url_);
     }
+    if (!is_parquet_) return write_json(std::move(source));
+    CODECFS_ASSIGN(const auto sink, commands::make_parquet_references(output_, url_));
+    return commands::collect_references(std::move(source), *sink);
+  }
+
+  Result<commands::References> write_json(std::unique_ptr<Source> source) {
     // A file appears when it is complete.
     const std::string partial = output_ + ".codecfs-partial";
     std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "we");
     if (file == nullptr) return fail_errno(errno, "{}", partial);
-    auto written = commands::write_references(std::move(source), url_, [&](std::string_view text) -> Result<> {
+    const auto sink = commands::make_json_references(url_, [&](std::string_view text) -> Result<> {
       if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) return fail_errno(errno, "cannot write");
       return {};
     });
+    auto written = commands::collect_references(std::move(source), *sink);
     if (output_.empty()) {
       if (std::fflush(file) != 0 && written) return fail_errno(errno, "cannot write");
       return written;
@@ -80,6 +101,7 @@ class RefsCommand final : public Command {
   std::string source_;
   std::string output_;
   std::string url_;
+  bool is_parquet_ = false;
   DatasetOptions options_;
 };
 

@@ -1,8 +1,11 @@
 #include "commands/references.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
+#include "commands/borrowed_source.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -16,6 +19,7 @@ namespace {
 constexpr size_t kBatch = 8192;                        // chunks
 constexpr uint64_t kMostInlined = uint64_t{16} << 20;  // bytes of a variable
 constexpr size_t kPiece = size_t{1} << 20;             // bytes of text that are written at once
+constexpr size_t kMaxText = size_t{256} << 20;         // bytes
 
 /// Readers return uninitialised memory for absent chunks if the fill value is null.
 Result<VariablePtr> with_fill_value(const VariablePtr& variable) {
@@ -36,16 +40,23 @@ Result<Variable> as_one_chunk(const Variable& variable) {
   return whole;
 }
 
-class Writer {
+/// The compressor is the last of the filters, as kerchunk has it for HDF5: VirtualiZarr 2.5 finds it nowhere else.
+Json zarray_for_readers(const Variable& variable, const std::vector<FilterStage>& chain) {
+  Json zarray = fs::zarray_json(variable, chain);
+  Json& compressor = zarray["compressor"];
+  if (compressor.is_null()) return zarray;
+  Json& filters = zarray["filters"];
+  if (filters.is_null()) filters = Json::array();
+  filters.push_back(std::exchange(compressor, nullptr));
+  return zarray;
+}
+
+class Collector {
  public:
-  Writer(TreeFiles& tree, const std::string& url, const std::function<Result<>(std::string_view)>& write)
-      : tree_(tree),
-        source_(tree.filesystem().context().dataset.source()),
-        url_(print_json(Json(url))),
-        write_(write) {}
+  Collector(TreeFiles& tree, ReferenceSink& sink)
+      : tree_(tree), source_(tree.filesystem().context().dataset.source()), sink_(sink) {}
 
   Result<References> run() {
-    text_ = "{\"version\": 1, \"refs\": {";
     CODECFS_TRY(walk(
         source_,
         [&](const std::string& path, const Entry& entry) -> Result<> {
@@ -56,31 +67,16 @@ class Writer {
           return {};
         },
         [](const std::string&, const Error& error) -> Result<> { return std::unexpected(error); }));
-    text_ += "\n}}\n";
-    CODECFS_TRY(write_(text_));
+    CODECFS_TRY(sink_.finish());
     return found_;
   }
 
  private:
-  Result<> add_text(const std::string& key, const std::string& value) {
-    return add(fmt::format("{}: {}", print_json(Json(key)), print_json(Json(value))));
-  }
-
-  Result<> add(std::string_view item) {
-    text_ += is_first_ ? "\n" : ",\n";
-    is_first_ = false;
-    text_ += item;
-    if (text_.size() < kPiece) return {};
-    CODECFS_TRY(write_(text_));
-    text_.clear();
-    return {};
-  }
-
   Result<> add_group(const std::string& directory, const Entry& entry) {
-    CODECFS_TRY(add_text(directory + ".zgroup", print_json(fs::zgroup_json())));
+    CODECFS_TRY(sink_.add_document(directory + ".zgroup", fs::zgroup_json()));
     CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_.group_attributes(entry.object));
     if (attributes.empty()) return {};
-    return add_text(directory + ".zattrs", print_json(fs::zattrs_json(attributes)));
+    return sink_.add_document(directory + ".zattrs", fs::zattrs_json(attributes));
   }
 
   Result<> add_variable(const std::string& path, const std::string& directory, const Entry& entry) {
@@ -90,42 +86,64 @@ class Writer {
     CODECFS_ASSIGN(const TreeFiles::Ino ino, tree_.find_path(path));
     CODECFS_ASSIGN(const fs::Place place, tree_.filesystem().context().nodes.at(ino));
     CODECFS_ASSIGN(const fs::EncodedFormPtr form, tree_.filesystem().forms().of(*place.node));
-    const bool is_contiguous = described->storage == Storage::contiguous && described->filters.empty() &&
-                               described->type.kind != TypeKind::object && form->as_stored;
-    CODECFS_TRY(add_text(directory + ".zattrs", print_json(fs::zattrs_json(*described))));
-    if (is_contiguous) return add_contiguous(directory, entry, *described, form->chain);
-    CODECFS_TRY(add_text(directory + ".zarray", print_json(fs::zarray_json(*described, form->chain))));
-    const bool is_in_file = form->as_stored && described->storage == Storage::chunked;
+    CODECFS_ASSIGN(const bool is_contiguous, is_one_place(entry, *described, *form));
+    CODECFS_TRY(sink_.add_document(directory + ".zattrs", fs::zattrs_json(*described)));
+    if (is_contiguous) return add_contiguous(path, directory, entry, *described, form->chain);
+    CODECFS_TRY(sink_.add_document(directory + ".zarray", zarray_for_readers(*described, form->chain)));
+    const bool has_places = form->as_stored && described->storage == Storage::chunked;
     uint64_t inlined = 0;
     for (uint64_t from = 0;;) {
       CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_.stored_chunks(entry.object, from, kBatch));
       if (numbers.empty()) return {};
+      if (from == 0) CODECFS_TRY(sink_.begin_chunks(path, described->grid));
       from = numbers.back() + 1;
       if (interrupted) return fail(ECANCELED, "interrupted");
       for (const uint64_t number : numbers) {
-        const std::string name = described->grid.name_of(number);
-        if (is_in_file) {
-          CODECFS_ASSIGN(const bool is_added, add_reference(directory + name, entry, number));
+        if (has_places) {
+          CODECFS_ASSIGN(const bool is_added, add_reference(entry, number));
           if (is_added) continue;
         }
-        CODECFS_TRY(add_inlined(path, directory, ino, name, inlined));
+        CODECFS_TRY(add_inlined(path, ino, described->grid, number, inlined));
       }
     }
   }
 
-  Result<bool> add_reference(const std::string& key, const Entry& entry, uint64_t number) {
+  /// Whether a variable is contiguous, and all of it in the file or not stored at all.
+  Result<bool> is_one_place(const Entry& entry, const Variable& described, const fs::EncodedForm& form) {
+    if (described.storage != Storage::contiguous || !described.filters.empty() ||
+        described.type.kind == TypeKind::object || !form.as_stored)
+      return false;
+    if (described.grid.count() == 0) return true;
+    CODECFS_ASSIGN(const ChunkInfo first, source_.locate(entry.object, 0));
+    if (!first.stored || !first.offset) return true;
+    CODECFS_ASSIGN(const Variable whole, as_one_chunk(described));
+    return is_in_file(*first.offset, whole.grid.elements_per_chunk() * whole.type.size);
+  }
+
+  /// False for what is in another file of a family of HDF5 files.
+  [[nodiscard]] bool is_in_file(uint64_t offset, uint64_t size) const {
+    const auto end = static_cast<uint64_t>(source_.status().st_size);
+    return offset <= end && size <= end - offset;
+  }
+
+  Result<bool> add_reference(const Entry& entry, uint64_t number) {
     CODECFS_ASSIGN(const ChunkInfo info, source_.locate(entry.object, number));
-    if (!info.offset || info.filter_mask != 0) return false;
+    if (info.filter_mask != 0) return false;
     CODECFS_ASSIGN(const std::optional<uint64_t> size, source_.stored_bytes(entry.object, number));
-    if (!size) return false;
+    if (!size || (info.offset && !is_in_file(*info.offset, *size))) return false;
+    std::optional<uint64_t> offset = info.offset;
+    if (!offset) {
+      CODECFS_ASSIGN(offset, source_.stored_offset(entry.object, number));
+    }
+    if (!offset) return false;
     ++found_.chunks;
-    CODECFS_TRY(add(fmt::format("{}: [{}, {}, {}]", quoted(key), url_, *info.offset, *size)));
+    CODECFS_TRY(sink_.add_place(number, *offset, *size));
     return true;
   }
 
-  Result<> add_inlined(const std::string& path, const std::string& directory, TreeFiles::Ino variable,
-                       const std::string& name, uint64_t& inlined) {
-    CODECFS_ASSIGN(const TreeFiles::Ino file, tree_.find(variable, name));
+  Result<> add_inlined(const std::string& path, TreeFiles::Ino variable, const ChunkGrid& grid, uint64_t number,
+                       uint64_t& inlined) {
+    CODECFS_ASSIGN(const TreeFiles::Ino file, tree_.find(variable, grid.name_of(number)));
     return tree_.read(file, [&](Bytes content) -> Result<> {
       inlined += content.size();
       if (inlined > kMostInlined)
@@ -135,41 +153,101 @@ class Writer {
                     path);
       ++found_.inlined;
       found_.inlined_bytes += content.size();
-      return add(fmt::format("{}: \"base64:{}\"", quoted(directory + name), encode_base64(content)));
+      return sink_.add_content(number, content);
     });
   }
 
-  Result<> add_contiguous(const std::string& directory, const Entry& entry, const Variable& described,
-                          const std::vector<FilterStage>& chain) {
+  Result<> add_contiguous(const std::string& path, const std::string& directory, const Entry& entry,
+                          const Variable& described, const std::vector<FilterStage>& chain) {
     CODECFS_ASSIGN(const Variable whole, as_one_chunk(described));
-    CODECFS_TRY(add_text(directory + ".zarray", print_json(fs::zarray_json(whole, chain))));
+    CODECFS_TRY(sink_.add_document(directory + ".zarray", zarray_for_readers(whole, chain)));
     if (described.grid.count() == 0) return {};
     CODECFS_ASSIGN(const ChunkInfo first, source_.locate(entry.object, 0));
     if (!first.stored || !first.offset) return {};
     ++found_.chunks;
-    return add(fmt::format("{}: [{}, {}, {}]", quoted(directory + whole.grid.name_of(0)), url_, *first.offset,
-                           whole.grid.elements_per_chunk() * whole.type.size));
+    CODECFS_TRY(sink_.begin_chunks(path, whole.grid));
+    return sink_.add_place(0, *first.offset, whole.grid.elements_per_chunk() * whole.type.size);
   }
-
-  static std::string quoted(const std::string& text) { return print_json(Json(text)); }
 
   TreeFiles& tree_;
   Source& source_;
-  const std::string url_;
-  const std::function<Result<>(std::string_view)>& write_;
+  ReferenceSink& sink_;
+  References found_;
+};
+
+class JsonReferences final : public ReferenceSink {
+ public:
+  JsonReferences(const std::string& url, std::function<Result<>(std::string_view)> write)
+      : url_(print_json(Json(url))), write_(std::move(write)) {}
+
+  Result<> add_document(const std::string& key, const Json& document) override {
+    return add(fmt::format("{}: {}", print_json(Json(key)), print_json(Json(print_json(document)))));
+  }
+  Result<> begin_chunks(const std::string& path, const ChunkGrid& grid) override {
+    const std::string quoted = print_json(Json(path.empty() ? "" : path + "/"));
+    directory_ = quoted.substr(0, quoted.size() - 1);
+    grid_ = grid;
+    return {};
+  }
+  Result<> add_place(uint64_t number, uint64_t offset, uint64_t size) override {
+    return add(fmt::format("{}{}\": [{}, {}, {}]", directory_, grid_.name_of(number), url_, offset, size));
+  }
+  Result<> add_content(uint64_t number, Bytes content) override {
+    return add(fmt::format("{}{}\": \"base64:{}\"", directory_, grid_.name_of(number), encode_base64(content)));
+  }
+  Result<> finish() override {
+    if (is_first_) text_ += kBegin;
+    text_ += "\n}}\n";
+    return write_(text_);
+  }
+
+ private:
+  static constexpr std::string_view kBegin = "{\"version\": 1, \"refs\": {";
+
+  Result<> add(std::string_view item) {
+    text_ += is_first_ ? kBegin : std::string_view(",");
+    text_ += '\n';
+    is_first_ = false;
+    text_ += item;
+    if (text_.size() < kPiece) return {};
+    CODECFS_TRY(write_(text_));
+    text_.clear();
+    return {};
+  }
+
+  const std::string url_;  // with quotes
+  const std::function<Result<>(std::string_view)> write_;
+  std::string directory_;  // of the chunks, with the first quote
+  ChunkGrid grid_;
   std::string text_;
   bool is_first_ = true;
-  References found_;
 };
 
 }  // namespace
 
-Result<References> write_references(std::unique_ptr<Source> source, const std::string& url,
-                                    const std::function<Result<>(std::string_view text)>& write) {
+Result<References> collect_references(std::unique_ptr<Source> source, ReferenceSink& sink) {
   if (!S_ISREG(source->status().st_mode))
     return fail(EOPNOTSUPP, "references are of one file; {} is not", source->format());
   TreeFiles tree(std::move(source), {.view = fs::View::encoded});
-  return Writer(tree, url, write).run();
+  return Collector(tree, sink).run();
+}
+
+std::unique_ptr<ReferenceSink> make_json_references(std::string url,
+                                                    std::function<Result<>(std::string_view text)> write) {
+  return std::make_unique<JsonReferences>(std::move(url), std::move(write));
+}
+
+Result<std::string> references_text(Source& source, const std::string& url) {
+  if (!is_utf8(url)) return fail(EILSEQ, "{}: references name files in UTF-8", url);
+  std::string text;
+  const auto sink = make_json_references(url, [&](std::string_view piece) -> Result<> {
+    if (text.size() + piece.size() > kMaxText)
+      return fail(EFBIG, "the references take more than {} MiB; use codecfs refs --parquet", kMaxText >> 20);
+    text += piece;
+    return {};
+  });
+  CODECFS_TRY(collect_references(std::make_unique<BorrowedSource>(source), *sink));
+  return text;
 }
 
 }  // namespace codecfs::commands

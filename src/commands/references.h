@@ -10,6 +10,7 @@
 
 #include "backends/api/source.h"
 #include "base/result.h"
+#include "commands/reference_sink.h"
 
 namespace codecfs::commands {
 
@@ -19,10 +20,15 @@ struct References {
   uint64_t inlined_bytes = 0;
 };
 
-/// Writes the references as JSON, in pieces, with `write`. `url`: how readers name the file. EOPNOTSUPP for sources
-/// that are not one file, and for variables with data that is not in it and is too large to be inlined (16 MiB for a
-/// variable).
-Result<References> write_references(std::unique_ptr<Source> source, const std::string& url,
-                                    const std::function<Result<>(std::string_view text)>& write);
+/// Collects the references to a source. EOPNOTSUPP for sources that are not one file, and for variables with data that
+/// is not in it and is too large to be inlined (16 MiB for a variable).
+Result<References> collect_references(std::unique_ptr<Source> source, ReferenceSink& sink);
+
+/// Writes them as JSON, in pieces, with `write`. `url`: how readers name the source.
+std::unique_ptr<ReferenceSink> make_json_references(std::string url,
+                                                    std::function<Result<>(std::string_view text)> write);
+
+/// The JSON of a source that others use meanwhile and that outlives the call. EFBIG for more than 256 MiB.
+Result<std::string> references_text(Source& source, const std::string& url);
 
 }  // namespace codecfs::commands

@@ -2,6 +2,7 @@
 // The options of a mount. src/cli reads them from the command line.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@
 #include "model/limits.h"
 
 namespace codecfs::mount {
+
+/// Kerchunk references to the chunks of a source that readers name `url`, as JSON.
+using ReferencesText = std::function<Result<std::string>(Source& source, const std::string& url)>;
 
 struct Options {
   std::string source;
@@ -39,6 +43,7 @@ struct Options {
   uint64_t dirty_bytes = uint64_t{128} << 20;   // -o dirty=SIZE
   unsigned commit_seconds = 5;                  // -o commit=SECONDS
   unsigned threads = 0;                         // -o threads=N, 0: number of cores, at least 8
+  ReferencesText references;                    // for .codecfs/references.json; none: there is no such file
   std::vector<std::string> fuse;                // -o options passed to libfuse and the kernel
 };
 

@@ -195,6 +195,20 @@ ReferenceRules rules_of_references(const Options& options, const std::string& mo
   return rules;
 }
 
+fs::MakeReferences references_of(const Options& options) {
+  std::error_code error;
+  const std::string path = std::filesystem::canonical(options.source, error).string();
+  if (!options.references || error) return {};
+  return [make = options.references, path](Source& source) -> Result<std::string> {
+    // Readers of the references do not know the log. What this mount has committed is in it, and then it is locked.
+    const Result<SourceCheck> state = check_source(path);
+    if (!state && state.error().code != EBUSY) return std::unexpected(state.error());
+    if (!state || state->has_pending)
+      return fail(EBUSY, "changes are in the log beside {}: unmount, or store them with codecfs recover", path);
+    return make(source, path);
+  };
+}
+
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
@@ -235,7 +249,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
                                                 .nodelete = options.nodelete,
-                                                .mountpoint = mountpoint});
+                                                .mountpoint = mountpoint,
+                                                .make_references = references_of(options)});
   CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};
   filesystem.set_invalidator(mount.notices);

@@ -64,6 +64,10 @@ class ChunkReader {
   /// The size of what read_stored() would return, from ChunkInfo::stored_size; none in the same cases.
   virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
 
+  /// The offset of the same bytes in the file of the source; none in the same cases, and if they are not there in one
+  /// piece. May read the file where locate() does not. Only for sources that are one file.
+  virtual Result<std::optional<uint64_t>> stored_offset(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
+
   // Of variables with Variable::shards: the shards as they are stored, with all chunks that were written before. Shards
   // have numbers below Sharding::grid.count().
 

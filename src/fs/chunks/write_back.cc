@@ -281,6 +281,11 @@ void WriteBack::note_change() {
   uncommitted_ = true;
 }
 
+bool WriteBack::has_unstored() {
+  const LockGuard lock(mutex_);
+  return edits_.dirty().memory > 0 || uncommitted_ || is_committing_ || !removing_.empty();
+}
+
 void WriteBack::open_writer(ChunkKey key) {
   const LockGuard lock(mutex_);
   ++writers_[key];

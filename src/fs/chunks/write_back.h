@@ -121,6 +121,8 @@ class WriteBack {
 
   /// The source was changed without this class and must be committed.
   void note_change();
+  /// Whether there are changes that are not committed.
+  [[nodiscard]] bool has_unstored();
   /// Commits everything that is stored.
   Result<> commit();
 
@@ -198,6 +200,7 @@ class WriteBack {
   std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);  // not yet reported
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;
+  bool is_committing_ CODECFS_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // started under mutex_; last member: joined before the others are destroyed
 };
 

@@ -154,13 +154,15 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
     const LockGuard lock(mutex_);
     if (!uncommitted_) return {};
     uncommitted_ = false;
+    is_committing_ = true;
   }
   const Result<bool> committed = commit_source(dataset_.source());
+  const LockGuard lock(mutex_);
+  is_committing_ = false;
   if (committed && *committed) {
     ++stats_.commits;
     return {};
   }
-  const LockGuard lock(mutex_);
   uncommitted_ = true;
   if (committed) return {};
   ++stats_.errors;

@@ -88,6 +88,7 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     // Zarr readers take every file of an array that they do not know for a chunk.
     if (kind == FileKind::filter || kind == FileKind::codecs) continue;
     if (state.hidden.contains(kind)) continue;
+    if (node.kind == NodeKind::control && !metadata_.has_control(kind)) continue;
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
     // Consolidated metadata takes the reading of everything: its size is told when it is looked up, as
     // are those of control files.

@@ -38,6 +38,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       portable(options.portable),
       nodelete(options.nodelete),
       mountpoint(options.mountpoint),
+      make_references(options.make_references),
       dataset(std::move(source)),
       nodes(dataset.source().root(), options.view),
       cache(options.cache_bytes, stats),

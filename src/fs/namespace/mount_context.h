@@ -35,16 +35,21 @@ namespace codecfs::fs {
 /// Called from time to time by long operations; true: the user has cancelled the request.
 using Cancelled = std::function<bool()>;
 
+/// Kerchunk references to the chunks of a source, as JSON. EOPNOTSUPP if it cannot be referenced; EBUSY if committed
+/// changes are not in its file.
+using MakeReferences = std::function<Result<std::string>(Source&)>;
+
 struct FilesystemOptions {
   uint64_t cache_bytes = uint64_t{64} << 20;
   filters::FilterRules rules = {};
   WriteBack::Options write_back = {};
-  bool read_only = true;        // -o ro; a source that cannot be written is read-only too
-  View view = View::decoded;    // the view that the root of the mount shows
-  bool coherent = false;        // -o coherent: changes of the source by other programs become visible
-  bool portable = false;        // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
-  bool nodelete = false;        // -o nodelete: variables and groups cannot be removed
-  std::string mountpoint = {};  // absolute; link targets below it are inside the mount
+  bool read_only = true;                // -o ro; a source that cannot be written is read-only too
+  View view = View::decoded;            // the view that the root of the mount shows
+  bool coherent = false;                // -o coherent: changes of the source by other programs become visible
+  bool portable = false;                // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
+  bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
+  std::string mountpoint = {};          // absolute; link targets below it are inside the mount
+  MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
 };
 
 struct MountContext {
@@ -87,6 +92,7 @@ struct MountContext {
   const bool portable;
   const bool nodelete;
   const std::string mountpoint;
+  const MakeReferences make_references;
 
   Stats stats;
   Dataset dataset;

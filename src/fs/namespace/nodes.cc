@@ -15,7 +15,8 @@ constexpr std::array kGroupFiles3{NamedFile{"zarr.json", FileKind::zarr_json}};
 constexpr std::array kVariableFiles3{NamedFile{"zarr.json", FileKind::zarr_json},
                                      NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
 constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
-                                   NamedFile{"stats", FileKind::stats}};
+                                   NamedFile{"stats", FileKind::stats},
+                                   NamedFile{"references.json", FileKind::references}};
 
 constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "decoded3", "encoded3", "npy", "raw"};
 

@@ -92,6 +92,7 @@ enum class FileKind : uint8_t {
   filters = 10,
   array = 11,  // a variable as one file; a root that is an array is a directory with this file
   zarr_json = 12,
+  references = 13,
   chunk_directory = 15,  // of Place only: see the top
   chunk = 16,            // and all values above
 };

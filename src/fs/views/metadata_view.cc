@@ -31,6 +31,9 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
     case FileKind::filters: return std::make_shared<const std::string>(filters_text());
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
     case FileKind::stats: return std::make_shared<const std::string>(stats_text());
+    case FileKind::references:
+      if (references_.exists()) return references_.text();
+      return not_there();
     case FileKind::zgroup: return Dataset::zgroup();
     case FileKind::zmetadata: look_below(node); return forms_.zmetadata_of(node);
     case FileKind::zarr_json: return zarr_json_of(node);
@@ -80,8 +83,13 @@ void MetadataView::look_below(const Node& group) {
 
 Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
   if (node.kind == NodeKind::control) {
-    CODECFS_ASSIGN(const Text text, text_of(node, file));
-    struct stat status = inodes_.make(node, node.ino(file), S_IFREG, text->size());
+    if (!has_control(file)) return not_there();
+    uint64_t size = references_.size();
+    if (file != FileKind::references) {
+      CODECFS_ASSIGN(const Text text, text_of(node, file));
+      size = text->size();
+    }
+    struct stat status = inodes_.make(node, node.ino(file), S_IFREG, size);
     status.st_mode &= ~mode_t{0222};
     return status;
   }

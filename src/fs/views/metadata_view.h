@@ -12,6 +12,7 @@
 #include "fs/namespace/mount_context.h"
 #include "fs/views/array_view.h"
 #include "fs/views/encoded_forms.h"
+#include "fs/views/references_file.h"
 
 namespace codecfs::fs {
 
@@ -22,10 +23,12 @@ class MetadataView {
  public:
   MetadataView(MountContext& mount, EncodedForms& forms, CoherenceMonitor& coherence, InodeAttributes& inodes,
                ArrayView& arrays)
-      : mount_(mount), forms_(forms), coherence_(coherence), inodes_(inodes), arrays_(arrays) {}
+      : mount_(mount), forms_(forms), coherence_(coherence), inodes_(inodes), arrays_(arrays), references_(mount) {}
 
   /// The text of a metadata or control file. ENOENT if the directory has no such file.
   Result<Text> text_of(const Node& node, FileKind file);
+  /// Whether this mount has a control file.
+  [[nodiscard]] bool has_control(FileKind file) const { return file != FileKind::references || references_.exists(); }
   /// ENOENT if the directory has no such file, or hides it.
   Result<struct stat> attributes(const Node& node, FileKind file);
 
@@ -39,6 +42,7 @@ class MetadataView {
   CoherenceMonitor& coherence_;
   InodeAttributes& inodes_;
   ArrayView& arrays_;
+  ReferencesFile references_;
 };
 
 }  // namespace codecfs::fs

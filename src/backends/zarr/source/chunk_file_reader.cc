@@ -155,6 +155,15 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable,
   return static_cast<uint64_t>(status->st_size);
 }
 
+Result<std::optional<uint64_t>> ChunkFileReader::stored_offset(ObjectId variable, uint64_t number) {
+  const auto lock = store_.using_keys();
+  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  if (!array->has_exact_encoding()) return std::nullopt;
+  CODECFS_TRY(check_number(*array, number));
+  if (array->array.shards) return std::nullopt;
+  return store_.files().offset_of(chunk_key(*array, number));
+}
+
 Result<std::optional<Buffer>> ChunkFileReader::read_stored(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));

@@ -23,6 +23,7 @@ class ChunkFileReader {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number);
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);
+  Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number);
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number);
 
  private:

@@ -128,6 +128,9 @@ class ZarrSource final : public Source {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     return reader_.stored_bytes(variable, number);
   }
+  Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number) override {
+    return reader_.stored_offset(variable, number);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     return reader_.read_stored(variable, number);
   }

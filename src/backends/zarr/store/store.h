@@ -48,6 +48,11 @@ class Store {
   };
   /// Location and size of a regular file; none if it does not exist.
   [[nodiscard]] virtual Result<std::optional<Stored>> locate(const std::string& key) const;
+  /// The offset of its content in the file that is the store; none if that is a directory, or the content is compressed
+  /// or not there yet.
+  [[nodiscard]] virtual Result<std::optional<uint64_t>> offset_of(const std::string& /*key*/) const {
+    return std::optional<uint64_t>();
+  }
   /// The content of a regular file; none if it does not exist. EIO with a reason if it is larger than `limit` bytes.
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
   /// Opens a regular file to read parts of it; null if it does not exist.

@@ -165,6 +165,21 @@ Result<std::optional<Store::Stored>> ZipStore::locate(const std::string& key) co
   return Stored{.bytes = archived != nullptr ? archived->entry.stored : size_of(place), .offset = std::nullopt};
 }
 
+Result<std::optional<uint64_t>> ZipStore::offset_of(const std::string& key) const {
+  ZipPlace place;
+  {
+    const SharedLock lock(tree().mutex);
+    const auto member = find_zip_member(root(), key);
+    if (!member || !std::holds_alternative<ZipFilePtr>(*member)) return std::nullopt;
+    place = std::get<ZipFilePtr>(*member)->place;
+    const auto* archived = std::get_if<ArchivedBytes>(&place);
+    if (archived == nullptr || archived->archive != tree().archive || !has_parts(place)) return std::nullopt;
+  }
+  const auto& archived = std::get<ArchivedBytes>(place);
+  CODECFS_ASSIGN(const ZipArchive::Data data, archived.archive->locate(archived.entry, key));
+  return data.offset;
+}
+
 Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t limit) const {
   ZipPlace place;
   {

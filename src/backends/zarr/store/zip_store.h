@@ -22,6 +22,8 @@ class ZipStore final : public Store {
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
   /// Size in the archive. Without the offset, which only the local header defines.
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
+  /// Reads the local header.
+  [[nodiscard]] Result<std::optional<uint64_t>> offset_of(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
   /// A compressed file is decompressed completely; the checksum of one that is not is not verified.

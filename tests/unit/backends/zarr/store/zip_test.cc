@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -88,6 +89,31 @@ TEST(ZipFormat, Times) {
 }
 
 class ZarrZipTest : public zarr_zip_testing::ZipTest {};
+
+/// As references to an archive name them.
+TEST_F(ZarrZipTest, OffsetsOfChunksAreThoseOfTheirBytes) {
+  const auto bytes_at = [&](uint64_t offset, size_t size) {
+    std::ifstream file(archive(), std::ios::binary);
+    std::string bytes(size, '\0');
+    file.seekg(static_cast<std::streamoff>(offset)).read(bytes.data(), static_cast<std::streamsize>(size));
+    return bytes;
+  };
+  const auto source = open(archive(), true);
+  const auto v = source->make_variable(source->root().object, "v", variable(2100));
+  ASSERT_TRUE(v) << v.error().reason;
+  ASSERT_TRUE(source->write_chunk(v->object, 1, bytes_of(std::string(700, 'b'))));
+  EXPECT_FALSE(source->locate(v->object, 1)->offset) << "only the local header tells";
+  EXPECT_EQ(*source->stored_offset(v->object, 1), std::nullopt) << "it is not in the archive yet";
+  ASSERT_TRUE(source->commit());
+  EXPECT_EQ(bytes_at(**source->stored_offset(v->object, 1), 700), std::string(700, 'b'));
+  ASSERT_TRUE(source->write_chunk(v->object, 0, bytes_of(std::string(700, 'a'))));
+  ASSERT_TRUE(source->finish());
+  const auto later = open(archive(), false);
+  const ObjectId id = object(*later, "v");
+  EXPECT_EQ(bytes_at(**later->stored_offset(id, 0), 700), std::string(700, 'a'));
+  EXPECT_EQ(bytes_at(**later->stored_offset(id, 1), 700), std::string(700, 'b'));
+  EXPECT_EQ(*later->stored_offset(id, 2), std::nullopt);
+}
 
 /// More entries than the end record can count.
 TEST_F(ZarrZipTest, ManyEntries) {
