@@ -80,7 +80,7 @@ class RefsCommand final : public Command {
 
   Result<commands::References> write_json(std::unique_ptr<Source> source) {
     // A file appears when it is complete.
-    const std::string partial = output_ + ".codecfs-partial";
+    const std::string partial = output_ + ".codecfs-refs-partial";
     std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "we");
     if (file == nullptr) return fail_errno(errno, "{}", partial);
     const auto sink = commands::make_json_references(url_, [&](std::string_view text) -> Result<> {

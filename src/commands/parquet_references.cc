@@ -163,7 +163,7 @@ Result<std::unique_ptr<ReferenceSink>> make_parquet_references(const std::string
   struct stat status{};
   if (lstat(path.c_str(), &status) == 0) return fail(EEXIST, "{} exists; remove it or choose another name", path);
   if (errno != ENOENT) return fail_errno(errno, "{}", path);
-  std::string partial = path + ".codecfs-partial";
+  std::string partial = path + ".codecfs-refs-partial";
   // Of a command that was killed.
   std::error_code error;
   std::filesystem::remove_all(partial, error);

@@ -176,8 +176,7 @@ Result<uint64_t> AdaptedSource::measure(ObjectId variable, const Variable& store
       const Result<Buffer> chunk = source_->read_chunk(variable, number);
       if (!chunk && chunk.error().code == ENOMEM) return std::unexpected(chunk.error());
       if (!chunk) continue;
-      const Result<uint64_t> here =
-          adapted::longest_string(stored, chunk->bytes(), stored.grid.elements_per_chunk());
+      const Result<uint64_t> here = adapted::longest_string(stored, chunk->bytes(), stored.grid.elements_per_chunk());
       if (here) longest = std::max(longest, *here);
       measured += std::max<uint64_t>(chunk->size(), kLeastCost);
       if (measured > kMaxMeasured)

@@ -123,7 +123,8 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
     form.string_length = longest ? std::clamp<uint64_t>(*longest, 1, kMaxElementBytes) : 1;
     if (!longest && !shown->unreadable) shown->unreadable = longest.error();
     if (longest && *longest > kMaxElementBytes && !shown->unreadable)
-      shown->unreadable = Error{EFBIG, fmt::format("its longest string has {} bytes; -o strings=vlen shows it", *longest)};
+      shown->unreadable =
+          Error{EFBIG, fmt::format("its longest string has {} bytes; -o strings=vlen shows it", *longest)};
     const Result<> is_fixed = show_fixed(*shown, *stored, form.string_length);
     if (!is_fixed && !shown->unreadable) shown->unreadable = is_fixed.error();
   }

@@ -87,8 +87,8 @@ Result<Buffer> fixed_strings(const Variable& variable, Bytes chunk, uint64_t ele
   CODECFS_ASSIGN(Buffer fixed, Buffer::allocate(size));
   CODECFS_TRY(each_string(variable, chunk, elements, [&](uint64_t i, std::string_view text) -> Result<> {
     if (text.size() > length)
-      return fail(EIO, "string {} of the chunk has {} bytes, and is longer than the {} that the array is shown with",
-                  i, text.size(), length);
+      return fail(EIO, "string {} of the chunk has {} bytes, and is longer than the {} that the array is shown with", i,
+                  text.size(), length);
     if (text.ends_with('\0'))
       return fail(EIO, "string {} of the chunk ends with NUL, which a string of fixed length cannot (-o strings=vlen)",
                   i);

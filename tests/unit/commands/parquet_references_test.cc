@@ -50,7 +50,7 @@ TEST_F(ParquetReferencesTest, AppearWhenTheyAreComplete) {
   ASSERT_TRUE(sink->add_document("v/.zattrs", Json{{"a \"name\"", 1.5}}));
   ASSERT_TRUE(sink->begin_chunks("v", *ChunkGrid::make({2}, {1})));
   ASSERT_TRUE(sink->add_place(1, 10, 20));
-  EXPECT_EQ(names(""), (std::set<std::string>{"refs.codecfs-partial"}));
+  EXPECT_EQ(names(""), (std::set<std::string>{"refs.codecfs-refs-partial"}));
   ASSERT_TRUE(sink->finish());
   EXPECT_EQ(names(""), (std::set<std::string>{"refs"}));
   EXPECT_EQ(names("refs"), (std::set<std::string>{".zmetadata", "v"}));
@@ -72,8 +72,8 @@ TEST_F(ParquetReferencesTest, LeaveNothingAfterAnError) {
 }
 
 TEST_F(ParquetReferencesTest, ReplaceWhatAKilledCommandLeft) {
-  files::create_directories(folder / "refs.codecfs-partial/v");
-  std::ofstream(folder / "refs.codecfs-partial/v/refs.9.parq") << "old";
+  files::create_directories(folder / "refs.codecfs-refs-partial/v");
+  std::ofstream(folder / "refs.codecfs-refs-partial/v/refs.9.parq") << "old";
   ASSERT_TRUE(make()->finish());
   EXPECT_EQ(names("refs"), (std::set<std::string>{".zmetadata"}));
 }

@@ -52,7 +52,8 @@ TEST(LeadingItems, KeepTheirLengths) {
 TEST(LeadingItems, DamagedChunksAreRefused) {
   const std::string chunk = vlen_chunk({"a", "bb"});
   for (size_t size = 0; size < chunk.size(); ++size)
-    EXPECT_EQ(taken(leading_items(bytes_of(chunk).first(size), Shape{2}, Shape{1})), fmt::format("error {}", EIO)) << size;
+    EXPECT_EQ(taken(leading_items(bytes_of(chunk).first(size), Shape{2}, Shape{1})), fmt::format("error {}", EIO))
+        << size;
   EXPECT_EQ(taken(leading_items(bytes_of(chunk), Shape{3}, Shape{1})), fmt::format("error {}", EIO));
   const std::string huge("\xff\xff\xff\xff\0\0\0\0", 8);
   EXPECT_EQ(taken(leading_items(bytes_of(huge), Shape{UINT32_MAX}, Shape{1})), fmt::format("error {}", EIO));

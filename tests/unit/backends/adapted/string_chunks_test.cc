@@ -18,7 +18,6 @@ namespace {
 
 using namespace std::string_literals;
 
-
 Variable vlen(const char* codec = "vlen-utf8") {
   Variable variable;
   variable.type = {TypeKind::object, ByteOrder::none, 0, {}, {}};
