@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
 #include "base/file_owner.h"
@@ -174,6 +175,17 @@ Result<File> open_directory(const std::string& path) {
   File directory{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), .path = path};
   if (!directory.fd) return fail_errno(errno, "{}", path);
   return directory;
+}
+
+Result<> rename_new(const std::string& from, const std::string& to) {
+  const auto parent_of = [](const std::string& path) {
+    const std::string parent = std::filesystem::path(path).parent_path().string();
+    return open_directory(parent.empty() ? "." : parent);
+  };
+  const auto name_of = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
+  CODECFS_ASSIGN(const File from_directory, parent_of(from));
+  CODECFS_ASSIGN(const File to_directory, parent_of(to));
+  return real_file_io().move(from_directory, name_of(from), to_directory, name_of(to));
 }
 
 Result<File> open_directory(const File& parent, const std::string& name) {

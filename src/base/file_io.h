@@ -69,6 +69,8 @@ FileIo& real_file_io();
 
 /// Opens a directory for the functions above.
 Result<File> open_directory(const std::string& path);
+/// Renames a file or directory, unless there is something at `to`: EEXIST.
+Result<> rename_new(const std::string& from, const std::string& to);
 /// Opens a directory in `parent`. ENOTDIR if the name is a symbolic link.
 Result<File> open_directory(const File& parent, const std::string& name);
 

@@ -1,8 +1,11 @@
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "base/file_io.h"
 #include "base/human.h"
 #include "base/utf8.h"
 #include "cli/command.h"
@@ -79,7 +82,10 @@ class RefsCommand final : public Command {
   }
 
   Result<commands::References> write_json(std::unique_ptr<Source> source) {
-    // A file appears when it is complete.
+    // A file appears when it is complete. It replaces none: that may be the source.
+    struct stat status{};
+    if (!output_.empty() && lstat(output_.c_str(), &status) == 0)
+      return fail(EEXIST, "{}: exists; remove it or choose another name", output_);
     const std::string partial = output_ + ".codecfs-refs-partial";
     std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "we");
     if (file == nullptr) return fail_errno(errno, "{}", partial);
@@ -93,7 +99,8 @@ class RefsCommand final : public Command {
       return written;
     }
     if (std::fclose(file) != 0 && written) written = fail_errno(errno, "{}", partial);
-    if (written && std::rename(partial.c_str(), output_.c_str()) != 0) written = fail_errno(errno, "{}", output_);
+    if (written)
+      if (const Result<> renamed = rename_new(partial, output_); !renamed) written = std::unexpected(renamed.error());
     if (!written) std::remove(partial.c_str());
     return written;
   }

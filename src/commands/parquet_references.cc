@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_io.h"
 #include "commands/parquet_writer.h"
 #include "commands/workers.h"
 
@@ -96,13 +97,7 @@ class ParquetReferences final : public ReferenceSink {
     CODECFS_TRY(put(documents_, documents_path(),
                     fmt::format("\n}}, \"zarr_consolidated_format\": 1, \"record_size\": {}}}\n", kRecord)));
     CODECFS_TRY(close_file(std::move(documents_), documents_path()));
-    if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, directory_.c_str(), RENAME_NOREPLACE) == 0) {
-      is_finished_ = true;
-      return {};
-    }
-    if (errno != EINVAL && errno != ENOSYS) return fail_errno(errno, "{}", directory_);
-    // A filesystem without that flag: rename() replaces an empty directory at most.
-    if (std::rename(partial_.c_str(), directory_.c_str()) != 0) return fail_errno(errno, "{}", directory_);
+    CODECFS_TRY(rename_new(partial_, directory_));
     is_finished_ = true;
     return {};
   }

@@ -94,10 +94,15 @@ def test_it_is_written_as_a_whole(tmp_path):
     out = tmp_path / "a.json"
     told = subprocess.run([CODECFS, "refs", DATA / "hdf5/layouts.h5", "-o", out], capture_output=True, text=True, check=True)
     assert "chunks" in told.stdout and json.loads(out.read_text())["version"] == 1
+    text = out.read_bytes()
+    assert "exists" in refs(DATA / "hdf5/layouts.h5", "-o", out, code=32) and out.read_bytes() == text
     out.unlink()
     assert "directory" in refs(DATA / "zarr/filters", "-o", out, code=32) or not out.exists()
     refs(DATA / "hdf5/types_without_zarr_form.h5", "-o", out, code=32)
     assert os.listdir(tmp_path) == []
+    source = shutil.copy(DATA / "hdf5/layouts.h5", tmp_path)
+    assert "exists" in refs(source, "-o", source, code=32)
+    assert pathlib.Path(source).read_bytes() == (DATA / "hdf5/layouts.h5").read_bytes()
 
 
 def test_changes_that_only_the_log_has_are_no_references(tmp_path):
