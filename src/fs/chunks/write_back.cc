@@ -14,10 +14,7 @@ WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversion
       read_base_(std::move(read_base)),
       check_place_(std::move(check_place)) {}
 
-WriteBack::~WriteBack() {
-  // Request all stops before joining the first.
-  for (std::jthread& thread : threads_) thread.request_stop();
-}
+WriteBack::~WriteBack() = default;
 
 std::optional<WriteBack::Content> WriteBack::content(ChunkKey key) {
   EditPtr edit;
@@ -393,7 +390,9 @@ Result<> WriteBack::finish() {
     is_committed_once_ = true;  // no commit is needed for what this mount has not changed
   }
   const Result<> stored = sync_all();
-  threads_.clear();  // joins the threads: only this thread uses the source from here on
+  // Join the threads: only this thread uses the source from here on.
+  committer_ = {};
+  encoders_.clear();
   const Result<> finished = dataset_.source().finish();
   return stored ? finished : stored;
 }

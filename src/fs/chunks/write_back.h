@@ -201,7 +201,10 @@ class WriteBack {
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;
   bool is_committing_ CODECFS_GUARDED_BY(mutex_) = false;
-  std::vector<std::jthread> threads_;  // started under mutex_; last member: joined before the others are destroyed
+  // Started under mutex_. Last members: joined before the others are destroyed, the committer first, because it waits
+  // for the encoders.
+  std::vector<std::jthread> encoders_;
+  std::jthread committer_;
 };
 
 }  // namespace codecfs::fs

@@ -57,12 +57,12 @@ Result<> WriteBack::take_error(ObjectId variable) {
 }
 
 void WriteBack::start_threads() {
-  if (!threads_.empty()) return;
+  if (!encoders_.empty()) return;
   const unsigned encoders =
       options_.encoders != 0 ? options_.encoders : std::max(1U, std::thread::hardware_concurrency());
   for (unsigned i = 0; i < encoders; ++i)
-    threads_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
-  threads_.emplace_back([this](const std::stop_token& stop) { commit_at_intervals(stop); });
+    encoders_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
+  committer_ = std::jthread([this](const std::stop_token& stop) { commit_at_intervals(stop); });
 }
 
 void WriteBack::encode_until_stopped(const std::stop_token& stop) {

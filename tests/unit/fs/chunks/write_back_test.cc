@@ -32,6 +32,10 @@ class WriteBackTest : public testing::Test {
     WriteBack::Options options;
     options.dirty_bytes = 64 * kChunk;
     options.commit = std::chrono::seconds(3600);
+    make(options);
+  }
+
+  void make(const WriteBack::Options& options) {
     write_back_ = std::make_unique<WriteBack>(
         *dataset_, cache_, conversions_, stats_, options,
         [this](const ChunkPlace& chunk) -> Result<ChunkPtr> {
@@ -306,6 +310,19 @@ TEST_F(WriteBackTest, AFailureIsToldByTheNextFlushOrSyncOfTheVariable) {
   source_->is_full = false;
   ASSERT_TRUE(write_back_->sync_variable(variable_));
   EXPECT_EQ(stored(1), filled(0, "abc"));
+}
+
+TEST_F(WriteBackTest, TheEndDoesNotWaitForChunksThatCannotBeStored) {
+  WriteBack::Options options;
+  options.commit = std::chrono::seconds(0);  // the committer waits for the encoders nearly always
+  source_->is_full = true;
+  for (int i = 0; i < 200; ++i) {
+    make(options);
+    for (uint64_t number = 0; number < 4; ++number) ASSERT_TRUE(put(number, 0, "abc", true));
+    const Result<> finished = write_back_->finish();
+    ASSERT_FALSE(finished);
+    EXPECT_EQ(finished.error().code, ENOSPC);
+  }
 }
 
 TEST_F(WriteBackTest, StoreStoresAVariableWithoutACommit) {
