@@ -18,12 +18,13 @@ class CompareCommand final : public Command {
         "compare", "report how the contents of two datasets differ, whatever their formats and filters",
         "Compares groups, variables, types, shapes, names of dimensions, attributes and all elements, on all cores.\n"
         "Formats, chunks, filters and byte orders do not matter, nor do fill values where chunks are stored.\n"
-        "Elements are the same if their bits are.\n"
+        "Elements are the same if their bits are. What only HDF5 has is not compared: the widths of the types of\n"
+        "attributes, names of enumerations, committed types, fill values, links, the largest extents of dimensions.\n"
         "\nExit codes: 0, the same; 2, different; 3, no difference, but something could not be compared; 32, a\n"
         "source cannot be read at all.\n"
         "\nExamples:\n"
         "  codecfs compare era5.nc era5.zarr\n"
-        "  codecfs compare before.h5 after.h5 && rm before.h5\n"};
+        "  codecfs compare before.h5 after.h5\n"};
   }
   void declare(ArgumentParser& parser) override {
     parser.add_value("A", one_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});

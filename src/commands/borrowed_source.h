@@ -25,6 +25,9 @@ class BorrowedSource final : public Source {
   [[nodiscard]] Entry root() const override { return source_.root(); }
   [[nodiscard]] Result<struct stat> status_of(ObjectId object) const override { return source_.status_of(object); }
   Result<std::vector<Entry>> list(ObjectId group) override { return source_.list(group); }
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
+    return source_.unreadable_members(group);
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_.find(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_.group_attributes(group); }
   Result<VariablePtr> variable(ObjectId variable) override { return source_.variable(variable); }

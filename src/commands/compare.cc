@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/human.h"
@@ -71,12 +72,15 @@ class DatasetComparison {
     CODECFS_TRY(collect(one_, ones));
     CODECFS_TRY(collect(other_, others));
     for (const auto& [path, entry] : others)
-      if (!ones.contains(path)) differ(path, fmt::format("only in the second ({})", kind_of(entry)));
+      if (!ones.contains(path) && !is_below_unreadable(path))
+        differ(path, fmt::format("only in the second ({})", kind_of(entry)));
     ProgressReporter progress("comparing", ProgressReporter::Unit::bytes);
     progress.expect(total_of(ones));
     for (const auto& [path, entry] : ones) {
       const auto found = others.find(path);
-      if (found == others.end())
+      if (is_below_unreadable(path))
+        continue;
+      else if (found == others.end())
         differ(path, fmt::format("only in the first ({})", kind_of(entry)));
       else if (found->second.kind != entry.kind)
         differ(path, fmt::format("a {} in the first, a {} in the second", kind_of(entry), kind_of(found->second)));
@@ -101,8 +105,17 @@ class DatasetComparison {
         },
         [&](const std::string& path, const Error& error) -> Result<> {
           not_known(path, error.reason);
+          unreadable_.insert(path);
           return {};
         });
+  }
+
+  /// Whether it is what cannot be read in one of the two, or a member of that.
+  [[nodiscard]] bool is_below_unreadable(const std::string& path) const {
+    return std::ranges::any_of(unreadable_, [&](const std::string& unreadable) {
+      return path.starts_with(unreadable) &&
+             (path.size() == unreadable.size() || unreadable.empty() || path[unreadable.size()] == '/');
+    });
   }
 
   /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.
@@ -203,6 +216,7 @@ class DatasetComparison {
 
   Source& one_;
   Source& other_;
+  std::set<std::string> unreadable_;  // paths
   Comparison found_;
 };
 

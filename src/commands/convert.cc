@@ -56,6 +56,14 @@ bool is_there(const std::string& path) {
   return lstat(path.c_str(), &status) == 0;
 }
 
+/// Whether a new `path` would be in `directory`, or in a directory of it.
+bool is_below(const std::string& path, const std::string& directory) {
+  std::error_code error;
+  const auto parent = std::filesystem::canonical(split_path(path).first, error);
+  const auto top = std::filesystem::canonical(directory, error);
+  return !error && std::ranges::mismatch(top, parent).in1 == top.end();
+}
+
 /// A text that differs after each boot.
 std::string boot_id() {
   std::string id;
@@ -340,6 +348,14 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
     const auto is_it = [&](const InfoNode& node) { return !node.path.empty() && "/" + node.path == skipped; };
     if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, name);
   }
+  for (const InfoNode& node : info.nodes) {
+    const std::string node_path = "/" + node.path;
+    const auto covers = [&](const std::string& skipped) {
+      return node_path == skipped || node_path.starts_with(skipped + "/");
+    };
+    if (node.error && std::ranges::none_of(options.skip, covers))
+      return fail(node.error->code, "{}: {}; --skip {} leaves it out", node_path, node.error->reason, node_path);
+  }
   const bool resumed = is_there(partial.path());
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
@@ -353,10 +369,16 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
     tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
     target = make_tree_target(*tree);
   }
+  const bool is_hdf5_to_hdf5 = options.format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
   Result<Converted> done =
       Conversion(from, *target, options.format == DatasetFormat::hdf5, resumed, options.skip, progress).run();
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (done) CODECFS_TRY(finished);
+  if (done && is_hdf5_to_hdf5)
+    done->warnings.emplace_back(
+        "from HDF5 to HDF5 only what Zarr can represent is kept (no enumerations, committed types, widths of "
+        "attributes, "
+        "limits of dimensions); copy the file and use codecfs recode to keep everything");
   return done;
 }
 
@@ -366,6 +388,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
                           ConvertOptions options) {
   if (source->root().kind == EntryKind::folder)
     return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
+  if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(const Partial partial,
                  Partial::begin(destination, identity_of(*source, name, options), options.resume));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));

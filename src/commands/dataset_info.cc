@@ -161,8 +161,10 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
         info.nodes.push_back({at, entry, {}, {}});
         return interrupted ? Result<>(fail(ECANCELED, "interrupted")) : Result<>();
       },
-      [&](const std::string&, const Error& error) -> Result<> {
-        info.nodes.back().error = error;  // it was visited last
+      [&](const std::string& at, const Error& error) -> Result<> {
+        if (info.nodes.back().path != at)  // the group would have been visited last
+          info.nodes.push_back({at, {.name = at.substr(at.rfind('/') + 1), .target = {}}, {}, {}});
+        info.nodes.back().error = error;
         return {};
       }));
   std::vector<Named> named;

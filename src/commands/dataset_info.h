@@ -27,7 +27,7 @@ struct VariableInfo {
 struct InfoNode {
   std::string path;
   Entry entry;
-  std::optional<Error> error;            // of a group that cannot be listed
+  std::optional<Error> error;            // of a group that cannot be listed, or of a member that cannot be read
   std::optional<VariableInfo> variable;  // of variables
 };
 

@@ -41,7 +41,7 @@ Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, 
                     const std::function<void(Recoded)>& done) {
   fs::Filesystem& filesystem = tree.filesystem();
   for (const InfoNode& node : before.nodes) {
-    if (node.error) return std::unexpected(*node.error);
+    if (node.error) return fail(node.error->code, "/{}: {}", node.path, node.error->reason);
     if (!node.variable) continue;
     Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
     const VariablePtr& facts = node.variable->facts;

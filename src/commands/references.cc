@@ -66,7 +66,9 @@ class Collector {
           if (entry.kind == EntryKind::variable) return add_variable(path, directory, entry);
           return {};
         },
-        [](const std::string&, const Error& error) -> Result<> { return std::unexpected(error); }));
+        [](const std::string& path, const Error& error) -> Result<> {
+          return fail(error.code, "/{}: {}", path, error.reason);
+        }));
     CODECFS_TRY(sink_.finish());
     return found_;
   }

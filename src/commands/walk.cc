@@ -48,10 +48,14 @@ Result<> walk(Source& source, const std::string& start_path, const Entry& start,
     if (!has_members(entry.kind)) continue;
     if (levels.size() > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", path, kMaxDepth);
     Result<std::vector<Entry>> members = source.list(entry.object);
-    if (members)
-      levels.push_back({path, *std::move(members), 0});
-    else
+    if (!members) {
       CODECFS_TRY(on_error(path, members.error()));
+      continue;
+    }
+    CODECFS_ASSIGN(const std::vector<UnreadableMember> unreadable, source.unreadable_members(entry.object));
+    for (const UnreadableMember& member : unreadable)
+      CODECFS_TRY(on_error(path.empty() ? member.name : path + "/" + member.name, member.error));
+    levels.push_back({path, *std::move(members), 0});
   }
   return {};
 }

@@ -13,7 +13,8 @@ namespace codecfs::commands {
 /// Called for each group, folder and variable, and for links and files of a folder; `path` is "" for the root, else
 /// without a leading slash.
 using Visit = std::function<Result<>(const std::string& path, const Entry& entry)>;
-/// Called for a group that cannot be listed, with its path.
+/// Called with its path for a group that cannot be listed, which was visited, and for a member that cannot be read,
+/// which was not.
 using VisitError = std::function<Result<>(const std::string& path, const Error& error)>;
 
 /// Visits the root and everything below it, groups before their members, in the order of the source. Links are not

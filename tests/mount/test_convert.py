@@ -248,6 +248,37 @@ def test_a_full_disk(tmp_path, small_disk):
             subprocess.run(["rm", "-r", left], check=True)
 
 
+def test_a_dataset_is_not_converted_into_itself(tmp_path):
+    zarr.save_array(str(tmp_path / "a.zarr/v"), np.arange(9))
+    zarr.open_group(str(tmp_path / "a.zarr"), "a")
+    (tmp_path / "link").symlink_to("a.zarr/v")
+    for name in ("a.zarr/b.zarr", "a.zarr/v/b.h5", "link/b.zip", "a.zarr/../a.zarr/b"):
+        assert "in the source itself" in run("convert", tmp_path / "a.zarr", tmp_path / name, code=32)
+    assert sorted(os.listdir(tmp_path / "a.zarr")) == [".zgroup", "v"]
+    run("convert", tmp_path / "a.zarr", tmp_path / "a.zarr2")
+
+
+def test_members_that_cannot_be_read_are_not_left_out_silently(tmp_path):
+    """Neither by convert nor by the commands that look for damage and differences."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f["g/v"], f["w"] = np.arange(1000), 1
+        address = h5py.h5o.get_info(f["g/v"].id).addr
+    whole = path.read_bytes()
+    (tmp_path / "whole.h5").write_bytes(whole)
+    path.write_bytes(whole[:address] + bytes(16) + whole[address + 16:])
+    found = json.loads(subprocess.run([CODECFS, "verify", "--json", path], capture_output=True, timeout=60).stdout)
+    assert [item["path"] for item in found["damaged"]] == ["/g/v"]
+    run("verify", path, code=2)
+    assert "/g/v" in run("compare", path, tmp_path / "whole.h5", code=3)
+    assert "! " in run("info", path)
+    for words in (["convert", path, tmp_path / "b.zarr"], ["recode", "-F", "*,deflate,1", path], ["refs", path]):
+        assert "/g/v: " in run(*words, code=32)
+    assert path.read_bytes()[address:address + 16] == bytes(16) and not (tmp_path / "b.zarr").exists()
+    run("convert", path, tmp_path / "b.zarr", "--skip", "g/v")
+    assert zarr.open_group(str(tmp_path / "b.zarr"), "r")["w"][()] == 1
+
+
 @pytest.mark.parametrize("name, words", [("b.zarr", []), ("b3", ["--format", "zarr3"]), ("b.zip", []), ("b.h5", [])])
 def test_variables_and_groups_are_left_out(tmp_path, name, words):
     values = np.arange(20, dtype="<i4")

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+
 namespace codecfs {
 
 /// Chosen by the backend; stays valid as long as the Source exists. It keeps identifying the same object while that
@@ -20,6 +22,12 @@ struct Entry {
   EntryKind kind = EntryKind::group;
   ObjectId object = 0;  // of all but symlinks
   std::string target;   // of symlinks: relative to the directory that holds the entry
+};
+
+/// A member of a group that cannot be read, so that its kind is not known.
+struct UnreadableMember {
+  std::string name;  // as Entry::name
+  Error error;
 };
 
 }  // namespace codecfs

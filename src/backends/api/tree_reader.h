@@ -25,8 +25,11 @@ class TreeReader {
   [[nodiscard]] virtual Entry root() const = 0;
   /// Times, owner and mode of one object; for files of a folder also the size.
   [[nodiscard]] virtual Result<struct stat> status_of(ObjectId) const = 0;
-  /// All members of a group, in the source's order (creation order if that is stored).
+  /// All members of a group, in the source's order (creation order if that is stored), but for those that cannot be
+  /// read.
   virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
+  /// Those that list() leaves out. Takes as long.
+  virtual Result<std::vector<UnreadableMember>> unreadable_members(ObjectId) { return std::vector<UnreadableMember>(); }
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;

@@ -106,6 +106,12 @@ class FolderSource final : public Source {
     return entry_of(object.name, std::string(name), *found);
   }
 
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId id) override {
+    CODECFS_ASSIGN(const Object object, ids_.get(id));
+    if (object.dataset == nullptr) return std::vector<UnreadableMember>();
+    return reading<&Source::unreadable_members>(id);
+  }
+
   Result<UniqueFd> open_file(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.kind != EntryKind::file) return fail(EISDIR, "{}: is not a file", object.name);

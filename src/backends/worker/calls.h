@@ -22,6 +22,7 @@ namespace codecfs::worker {
 enum class Call : uint32_t {
   open,  // path, may_write, damaged objects -> format, status, root, Result<> of writable()
   list,
+  unreadable_members,
   find,
   group_attributes,
   variable,

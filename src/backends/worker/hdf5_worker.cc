@@ -110,6 +110,7 @@ class Work {
     switch (call) {
       case Call::open: break;
       case Call::list: return run(in, out, &Source::list);
+      case Call::unreadable_members: return run(in, out, &Source::unreadable_members);
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
       case Call::variable: return run(in, out, &Source::variable);

@@ -50,6 +50,9 @@ class IsolatedHdf5 final : public Source {
   Result<std::vector<Entry>> list(ObjectId group) override {
     return client_.call<std::vector<Entry>>(Call::list, group);
   }
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
+    return client_.call<std::vector<UnreadableMember>>(Call::unreadable_members, group);
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return client_.call<Entry>(Call::find, group, name);
   }

@@ -49,6 +49,10 @@ class Encoder {
   }
   void put(const JsonValue& value);
   void put(const Entry& entry);
+  void put(const UnreadableMember& member) {
+    put(member.name);
+    put(member.error);
+  }
   void put(const Attribute& attribute);
   void put(const FilterStage& stage);
   void put(const DataType& type);
@@ -134,6 +138,10 @@ class Decoder {
   void get(Error& error);
   void get(JsonValue& value);
   void get(Entry& entry);
+  void get(UnreadableMember& member) {
+    get(member.name);
+    get(member.error);
+  }
   void get(Attribute& attribute);
   void get(FilterStage& stage);
   void get(DataType& type);

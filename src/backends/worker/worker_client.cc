@@ -27,7 +27,8 @@ constexpr size_t kMaxRefused = 4096;         // calls
 std::string_view action(Call call) {
   switch (call) {
     case Call::open: return "when it opens";
-    case Call::list: return "when it lists";
+    case Call::list:
+    case Call::unreadable_members: return "when it lists";
     case Call::find: return "when it searches a name in";
     case Call::group_attributes: return "when it reads the attributes of";
     case Call::locate:

@@ -124,21 +124,37 @@ std::string ObjectTree::path(ObjectId object) const {
   return path.empty() ? "/" : path;
 }
 
-Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
+Result<> ObjectTree::for_each(ObjectId group, const std::function<void(const Link&, Result<Entry>)>& visit) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
   CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
-  std::vector<Entry> entries;
-  entries.reserve(links.size());
   for (const Link& link : links) {
     (void)recorder_->object(nodes_[group].address);
     auto entry = entry_of(group, handle.get(), link);
-    if (!entry) {
-      log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
-    } else if (*entry) {
-      entries.push_back(std::move(**entry));
-    }
+    if (!entry)
+      visit(link, std::unexpected(entry.error()));
+    else if (*entry)
+      visit(link, std::move(**entry));
   }
+  return {};
+}
+
+Result<std::vector<Entry>> ObjectTree::list(ObjectId group) {
+  std::vector<Entry> entries;
+  CODECFS_TRY(for_each(group, [&](const Link& link, Result<Entry> entry) {
+    if (entry)
+      entries.push_back(*std::move(entry));
+    else
+      log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
+  }));
   return entries;
+}
+
+Result<std::vector<UnreadableMember>> ObjectTree::unreadable_members(ObjectId group) {
+  std::vector<UnreadableMember> members;
+  CODECFS_TRY(for_each(group, [&](const Link& link, const Result<Entry>& entry) {
+    if (!entry) members.push_back({escape_name(netcdf_name(link.name)), entry.error()});
+  }));
+  return members;
 }
 
 Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {

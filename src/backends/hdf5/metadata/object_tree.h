@@ -59,6 +59,7 @@ class ObjectTree {
   [[nodiscard]] bool is_netcdf() const;
 
   Result<std::vector<Entry>> list(ObjectId group);
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group);
   Result<Entry> find(ObjectId group, std::string_view file_name);
   /// The entry with its HDF5 link.
   struct Member {
@@ -106,6 +107,8 @@ class ObjectTree {
   };
 
   ObjectTree() = default;
+  /// Calls `visit` with each member that is shown, or the reason why it cannot be read.
+  Result<> for_each(ObjectId group, const std::function<void(const Link& link, Result<Entry> entry)>& visit);
   Result<std::optional<Entry>> entry_of(ObjectId group, hid_t handle, const Link& link);
   Result<std::optional<Entry>> hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry);
   std::string shown_name(hid_t group, const std::string& link_name) const;

@@ -64,6 +64,12 @@ class Hdf5Source final : public IsolatedSource {
       return with_journal(mounted_.tree->list(group));
     });
   }
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
+    return guarded([&] {
+      const LibraryLock lock;
+      return with_journal(mounted_.tree->unreadable_members(group));
+    });
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return guarded([&] {
       const LibraryLock lock;
