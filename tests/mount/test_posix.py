@@ -35,7 +35,7 @@ def test_listing(mount, sample):
     assert sorted(os.listdir(m.path)) == [".zattrs", ".zgroup", ".zmetadata", "ocean", "raw", "v"]
     assert sorted(os.listdir(m.path / "v")) == [".zarray", ".zattrs", "0.0", "0.1", "1.0", "1.1"]
     assert ".codecfs" not in os.listdir(m.path) and os.listdir(m.path / ".codecfs") == [
-        "filters", "log", "stats", "view"]
+        "filters", "log", "stats", "references.json", "view"]
     assert not (m.path / "ocean/.codecfs").exists()
     assert not (m.path / "v/2.0").exists() and not (m.path / "v/00.0").exists() and not (m.path / "v/0").exists()
     entries = {e.name: e for e in os.scandir(m.path)}
