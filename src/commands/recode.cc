@@ -41,7 +41,6 @@ Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, 
                     const std::function<void(Recoded)>& done) {
   fs::Filesystem& filesystem = tree.filesystem();
   for (const InfoNode& node : before.nodes) {
-    if (node.error) return fail(node.error->code, "/{}: {}", node.path, node.error->reason);
     if (!node.variable) continue;
     Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
     const VariablePtr& facts = node.variable->facts;
@@ -79,6 +78,8 @@ Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules 
   if (!dry_run) CODECFS_TRY(owned->writable());
   Source& source = *owned;
   CODECFS_ASSIGN(const DatasetInfo before, read_info(source, ""));
+  for (const InfoNode& node : before.nodes)
+    if (node.error) return fail(node.error->code, "/{}: {}", node.path, node.error->reason);
   TreeFiles tree(std::move(owned), {.rules = std::move(rules), .read_only = dry_run});
   CODECFS_TRY(tree.filesystem().rules().check());
   RecodeResult result;
