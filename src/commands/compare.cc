@@ -112,10 +112,7 @@ class DatasetComparison {
 
   /// Whether it is what cannot be read in one of the two, or a member of that.
   [[nodiscard]] bool is_below_unreadable(const std::string& path) const {
-    return std::ranges::any_of(unreadable_, [&](const std::string& unreadable) {
-      return path.starts_with(unreadable) &&
-             (path.size() == unreadable.size() || unreadable.empty() || path[unreadable.size()] == '/');
-    });
+    return std::ranges::any_of(unreadable_, [&](const std::string& top) { return is_within(path, top); });
   }
 
   /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.

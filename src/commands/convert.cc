@@ -202,9 +202,7 @@ class Conversion {
   }
 
   [[nodiscard]] bool is_skipped(std::string_view path) const {
-    return std::ranges::any_of(skip_, [&](const std::string& skipped) {
-      return path.starts_with(skipped) && (path.size() == skipped.size() || path[skipped.size()] == '/');
-    });
+    return std::ranges::any_of(skip_, [&](const std::string& skipped) { return is_within(path, skipped); });
   }
 
   /// A metadata file of `directory` ("/g/") without what it says about skipped members.
@@ -350,9 +348,7 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
   }
   for (const InfoNode& node : info.nodes) {
     const std::string node_path = "/" + node.path;
-    const auto covers = [&](const std::string& skipped) {
-      return node_path == skipped || node_path.starts_with(skipped + "/");
-    };
+    const auto covers = [&](const std::string& skipped) { return is_within(node_path, skipped); };
     if (node.error && std::ranges::none_of(options.skip, covers))
       return fail(node.error->code, "{}: {}; --skip {} leaves it out", node_path, node.error->reason, node_path);
   }

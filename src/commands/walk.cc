@@ -96,4 +96,8 @@ std::string normal_path(std::string_view path) {
   return normal;
 }
 
+bool is_within(std::string_view path, std::string_view top) {
+  return path.starts_with(top) && (path.size() == top.size() || top.empty() || path[top.size()] == '/');
+}
+
 }  // namespace codecfs::commands

@@ -29,5 +29,7 @@ Result<> walk(Source& source, const std::string& path, const Entry& start, const
 Result<Entry> find_path(Source& source, const std::string& path);
 /// The same path as walk() writes it.
 std::string normal_path(std::string_view path);
+/// Whether a path is `top` or below it. Both begin with a slash, or neither; "" is above all.
+bool is_within(std::string_view path, std::string_view top);
 
 }  // namespace codecfs::commands

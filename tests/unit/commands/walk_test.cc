@@ -52,6 +52,14 @@ TEST_F(WalkTest, BeginsAtAnyObject) {
   EXPECT_EQ(visited("w"), (std::vector<std::string>{"w"}));
 }
 
+TEST_F(WalkTest, PathsAreWithinWholeNames) {
+  EXPECT_TRUE(is_within("a/b", "a"));
+  EXPECT_TRUE(is_within("/a", "/a"));
+  EXPECT_TRUE(is_within("a", ""));
+  EXPECT_FALSE(is_within("ab", "a"));
+  EXPECT_FALSE(is_within("a", "a/b"));
+}
+
 TEST_F(WalkTest, EndsWithTheErrorOfAVisitor) {
   const Result<> done = walk(
       source, [](const std::string& path, const Entry&) { return path == "a" ? fail(EINTR, "x") : Result<>(); },
