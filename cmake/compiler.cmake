@@ -25,12 +25,21 @@ foreach(language C CXX)
   endif()
 endforeach()
 
-# One static library a floor. Sources are found, not listed: a new file needs no edit here.
+# Several sources at a time are compiled in two thirds of the time, as they share headers and instances of templates.
+option(CODECFS_UNITY "compile eight sources at a time, of the program and of its unit tests" ON)
+
+# One static library a floor. Sources are found, not listed: a new file needs no edit here. ALONE are the sources that have a
+# name in an anonymous namespace that another source of the floor has, too.
 function(codecfs_floor name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_SOURCES})
   add_library(codecfs_${name} STATIC ${sources})
   target_compile_options(codecfs_${name} PRIVATE -Wconversion -Wold-style-cast)
   target_link_libraries(codecfs_${name} PUBLIC codecfs_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   target_precompile_headers(codecfs_${name} REUSE_FROM codecfs_precompiled)
+  set_target_properties(codecfs_${name} PROPERTIES UNITY_BUILD ${CODECFS_UNITY})
+  if(ARG_ALONE)
+    file(GLOB alone CONFIGURE_DEPENDS ${ARG_ALONE})
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()

@@ -14,8 +14,6 @@
 namespace codecfs {
 namespace {
 
-constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
-
 /// The errors of renameat2 if the filesystem or the kernel does not support its flags.
 bool means_no_flags(int code) { return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP; }
 

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "base/buffer.h"
@@ -15,6 +16,9 @@
 #include "base/unique_fd.h"
 
 namespace codecfs {
+
+/// Of a byte in a file.
+inline constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
 /// An open file or directory, with the path that messages show.
 struct File {

@@ -16,7 +16,7 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 8192;                        // chunks
+constexpr size_t kListed = 8192;                       // chunks
 constexpr uint64_t kMostInlined = uint64_t{16} << 20;  // bytes of a variable
 constexpr size_t kPiece = size_t{1} << 20;             // bytes of text that are written at once
 constexpr size_t kMaxText = size_t{256} << 20;         // bytes
@@ -95,7 +95,7 @@ class Collector {
     const bool has_places = form->as_stored && described->storage == Storage::chunked;
     uint64_t inlined = 0;
     for (uint64_t from = 0;;) {
-      CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_.stored_chunks(entry.object, from, kBatch));
+      CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_.stored_chunks(entry.object, from, kListed));
       if (numbers.empty()) return {};
       if (from == 0) CODECFS_TRY(sink_.begin_chunks(path, described->grid));
       from = numbers.back() + 1;

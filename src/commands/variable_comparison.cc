@@ -13,7 +13,7 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 4096;  // chunks
+constexpr size_t kCompared = 4096;  // chunks
 
 Block block_of(const ChunkGrid& grid, uint64_t number) {
   return {.origin = region_of_chunk(grid, number).origin, .extent = grid.chunks()};
@@ -150,7 +150,7 @@ Result<> VariableComparison::run(const std::function<void(uint64_t bytes)>& adva
   };
   uint64_t compared = 0;
   for (uint64_t from = 0;;) {
-    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, one_.source.stored_chunks(one_.object, from, kBatch));
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, one_.source.stored_chunks(one_.object, from, kCompared));
     if (numbers.empty()) break;
     CODECFS_TRY(compare_all(numbers));
     compared += numbers.size();
@@ -177,7 +177,7 @@ Result<> VariableComparison::compare_where_absent(
     return {};
   };
   for (uint64_t from = 0;;) {
-    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, other_.source.stored_chunks(other_.object, from, kBatch));
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, other_.source.stored_chunks(other_.object, from, kCompared));
     if (numbers.empty()) return flush();
     for (const uint64_t number : numbers) {
       const Region region = region_of_chunk(other_.facts->grid, number);
@@ -188,7 +188,7 @@ Result<> VariableComparison::compare_where_absent(
         CODECFS_ASSIGN(const ChunkInfo place, one_.source.locate(one_.object, overlapping));
         if (place.stored) return {};
         absent.push_back(overlapping);
-        return absent.size() < kBatch ? Result<>() : flush();
+        return absent.size() < kCompared ? Result<>() : flush();
       }));
     }
     from = numbers.back() + 1;

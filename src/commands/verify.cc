@@ -20,7 +20,7 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 4096;  // chunks
+constexpr size_t kVerified = 4096;  // chunks
 
 class Check {
  public:
@@ -106,7 +106,7 @@ class Check {
     }
     uint64_t listed = 0;  // decoded bytes
     for (uint64_t from = 0;;) {
-      const auto numbers = source_.stored_chunks(node.entry.object, from, kBatch);
+      const auto numbers = source_.stored_chunks(node.entry.object, from, kVerified);
       if (!numbers) {
         // The rest cannot be found.
         add_whole(node, numbers.error(), info.decoded_bytes - std::min(listed, info.decoded_bytes));
@@ -116,7 +116,7 @@ class Check {
       from = numbers->back() + 1;
       for (const uint64_t number : *numbers) tasks_.push_back({&node, number});
       listed += numbers->size() * facts.chunk_bytes.value_or(0);
-      if (tasks_.size() >= kBatch) CODECFS_TRY(read_batch(progress));
+      if (tasks_.size() >= kVerified) CODECFS_TRY(read_batch(progress));
     }
   }
 

@@ -12,19 +12,16 @@
 #include <memory>
 #include <optional>
 
+#include "base/directory_stream.h"
 #include "base/mount_table.h"
 #include "base/unique_fd.h"
 
 namespace codecfs::mount {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 /// The name of an entry of a directory; none if it is empty or may not be read.
 std::optional<std::string> first_entry(const std::string& path) {
-  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+  const DirectoryStream directory(opendir(path.c_str()));
   while (directory) {
     const dirent* const entry = readdir(directory.get());
     if (entry == nullptr) break;

@@ -12,16 +12,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/directory_stream.h"
+
 namespace codecfs::mount {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+  const DirectoryStream directory(opendir(path.c_str()));
   while (directory) {
     const dirent* const entry = readdir(directory.get());
     if (entry == nullptr) break;

@@ -8,15 +8,12 @@
 #include <memory>
 
 #include "backends/zarr/store/directory_writer.h"
+#include "base/directory_stream.h"
 
 namespace codecfs::folder {
 namespace {
 
 constexpr int kDirectory = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
-struct CloseDirectory {
-  void operator()(DIR* stream) const { ::closedir(stream); }
-};
 
 /// Whether the name is that of an auxiliary file, which codecfs creates beside a dataset while it writes it and removes
 /// afterwards.
@@ -143,7 +140,7 @@ Result<std::vector<std::pair<std::string, Found>>> FolderFiles::list(const std::
                                                                      const std::optional<std::string>& except) const {
   auto fd = this->directory(key, O_RDONLY);
   if (!fd) return fail(fd.error().code, "{}: {}", path_of(key), fd.error().reason);
-  const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(fd->get()));
+  const DirectoryStream stream(::fdopendir(fd->get()));
   if (!stream) return fail_errno(errno, "{}", path_of(key));
   (void)fd->release();  // fclose or closedir closes it
   std::vector<std::pair<std::string, Found>> entries;

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxPlaces = 64;
 constexpr const char* kProcessors = "/sys/devices/system/cpu/online";  // which the C library reads to count them
 
-std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}}); }
+std::unexpected<Error> refused(int code) { return std::unexpected(Error{code, {}}); }
 
 std::string path_of(int fd) {
   std::string path(PATH_MAX, '\0');
@@ -59,7 +59,7 @@ bool is_of_kernel(int fd) {
 Result<UniqueFd> open_path(int directory, const std::string& path, bool follows_links) {
   const int flags = O_PATH | O_CLOEXEC | (follows_links ? 0 : O_NOFOLLOW);
   UniqueFd fd(::openat(directory, path.c_str(), flags));
-  if (!fd) return plain(errno);
+  if (!fd) return refused(errno);
   return fd;
 }
 
@@ -151,7 +151,7 @@ Result<FilePolicy::Place> FilePolicy::find_written(const Path& path) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   const int at = directory.starts_with('/') ? AT_FDCWD : path.directory ? path.directory.get() : AT_FDCWD;
   Place place{UniqueFd(::openat(at, base.c_str(), kFlags)), name};
-  if (!place.directory) return plain(errno);
+  if (!place.directory) return refused(errno);
   struct stat status{};
   const bool exists = ::fstatat(place.directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if ((exists && is_source(status)) || is_log(place)) return place;
@@ -193,9 +193,9 @@ bool FilePolicy::is_visible(const std::string& path, Use use) {
 
 Result<UniqueFd> FilePolicy::open_beneath(const std::string& path, bool follows_links) const {
   const std::string top = root();
-  if (!is_beneath(path, top)) return plain(EXDEV);
+  if (!is_beneath(path, top)) return refused(EXDEV);
   const UniqueFd directory(::open(top.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return plain(errno);
+  if (!directory) return refused(errno);
   const size_t from = path.find_first_not_of('/', top.size());
   const std::string rest = from == path.npos ? "." : path.substr(from);
   open_how how{};
@@ -205,12 +205,12 @@ Result<UniqueFd> FilePolicy::open_beneath(const std::string& path, bool follows_
   for (int i = 0;; ++i) {
     UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, directory.get(), rest.c_str(), &how, sizeof how)));
     if (fd) return fd;
-    if (errno != EAGAIN || i == kTries) return plain(errno);
+    if (errno != EAGAIN || i == kTries) return refused(errno);
   }
 }
 
 Result<FilePolicy::Found> FilePolicy::find(const Path& path, Use use, bool follows_links) {
-  if (path.text.empty()) return plain(ENOENT);
+  if (path.text.empty()) return refused(ENOENT);
   const std::string whole = absolute(path);
   const std::string& mountpoint = rules_.references.mountpoint;
   if (is_beneath(whole, mountpoint) && !is_beneath(rules_.source, mountpoint))
@@ -222,9 +222,9 @@ Result<FilePolicy::Found> FilePolicy::find(const Path& path, Use use, bool follo
   if (!opened && opened.error().code == EXDEV) return fail(EACCES, "{} is outside of {}", whole, root());
   if (!opened) return pass_on(opened);
   Found found{*std::move(opened), {}};
-  if (::fstat(found.fd.get(), &found.status) != 0) return plain(errno);
+  if (::fstat(found.fd.get(), &found.status) != 0) return refused(errno);
   if (use == Use::look) return found;
-  if (S_ISLNK(found.status.st_mode)) return plain(ELOOP);
+  if (S_ISLNK(found.status.st_mode)) return refused(ELOOP);
   if (!S_ISREG(found.status.st_mode) && !S_ISDIR(found.status.st_mode))
     return fail(ENXIO, "{} is not a regular file", whole);
   if (whole != kProcessors && is_of_kernel(found.fd.get())) return fail(EACCES, "{} is a file of the kernel", whole);

@@ -28,6 +28,7 @@
 #include "backends/hdf5/recode/left_space.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
+#include "base/directory_stream.h"
 #include "base/file_owner.h"
 #include "base/progress_reporter.h"
 #include "compact/hdf5/file_compare.h"
@@ -147,16 +148,12 @@ bool is_temporary(std::string_view name, const std::string& prefix) {
   return dash != std::string_view::npos && is_number(name.substr(0, dash)) && is_number(name.substr(dash + 1));
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 /// Removes the temporary files of killed compactions. The exclusive lock on the source guarantees that none of them is
 /// in use. Ignores errors.
 void remove_leftovers(const Locked& locked, FileIo& io) {
   const std::string prefix = temporary_prefix(locked.name);
   const int fd = ::openat(locked.directory.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, CloseDirectory> listing(fd < 0 ? nullptr : ::fdopendir(fd));
+  const DirectoryStream listing(fd < 0 ? nullptr : ::fdopendir(fd));
   if (!listing) return;
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing.get())) {

@@ -140,4 +140,10 @@ std::string codec_versions() {
   return fmt::format("{}", fmt::join(libraries, ", "));
 }
 
+std::string_view codec_id(const FilterStage& stage) {
+  if (!stage.codec->is_object()) return {};
+  const auto id = stage.codec->find("id");
+  return id != stage.codec->end() && id->is_string() ? std::string_view(id->get_ref<const std::string&>()) : "";
+}
+
 }  // namespace codecfs::filters

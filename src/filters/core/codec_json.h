@@ -32,6 +32,9 @@ ZarrCodecs print_zarr_codecs(std::span<const FilterStage> chain);
 /// Unknown codecs are kept, and fail when a chunk is decoded. EINVAL for JSON of the wrong type.
 Result<std::vector<FilterStage>> parse_zarr_codecs(const Json& compressor, const Json& filters, uint64_t item_size);
 
+/// The "id" in the codec's JSON; empty if there is none. Valid as long as the stage.
+std::string_view codec_id(const FilterStage& stage);
+
 /// "zlib 1.2.13 (libdeflate 1.14), zstd 1.5.4, ...": the built-in codecs with their versions, for --version.
 std::string codec_versions();
 

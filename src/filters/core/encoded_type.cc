@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/core/codec_fields.h"
+#include "filters/core/codec_json.h"
 #include "filters/core/pipeline.h"
 #include "model/json.h"
 #include "model/zarr3_type.h"
@@ -17,12 +18,6 @@ constexpr std::array<std::string_view, 4> kElementwise = {"astype", "bitround", 
 /// Codecs of numcodecs that name the encoded type, and the members that do so: the first that is there.
 constexpr std::array<std::string_view, 4> kRetyping = {"astype", "delta", "fixedscaleoffset", "quantize"};
 constexpr std::array<const char*, 3> kTypeKeys = {"encode_dtype", "astype", "dtype"};
-
-std::string_view id_of(const FilterStage& stage) {
-  if (!stage.codec->is_object()) return {};
-  const auto id = stage.codec->find("id");
-  return id != stage.codec->end() && id->is_string() ? std::string_view(id->get_ref<const std::string&>()) : "";
-}
 
 /// Encodes one element with one stage, or decodes it. `type`: of the decoded element.
 Result<std::vector<std::byte>> convert_one(const FilterStage& stage, const DataType& type, Bytes element,
@@ -60,7 +55,7 @@ Result<DataType> cast_type(const Json& codec, const DataType& from) {
 }
 
 DataType encoded_type(const FilterStage& stage, DataType type) {
-  const std::string_view id = id_of(stage);
+  const std::string_view id = codec_id(stage);
   if (id == kCastValue) return cast_type(stage.codec, type).value_or(type);
   if (std::ranges::find(kRetyping, id) == kRetyping.end()) return type;
   for (const char* const key : kTypeKeys)
@@ -85,7 +80,7 @@ Result<> check_fill(std::span<const FilterStage> stages, const Variable& variabl
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(type.size);
   for (const FilterStage& stage : stages) {
-    const std::string_view id = id_of(stage);
+    const std::string_view id = codec_id(stage);
     if (id == kReshape) continue;
     const bool is_number = std::ranges::find(kElementwise, id) != kElementwise.end();
     if (id != kCastValue && id != kScaleOffset && !is_number) return {};

@@ -14,7 +14,7 @@ constexpr uint32_t kShuffle = 2;  // HDF5's ids
 constexpr uint32_t kFletcher32 = 3;
 constexpr uint64_t kChecksumBytes = 4;
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /// Reads the names before the first unescaped comma.
 class NameReader {
@@ -45,7 +45,7 @@ class NameReader {
  private:
   /// Reads one name without the unescaped white space around it. Stops at the '&', the ',' or the end.
   Result<std::string> read_name() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
     name_at_ = at_;
     star_at_.reset();
     std::string name;
@@ -55,7 +55,7 @@ class NameReader {
       if (escaped && ++at_ == text_.size()) return fail_at(text_, at_, "a backslash needs a character behind it");
       if (!escaped && text_[at_] == '*' && !star_at_) star_at_ = at_;
       name += text_[at_];
-      if (escaped || !is_space(text_[at_])) keep = name.size();
+      if (escaped || !is_blank(text_[at_])) keep = name.size();
     }
     name.resize(keep);
     if (name.empty()) return fail_at(text_, name_at_, "the name of a variable is missing here");

@@ -14,7 +14,7 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr std::string_view kNumcodecs = "numcodecs.";
+constexpr std::string_view kNumcodecsPrefix = "numcodecs.";
 constexpr std::string_view kOnlyZarr3 = "zarr3:";
 constexpr std::string_view kSharding = "sharding_indexed";
 constexpr size_t kMaxCodecs = 32;
@@ -51,12 +51,6 @@ constexpr std::string_view kArrayToBytes[] = {"bytes", "vlen-utf8",      "vlen-b
 template <size_t kCount>
 bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
   return std::ranges::find(names, name) != std::end(names);
-}
-
-std::string_view id_of(const FilterStage& stage) {
-  if (!stage.codec->is_object()) return {};
-  const auto id = stage.codec->find("id");
-  return id != stage.codec->end() && id->is_string() ? std::string_view(id->get_ref<const std::string&>()) : "";
 }
 
 struct NamedCodec {
@@ -124,8 +118,8 @@ Result<std::optional<ByteOrder>> parse_endian(const Json& configuration) {
 Json numcodecs_form(const NamedCodec& codec) {
   Json form = Json::object();
   std::string_view id = codec.name;
-  if (id.starts_with(kNumcodecs)) {
-    form["id"] = id.substr(kNumcodecs.size());
+  if (id.starts_with(kNumcodecsPrefix)) {
+    form["id"] = id.substr(kNumcodecsPrefix.size());
   } else if (is_one_of(kOfBoth, id)) {
     form["id"] = codec.name;
   } else {
@@ -173,10 +167,10 @@ class ListParser {
     }
     if (is_one_of(kArrayToBytes, codec.name)) CODECFS_TRY(take_serializer(codec.name));
     CODECFS_ASSIGN(FilterStage stage, parse_zarr3_stage(json, type_.size));
-    if (!has_serializer_ && is_one_of(kBytesToBytes, id_of(stage)))
+    if (!has_serializer_ && is_one_of(kBytesToBytes, codec_id(stage)))
       refuse(fmt::format("codec {} cannot precede one that makes bytes", codec.name));
-    if (!has_serializer_ && !is_one_of(kElementwise, id_of(stage))) keeps_order_ = false;
-    if (id_of(stage) == kReshape)
+    if (!has_serializer_ && !is_one_of(kElementwise, codec_id(stage))) keeps_order_ = false;
+    if (codec_id(stage) == kReshape)
       if (const Json shape = codec.configuration.value("shape", Json()); shape.is_array()) rank_ = shape.size();
     codecs_.stages.push_back(std::move(stage));
     return {};
@@ -185,7 +179,7 @@ class ListParser {
   Result<Zarr3Codecs> finish() {
     if (!has_serializer_) {
       for (const FilterStage& stage : codecs_.stages)
-        if (!is_one_of(kArrayToArray, id_of(stage))) {
+        if (!is_one_of(kArrayToArray, codec_id(stage))) {
           refuse(fmt::format("codec {} is not known", print_json(stage.codec)));
           return std::move(codecs_);
         }
@@ -205,7 +199,7 @@ class ListParser {
     for (FilterStage& stage : codecs_.stages) {
       DataType next = encoded_type(stage, type);
       if (next.order != ByteOrder::none && next.order != order) {
-        if (id_of(stage) != kCastValue)
+        if (codec_id(stage) != kCastValue)
           return refuse(fmt::format("codec {} makes elements of another byte order than `bytes` stores",
                                     print_json(stage.codec)));
         Json codec = stage.codec;
@@ -273,7 +267,7 @@ Json print_zarr3_stage(const FilterStage& stage, uint64_t item_size) {
     id.erase(0, kOnlyZarr3.size());
     if (configuration.empty()) return {{"name", id}};
   } else if (is_one_of(kOfNumcodecs, id) || id == "crc32c") {
-    id.insert(0, kNumcodecs);
+    id.insert(0, kNumcodecsPrefix);
   }
   Json named = {{"name", id}};
   named["configuration"] = std::move(configuration);
@@ -295,7 +289,7 @@ Json with_serializer(Json codecs, const Json& serializer) {
   };
   const auto is_array_codec = [&](const Json& codec) {
     const auto stage = parse_zarr3_stage(codec, 0);
-    return name_of(codec) == "transpose" || (stage && is_one_of(kArrayToArray, id_of(*stage)));
+    return name_of(codec) == "transpose" || (stage && is_one_of(kArrayToArray, codec_id(*stage)));
   };
   for (const Json& codec : codecs) {
     const std::string name = name_of(codec);
@@ -333,13 +327,13 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
         {{"name", "transpose"}, {"configuration", {{"order", std::vector<size_t>(order.begin(), order.end())}}}});
   size_t at = 0;
   DataType encoded = type;
-  for (; at < stages.size() && is_one_of(kArrayToArray, id_of(stages[at])); ++at) {
+  for (; at < stages.size() && is_one_of(kArrayToArray, codec_id(stages[at])); ++at) {
     list.push_back(print_zarr3_stage(stages[at], encoded.size));
     encoded = encoded_type(stages[at], std::move(encoded));
   }
-  if (at < stages.size() && is_one_of(kSerializers, id_of(stages[at]))) {
+  if (at < stages.size() && is_one_of(kSerializers, codec_id(stages[at]))) {
     if (common_byte_order(encoded) == ByteOrder::big)
-      return fail(EOPNOTSUPP, "codec {} stores elements in little-endian order", id_of(stages[at]));
+      return fail(EOPNOTSUPP, "codec {} stores elements in little-endian order", codec_id(stages[at]));
     list.push_back(print_zarr3_stage(stages[at++], encoded.size));
   } else {
     // Elements of one byte have no order: that of the array is kept.
@@ -349,7 +343,7 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
     list.push_back(std::move(serializer));
   }
   for (; at < stages.size(); ++at) {
-    const std::string_view id = id_of(stages[at]);
+    const std::string_view id = codec_id(stages[at]);
     if (is_one_of(kArrayToArray, id) || is_one_of(kSerializers, id))
       return fail(EOPNOTSUPP, "codec {} follows one that makes bytes, which Zarr v3 cannot represent", id);
     if (id.starts_with("hdf5:") || id.empty())

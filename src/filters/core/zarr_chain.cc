@@ -49,12 +49,6 @@ std::optional<uint64_t> encoded_size(const FilterStage& stage, const ChunkShape&
   return coder->encoded ? coder->encoded(SizeBound::exactly(size)).exact : size;
 }
 
-std::string_view id_of(const FilterStage& stage) {
-  if (!stage.codec->is_object()) return {};
-  const auto id = stage.codec->find("id");
-  return id != stage.codec->end() && id->is_string() ? std::string_view(id->get_ref<const std::string&>()) : "";
-}
-
 bool are_alike(const FilterStage& one, const FilterStage& other) {
   return one.codec->value("id", Json()) == other.codec->value("id", Json());
 }
@@ -112,8 +106,9 @@ std::string name_of(const FilterStage& stage) {
 }  // namespace
 
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
-  const bool is_of_v3 = std::ranges::any_of(
-      chain, [](const FilterStage& stage) { return id_of(stage).starts_with("zarr3:") && find_for(stage) != nullptr; });
+  const bool is_of_v3 = std::ranges::any_of(chain, [](const FilterStage& stage) {
+    return codec_id(stage).starts_with("zarr3:") && find_for(stage) != nullptr;
+  });
   if (is_of_v3) return {{}, false};
   return codec_chain(chain, chunk);
 }
@@ -121,7 +116,7 @@ ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk
 bool is_portable(std::span<const FilterStage> codecs) {
   constexpr std::array<std::string_view, 3> kPortable = {"blosc", "gzip", "zstd"};
   return std::ranges::all_of(codecs, [&](const FilterStage& stage) {
-    const std::string_view id = id_of(stage);
+    const std::string_view id = codec_id(stage);
     if (id == "crc32c") return stage.codec->value("location", Json("end")) == "end";
     return std::ranges::find(kPortable, id) != kPortable.end();
   });
@@ -156,7 +151,7 @@ Zarr3Chain portable_chain(std::span<const FilterStage> chain, const ChunkShape& 
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec) {
   Zarr3Chain result{codec_chain(chain, chunk), {}};
   if (!print_zarr3_codecs(result.stages, chunk.type, object_codec)) return {{{}, false}, {}};
-  if (result.stages.empty() || id_of(result.stages.back()) != kZlib) return result;
+  if (result.stages.empty() || codec_id(result.stages.back()) != kZlib) return result;
   std::optional<uint64_t> size = chunk.bytes;
   for (size_t i = 0; size && i + 1 < result.stages.size(); ++i) size = encoded_size(result.stages[i], chunk, *size);
   if (!size || *size > UINT32_MAX) return result;
@@ -170,7 +165,7 @@ Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chu
 }
 
 std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uint64_t item_size) {
-  if (codecs.empty() || id_of(codecs.back()) != kGzip) return codecs;
+  if (codecs.empty() || codec_id(codecs.back()) != kGzip) return codecs;
   Json codec = codecs.back().codec;
   codec["id"] = kZlib;
   if (auto stages = parse_zarr_codecs(codec, {}, item_size)) codecs.back() = std::move(stages->front());
@@ -179,7 +174,7 @@ std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uin
 
 std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size) {
   for (FilterStage& stage : codecs) {
-    const std::string_view id = id_of(stage);
+    const std::string_view id = codec_id(stage);
     Json codec = stage.codec;
     if (id == "zstd" && codec.value("checksum", Json()) == false) codec.erase("checksum");
     if (id == "blosc" && codec.value("typesize", Json()) == item_size) codec.erase("typesize");

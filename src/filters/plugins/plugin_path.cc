@@ -11,6 +11,8 @@
 #include <set>
 #include <utility>
 
+#include "base/directory_stream.h"
+
 namespace codecfs::filters {
 namespace {
 
@@ -26,10 +28,6 @@ void add_directories(std::string_view path, std::vector<std::string>& directorie
     if (std::ranges::find(directories, directory) == directories.end()) directories.push_back(std::move(directory));
   }
 }
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
 
 bool is_library_name(std::string_view name) { return name.starts_with("lib") && name.find(".so") != name.npos; }
 
@@ -48,7 +46,7 @@ std::vector<std::string> plugin_directories(std::string_view option, const char*
 }
 
 Result<std::vector<std::string>> plugin_files(const std::string& directory) {
-  const std::unique_ptr<DIR, CloseDirectory> entries(opendir(directory.c_str()));
+  const DirectoryStream entries(opendir(directory.c_str()));
   if (!entries) return fail_errno(errno, "{}", directory);
   std::vector<std::string> names;
   while (const dirent* entry = readdir(entries.get()))

@@ -11,18 +11,14 @@
 #include "filters/core/parameter_limits.h"
 #include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr_chain.h"
+#include "fs/views/xattrs.h"
 #include "fs/views/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
 namespace {
 
-constexpr std::string_view kFilter = "_Filter";
-constexpr std::string_view kCodecs = "_Codecs";
 // HDF5's ids of the filters that have special attributes.
-constexpr uint32_t kDeflate = 1;
-constexpr uint32_t kShuffle = 2;
-constexpr uint32_t kFletcher32 = 3;
 
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
@@ -139,8 +135,8 @@ Result<> FilterControl::check_text(const Node& node, bool is_spec, std::string_v
 /// Sets one of netCDF's special attributes.
 Result<> FilterControl::set_special(const Node& node, std::string_view name, std::string_view value,
                                     const Cancelled& cancelled) {
-  if (name == kFilter) return set_spec(node, value, cancelled);
-  if (name == kCodecs) return set_codecs(node, value, cancelled);
+  if (name == kFilterName) return set_spec(node, value, cancelled);
+  if (name == kCodecsName) return set_codecs(node, value, cancelled);
   for (;;) {
     Result<> edited = edit_chain(node, name, value, cancelled);
     if (edited || edited.error().code != EAGAIN) return edited;
@@ -168,7 +164,7 @@ void FilterControl::remove_default_chain(const Node& group) {
 
 Result<> FilterControl::set_default_chain(const Node& group, std::string_view name, std::string_view value) {
   std::vector<FilterStage> chain;
-  if (name == kFilter) {
+  if (name == kFilterName) {
     CODECFS_ASSIGN(chain, parse_spec(group.path, value));
   } else {
     CODECFS_ASSIGN(chain, parse_codecs(group, value, nullptr));
@@ -336,13 +332,13 @@ Result<std::vector<FilterStage>> FilterControl::find_chain_for_new(const Node& n
 /// The filter pipeline in a file that was written before the .zarray, as cp -r may do.
 Result<std::optional<std::vector<FilterStage>>> FilterControl::spooled_chain(const Node& group,
                                                                              const Variable& variable) {
-  for (const std::string_view name : {kCodecs, kFilter}) {
+  for (const std::string_view name : {kCodecsName, kFilterName}) {
     if (!mount_.scratch.find(group.ino(), name)) continue;
     CODECFS_ASSIGN(const std::string text, mount_.scratch.seal(group.ino(), name));
     mount_.scratch.unseal(group.ino(), name);
     if (trimmed(text).empty()) continue;
     CODECFS_ASSIGN(std::vector<FilterStage> chain,
-                   name == kFilter ? parse_spec(group.path, text) : parse_codecs(group, text, &variable));
+                   name == kFilterName ? parse_spec(group.path, text) : parse_codecs(group, text, &variable));
     return chain;
   }
   return std::nullopt;

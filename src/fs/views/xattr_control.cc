@@ -6,13 +6,12 @@
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "fs/views/metadata_files.h"
+#include "fs/views/xattrs.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
 namespace {
 constexpr std::string_view kUser = "user.";
-constexpr std::string_view kFilter = "_Filter";
-constexpr std::string_view kCodecs = "_Codecs";
 
 /// Whether the file stands for a variable as a whole.
 bool is_variable(const Place& place) {
@@ -127,14 +126,14 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
   // cp -a and cp --preserve=xattr write the special attributes of their source.
-  if (is_special_xattr(name) && plain != kFilter && plain != kCodecs && now != view.stored->end() &&
+  if (is_special_xattr(name) && plain != kFilterName && plain != kCodecsName && now != view.stored->end() &&
       now->value == value)
     return {};
   if (node.kind == NodeKind::variable && is_fixed(plain) && mount_.overlay.state_of(node).made_here) {
     log::info("{}: {} is not changed to {}", node.path, plain, value);
     return {};
   }
-  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs))
+  if (node.kind == NodeKind::group && (plain == kFilterName || plain == kCodecsName))
     return filters_.set_default_chain(node, plain, value);
   if (is_special_xattr(name)) {
     if (node.kind == NodeKind::variable) {
@@ -178,7 +177,7 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
   if (place.file != FileKind::itself && place.file != FileKind::array)
     return fail(EPERM, "{}: cannot be changed", node.path);
   const std::string plain(name.substr(kUser.size()));
-  if (node.kind == NodeKind::group && (plain == kFilter || plain == kCodecs)) {
+  if (node.kind == NodeKind::group && (plain == kFilterName || plain == kCodecsName)) {
     filters_.remove_default_chain(node);
     return {};
   }

@@ -11,9 +11,6 @@ namespace codecfs::fs {
 namespace {
 
 // HDF5 ids of the filters for which netCDF has special attributes.
-constexpr uint32_t kDeflate = 1;
-constexpr uint32_t kShuffle = 2;
-constexpr uint32_t kFletcher32 = 3;
 
 std::string_view storage_name(Storage storage) {
   switch (storage) {

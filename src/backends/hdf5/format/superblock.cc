@@ -16,7 +16,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr std::array<unsigned char, 8> kSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+constexpr std::array<unsigned char, 8> kFileSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::byte kOpenForWriting{0x01};
 constexpr std::byte kOpenForSwmr{0x04};
 
@@ -100,10 +100,10 @@ std::optional<uint64_t> find_signature(int fd, uint64_t within) {
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   const auto size = static_cast<uint64_t>(status.st_size);
   const uint64_t end = std::min(size, within);
-  for (uint64_t address = 0; address + kSignature.size() <= end; address = address == 0 ? 512 : address * 2) {
+  for (uint64_t address = 0; address + kFileSignature.size() <= end; address = address == 0 ? 512 : address * 2) {
     std::array<unsigned char, 8> bytes{};
     if (pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(address)) != ssize_t{8}) return std::nullopt;
-    if (bytes == kSignature) return address;
+    if (bytes == kFileSignature) return address;
   }
   return std::nullopt;
 }
@@ -120,7 +120,7 @@ std::optional<std::vector<std::byte>> unmarked_superblock(int fd, uint64_t addre
 }
 
 void clear_marks(std::span<std::byte> block) {
-  if (block.size() <= kFlagsAt || std::memcmp(block.data(), kSignature.data(), kSignature.size()) != 0) return;
+  if (block.size() <= kFlagsAt || std::memcmp(block.data(), kFileSignature.data(), kFileSignature.size()) != 0) return;
   if (block[kVersionAt] != std::byte{3}) return;
   if ((block[kFlagsAt] & (kOpenForWriting | kOpenForSwmr)) == std::byte{0}) return;
   const size_t checked = kFlagsAt + 1 + 4 * std::to_integer<size_t>(block[kOffsetSizeAt]);

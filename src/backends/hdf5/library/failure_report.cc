@@ -30,7 +30,7 @@ bool is_of_sound_files(const H5E_error2_t& error) {
   return error.maj_num == H5E_ARGS && (error.min_num == H5E_BADTYPE || is_called_by_programs(error.func_name));
 }
 
-herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
+herr_t keep_first(unsigned, const H5E_error2_t* entry, void* to) {
   *static_cast<H5E_error2_t*>(to) = *entry;
   return 1;
 }
@@ -47,7 +47,7 @@ herr_t find_attributes(unsigned, const H5E_error2_t* error, void* found) {
 FailureReport report_failure(hid_t stack) {
   FailureReport report;
   H5E_error2_t error{};
-  if (H5Ewalk2(stack, H5E_WALK_UPWARD, take_first, &error) < 0 || error.desc == nullptr) return report;
+  if (H5Ewalk2(stack, H5E_WALK_UPWARD, keep_first, &error) < 0 || error.desc == nullptr) return report;
   report.reason = error.desc;
   report.out_of_memory = error.maj_num == H5E_RESOURCE && error.min_num == H5E_NOSPACE;
   H5Ewalk2(stack, H5E_WALK_UPWARD, find_attributes, &report.in_attributes);

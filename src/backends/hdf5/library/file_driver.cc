@@ -17,6 +17,7 @@
 
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/hdf5_version.h"
+#include "base/file_io.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -162,8 +163,7 @@ herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address
     ++capture->reads;
     return 0;
   }
-  constexpr haddr_t kLargest = INT64_MAX;
-  if (address > kLargest || size > kLargest - address) return -1;
+  if (address > kLargestOffset || size > kLargestOffset - address) return -1;
   auto* to = static_cast<std::byte*>(buffer);
   Result<size_t> count = size_t{0};
   try {

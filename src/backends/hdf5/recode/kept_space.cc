@@ -17,7 +17,7 @@ constexpr hsize_t kMinHole = 512;                  // bytes; a dataset itself ta
 constexpr hsize_t kMaxHeader = hsize_t{32} << 10;  // bytes; a message of an object header has less than 64 KiB
 constexpr hsize_t kAlignment = 8;                  // of the parts of an object header of version 1
 constexpr ssize_t kMaxListed = ssize_t{1} << 20;
-constexpr char kTag[] = "codecfs: free space";  // name in the type of such a dataset, which identifies it
+constexpr char kSpaceTag[] = "codecfs: free space";  // name in the type of such a dataset, which identifies it
 
 // The largest free blocks of raw data or of metadata, largest first.
 std::vector<H5F_sect_info_t> largest_holes(hid_t file, H5F_mem_t type, size_t most) {
@@ -37,7 +37,7 @@ bool has_our_type(hid_t dataset) {
   if (!type || H5Tget_class(type.get()) != H5T_OPAQUE || H5Tget_size(type.get()) != 1) return false;
   const auto free_tag = [](char* tag) { H5free_memory(tag); };
   const std::unique_ptr<char, decltype(free_tag)> tag(H5Tget_tag(type.get()), free_tag);
-  return tag && std::string_view(tag.get()) == kTag;
+  return tag && std::string_view(tag.get()) == kSpaceTag;
 }
 
 bool is_one_of_ours(hid_t object, uint64_t address) {
@@ -68,7 +68,7 @@ Result<> KeptSpace::take(hid_t file, size_t most) {
     return fail_library(EIO, "its user block");
   if (persists || !kept_.datasets.empty()) return {};
   const Handle type(H5Tcreate(H5T_OPAQUE, 1));
-  if (!type || H5Tset_tag(type.get(), kTag) < 0) return fail_library(EIO, "the type of a dataset");
+  if (!type || H5Tset_tag(type.get(), kSpaceTag) < 0) return fail_library(EIO, "the type of a dataset");
   CODECFS_TRY(take_raw(file, type.get(), user_block, most));
   return take_metadata(file, type.get(), most);
 }

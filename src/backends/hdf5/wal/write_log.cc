@@ -17,8 +17,6 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
-
 bool refers_to(const File& directory, const std::string& name, const File& file) {
   struct stat there;
   struct stat own;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/endian.h"
+#include "base/file_io.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -19,7 +20,6 @@ constexpr char kMagic[] = "CODECFSW";
 constexpr uint32_t kCheckpointBegun = 1;
 constexpr size_t kHeaderChecksumAt = 504;
 constexpr size_t kFrameChecksumAt = 40;
-constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
 constexpr std::string_view kPrefix = ".";
 constexpr std::string_view kSuffix = ".codecfs-wal";

@@ -23,7 +23,7 @@ constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
 std::string print(const Json& json) { return print_json(json, kIndent); }
 
-Result<Json> parse_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
+Result<Json> read_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
   if (!json) return fail(json.error().code == ENOMEM ? ENOMEM : EIO, "{}: {}", file, json.error().reason);
   if (!json->is_object()) return fail(EIO, "{}: no JSON object", file);
@@ -32,7 +32,7 @@ Result<Json> parse_object(const char* file, std::string_view text, uint64_t most
 
 Result<Json> parse_file(const char* file, const std::optional<std::string>& text) {
   if (!text) return Json::object();
-  return parse_object(file, *text);
+  return read_object(file, *text);
 }
 
 Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
@@ -239,7 +239,7 @@ Result<NewArray> print_array(const Variable& variable) try {
 
 Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
                            std::span<const std::string> references) try {
-  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", files.zarray));
+  CODECFS_ASSIGN(Json zarray, read_object(".zarray", files.zarray));
   CODECFS_ASSIGN(Json zattrs, parse_zattrs(files.zattrs));
   const bool is_scalar = variable.grid.rank() == 0;
   if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
@@ -263,7 +263,7 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
 }
 
 Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> shape) try {
-  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
+  CODECFS_ASSIGN(Json zarray, read_object(".zarray", text));
   zarray["shape"] = shape_json(shape);
   // Some writers set the chunk length of an empty dimension to 0, which is only valid while it is empty.
   for (Json& length : zarray["chunks"])
@@ -275,7 +275,7 @@ Result<std::string> with_shape(std::string_view text, std::span<const uint64_t> 
 
 Result<std::string> with_chain(std::string_view text, const Variable& variable,
                                std::span<const FilterStage> chain) try {
-  CODECFS_ASSIGN(Json zarray, parse_object(".zarray", text));
+  CODECFS_ASSIGN(Json zarray, read_object(".zarray", text));
   CODECFS_TRY(check_zarr2(chain));
   set_chain(zarray, variable, chain);
   return print(zarray);
@@ -341,7 +341,7 @@ Result<std::string> with_lists(const std::optional<std::string>& text, const Ncz
 }
 
 Result<std::optional<std::string>> with_entries(std::string_view text, Json entries) try {
-  CODECFS_ASSIGN(Json zmetadata, parse_object(".zmetadata", text, kMaxConsolidatedBytes));
+  CODECFS_ASSIGN(Json zmetadata, read_object(".zmetadata", text, kMaxConsolidatedBytes));
   const auto form = zmetadata.find("zarr_consolidated_format");
   if (form == zmetadata.end() || *form != 1) return std::nullopt;
   zmetadata["metadata"] = std::move(entries);

@@ -13,8 +13,6 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr const char* kFile = "zarr.json";
-constexpr const char* kFillAttribute = "_FillValue";
 constexpr std::string_view kGroupKeys[] = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
 constexpr std::string_view kArrayKeys[] = {"zarr_format", "node_type",       "attributes",          "shape",
                                            "data_type",   "chunk_grid",      "chunk_key_encoding",  "fill_value",
@@ -22,11 +20,11 @@ constexpr std::string_view kArrayKeys[] = {"zarr_format", "node_type",       "at
 
 template <class... Args>
 std::unexpected<Error> bad(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(EIO, "{}: {}", kFile, fmt::format(format, std::forward<Args>(args)...));
+  return fail(EIO, "{}: {}", kZarrJson, fmt::format(format, std::forward<Args>(args)...));
 }
 
 std::unexpected<Error> blame(const Error& error) {
-  return fail(error.code == ENOMEM ? ENOMEM : EIO, "{}: {}", kFile, error.reason);
+  return fail(error.code == ENOMEM ? ENOMEM : EIO, "{}: {}", kZarrJson, error.reason);
 }
 
 Json value_of(const Json& object, const char* key) {
@@ -39,7 +37,7 @@ Result<Json> parse_file(std::string_view text) {
   if (!json) return blame(json.error());
   if (!json->is_object()) return bad("no JSON object");
   if (const Json format = value_of(*json, "zarr_format"); format != 3)
-    return fail(EOPNOTSUPP, "{}: \"zarr_format\" is {}, not 3", kFile, print_json(format));
+    return fail(EOPNOTSUPP, "{}: \"zarr_format\" is {}, not 3", kZarrJson, print_json(format));
   return json;
 }
 
@@ -70,9 +68,9 @@ Result<std::vector<uint64_t>> parse_extents(const Json& list, const char* key) {
 Result<std::vector<uint64_t>> parse_rectilinear(const Json& configuration, const std::vector<uint64_t>& shape,
                                                 Array& array) {
   if (const Json kind = value_of(configuration, "kind"); kind != "inline")
-    return fail(EOPNOTSUPP, "{}: a rectilinear chunk grid of kind {} is not supported", kFile, print_json(kind));
+    return fail(EOPNOTSUPP, "{}: a rectilinear chunk grid of kind {} is not supported", kZarrJson, print_json(kind));
   auto grid = RectilinearGrid::parse(value_of(configuration, "chunk_shapes"), shape);
-  if (!grid && grid.error().code == EOPNOTSUPP) return fail(EOPNOTSUPP, "{}: {}", kFile, grid.error().reason);
+  if (!grid && grid.error().code == EOPNOTSUPP) return fail(EOPNOTSUPP, "{}: {}", kZarrJson, grid.error().reason);
   if (!grid) return blame(grid.error());
   array.rectilinear = std::move(*grid);
   return array.rectilinear->longest();
@@ -84,7 +82,7 @@ Result<std::vector<uint64_t>> parse_chunk_grid(const Json& grid, const std::vect
   const Json name = grid.is_object() ? value_of(grid, "name") : grid;
   if (!name.is_string()) return bad("\"chunk_grid\": {} is not valid", print_json(grid));
   if (name != "regular" && name != "rectilinear")
-    return fail(EOPNOTSUPP, "{}: chunk grid {} is not supported", kFile, print_json(name));
+    return fail(EOPNOTSUPP, "{}: chunk grid {} is not supported", kZarrJson, print_json(name));
   const Json configuration = grid.is_object() ? value_of(grid, "configuration") : Json();
   if (!configuration.is_object()) return bad("\"chunk_grid\": {} has no configuration", print_json(grid));
   if (name == "rectilinear") return parse_rectilinear(configuration, shape, array);
@@ -171,7 +169,7 @@ Result<Array> parse_unguarded(std::string_view text) {
   if (const Json transformers = value_of(json, "storage_transformers"); !transformers.is_null()) {
     if (!transformers.is_array()) return bad("\"storage_transformers\" is not a list");
     if (!transformers.empty())
-      return fail(EOPNOTSUPP, "{}: storage transformer {} is not supported", kFile, print_json(transformers[0]));
+      return fail(EOPNOTSUPP, "{}: storage transformer {} is not supported", kZarrJson, print_json(transformers[0]));
   }
   CODECFS_ASSIGN(const Zarr3Type type, parse_type(json, unreadable));
   CODECFS_ASSIGN(const auto shape, parse_extents(value_of(json, "shape"), "shape"));
@@ -224,7 +222,7 @@ Result<Array> parse_unguarded(std::string_view text) {
   set_names(variable, std::move(names));
   variable.unreadable = unreadable;
   CODECFS_TRY(parse_fill(json, {variable.type, variable.object_codec, type.name}, array));
-  CODECFS_TRY(measure_chunks(variable, kFile));
+  CODECFS_TRY(measure_chunks(variable, kZarrJson));
   if (unreadable) variable.unreadable = std::move(unreadable);
   return array;
 }
@@ -246,13 +244,13 @@ Result<EntryKind> zarr3_node_type(std::string_view text) try {
   if (type == "group") return EntryKind::group;
   return bad("\"node_type\" is {}, neither group nor array", print_json(type));
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, "{}: no memory to read it", kFile);
+  return fail(ENOMEM, "{}: no memory to read it", kZarrJson);
 }
 
 Result<Array> parse_zarr3_array(std::string_view text) try {
   return parse_unguarded(text);
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, "{}: no memory to read it", kFile);
+  return fail(ENOMEM, "{}: no memory to read it", kZarrJson);
 }
 
 Result<std::vector<Attribute>> parse_zarr3_group(std::string_view text) try {
@@ -264,7 +262,7 @@ Result<std::vector<Attribute>> parse_zarr3_group(std::string_view text) try {
   for (const auto& [name, value] : attributes.items()) list.push_back({name, value});
   return list;
 } catch (const std::bad_alloc&) {
-  return fail(ENOMEM, "{}: no memory to read it", kFile);
+  return fail(ENOMEM, "{}: no memory to read it", kZarrJson);
 }
 
 bool describe_same_chunks(std::string_view one, std::string_view other) {

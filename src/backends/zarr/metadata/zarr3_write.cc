@@ -17,20 +17,18 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr const char* kFile = "zarr.json";
-constexpr const char* kFillAttribute = "_FillValue";
 constexpr int kIndent = 2;
 
 std::string print(const Json& json) { return print_json(json, kIndent); }
 
-Result<Json> parse_object(std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
+Result<Json> parse_zarr_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
-  if (!json) return fail(json.error().code == ENOMEM ? ENOMEM : EIO, "{}: {}", kFile, json.error().reason);
-  if (!json->is_object()) return fail(EIO, "{}: no JSON object", kFile);
+  if (!json) return fail(json.error().code == ENOMEM ? ENOMEM : EIO, "{}: {}", kZarrJson, json.error().reason);
+  if (!json->is_object()) return fail(EIO, "{}: no JSON object", kZarrJson);
   return json;
 }
 
-std::unexpected<Error> no_memory() { return fail(ENOMEM, "{}: no memory to change it", kFile); }
+std::unexpected<Error> no_memory() { return fail(ENOMEM, "{}: no memory to change it", kZarrJson); }
 
 Json list_of(std::span<const uint64_t> lengths) {
   Json list = Json::array();
@@ -173,7 +171,7 @@ Result<std::string> print_zarr3_array(const Variable& variable) try {
 }
 
 Result<std::string> with_zarr3_shape(std::string_view text, std::span<const uint64_t> shape) try {
-  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text));
   json["shape"] = list_of(shape);
   // Some writers set the chunk length of an empty dimension to 0, which is only valid while it is empty.
   if (json["chunk_grid"].is_object())
@@ -185,7 +183,7 @@ Result<std::string> with_zarr3_shape(std::string_view text, std::span<const uint
 }
 
 Result<std::string> with_zarr3_dimensions(std::string_view text, const std::optional<OptionalNames>& names) try {
-  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text));
   if (names) {
     CODECFS_ASSIGN(json["dimension_names"], print_names(*names));
   } else {
@@ -198,7 +196,7 @@ Result<std::string> with_zarr3_dimensions(std::string_view text, const std::opti
 
 Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
                                      std::span<const FilterStage> chain) try {
-  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text));
   const Variable& variable = array.variable;
   Json* const codecs = innermost_codecs(json["codecs"]);
   CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec, {},
@@ -214,17 +212,17 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   const auto read = parse_zarr3_array(changed);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.stored_order != variable.stored_order)
-    return fail(EINVAL, "{}: the order of its axes would change", kFile);
+    return fail(EINVAL, "{}: the order of its axes would change", kZarrJson);
   const auto& stages = read->variable.filters;
   if (read->variable.type != variable.type || filters::encoded_type(stages, variable.type) != encoded_type)
-    return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kFile);
+    return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kZarrJson);
   return changed;
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
 
 Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& wanted) try {
-  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text));
   CODECFS_ASSIGN(json["codecs"], print_codecs(wanted));
   const ChunkGrid& files = wanted.shards ? wanted.shards->grid : wanted.grid;
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(files.chunks())}}}};
@@ -240,10 +238,10 @@ Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& w
 
 Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, const AttributeChange& change,
                                                          const DataType* type) try {
-  CODECFS_ASSIGN(Json json, parse_object(text));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text));
   Json& attributes = json["attributes"];
   if (attributes.is_null()) attributes = Json::object();
-  if (!attributes.is_object()) return fail(EIO, "{}: \"attributes\" is not an object", kFile);
+  if (!attributes.is_object()) return fail(EIO, "{}: \"attributes\" is not an object", kZarrJson);
   bool is_changed = false;
   for (const std::string& name : change.remove) {
     const auto found = attributes.find(name);
@@ -266,7 +264,7 @@ Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, 
 }
 
 Result<std::optional<std::string>> with_zarr3_entries(std::string_view text, Json entries) try {
-  CODECFS_ASSIGN(Json json, parse_object(text, kMaxConsolidatedBytes));
+  CODECFS_ASSIGN(Json json, parse_zarr_json(text, kMaxConsolidatedBytes));
   const auto consolidated = json.find("consolidated_metadata");
   if (consolidated == json.end() || !consolidated->is_object() || consolidated->value("kind", Json()) != "inline")
     return std::nullopt;

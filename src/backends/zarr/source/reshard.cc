@@ -14,7 +14,7 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kBuffers = 3;  // memory of a thread, in sizes of its file
+constexpr uint64_t kFileBuffers = 3;  // memory of a thread, in sizes of its file
 
 class Resharder {
  public:
@@ -28,7 +28,8 @@ class Resharder {
   Result<> run() {
     CODECFS_TRY(list());
     progress_.total = files_.size();
-    return make_in_parallel(files_.size(), kBuffers * file_bytes(), [this](size_t i) { return next_step(files_[i]); });
+    return make_in_parallel(files_.size(), kFileBuffers * file_bytes(),
+                            [this](size_t i) { return next_step(files_[i]); });
   }
 
  private:
