@@ -1,0 +1,75 @@
+#pragma once
+// HTTP requests through libcurl: one thread with an event loop for all of them, connections that are used again.
+//
+// It knows nothing of retries, signatures and object stores. Thread-safe.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+
+namespace codecfs::remote {
+
+struct HttpHeader {
+  std::string name;
+  std::string value;
+};
+
+struct HttpRequest {
+  std::string method = "GET";       // GET, HEAD, PUT, POST, DELETE
+  std::string url;                  // http or https, percent-encoded; its query may hold secrets: never logged
+  std::vector<HttpHeader> headers;  // without Host and Content-Length
+  Bytes body;                       // must stay valid until the request has ended
+  uint64_t max_body = uint64_t{1} << 30;       // bytes of the response; a longer one is an error
+  std::chrono::milliseconds connect_time{5000};
+  std::chrono::seconds stall_time{10};         // below 1 KiB/s, also before the first byte
+  bool follows_redirects = false;              // to http and https, at most 5
+};
+
+struct HttpResponse {
+  int status = 0;
+  std::vector<HttpHeader> headers;  // names in lower case; of the last response if there were redirects
+  Buffer body;
+  /// The value of a header, empty if there is none.
+  [[nodiscard]] std::string_view header(std::string_view lower_name) const;
+};
+
+class HttpClient {
+ public:
+  /// Starts the thread, which a fork does not take along. `connections`: the most that are open, and the most requests
+  /// that run at a time; others wait. EIO if libcurl cannot be used.
+  static Result<std::unique_ptr<HttpClient>> start(size_t connections);
+  /// Ends all requests with ECANCELED.
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Any status is a response. Errors, which are worth a retry: ETIMEDOUT, ECONNREFUSED, ECONNRESET (also of a body that
+  /// is too short), EHOSTUNREACH (no such host); not worth one: EFBIG (max_body), EPROTO (certificates, no HTTP), EINVAL
+  /// (the URL), ENOMEM, ECANCELED. Reasons name the host, not the URL.
+  Result<HttpResponse> perform(HttpRequest request);
+
+  using Done = std::function<void(Result<HttpResponse>)>;
+  /// The same without waiting. `done` is called in the thread of the client and must not block.
+  void start_request(HttpRequest request, Done done);
+
+ private:
+  class Loop;
+  explicit HttpClient(std::unique_ptr<Loop> loop);
+  std::unique_ptr<Loop> loop_;
+};
+
+/// "https://host:port" of a URL, for messages.
+std::string host_of(std::string_view url);
+/// Percent-encodes everything but A-Z a-z 0-9 - . _ ~ and, with `keep_slash`, "/" (as AWS signs it).
+std::string percent_encode(std::string_view text, bool keep_slash);
+
+}  // namespace codecfs::remote
