@@ -10,14 +10,16 @@
 #include <optional>
 #include <utility>
 
+#include "remote/ascii.h"
+
 namespace codecfs::remote {
 namespace {
 
-using Digest = std::array<unsigned char, 32>;  // SHA-256
+using Sha256 = std::array<unsigned char, 32>;  // SHA-256
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
-std::string hex(std::span<const unsigned char> bytes) {
+std::string to_hex(std::span<const unsigned char> bytes) {
   std::string text;
   text.reserve(2 * bytes.size());
   for (const unsigned char byte : bytes) {
@@ -31,20 +33,20 @@ std::string digest_hex(Bytes bytes, const EVP_MD* type) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
   if (!type || EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, type, nullptr) != 1) return {};
-  return hex({digest.data(), size});
+  return to_hex({digest.data(), size});
 }
 
-Digest hmac(std::span<const unsigned char> key, std::string_view text) {
-  Digest digest{};
+Sha256 hmac(std::span<const unsigned char> key, std::string_view text) {
+  Sha256 digest{};
   unsigned size = digest.size();
   HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
        text.size(), digest.data(), &size);
   return digest;
 }
 
-Digest signing_key(const std::string& secret, std::string_view date, const SigningScope& scope) {
+Sha256 signing_key(const std::string& secret, std::string_view date, const SigningScope& scope) {
   const std::string first = "AWS4" + secret;
-  Digest key = hmac({reinterpret_cast<const unsigned char*>(first.data()), first.size()}, date);
+  Sha256 key = hmac({reinterpret_cast<const unsigned char*>(first.data()), first.size()}, date);
   for (const std::string_view text :
        {std::string_view(scope.region), std::string_view(scope.service), std::string_view("aws4_request")}) {
     key = hmac(key, text);
@@ -97,16 +99,8 @@ std::string canonical_query(std::string_view query) {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 /// Without white space at the ends, and with one space in place of several.
-std::string trimmed(std::string_view value) {
+std::string collapsed(std::string_view value) {
   std::string text;
   bool has_space = false;
   for (const char c : value) {
@@ -127,8 +121,9 @@ struct CanonicalHeaders {
 };
 
 CanonicalHeaders canonical_headers(const HttpRequest& request, const std::string& host) {
-  std::vector<std::pair<std::string, std::string>> headers{{"host", trimmed(host)}};
-  for (const HttpHeader& header : request.headers) headers.emplace_back(lower(header.name), trimmed(header.value));
+  std::vector<std::pair<std::string, std::string>> headers{{"host", collapsed(host)}};
+  for (const HttpHeader& header : request.headers)
+    headers.emplace_back(lower_case(header.name), collapsed(header.value));
   std::ranges::stable_sort(headers, {}, [](const auto& header) -> const std::string& { return header.first; });
   CanonicalHeaders canonical;
   for (size_t i = 0; i < headers.size(); ++i) {
@@ -160,11 +155,11 @@ std::string signing_time(std::chrono::system_clock::time_point now) {
 
 void sign(HttpRequest& request, const Credentials& credentials, const SigningScope& scope,
           std::chrono::system_clock::time_point now) {
-  constexpr std::array<std::string_view, 4> kAdded{"authorization", "x-amz-date", "x-amz-content-sha256",
-                                                   "x-amz-security-token"};
+  constexpr std::array<std::string_view, 4> kAddedHeaders{"authorization", "x-amz-date", "x-amz-content-sha256",
+                                                          "x-amz-security-token"};
   // Those of an earlier attempt.
   std::erase_if(request.headers, [&](const HttpHeader& header) {
-    return std::ranges::find(kAdded, lower(header.name)) != kAdded.end();
+    return std::ranges::find(kAddedHeaders, lower_case(header.name)) != kAddedHeaders.end();
   });
   const std::string time = signing_time(now);
   const std::string body_digest = sha256_hex(request.body);
@@ -182,7 +177,7 @@ void sign(HttpRequest& request, const Credentials& credentials, const SigningSco
   const std::string scope_text = fmt::format("{}/{}/{}/aws4_request", date, scope.region, scope.service);
   const std::string to_sign =
       fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, scope_text, sha256_hex(std::as_bytes(std::span(canonical))));
-  const std::string signature = hex(hmac(signing_key(credentials.secret_key, date, scope), to_sign));
+  const std::string signature = to_hex(hmac(signing_key(credentials.secret_key, date, scope), to_sign));
   request.headers.push_back(
       {"Authorization", fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, "
                                     "Signature={}",

@@ -7,19 +7,19 @@
 #include <optional>
 #include <utility>
 
+#include "remote/ascii.h"
+
 namespace codecfs::remote {
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
-
-struct ParserDeleter {
+struct XmlParserDeleter {
   void operator()(XML_Parser parser) const { XML_ParserFree(parser); }
 };
-using Parser = std::unique_ptr<std::remove_pointer_t<XML_Parser>, ParserDeleter>;
+using XmlParser = std::unique_ptr<std::remove_pointer_t<XML_Parser>, XmlParserDeleter>;
 
-class TreeBuilder {
+class XmlTreeBuilder {
  public:
-  explicit TreeBuilder(XML_Parser parser) : parser_(parser) {
+  explicit XmlTreeBuilder(XML_Parser parser) : parser_(parser) {
     XML_SetUserData(parser, this);
     XML_SetElementHandler(
         parser, [](void* self, const char* name, const char**) { of(self).begin(name); },
@@ -35,7 +35,7 @@ class TreeBuilder {
   XmlElement root;
 
  private:
-  static TreeBuilder& of(void* self) { return *static_cast<TreeBuilder*>(self); }
+  static XmlTreeBuilder& of(void* self) { return *static_cast<XmlTreeBuilder*>(self); }
 
   // expat may call handlers once more after the stop.
   void stop(Error reason) {
@@ -60,7 +60,7 @@ class TreeBuilder {
     if (error || open_.empty()) return;
     XmlElement ended = std::move(open_.back());
     open_.pop_back();
-    if (!ended.children.empty() && ended.text.find_first_not_of(kWhiteSpace) == std::string::npos) ended.text.clear();
+    if (!ended.children.empty() && ended.text.find_first_not_of(kAsciiSpaces) == std::string::npos) ended.text.clear();
     if (open_.empty()) {
       root = std::move(ended);
     } else {
@@ -87,9 +87,9 @@ std::string_view XmlElement::child_text(std::string_view child_name) const {
 
 Result<XmlElement> parse_xml(std::string_view text) {
   if (text.size() > kMaxXmlBytes) return fail(EFBIG, "the XML has {} bytes, more than {}", text.size(), kMaxXmlBytes);
-  const Parser parser(XML_ParserCreate(nullptr));
+  const XmlParser parser(XML_ParserCreate(nullptr));
   if (!parser) return fail(ENOMEM, "no memory for an XML parser");
-  TreeBuilder builder(parser.get());
+  XmlTreeBuilder builder(parser.get());
   const XML_Status status = XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE);
   if (builder.error) return fail(builder.error->code, "the XML cannot be used: {}", builder.error->reason);
   if (status != XML_STATUS_OK) {
