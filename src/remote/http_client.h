@@ -24,14 +24,14 @@ struct HttpHeader {
 };
 
 struct HttpRequest {
-  std::string method = "GET";       // GET, HEAD, PUT, POST, DELETE
-  std::string url;                  // http or https, percent-encoded; its query may hold secrets: never logged
-  std::vector<HttpHeader> headers;  // without Host and Content-Length
-  Bytes body;                       // must stay valid until the request has ended
-  uint64_t max_body = uint64_t{1} << 30;       // bytes of the response; a longer one is an error
+  std::string method = "GET";             // GET, HEAD, PUT, POST, DELETE
+  std::string url;                        // http or https, percent-encoded; its query may hold secrets: never logged
+  std::vector<HttpHeader> headers;        // without Host and Content-Length
+  Bytes body;                             // must stay valid until the request has ended
+  uint64_t max_body = uint64_t{1} << 30;  // bytes of the response; a longer one is an error
   std::chrono::milliseconds connect_time{5000};
-  std::chrono::seconds stall_time{10};         // below 1 KiB/s, also before the first byte
-  bool follows_redirects = false;              // to http and https, at most 5
+  std::chrono::seconds stall_time{10};  // below 1 KiB/s, also before the first byte
+  bool follows_redirects = false;       // to http and https, at most 5
 };
 
 struct HttpResponse {
@@ -52,9 +52,9 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Any status is a response. Errors, which are worth a retry: ETIMEDOUT, ECONNREFUSED, ECONNRESET (also of a body that
-  /// is too short), EHOSTUNREACH (no such host); not worth one: EFBIG (max_body), EPROTO (certificates, no HTTP), EINVAL
-  /// (the URL), ENOMEM, ECANCELED. Reasons name the host, not the URL.
+  /// Any status is a response. Errors, which are worth a retry: ETIMEDOUT, ECONNREFUSED, ECONNRESET (also of a body
+  /// that is too short), EHOSTUNREACH (no such host); not worth one: EFBIG (max_body), EPROTO (certificates, no HTTP),
+  /// EINVAL (the URL), ENOMEM, ECANCELED. Reasons name the host, not the URL.
   Result<HttpResponse> perform(HttpRequest request);
 
   using Done = std::function<void(Result<HttpResponse>)>;

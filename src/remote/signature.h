@@ -19,8 +19,8 @@ struct SigningScope {
 };
 
 /// Adds the headers Authorization, x-amz-date, x-amz-content-sha256 and x-amz-security-token. Signs the method, host,
-/// path and query of `request.url`, which must be percent-encoded by percent_encode(), all its headers and its body. The
-/// query may be in any order.
+/// path and query of `request.url`, which must be percent-encoded by percent_encode(), all its headers and its body.
+/// The query may be in any order.
 void sign(HttpRequest& request, const Credentials& credentials, const SigningScope& scope,
           std::chrono::system_clock::time_point now);
 
