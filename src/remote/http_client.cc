@@ -14,13 +14,8 @@
 #include "base/mutex.h"
 
 namespace codecfs::remote {
-namespace {
 
-constexpr size_t kFirstAllocation = 64 << 10;  // bytes, of a body of unknown length
-constexpr size_t kMaxHeaders = 256;
-constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
-constexpr long kSlowest = 1024;  // bytes per second
-
+// Not in the anonymous namespace, because HttpClient::Loop has members of these types.
 struct FreeEasy {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
@@ -31,14 +26,6 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 using Easy = std::unique_ptr<CURL, FreeEasy>;
-
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 /// A request that runs: what libcurl's callbacks get.
 struct Transfer {
@@ -56,6 +43,26 @@ struct Transfer {
     if (done) std::exchange(done, nullptr)(std::move(result));
   }
 };
+
+struct Received {
+  Transfer* transfer;
+  CURL* easy;
+};
+
+namespace {
+
+constexpr size_t kFirstAllocation = 64 << 10;  // bytes, of a body of unknown length
+constexpr size_t kMaxHeaders = 256;
+constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
+constexpr long kSlowest = 1024;  // bytes per second
+
+char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
 
 size_t fail_transfer(Transfer& transfer, Error error) {
   transfer.failure = std::move(error);
@@ -97,11 +104,6 @@ Result<> make_room(Transfer& transfer, size_t size, CURL* easy) {
   body = std::move(larger);
   return {};
 }
-
-struct Received {
-  Transfer* transfer;
-  CURL* easy;
-};
 
 size_t send_body(char* to, size_t, size_t room, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
