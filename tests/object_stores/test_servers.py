@@ -126,8 +126,9 @@ def test_uploads_in_parts(client):
     bodies = [b"p" * (5 << 20), b"q" * 1000]
     parts = [{"PartNumber": number, "ETag": client.upload_part(Bucket="probe", Key="parts", UploadId=upload, PartNumber=number, Body=body)["ETag"]}
              for number, body in enumerate(bodies, 1)]
-    etag = client.complete_multipart_upload(Bucket="probe", Key="parts", UploadId=upload, MultipartUpload={"Parts": parts})["ETag"]
-    assert etag.strip('"').endswith("-2")
+    client.complete_multipart_upload(Bucket="probe", Key="parts", UploadId=upload, MultipartUpload={"Parts": parts})
+    # Not from the answer above: Ceph's has an empty ETag.
+    assert client.head_object(Bucket="probe", Key="parts")["ETag"].strip('"').endswith("-2")
     assert client.get_object(Bucket="probe", Key="parts")["Body"].read() == b"".join(bodies)
     upload = client.create_multipart_upload(Bucket="probe", Key="aborted")["UploadId"]
     assert status_of(client.abort_multipart_upload, Bucket="probe", Key="aborted", UploadId=upload) == 204

@@ -170,7 +170,7 @@ class S3:
         after = start
         if token is not None:
             try:
-                after = base64.urlsafe_b64decode(token.encode()).decode("utf-8", "surrogateescape")
+                after = base64.b64decode(token, validate=True).decode("utf-8", "surrogateescape")
             except ValueError:
                 raise S3Error(400, "InvalidArgument", "The continuation token provided is incorrect") from None
         limit = min(int(limit or "1000") if limit != "0" else 0, self.server.settings["page_size"])
@@ -183,7 +183,7 @@ class S3:
         parts += [element("StartAfter", show(start))] if start else []
         parts += [element("ContinuationToken", token)] if token else []
         if page.is_truncated:
-            parts.append(element("NextContinuationToken", base64.urlsafe_b64encode(page.last.encode("utf-8", "surrogateescape")).decode()))
+            parts.append(element("NextContinuationToken", base64.b64encode(page.last.encode("utf-8", "surrogateescape")).decode()))
         for key in page.keys:
             found = bucket.storage.find(key)
             if found is not None:
