@@ -84,17 +84,17 @@ def unavailable(name):
     return None
 
 
-def answers(port):
+def answers(name, port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/")
+        connection.request("GET", "/_control" if name == "fake" else "/")  # which our server does not count
         return connection.getresponse().status < 500
     return False
 
 
 def end(process):
     """Ends the server and what it started: it has a process group of its own."""
-    for number, seconds in ((signal.SIGTERM, 30), (signal.SIGKILL, 10)):
+    for number, seconds in ((signal.SIGTERM, 60), (signal.SIGKILL, 10)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number) if number == signal.SIGKILL else process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -113,10 +113,11 @@ def running(name):
         port, other = free_ports(2)
         command, variables = command_of(name, folder, port, other)
         with open(folder / "log", "wb") as log:
-            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
+            # It must not outlive a test run that is killed.
+            process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
                                        env={**os.environ, **variables}, start_new_session=True)
         deadline = time.monotonic() + START_SECONDS.get(name, 60)
-        while not answers(port):
+        while not answers(name, port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{name} did not start: {(folder / 'log').read_text(errors='replace')[-4000:]}")
             time.sleep(0.05)
@@ -144,7 +145,7 @@ def boto3_client(server, service="s3", access_key="testkey", secret_key="testsec
     """A client that tries once, and adds no checksums of its own. server: anything with an endpoint. Raises NotHere."""
     boto3 = boto3_module()
     import botocore
-    options = {"s3": {"addressing_style": style}, "retries": {"max_attempts": 1, "mode": "standard"}}
+    options = {"s3": {"addressing_style": style}, "retries": {"total_max_attempts": 1, "mode": "standard"}}
     if access_key is None:
         options["signature_version"] = botocore.UNSIGNED
     try:
