@@ -285,13 +285,15 @@ def test_it_ends_with_the_program_that_started_it():
 
 def test_wrong_control_messages_are_refused(s3):
     for message in ({"sett": {}}, {"set": {"latancy": 1}}, {"set": {"latency": "1"}}, {"faults": [{"kind": "explode"}]},
-                    {"faults": [{"kind": "error", "statsu": 1}]}, {"buckets": {"data": {"publik": True}}}, {"set": {"conditions": "x"}}):
-        with pytest.raises(ValueError, match="no such|no option|is a number|is one of"):
+                    {"faults": [{"kind": "error", "statsu": 1}]}, {"buckets": {"data": {"publik": True}}}, {"set": {"conditions": "x"}},
+                    {"faults": {"kind": "stall"}}, {"faults": {"kind": "malformed_list", "how": "x"}}):
+        with pytest.raises(ValueError, match="no such|no option|is a number|is one of|needs"):
             s3.control(**message)
 
 
 @pytest.mark.parametrize("sent", [b"\0\1\2", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"PUT /data/f HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                                  b"PUT /data/f HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100000])
+                                  b"PUT /data/f HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc",
+                                  b"PUT /data/f HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100000])
 def test_what_is_not_http_ends_its_connection_only(s3, sent):
     with socket.create_connection(("127.0.0.1", s3.server.port), timeout=10) as sock, contextlib.suppress(ConnectionError):
         sock.sendall(sent)

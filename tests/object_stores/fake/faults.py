@@ -23,6 +23,7 @@ ARGUMENTS = {
     "ignore_range": set(), "body": {"text", "base64", "status", "content_type"}, "error_in_200": {"code", "message"},
     "malformed_list": {"how"}, "endless_list": {"token"}, "giant_body": {"bytes", "chunked"}, "huge_headers": {"count", "bytes"},
     "garbage": {"text"}, "replace": {"text", "base64", "size", "seed", "delete"}, "expired_token": {"status"}}
+REQUIRED = {"delay": {"seconds"}, "stall": {"seconds"}, "pace": {"bandwidth"}, "header": {"headers"}, "giant_body": {"bytes"}}
 BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in itertools.pairwise("abcdefghij")) + "]><ListBucketResult><Name>&j;</Name></ListBucketResult>"
 
@@ -76,6 +77,10 @@ class Faults:
         unknown = set(rule) - SELECT - ARGUMENTS.get(kind, set())
         if kind not in ARGUMENTS or unknown:
             raise ValueError(f"no such fault: {kind} {sorted(unknown)}")
+        if REQUIRED.get(kind, set()) - set(rule):
+            raise ValueError(f"{kind} needs {sorted(REQUIRED[kind])}")
+        if rule.get("how", "cut") != "cut":
+            list_body(rule["how"])
         with self.lock:
             self.rules.append(Rule(kind, {name: value for name, value in rule.items() if name in SELECT and name != "kind"},
                                    {name: value for name, value in rule.items() if name not in SELECT}))

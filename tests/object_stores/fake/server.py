@@ -97,7 +97,7 @@ class FakeServer:
                 sock.sendall(f"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n{error}\n".encode("utf-8", "replace"))
             except OSError:
                 pass
-        except (Abort, OSError, ValueError):
+        except (Abort, OSError):
             pass
         finally:
             with self.lock:

@@ -144,7 +144,7 @@ class Connection:
     def read_body(self, request):
         if (request.header("transfer-encoding") or "").lower() == "chunked":
             parts, total = [], 0
-            while size := int((self.line() or "").partition(";")[0] or "0", 16):
+            while size := self.chunk_size():
                 total += size
                 if total > MAX_BODY_BYTES:
                     raise BadRequest("the body is too long")
@@ -157,6 +157,12 @@ class Connection:
         if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             raise BadRequest("bad Content-Length")
         return self.exactly(int(length))
+
+    def chunk_size(self):
+        try:
+            return int((self.line() or "0").partition(";")[0], 16)
+        except ValueError:
+            raise BadRequest("not a chunk's size") from None
 
     def exactly(self, count):
         data = self.file.read(count)
