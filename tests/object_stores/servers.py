@@ -114,8 +114,8 @@ def running(name):
         command, variables = command_of(name, folder, port, other)
         with open(folder / "log", "wb") as log:
             # It must not outlive a test run that is killed.
-            process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
-                                       env={**os.environ, **variables}, start_new_session=True)
+            process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *map(str, command)], stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log, cwd=folder, env={**os.environ, **variables}, start_new_session=True)
         deadline = time.monotonic() + START_SECONDS.get(name, 60)
         while not answers(name, port):
             if process.poll() is not None or time.monotonic() > deadline:

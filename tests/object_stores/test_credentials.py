@@ -123,7 +123,8 @@ def test_ec2(chain, s3):
 def test_containers(chain, s3, tmp_path):
     s3.set(container_token="container-secret")
     (tmp_path / "token").write_text("container-secret")
-    made = chain(AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{s3.endpoint}/_container/credentials", AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(tmp_path / "token"))
+    made = chain(AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{s3.endpoint}/_container/credentials",
+                 AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(tmp_path / "token"))
     assert read(made) == b"hello"
     assert operations(s3) == ["ContainerCredentials", "GetObject"]
 

@@ -108,7 +108,8 @@ def test_a_bad_digest_is_refused(open_s3):
 
 def listed(answer):
     page = xml.etree.ElementTree.fromstring(answer.body)
-    return ([each.findtext("{*}Key") for each in page.findall("{*}Contents")], [each.findtext("{*}Prefix") for each in page.findall("{*}CommonPrefixes")],
+    return ([each.findtext("{*}Key") for each in page.findall("{*}Contents")],
+            [each.findtext("{*}Prefix") for each in page.findall("{*}CommonPrefixes")],
             page.findtext("{*}NextContinuationToken"))
 
 
@@ -291,7 +292,8 @@ def test_wrong_control_messages_are_refused(s3):
             s3.control(**message)
 
 
-@pytest.mark.parametrize("sent", [b"\0\1\2", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"PUT /data/f HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+@pytest.mark.parametrize("sent", [b"\0\1\2", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+                                  b"PUT /data/f HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                                   b"PUT /data/f HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc",
                                   b"PUT /data/f HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100000])
 def test_what_is_not_http_ends_its_connection_only(s3, sent):

@@ -39,7 +39,8 @@ def status_of(call, **arguments):
 def test_ranges(client):
     data = bytes(range(256)) * 40
     client.put_object(Bucket="probe", Key="a/b", Body=data)
-    for text, wanted in (("bytes=5-14", data[5:15]), ("bytes=10000-", data[10000:]), ("bytes=-100", data[-100:]), ("bytes=10230-99999", data[10230:])):
+    for text, wanted in (("bytes=5-14", data[5:15]), ("bytes=10000-", data[10000:]), ("bytes=-100", data[-100:]),
+                         ("bytes=10230-99999", data[10230:])):
         answer = client.get_object(Bucket="probe", Key="a/b", Range=text)
         assert answer["Body"].read() == wanted
         assert answer["ContentRange"].endswith("/10240")

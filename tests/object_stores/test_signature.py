@@ -37,7 +37,7 @@ class Known:
 
 def example(name="GET object", **changed):
     method, target, headers, body, signed, signed_as = EXAMPLES[name]
-    text = changed.pop("authorization", None) or f"AWS4-HMAC-SHA256 Credential={KEY}/20130524/us-east-1/s3/aws4_request,SignedHeaders={signed},Signature={signed_as}"
+    text = f"AWS4-HMAC-SHA256 Credential={KEY}/20130524/us-east-1/s3/aws4_request,SignedHeaders={signed},Signature={signed_as}"
     return dataclasses.replace(Request(method, target, [*headers, ("Authorization", text)], body, 1), **changed)
 
 

@@ -107,7 +107,8 @@ def error_response(arguments, request_id):
     code = arguments.get("code") or {500: "InternalError", 503: "SlowDown", 429: "TooManyRequests", 409: "ConditionalRequestConflict",
                                      403: "AccessDenied", 404: "NoSuchKey", 412: "PreconditionFailed"}.get(status, "Error")
     body = arguments["body"].encode() if "body" in arguments else error_document(code, arguments.get("message", "as the test wants it"), request_id)
-    return Response(status, [("Content-Type", "application/xml"), *((name, str(value)) for name, value in arguments.get("headers", {}).items())], body)
+    headers = [(name, str(value)) for name, value in arguments.get("headers", {}).items()]
+    return Response(status, [("Content-Type", "application/xml"), *headers], body)
 
 
 def before(rule, request, server, bucket, key, request_id):
@@ -185,7 +186,8 @@ def change(rule, response, request_id):
     elif kind == "wrong_etag":
         response.set_header("ETag", arguments.get("etag", '"00000000000000000000000000000000"'))
     elif kind == "wrong_content_range":
-        response.set_header("Content-Range", arguments.get("value") or shifted(response.header("Content-Range") or "bytes 0-0/1", arguments.get("by", 1)))
+        right = response.header("Content-Range") or "bytes 0-0/1"
+        response.set_header("Content-Range", arguments.get("value") or shifted(right, arguments.get("by", 1)))
     elif kind == "wrong_content_length":
         response.set_header("Content-Length", max(0, response.size + arguments.get("by", 1)))
         response.end_after = response.size
@@ -193,8 +195,8 @@ def change(rule, response, request_id):
         response.body, response.status = bytes_of(arguments), arguments.get("status", response.status)
         response.set_header("Content-Type", arguments.get("content_type", "application/xml"))
     elif kind == "error_in_200":
-        response.status = 200
-        response.body = error_document(arguments.get("code", "InternalError"), arguments.get("message", "We encountered an internal error."), request_id)
+        message = arguments.get("message", "We encountered an internal error.")
+        response.status, response.body = 200, error_document(arguments.get("code", "InternalError"), message, request_id)
         response.set_header("ETag", None)
     elif kind == "malformed_list":
         how = arguments.get("how", "cut")

@@ -187,8 +187,8 @@ class S3:
         for key in page.keys:
             found = bucket.storage.find(key)
             if found is not None:
-                parts.append("<Contents>" + element("Key", show(key)) + element("LastModified", iso(found.modified)) + element("ETag", f'"{found.etag}"')
-                             + element("Size", found.size) + element("StorageClass", "STANDARD") + "</Contents>")
+                parts.append("<Contents>" + element("Key", show(key)) + element("LastModified", iso(found.modified))
+                             + element("ETag", f'"{found.etag}"') + element("Size", found.size) + element("StorageClass", "STANDARD") + "</Contents>")
         parts += ["<CommonPrefixes>" + element("Prefix", show(group)) + "</CommonPrefixes>" for group in page.prefixes]
         return Response(200, XML[:], document("ListBucketResult", *parts))
 
