@@ -1,0 +1,97 @@
+#pragma once
+// Objects of a bucket (S3) or below a URL (plain HTTP): reads, conditional writes, lists.
+//
+// It signs, follows a bucket to its region, and repeats what failed for a while. Functions wait for the answer.
+// Thread-safe.
+//
+// Errors: EACCES (credentials, permissions), ESTALE (the object is not the one that was expected), EIO (the server
+// failed for longer than ObjectOptions::retry_time, or sent what it must not), EOPNOTSUPP (the server cannot do this),
+// EINVAL, ENOMEM, ECANCELED; with the host, the status and the id of the request, never with secrets.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "remote/object_url.h"
+
+namespace codecfs::remote {
+
+struct ObjectOptions {
+  std::string endpoint;  // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
+  std::string region;    // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
+  std::string profile;   // empty: AWS_PROFILE, else "default"
+  bool anonymous = false;
+  bool path_style = false;  // always so with an endpoint
+  bool requester_pays = false;
+  size_t connections = 64;
+  std::chrono::seconds retry_time{45};
+};
+
+/// A whole object or a part of it.
+struct ObjectPart {
+  Buffer bytes;
+  std::string etag;         // as the server writes it; empty if it has none
+  uint64_t total = 0;       // size of the object
+  int64_t modified = 0;     // Unix time; 0 if unknown
+};
+
+struct ObjectRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;  // bytes, not 0
+};
+
+struct ListedObject {
+  std::string key;  // whole, not relative to the prefix
+  uint64_t size = 0;
+  std::string etag;
+  int64_t modified = 0;  // Unix time
+};
+struct ObjectList {
+  std::vector<ListedObject> objects;
+  std::vector<std::string> prefixes;  // of keys with a further "/", which ends each
+  std::string next;                   // token of the next page; empty at the end
+};
+
+/// What must be true of the object for a change to take place.
+struct WriteCondition {
+  bool is_new = false;  // there is none of this key
+  std::string etag;     // it is this one; empty: any
+};
+
+struct RequestCounts {
+  uint64_t requests = 0;  // with repetitions
+  uint64_t retries = 0;
+  uint64_t received = 0;  // bytes of bodies
+  uint64_t sent = 0;      // bytes of bodies
+};
+
+class ObjectClient {
+ public:
+  /// EINVAL, EACCES for settings that cannot be right. Requests nothing yet.
+  static Result<std::unique_ptr<ObjectClient>> make(const ObjectUrl& url, const ObjectOptions& options);
+  virtual ~ObjectClient() = default;
+
+  /// None if the object does not exist. `range`: what is there of it, so it may be shorter at the end of the object;
+  /// empty for an object that ends before it. Without: the whole, EFBIG if it has more than `limit` bytes. `etag`:
+  /// ESTALE if the object has another one.
+  virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
+                                                const std::string& etag = {}) = 0;
+  /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told as
+  /// prefixes. EOPNOTSUPP for plain HTTP.
+  virtual Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) = 0;
+  /// Returns the new ETag. EEXIST or ESTALE if the condition does not hold.
+  virtual Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) = 0;
+  /// It is no error if there is no such object.
+  virtual Result<> remove(const std::string& key) = 0;
+
+  [[nodiscard]] virtual RequestCounts counts() const = 0;
+};
+
+}  // namespace codecfs::remote

@@ -1,0 +1,73 @@
+#include "remote/object_url.h"
+
+#include <algorithm>
+
+#include "remote/http_client.h"
+
+namespace codecfs::remote {
+namespace {
+
+constexpr std::string_view kS3 = "s3://";
+
+bool is_http(std::string_view text) { return text.starts_with("https://") || text.starts_with("http://"); }
+
+/// 3 to 63 letters, digits, dots, hyphens; also capitals and underscores, which old buckets and other servers have.
+bool is_bucket_name(std::string_view name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
+           c == '_' || c == ':';  // "tenant:bucket" of Ceph
+  };
+  return name.size() >= 3 && name.size() <= 255 && std::ranges::all_of(name, is_allowed) && name.front() != '.';
+}
+
+}  // namespace
+
+bool is_object_url(std::string_view text) { return text.starts_with(kS3) || is_http(text); }
+
+Result<ObjectUrl> parse_object_url(std::string_view text) {
+  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }))
+    return fail(EINVAL, "{}: a URL has no control characters", kS3);
+  ObjectUrl url;
+  if (text.starts_with(kS3)) {
+    url.is_s3 = true;
+    const std::string_view rest = text.substr(kS3.size());
+    const size_t slash = std::min(rest.find('/'), rest.size());
+    url.bucket = rest.substr(0, slash);
+    url.key = slash < rest.size() ? rest.substr(slash + 1) : "";
+    if (!is_bucket_name(url.bucket))
+      return fail(EINVAL, "{}: \"{}\" is no name of a bucket; write s3://BUCKET/KEY", text, url.bucket);
+    if (url.key.size() > 1024) return fail(EINVAL, "{}: keys have at most 1024 bytes", text);
+    return url;
+  }
+  if (!is_http(text)) return fail(EINVAL, "{}: is no URL of s3, https or http", shown_url(text));
+  url.base = host_of(text);
+  if (url.base.ends_with("://")) return fail(EINVAL, "{}: has no host", shown_url(text));
+  if (const size_t at = text.find('@'); at < std::min(text.find_first_of("/?#", text.find("://") + 3), text.size()))
+    return fail(EINVAL, "{}: user and password in a URL are not supported", url.base);
+  const size_t begin = std::min(text.find_first_of("/?#", text.find("://") + 3), text.size());
+  std::string_view rest = text.substr(begin);
+  rest = rest.substr(0, rest.find('#'));
+  const size_t question = std::min(rest.find('?'), rest.size());
+  if (question < rest.size()) url.query = rest.substr(question + 1);
+  rest = rest.substr(0, question);
+  if (rest.starts_with('/')) rest.remove_prefix(1);
+  // What a browser would encode itself.
+  for (const char c : rest) {
+    if (c == ' ' || c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' || c == '{' || c == '}' ||
+        static_cast<unsigned char>(c) >= 0x80) {
+      url.key += percent_encode({&c, 1}, false);
+    } else {
+      url.key += c;
+    }
+  }
+  return url;
+}
+
+std::string shown_url(std::string_view text) {
+  if (!is_http(text)) return std::string(text);
+  const size_t begin = std::min(text.find_first_of("/?#", text.find("://") + 3), text.size());
+  const std::string_view path = text.substr(begin);
+  return host_of(text) + std::string(path.substr(0, path.find_first_of("?#")));
+}
+
+}  // namespace codecfs::remote

@@ -1,0 +1,22 @@
+"""Fixtures of the tests of the servers themselves."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from fake_s3 import FakeS3  # noqa: E402
+
+
+@pytest.fixture
+def s3():
+    with FakeS3() as server:
+        server.bucket("data", public=True)
+        yield server
+
+
+@pytest.fixture
+def boto():
+    """A function boto(server, **options) that makes a boto3 client of S3."""
+    from servers import boto3_client
+    return boto3_client
