@@ -76,7 +76,8 @@ size_t take_header(const char* bytes, size_t, size_t size, void* user) {
   if (line.starts_with("HTTP/")) transfer.response.headers.clear();
   const size_t colon = line.find(':');
   if (transfer.header_bytes > kMaxHeaderBytes || transfer.response.headers.size() > kMaxHeaders)
-    return fail_transfer(transfer, {EPROTO, fmt::format("{}: its headers are too long", host_of(transfer.request.url))});
+    return fail_transfer(transfer,
+                         {EPROTO, fmt::format("{}: its headers are too long", host_of(transfer.request.url))});
   if (colon == line.npos) return size;
   std::string name(line.substr(0, colon));
   std::ranges::transform(name, name.begin(), to_lower);

@@ -37,9 +37,9 @@ struct ObjectOptions {
 /// A whole object or a part of it.
 struct ObjectPart {
   Buffer bytes;
-  std::string etag;         // as the server writes it; empty if it has none
-  uint64_t total = 0;       // size of the object
-  int64_t modified = 0;     // Unix time; 0 if unknown
+  std::string etag;      // as the server writes it; empty if it has none
+  uint64_t total = 0;    // size of the object
+  int64_t modified = 0;  // Unix time; 0 if unknown
 };
 
 struct ObjectRange {
@@ -81,10 +81,10 @@ class ObjectClient {
   /// None if the object does not exist. `range`: what is there of it, so it may be shorter at the end of the object;
   /// empty for an object that ends before it. Without: the whole, EFBIG if it has more than `limit` bytes. `etag`:
   /// ESTALE if the object has another one.
-  virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
-                                                const std::string& etag = {}) = 0;
-  /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told as
-  /// prefixes. EOPNOTSUPP for plain HTTP.
+  virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range,
+                                                uint64_t limit, const std::string& etag = {}) = 0;
+  /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told
+  /// as prefixes. EOPNOTSUPP for plain HTTP.
   virtual Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) = 0;
   /// Returns the new ETag. EEXIST or ESTALE if the condition does not hold.
   virtual Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) = 0;
