@@ -1,0 +1,145 @@
+#include "remote/credential_answers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "model/json.h"
+
+namespace codecfs::remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool may_be_repeated(const Result<HttpResponse>& response) {
+  if (!response) {
+    const int code = response.error().code;
+    return code == ETIMEDOUT || code == ECONNREFUSED || code == ECONNRESET || code == EHOSTUNREACH;
+  }
+  if (response->status == 400) {
+    const std::string_view text = text_of(*response);
+    return text.contains("<Code>Throttling") || text.contains("<Code>IDPCommunicationError<");
+  }
+  return response->status == 429 || response->status >= 500;
+}
+
+bool is_header_text(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+/// Takes decimal digits off the front. None if there are fewer.
+std::optional<int> take_number(std::string_view& text, size_t digits) {
+  if (text.size() < digits) return {};
+  int number = 0;
+  for (const char c : text.substr(0, digits)) {
+    if (c < '0' || c > '9') return {};
+    number = 10 * number + (c - '0');
+  }
+  text.remove_prefix(digits);
+  return number;
+}
+
+bool take_character(std::string_view& text, char c) {
+  if (!text.starts_with(c)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+/// "Z", "+01:00", "+0100", or nothing for UTC.
+std::optional<std::chrono::minutes> parse_zone(std::string_view text) {
+  if (text.empty() || text == "Z") return std::chrono::minutes(0);
+  const bool is_west = text.front() == '-';
+  if (!is_west && text.front() != '+') return {};
+  text.remove_prefix(1);
+  const auto hours = take_number(text, 2);
+  take_character(text, ':');
+  const auto minutes = take_number(text, 2);
+  if (!hours || !minutes || !text.empty()) return {};
+  const std::chrono::minutes distance(60 * *hours + *minutes);
+  return is_west ? -distance : distance;
+}
+
+}  // namespace
+
+std::string environment_value(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& request, int attempts) {
+  for (int attempt = 1;; ++attempt) {
+    Result<HttpResponse> response = http.perform(request);
+    if (attempt >= attempts || !may_be_repeated(response)) return response;
+    std::random_device random;
+    const int most = 100 << attempt;
+    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(most / 4, most)(random)));
+  }
+}
+
+std::string_view text_of(const HttpResponse& response) {
+  return {reinterpret_cast<const char*>(response.body.data()), response.body.size()};
+}
+
+Result<Credentials> parse_credentials(std::string_view json, const char* token_name, const std::string& place) {
+  // Its error may quote the text.
+  const Result<Json> parsed = parse_json(json);
+  if (!parsed || !parsed->is_object()) return fail(EACCES, "{}: the answer is not a JSON object", place);
+  const auto text = [&](const char* name) {
+    const auto found = parsed->find(name);
+    return found != parsed->end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  Credentials credentials{.access_key = text("AccessKeyId"),
+                          .secret_key = text("SecretAccessKey"),
+                          .session_token = text(token_name),
+                          .expires = {}};
+  if (const std::string expiration = text("Expiration"); !expiration.empty()) {
+    credentials.expires = parse_expiration(expiration);
+    if (!credentials.expires) return fail(EACCES, "{}: the answer has a malformed Expiration", place);
+  }
+  return check_credentials(std::move(credentials), place);
+}
+
+Result<Credentials> check_credentials(Credentials credentials, const std::string& place) {
+  if (credentials.access_key.empty() || credentials.secret_key.empty()) {
+    return fail(EACCES, "{}: an access key or a secret key is missing", place);
+  }
+  if (!is_header_text(credentials.access_key) || !is_header_text(credentials.secret_key) ||
+      !is_header_text(credentials.session_token)) {
+    return fail(EACCES, "{}: a key or the session token has characters that keys cannot have", place);
+  }
+  if (credentials.expires && *credentials.expires <= std::chrono::system_clock::now()) {
+    return fail(EACCES, "{}: the credentials have expired", place);
+  }
+  return credentials;
+}
+
+std::optional<std::chrono::system_clock::time_point> parse_expiration(std::string_view text) {
+  const auto year = take_number(text, 4);
+  if (!year || !take_character(text, '-')) return {};
+  const auto month = take_number(text, 2);
+  if (!month || !take_character(text, '-')) return {};
+  const auto day = take_number(text, 2);
+  if (!day || (!take_character(text, 'T') && !take_character(text, ' '))) return {};
+  const auto hour = take_number(text, 2);
+  if (!hour || !take_character(text, ':')) return {};
+  const auto minute = take_number(text, 2);
+  if (!minute || !take_character(text, ':')) return {};
+  const auto second = take_number(text, 2);
+  if (!second || *hour > 23 || *minute > 59 || *second > 60) return {};
+  if (take_character(text, '.')) {
+    const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (end == 0) return {};
+    text.remove_prefix(end);
+  }
+  const auto zone = parse_zone(text);
+  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!zone || !date.ok()) return {};
+  return std::chrono::sys_days(date) + std::chrono::hours(*hour) + std::chrono::minutes(*minute) +
+         std::chrono::seconds(*second) - *zone;
+}
+
+}  // namespace codecfs::remote
