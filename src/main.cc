@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
   if (program.substr(program.rfind('/') + 1).starts_with("umount.")) return codecfs::cli::run_umount_helper(argc, argv);
   if (program == codecfs::mount::kWatchdogName) return codecfs::mount::run_watchdog(argc, argv);
   const auto command = codecfs::cli::parse_command_line(argc, argv);
+  codecfs::cli::hide_secrets(argc, argv);
   return command ? (*command)->run() : codecfs::cli::report(command.error(), codecfs::cli::kUsage);
 }

@@ -118,4 +118,13 @@ Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const*
   return mount;
 }
 
+void hide_secrets(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const size_t query = word.find('?');
+    if (!word.starts_with("https://") && !word.starts_with("http://")) continue;
+    if (query != word.npos) std::fill(argv[i] + query + 1, argv[i] + word.size(), '*');
+  }
+}
+
 }  // namespace codecfs::cli

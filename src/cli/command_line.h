@@ -18,4 +18,7 @@ namespace codecfs::cli {
 /// The command that a command line requests. EINVAL with a reason that names the argument.
 Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const* argv);
 
+/// Overwrites the queries of URLs among the words, which may be signatures, so that other users do not see them in ps.
+void hide_secrets(int argc, char** argv);
+
 }  // namespace codecfs::cli

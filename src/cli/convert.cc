@@ -48,6 +48,9 @@ class ConvertCommand final : public Command {
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
       return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
+    if (is_source_url(destination_))
+      return fail(EINVAL, "{}: nothing is written to object stores; convert to a directory, and copy that there",
+                  shown_source(destination_));
     return options_.prepare();
   }
   int run() override {

@@ -34,6 +34,7 @@ Result<> DatasetOptions::prepare() {
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   CODECFS_ASSIGN(rules_, set_up_filters(arguments_.filters));
   set_hdf5_options(arguments_.options.hdf5);
+  set_object_options(arguments_.options.objects);
   return {};
 }
 

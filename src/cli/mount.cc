@@ -15,24 +15,25 @@ namespace {
 
 /// False if the source does not exist and -o nofail permits that.
 bool is_there(const MountArguments& arguments) {
-  return !arguments.may_be_missing || !arguments.options.create.empty() ||
+  return !arguments.may_be_missing || is_source_url(arguments.options.source) || !arguments.options.create.empty() ||
          access(arguments.options.source.c_str(), F_OK) == 0 || errno != ENOENT;
 }
 
 }  // namespace
 
 CommandHelp MountCommand::help() const {
-  return {
-      "",
-      "Mounts an HDF5 or netCDF-4 file, a Zarr directory or zip archive, or a folder of them, as a tree of decoded\n"
-      "chunk files.",
-      mount_options_help()};
+  return {"",
+          "Mounts an HDF5 or netCDF-4 file, a Zarr directory or zip archive, a folder of them, or a Zarr store in an "
+          "object\n"
+          "store (s3://BUCKET/KEY, https://...), as a tree of decoded chunk files.",
+          mount_options_help()};
 }
 
 void MountCommand::declare(ArgumentParser& parser) {
   mount::Options& options = arguments_.options;
-  parser.add_value("SOURCE", options.source,
-                   {.group = "Arguments", .text = "file or directory to mount, recognised by its content"});
+  parser.add_value(
+      "SOURCE", options.source,
+      {.group = "Arguments", .text = "file, directory or URL (s3://, https://) to mount, recognised by its content"});
   parser.add_value("MOUNTPOINT", options.mountpoint,
                    {.group = "Arguments", .text = "an existing directory (-o mkdir: a new one)"});
   parser.add_values("-o", option_lists_, {.group = "Mounting", .text = "mount options, see below", .value = "OPTIONS"});

@@ -29,6 +29,12 @@ Result<> set_size(uint64_t& field, std::string_view name, const std::string& val
   return {};
 }
 
+Result<> set_text(std::string& field, std::string_view name, const std::string& value) {
+  if (value.empty()) return fail(EINVAL, "-o {}=: needs a value", name);
+  field = value;
+  return {};
+}
+
 Result<> set_max_chunk(MountArguments& arguments, const std::string& value) {
   CODECFS_TRY(set_size(arguments.options.max_chunk_bytes, "max_chunk", value));
   if (arguments.options.max_chunk_bytes > kLargestMaxChunk)
@@ -82,6 +88,32 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);
                 arguments.options.hdf5.isolated = value == "on";
+                return {};
+              }},
+    OwnOption{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_text(arguments.options.objects.endpoint, "endpoint", value);
+              }},
+    OwnOption{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_text(arguments.options.objects.region, "region", value);
+              }},
+    OwnOption{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_text(arguments.options.objects.profile, "profile", value);
+              }},
+    OwnOption{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                unsigned number = 0;
+                CODECFS_TRY(set_number(number, "connections", value, 1024));
+                arguments.options.objects.connections = number;
+                return {};
+              }},
+    OwnOption{"retry=SECONDS", "how long failed requests are repeated, 1 to 3600 (default 45)",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                unsigned number = 0;
+                CODECFS_TRY(set_number(number, "retry", value, 3600));
+                arguments.options.objects.retry_time = std::chrono::seconds(number);
                 return {};
               }},
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
@@ -178,8 +210,9 @@ constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",   
                                                      "sync",        "dirsync"};
 
 // Options without a value.
-constexpr std::array<std::string_view, 9> kFlags{"ro",       "rw",       "mkdir", "nonempty", "nodelete",
-                                                 "coherent", "portable", "debug", "nofail"};
+constexpr std::array<std::string_view, 12> kFlags{"ro",       "rw",       "mkdir",      "nonempty",
+                                                  "nodelete", "coherent", "portable",   "debug",
+                                                  "nofail",   "anon",     "path_style", "requester_pays"};
 
 std::string hint_for(std::string_view name) {
   std::vector<std::string_view> names;
@@ -218,6 +251,13 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
   }
   if (option == "portable") {
     options.portable = true;
+    return {};
+  }
+  if (option == "anon" || option == "path_style" || option == "requester_pays") {
+    remote::ObjectOptions& objects = options.objects;
+    (option == "anon"         ? objects.anonymous
+     : option == "path_style" ? objects.path_style
+                              : objects.requester_pays) = true;
     return {};
   }
   if (name == "nofail") {
@@ -266,6 +306,9 @@ std::string mount_options_help() {
       "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
       "  nonempty                    mount on a directory that is not empty, or on another codecfs mount\n"
       "  nodelete                    variables and groups cannot be removed (EPERM)\n"
+      "  anon                        s3:// without credentials, for public buckets\n"
+      "  path_style                  s3:// with the bucket in the path, not in the name of the host\n"
+      "  requester_pays              agree to pay for requests to buckets that want that\n"
       "  coherent                    show changes by other programs in a Zarr directory within a second\n"
       "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
       "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"

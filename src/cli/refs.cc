@@ -73,7 +73,7 @@ class RefsCommand final : public Command {
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
     if (url_.empty()) {
       const std::unique_ptr<char, decltype(&std::free)> real(realpath(source_.c_str(), nullptr), &std::free);
-      url_ = real ? real.get() : source_;
+      url_ = real ? real.get() : shown_source(source_);
       if (!is_utf8(url_)) return fail(EILSEQ, "{}: references name files in UTF-8; name it with --url", url_);
     }
     if (!is_parquet_) return write_json(std::move(source));

@@ -33,6 +33,7 @@ struct Options {
   bool nodelete = false;                        // -o nodelete
   Adaptation adaptation;                        // -o strings=FORM, -o chunks=FORM: read-only if there is any
   Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
+  remote::ObjectOptions objects;                // -o endpoint=URL, region=NAME, profile=NAME, anon, ...: of URLs
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir
   bool nonempty = false;                        // -o nonempty

@@ -89,10 +89,14 @@ Result<MadeDirectories> make_mountpoint(const Options& options) {
   return MadeDirectories::make(std::filesystem::absolute(options.mountpoint).lexically_normal().string());
 }
 
+std::string name_in_mount_table(const std::string& source) {
+  return is_source_url(source) ? shown_source(source) : std::filesystem::absolute(source).lexically_normal().string();
+}
+
 /// The option list for libfuse. Commas in the source's name are escaped.
 std::string fuse_options(const Options& options, bool read_only) {
   std::string name;
-  for (const char c : std::filesystem::absolute(options.source).lexically_normal().string()) {
+  for (const char c : name_in_mount_table(options.source)) {
     if (c == ',' || c == '\\') name += '\\';
     name += c;
   }
@@ -197,7 +201,9 @@ ReferenceRules rules_of_references(const Options& options, const std::string& mo
 
 fs::MakeReferences references_of(const Options& options) {
   std::error_code error;
-  const std::string path = std::filesystem::canonical(options.source, error).string();
+  const bool is_url = is_source_url(options.source);
+  const std::string path =
+      is_url ? shown_source(options.source) : std::filesystem::canonical(options.source, error).string();
   if (!options.references || error) return {};
   return [make = options.references, path](Source& source) -> Result<std::string> {
     // Readers of the references do not know the log. What this mount has committed is in it, and then it is locked.
@@ -219,15 +225,19 @@ void release_idle_periodically(Source& source, const std::stop_token& stop) {
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const ServiceManager manager;
+  const std::string name = shown_source(options.source);
   CODECFS_TRY(set_up_log(options));
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
+  if (is_source_url(options.source) && !options.create.empty())
+    return fail(EROFS, "{}: -o create: nothing is created in object stores", name);
   const bool is_new = !options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT;
   if (is_new) CODECFS_TRY(create_source(options.source, options.create));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
+  set_object_options(options.objects);
   set_reference_rules(rules_of_references(options, mountpoint));
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source,
@@ -239,7 +249,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !options.adaptation.is_any() && !writable)
-    log::info("{} is mounted read-only: {}", options.source, writable.error().reason);
+    log::info("{} is mounted read-only: {}", name, writable.error().reason);
   fs::Filesystem filesystem(std::move(source), {.cache_bytes = options.cache_bytes,
                                                 .rules = std::move(rules),
                                                 .write_back = {.dirty_bytes = options.dirty_bytes,
@@ -272,19 +282,18 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   // unmounts.
   const sigset_t termination = block_termination_signals();
   std::optional<NotedHelper> noted;
-  if (!filesystem.read_only())
-    noted.emplace(std::filesystem::absolute(options.source).lexically_normal().string(), mountpoint);
+  if (!filesystem.read_only()) noted.emplace(name_in_mount_table(options.source), mountpoint);
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
     fuse_session_unmount(session.get());
     return fail_errno(errno, "cannot go to the background");
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
-  log::info("{} ({}) mounted on {}", options.source, format, mountpoint);
+  log::info("{} ({}) mounted on {}", name, format, mountpoint);
   if (const SourceProtections protections = protections_of_sources(); protections.is_whole)
     log::info("{}", protections.text);
 
   const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
-  const Watchdog watchdog(mountpoint, options.source, !filesystem.read_only(), log);
+  const Watchdog watchdog(mountpoint, name, !filesystem.read_only(), log);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
   const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
@@ -296,7 +305,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     const std::jthread releasing(
         [&](const std::stop_token& stop) { release_idle_periodically(filesystem.context().dataset.source(), stop); });
     if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
-    manager.ready(fmt::format("{} is mounted on {}", options.source, mountpoint));
+    manager.ready(fmt::format("{} is mounted on {}", name, mountpoint));
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }
@@ -304,9 +313,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   mount.notices.stop();
   fuse_session_unmount(session.get());
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
-  manager.stopping(fmt::format("storing what was written to {}", options.source));
+  manager.stopping(fmt::format("storing what was written to {}", name));
   const Result<> finished = filesystem.finish();
-  if (!finished) log::error("{}: not all data could be stored: {}", options.source, finished.error().reason);
+  if (!finished) log::error("{}: not all data could be stored: {}", name, finished.error().reason);
   noted.reset();
   made.remove();
   unmount_notifier.set_result(finished);

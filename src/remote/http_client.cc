@@ -1,6 +1,7 @@
 #include "remote/http_client.h"
 
 #include <curl/curl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -132,8 +133,10 @@ int errno_of(CURLcode code) {
     case CURLE_RECV_ERROR:
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:  // also an answer that is no HTTP
     case CURLE_SSL_CONNECT_ERROR: return ECONNRESET;
-    case CURLE_OUT_OF_MEMORY: return ENOMEM;
+    // CURLE_OUT_OF_MEMORY is also returned for long headers.
     case CURLE_URL_MALFORMAT: return EINVAL;
     default: return EPROTO;
   }
@@ -144,31 +147,27 @@ int errno_of(CURLcode code) {
 /// The thread and what it works on. Only the thread uses libcurl's handles.
 class HttpClient::Loop {
  public:
-  explicit Loop(CURLM* multi, size_t connections) : multi_(multi), connections_(connections) {
-    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, static_cast<long>(connections));
-    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, static_cast<long>(connections));
-    thread_ = std::thread([this] { run(); });
-  }
+  explicit Loop(size_t connections) : connections_(connections) { Forks::add(this); }
 
   ~Loop() {
+    Forks::remove(this);
     {
       const LockGuard lock(mutex_);
       stops_ = true;
+      if (multi_) curl_multi_wakeup(multi_.get());
     }
-    curl_multi_wakeup(multi_.get());
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   void add(std::unique_ptr<Transfer> transfer) {
     {
       const LockGuard lock(mutex_);
-      if (!stops_) waiting_.push_back(std::move(transfer));
+      if (multi_ || start_thread()) {
+        waiting_.push_back(std::move(transfer));
+        curl_multi_wakeup(multi_.get());
+      }
     }
-    if (transfer) {
-      transfer->finish(fail(ECANCELED, "the connections are closed"));
-    } else {
-      curl_multi_wakeup(multi_.get());
-    }
+    if (transfer) transfer->finish(fail(ENOMEM, "no memory for connections"));
   }
 
  private:
@@ -178,23 +177,83 @@ class HttpClient::Loop {
     Easy easy;  // last: its end still uses the transfer
   };
 
-  void run() {
+  /// Of all clients: makes them usable in the child of a fork, where their threads do not exist.
+  class Forks {
+   public:
+    static void add(Loop* loop) {
+      static const int registered = pthread_atfork(before, after_in_parent, after_in_child);
+      (void)registered;
+      const LockGuard lock(mutex());
+      loops().push_back(loop);
+    }
+    static void remove(Loop* loop) {
+      const LockGuard lock(mutex());
+      std::erase(loops(), loop);
+    }
+
+   private:
+    static Mutex& mutex() {
+      static auto* mutex = new Mutex;  // never destroyed: a fork may be the last that a process does
+      return *mutex;
+    }
+    static std::vector<Loop*>& loops() {
+      static auto* loops = new std::vector<Loop*>;
+      return *loops;
+    }
+    static void before() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+      mutex().lock();
+      for (Loop* const loop : loops()) loop->mutex_.lock();
+    }
+    static void after_in_parent() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+      for (Loop* const loop : loops()) loop->mutex_.unlock();
+      mutex().unlock();
+    }
+    static void after_in_child() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+      for (Loop* const loop : loops()) {
+        loop->forget_thread();
+        loop->mutex_.unlock();
+      }
+      mutex().unlock();
+    }
+  };
+
+  bool start_thread() CODECFS_REQUIRES(mutex_) {
+    multi_.reset(curl_multi_init());
+    if (!multi_) return false;
+    curl_multi_setopt(multi_.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, static_cast<long>(connections_));
+    curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(connections_));
+    thread_ = std::thread([this, multi = multi_.get()] { run(multi); });
+    return true;
+  }
+
+  /// Leaks what the thread of the parent process may be using: connections that both processes have cannot be closed
+  /// here.
+  void forget_thread() CODECFS_REQUIRES(mutex_) {
+    (void)multi_.release();
+    (void)new std::thread(std::move(thread_));
+    thread_ = std::thread();
+    running_.clear();
+    for (Easy& easy : free_) (void)easy.release();
+    free_.clear();
+  }
+
+  void run(CURLM* multi) {
     while (true) {
-      if (!start_waiting()) break;
+      if (!start_waiting(multi)) break;
       int running = 0;
-      curl_multi_perform(multi_.get(), &running);
-      finish_ended();
-      curl_multi_poll(multi_.get(), nullptr, 0, 1000, nullptr);
+      curl_multi_perform(multi, &running);
+      finish_ended(multi);
+      curl_multi_poll(multi, nullptr, 0, 1000, nullptr);
     }
     for (auto& [easy, entry] : running_) {
-      curl_multi_remove_handle(multi_.get(), easy);
+      curl_multi_remove_handle(multi, easy);
       entry.transfer->finish(fail(ECANCELED, "{}: the request was given up", host_of(entry.transfer->request.url)));
     }
     running_.clear();
   }
 
   /// Whether the thread goes on.
-  bool start_waiting() {
+  bool start_waiting(CURLM* multi) {
     std::deque<std::unique_ptr<Transfer>> starting;
     bool stops = false;
     {
@@ -209,13 +268,13 @@ class HttpClient::Loop {
       if (stops) {
         transfer->finish(fail(ECANCELED, "{}: the request was given up", host_of(transfer->request.url)));
       } else {
-        start(std::move(transfer));
+        start(multi, std::move(transfer));
       }
     }
     return !stops;
   }
 
-  void start(std::unique_ptr<Transfer> transfer) {
+  void start(CURLM* multi, std::unique_ptr<Transfer> transfer) {
     Easy easy = free_.empty() ? Easy(curl_easy_init()) : std::move(free_.back());
     if (!free_.empty()) free_.pop_back();
     if (!easy) return transfer->finish(fail(ENOMEM, "no memory for a request"));
@@ -224,7 +283,7 @@ class HttpClient::Loop {
     entry = {std::move(transfer), {}, std::move(easy)};
     entry.received = {entry.transfer.get(), handle};
     set_options(handle, entry);
-    curl_multi_add_handle(multi_.get(), handle);
+    curl_multi_add_handle(multi, handle);
   }
 
   static size_t take_body(const char* bytes, size_t, size_t size, void* user) {
@@ -274,15 +333,15 @@ class HttpClient::Loop {
     }
   }
 
-  void finish_ended() {
+  void finish_ended(CURLM* multi) {
     int left = 0;
-    while (const CURLMsg* const message = curl_multi_info_read(multi_.get(), &left)) {
+    while (const CURLMsg* const message = curl_multi_info_read(multi, &left)) {
       if (message->msg != CURLMSG_DONE) continue;
       CURL* const handle = message->easy_handle;
       const CURLcode code = message->data.result;  // the message is not valid after the next call
       long status = 0;
       curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-      curl_multi_remove_handle(multi_.get(), handle);
+      curl_multi_remove_handle(multi, handle);
       auto node = running_.extract(handle);
       Running entry = std::move(node.mapped());
       curl_easy_reset(handle);
@@ -302,13 +361,13 @@ class HttpClient::Loop {
     return std::move(transfer.response);
   }
 
-  std::unique_ptr<CURLM, FreeMulti> multi_;
   const size_t connections_;
   // of the thread
   std::unordered_map<CURL*, Running> running_;
   std::vector<Easy> free_;
 
   Mutex mutex_;
+  std::unique_ptr<CURLM, FreeMulti> multi_ CODECFS_GUARDED_BY(mutex_);  // null: there is no thread yet
   std::deque<std::unique_ptr<Transfer>> waiting_ CODECFS_GUARDED_BY(mutex_);
   bool stops_ CODECFS_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others
@@ -322,9 +381,7 @@ std::string_view HttpResponse::header(std::string_view lower_name) const {
 Result<std::unique_ptr<HttpClient>> HttpClient::start(size_t connections) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK) return fail(EIO, "libcurl cannot be used: {}", curl_easy_strerror(ready));
-  CURLM* const multi = curl_multi_init();
-  if (multi == nullptr) return fail(ENOMEM, "no memory for connections");
-  return std::unique_ptr<HttpClient>(new HttpClient(std::make_unique<Loop>(multi, std::max<size_t>(connections, 1))));
+  return std::unique_ptr<HttpClient>(new HttpClient(std::make_unique<Loop>(std::max<size_t>(connections, 1))));
 }
 
 HttpClient::HttpClient(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}

@@ -44,8 +44,9 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  /// Starts the thread, which a fork does not take along. `connections`: the most that are open, and the most requests
-  /// that run at a time; others wait. EIO if libcurl cannot be used.
+  /// `connections`: the most that are open, and the most requests that run at a time; others wait. The thread is
+  /// started by the first request, and anew by the first after a fork, at which no request may run. EIO if libcurl
+  /// cannot be used.
   static Result<std::unique_ptr<HttpClient>> start(size_t connections);
   /// Ends all requests with ECANCELED.
   ~HttpClient();

@@ -184,12 +184,13 @@ bool is_zip(const std::string& path) {
          zarr::looks_like_zip(fd.get(), static_cast<uint64_t>(status.st_size));
 }
 
-constexpr const char* kNoLog = "{}: a Zarr directory has no log: each chunk is old or new at any time";
+constexpr const char* kNoLog = "{}: a Zarr store has no log: each chunk is old or new at any time";
 constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
 
 Result<SourceFormat> source_format_of(const std::string& path) {
+  if (is_source_url(path)) return SourceFormat::zarr_directory;
   if (is_directory(path)) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd && !looks_like_zarr(fd.get())) return fail(EINVAL, "{}: is a folder; name a dataset in it", path);

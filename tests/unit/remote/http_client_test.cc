@@ -1,6 +1,14 @@
 #include "remote/http_client.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+#include <span>
+#include <string>
+
+#include "support/http_server.h"
 
 namespace codecfs::remote {
 namespace {
@@ -23,9 +31,68 @@ TEST(HttpClient, SaysThatAHostRefuses) {
   EXPECT_EQ(response.error().reason.find("secret"), std::string::npos);
 }
 
+// A mount goes to the background after it has read from the source.
+TEST(HttpClient, WorksAfterAFork) {
+  HttpServer server([](const ServedRequest&) { return http_answer(200, "text"); });
+  const auto client = HttpClient::start(2).value();
+  const auto get = [&] { return client->perform({.url = server.url() + "/a"}); };
+  ASSERT_EQ(get().value().status, 200);
+  const pid_t child = fork();
+  if (child == 0) _exit(get().value().status == 200 && get().value().body.size() == 4 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(get().value().status, 200);
+  EXPECT_EQ(server.connections(), 2U) << "each process uses its own again";
+}
+
+TEST(HttpClient, EndsALongAnswer) {
+  HttpServer server([](const ServedRequest&) { return http_answer(200, std::string(100'000, 'x')); });
+  const auto client = HttpClient::start(2).value();
+  EXPECT_EQ(client->perform({.url = server.url() + "/a", .max_body = 99'999}).error().code, EFBIG);
+  EXPECT_EQ(client->perform({.url = server.url() + "/a", .max_body = 100'000}).value().body.size(), 100'000U);
+}
+
+TEST(HttpClient, ShortAnswersAreErrors) {
+  HttpServer server(
+      [](const ServedRequest&) { return std::string("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"); });
+  const auto client = HttpClient::start(2).value();
+  EXPECT_EQ(client->perform({.url = server.url() + "/a"}).error().code, ECONNRESET);
+}
+
+TEST(HttpClient, SendsBodies) {
+  std::string seen;
+  HttpServer server([&](const ServedRequest& request) {
+    seen = request.method + " " + request.header("x-a") + " " + request.body;
+    return http_answer(200);
+  });
+  const auto client = HttpClient::start(2).value();
+  const std::string body(100'000, 'b');
+  ASSERT_TRUE(client->perform({.method = "PUT",
+                               .url = server.url() + "/a",
+                               .headers = {{"x-a", "1"}},
+                               .body = std::as_bytes(std::span(body))}));
+  EXPECT_EQ(seen, "PUT 1 " + body);
+}
+
+TEST(HttpClient, EndsRequestsWhenItEnds) {
+  std::promise<void> ended;
+  HttpServer server([&](const ServedRequest&) {
+    ended.get_future().wait();
+    return http_answer(200);
+  });
+  std::promise<int> code;
+  auto client = HttpClient::start(1).value();
+  client->start_request({.url = server.url() + "/a"},
+                        [&](const Result<HttpResponse>& result) { code.set_value(result.error().code); });
+  client.reset();
+  EXPECT_EQ(code.get_future().get(), ECANCELED);
+  ended.set_value();
+}
+
 TEST(HttpClient, RefusesOtherProtocols) {
   const auto client = HttpClient::start(2).value();
-  EXPECT_EQ(client->perform({.url = "file:///etc/passwd"}).error().code, EPROTO);
+  EXPECT_FALSE(client->perform({.url = "file:///etc/passwd"}));
 }
 
 }  // namespace

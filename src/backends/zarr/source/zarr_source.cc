@@ -264,7 +264,7 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                   const std::string& name) {
   CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key));
-  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, false, std::move(files)));
+  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, std::move(files)));
   return std::make_unique<ZarrSource>(" in an object store", std::move(store),
                                       std::make_unique<zarr::RefusingWriter>());
 }

@@ -12,9 +12,9 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kFirstPart = uint64_t{8} << 20;    // bytes that the look-up of a file reads
-constexpr uint64_t kTail = uint64_t{64} << 10;        // bytes: the index of a shard is at its end as a rule
-constexpr uint64_t kKeptBytes = uint64_t{64} << 20;   // for files that were looked up
+constexpr uint64_t kFirstPart = uint64_t{8} << 20;   // bytes that the look-up of a file reads
+constexpr uint64_t kTail = uint64_t{64} << 10;       // bytes: the index of a shard is at its end as a rule
+constexpr uint64_t kKeptBytes = uint64_t{64} << 20;  // for files that were looked up
 constexpr size_t kKeptFiles = 4096;
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
@@ -141,7 +141,8 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
     return Stored{.bytes = found->second, .offset = 0};
   }
   if (const auto kept = kept_.get(key)) return Stored{.bytes = kept->part.total, .offset = 0};
-  CODECFS_ASSIGN(auto part, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart));
+  CODECFS_ASSIGN(auto part,
+                 client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart));
   if (!part) return std::nullopt;
   const uint64_t total = part->total;
   const uint64_t weight = part->bytes.capacity() + key.size();
@@ -166,7 +167,8 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     CODECFS_ASSIGN(part, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = first}, first));
   }
   if (!part) return std::nullopt;
-  if (part->total > limit) return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
+  if (part->total > limit)
+    return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
   if (part->total == part->bytes.size()) return std::move(part->bytes);
   CODECFS_ASSIGN(Buffer whole, Buffer::allocate(part->total));
   size_t done = part->bytes.size();
@@ -186,7 +188,8 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
 Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::string& key) const {
   if (const auto known = opened_.get(key); known && Clock::now() - known->at < kLifetime) return known->file;
   auto file = std::make_shared<File>();
-  CODECFS_ASSIGN(auto tail, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kTail, .is_at_end = true}, kTail));
+  CODECFS_ASSIGN(auto tail, client_->get(prefix_ + key,
+                                         remote::ObjectRange{.offset = 0, .size = kTail, .is_at_end = true}, kTail));
   if (!tail) return std::shared_ptr<const StoredFile>();
   file->client = client_;
   file->key = prefix_ + key;
@@ -212,8 +215,7 @@ Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directo
     for (const remote::ListedObject& object : page.objects)
       if (object.key.size() > prefix_.size() && !object.key.ends_with('/'))
         listing->sizes.emplace(object.key.substr(prefix_.size()), object.size);
-    if (listing->sizes.size() > kMostListed)
-      return fail(EFBIG, "{}: has more than {} objects", directory, kMostListed);
+    if (listing->sizes.size() > kMostListed) return fail(EFBIG, "{}: has more than {} objects", directory, kMostListed);
     token = std::move(page.next);
   } while (!token.empty());
   listing->made = Clock::now();

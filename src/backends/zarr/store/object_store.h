@@ -62,8 +62,8 @@ class ObjectStore final : public Store {
   const std::string prefix_;  // empty, or ends with "/"
   mutable ObjectTexts texts_;
   struct stat status_ = {};
-  mutable LruMap<std::string, Kept> kept_;            // read by locate() for read()
-  mutable LruMap<std::string, Listing> listings_;     // by the key of the directory
+  mutable LruMap<std::string, Kept> kept_;         // read by locate() for read()
+  mutable LruMap<std::string, Listing> listings_;  // by the key of the directory
   mutable LruMap<std::string, OpenedFile> opened_;
 };
 

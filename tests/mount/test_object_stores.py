@@ -1,0 +1,359 @@
+"""Zarr stores in object stores: against an S3 server of our own, which counts every request and fails on demand.
+
+What is read is compared with a mount of the same store in a directory, and with what zarr-python reads there.
+"""
+import base64
+import errno
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from conftest import CODECFS, DATA
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "object_stores"))
+from fake_s3 import FakeS3  # noqa: E402
+
+BUCKET = "test-bucket"
+KEYS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
+
+
+def environment(server, **more):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return clean | {"AWS_ENDPOINT_URL": server.endpoint, "AWS_EC2_METADATA_DISABLED": "true"} | KEYS | more
+
+
+@pytest.fixture
+def server():
+    with FakeS3() as running:
+        running.bucket(BUCKET)
+        yield running
+
+
+@pytest.fixture
+def remote(server, mount):
+    """A function remote(name, *options) that mounts s3://test-bucket/name."""
+
+    def make(name, *options, **more):
+        return mount(f"s3://{BUCKET}/{name}", *options, env=environment(server, **more))
+
+    return make
+
+
+def codecfs(server, *words, env=None):
+    return subprocess.run([CODECFS, *map(str, words)], env=environment(server) | (env or {}), capture_output=True, text=True, timeout=60)
+
+
+def make_v2(path, separator=".", consolidated=False):
+    group = zarr.open_group(str(path), mode="w")
+    a = group.create_dataset("a", shape=(100, 90), chunks=(30, 40), dtype="f8", fill_value=-1, dimension_separator=separator)
+    a[:] = np.arange(9000).reshape(100, 90)
+    a.attrs["units"] = "K"
+    inner = group.create_group("inner")
+    inner.attrs["title"] = "é"
+    b = inner.create_dataset("b c+d", shape=(40,), chunks=(5,), dtype="i4", fill_value=9, dimension_separator=separator)
+    b[10:20] = np.arange(10)
+    if consolidated:
+        zarr.consolidate_metadata(str(path))
+
+
+def make_v3(path, consolidated=False):
+    """Written by hand, as Debian's zarr-python has no Zarr v3: raw and sharded arrays."""
+    def node(kind, **more):
+        return {"zarr_format": 3, "node_type": kind, "attributes": {}} | more
+
+    def array(shape, chunks, codecs):
+        return node("array", shape=shape, data_type="int32", fill_value=-7, codecs=codecs,
+                    chunk_grid={"name": "regular", "configuration": {"chunk_shape": chunks}},
+                    chunk_key_encoding={"name": "default", "configuration": {"separator": "/"}})
+
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    sharding = {"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [4, 4], "codecs": [little], "index_codecs": [little], "index_location": "end"}}
+    nodes = {"": node("group"), "plain": array([20, 10], [5, 5], [little]), "deep": node("group"),
+             "deep/sharded": array([16, 16], [8, 8], [sharding])}
+    if consolidated:
+        inline = {name: value for name, value in nodes.items() if name}
+        nodes[""]["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": inline}
+    for name, value in nodes.items():
+        (path / name).mkdir(parents=True, exist_ok=True)
+        (path / name / "zarr.json").write_text(json.dumps(value))
+    for i in range(4):
+        for j in range(2):
+            if (i, j) != (3, 1):
+                write(path / f"plain/c/{i}/{j}", np.full((5, 5), 10 * i + j, "<i4").tobytes())
+    for i in range(2):
+        for j in range(2):
+            chunks = [np.arange(16, dtype="<i4").tobytes() + b"" for _ in range(4)]
+            index = np.array([[64 * k, 64] for k in range(4)], "<u8")
+            index[3] = 2**64 - 1 if (i, j) == (1, 1) else index[3]
+            write(path / f"deep/sharded/c/{i}/{j}", b"".join(chunks) + index.tobytes())
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+STORES = {
+    "v2": make_v2,
+    "v2-slash": lambda path: make_v2(path, separator="/"),
+    "v2-consolidated": lambda path: make_v2(path, consolidated=True),
+    "v3": make_v3,
+    "v3-consolidated": lambda path: make_v3(path, consolidated=True),
+}
+
+
+@pytest.fixture
+def store(request, server, tmp_path):
+    """The directory of one of STORES, which is also in the bucket."""
+    path = tmp_path / f"{request.param}.zarr"
+    STORES[request.param](path)
+    server.put_tree(BUCKET, path, path.name + "/")
+    server.control(clear_log=True)
+    return path
+
+
+def files_of(root):
+    found = {}
+    for folder, folders, names in os.walk(root):
+        if ".codecfs" in folders:
+            folders.remove(".codecfs")
+        for name in names:
+            path = pathlib.Path(folder, name)
+            found[str(path.relative_to(root))] = path.read_bytes()
+        found[str(pathlib.Path(folder).relative_to(root)) + "/"] = None
+    return found
+
+
+@pytest.mark.parametrize("store", STORES, indirect=True)
+@pytest.mark.parametrize("view", ["decoded", "encoded", "npy", "decoded3"])
+def test_shows_what_a_mount_of_the_directory_shows(store, view, mount, remote):
+    expected = files_of(mount(store, "ro", f"view={view}").path)
+    assert len(expected) > 3
+    assert files_of(remote(store.name, f"view={view}").path) == expected
+
+
+@pytest.mark.parametrize("store", ["v2", "v2-slash", "v2-consolidated"], indirect=True)
+def test_zarr_python_reads_the_same(store, remote):
+    there = remote(store.name)
+    for name in ["a", "inner/b c+d"]:
+        expected = zarr.open_array(str(store), path=name, mode="r")
+        seen = zarr.open_array(str(there.path), path=name, mode="r")
+        np.testing.assert_array_equal(seen[:], expected[:])
+        assert dict(seen.attrs) == dict(expected.attrs)
+
+
+# --- requests
+
+
+@pytest.mark.parametrize("store,gets", [("v2-consolidated", 2), ("v3-consolidated", 1)], indirect=["store"])
+def test_the_tree_is_one_request(store, gets, server, remote):
+    """Of Zarr v2, the first tells that it is not v3."""
+    there = remote(store.name)
+    subprocess.run(["ls", "-l", there.path, *(path for path in there.path.iterdir() if path.is_dir() and path.name in ("inner", "deep"))],
+                   check=True, stdout=subprocess.DEVNULL)
+    summary = server.summary()
+    assert summary["operations"] == {"GetObject": gets}
+
+
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_a_chunk_is_one_request(store, server, remote):
+    there = remote(store.name)
+    server.control(clear_log=True)
+    assert len((there.path / "a/1.1").read_bytes()) == 30 * 40 * 8
+    assert server.summary()["operations"] == {"GetObject": 1}
+    assert not (there.path / "a/7.7").exists()
+
+
+@pytest.mark.parametrize("store", ["v3-consolidated"], indirect=True)
+def test_a_shard_is_read_in_parts(store, server, remote):
+    there = remote(store.name)
+    server.control(clear_log=True)
+    for i in range(2):
+        for j in range(2):
+            assert len((there.path / f"deep/sharded/c/{i}/{j}").read_bytes()) == 64
+    assert all(entry["operation"] == "GetObject" and entry["range"] for entry in server.log())
+    assert len(server.log()) <= 4, "one for the end of the shard"
+
+
+def test_a_large_chunk_comes_in_parts_of_one_state(server, remote, tmp_path):
+    array = zarr.open_array(str(tmp_path / "big.zarr"), mode="w", shape=(3_000_000,), chunks=(3_000_000,), dtype="i8", compressor=None)
+    array[:] = np.arange(3_000_000)
+    server.put_tree(BUCKET, tmp_path / "big.zarr", "big.zarr/")
+    there = remote("big.zarr")
+    assert (there.path / "0").read_bytes() == (tmp_path / "big.zarr/0").read_bytes()
+    parts = [entry for entry in server.log() if entry["key"].endswith("/0") and entry["status"] == 206]
+    assert len(parts) == 3 and all(entry["if_match"] for entry in parts[1:])
+
+
+def test_names_that_must_be_encoded(server, remote, tmp_path):
+    names = ["a b", "a+b", "a%41", "é", "a~(b)'!*", "a&b=c"]
+    group = zarr.open_group(str(tmp_path / "names.zarr"), mode="w")
+    for i, name in enumerate(names):
+        group.create_dataset(name, shape=(1,), chunks=(1,), dtype="i4")[:] = i
+    server.put_tree(BUCKET, tmp_path / "names.zarr", "pre fix+/names.zarr/")
+    there = remote("pre fix+/names.zarr/")
+    listed = zarr.open_group(str(tmp_path / "names.zarr"), mode="r")
+    assert len([path for path in there.path.iterdir() if path.is_dir() and path.name != ".codecfs"]) == len(list(listed.arrays()))
+    for i, name in enumerate(names):
+        if "%" not in name:  # the mount escapes it
+            assert np.frombuffer((there.path / name / "0").read_bytes(), "i4") == [i]
+
+
+# --- faults
+
+
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+def test_faults_end_right(store, server, remote, mount):
+    expected = files_of(mount(store, "ro").path)
+    server.control(seed=7)
+    for kind, more in [("error", {"status": 503}), ("reset", {}), ("short_body", {}), ("error", {"status": 500})]:
+        server.fault(kind, probability=0.05, **more)
+    assert files_of(remote(store.name).path) == expected
+    assert sum(fault["fired"] for fault in server.control()["faults"]) > 0, "nothing was tried"
+
+
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_a_failing_server_is_an_error_with_its_reason(store, server, remote):
+    there = remote(store.name, "retry=1")
+    server.fault("error", status=503)
+    with pytest.raises(OSError) as caught:
+        (there.path / "a/0.0").read_bytes()
+    assert caught.value.errno == errno.EIO
+    server.clear_faults()
+    assert len((there.path / "a/0.0").read_bytes()) == 9600, "failures are not kept"
+    assert "503" in there.log.read_text()
+
+
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_what_may_not_be_read_is_not_taken_for_absent(store, server, remote):
+    there = remote(store.name)
+    server.fault("error", status=403, code="AccessDenied", key="*0.0")
+    with pytest.raises(PermissionError):
+        (there.path / "a/0.0").read_bytes()
+
+
+def test_a_replaced_object_is_never_mixed(server, remote, tmp_path):
+    """The parts of a chunk that are read by several requests are of one state. After ESTALE from open(2), the kernel tries again."""
+    array = zarr.open_array(str(tmp_path / "big.zarr"), mode="w", shape=(3_000_000,), chunks=(3_000_000,), dtype="i8", compressor=None)
+    array[:] = 1
+    server.put_tree(BUCKET, tmp_path / "big.zarr", "big.zarr/")
+    there = remote("big.zarr")
+    array[:] = 2
+    new = (tmp_path / "big.zarr/0").read_bytes()
+    server.fault("replace", key="big.zarr/0", nth=2, base64=base64.b64encode(new).decode())
+    assert (there.path / "0").read_bytes() == new
+    assert "the object was replaced" in there.log.read_text()
+
+
+HARMFUL = [("wrong_etag", {}), ("wrong_content_range", {}), ("wrong_content_length", {}), ("ignore_range", {}), ("garbage", {}),
+           ("giant_body", {"bytes": 50_000_000}), ("huge_headers", {}), ("malformed_list", {"how": "html"}),
+           ("malformed_list", {"how": "bomb"}), ("malformed_list", {"how": "outside"}), ("malformed_list", {"how": "no_token"}),
+           ("endless_list", {"token": "same"}), ("error_in_200", {})]
+
+
+@pytest.mark.parametrize("kind,more", HARMFUL, ids=lambda value: value if isinstance(value, str) else "".join(map(str, value.values())))
+@pytest.mark.parametrize("store", ["v3"], indirect=True)
+def test_wrong_answers_never_give_wrong_bytes(store, kind, more, server, mount, remote):
+    """A server that always answers so gives an error, and one that does so sometimes the right bytes or an error."""
+    expected = files_of(mount(store, "ro").path)
+    there = remote(store.name, "retry=1")
+    for probability in [0.2, 1]:
+        server.fault(kind, probability=probability, operation=["GetObject", "ListObjectsV2"], **more)
+        for name, content in list(expected.items())[:: 1 if probability < 1 else 6]:
+            try:
+                path = there.path / name
+                if content is None:
+                    os.listdir(path)
+                else:
+                    assert path.read_bytes() == content, name
+            except OSError as error:
+                assert error.errno in (errno.EIO, errno.ESTALE, errno.EOPNOTSUPP, errno.EFBIG, errno.ENOENT), error
+                assert error.errno != errno.ENOENT or kind == "malformed_list", error
+        server.clear_faults()
+    there.process.poll()
+    assert there.process.returncode is None, "the daemon lives"
+
+
+def test_missing_stores_and_buckets_say_so(server):
+    assert "no Zarr store" in codecfs(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
+    assert "no such bucket" in codecfs(server, "info", "s3://no-such-bucket/x.zarr").stderr
+    assert "SignatureDoesNotMatch" in codecfs(server, "info", f"s3://{BUCKET}/x.zarr", env={"AWS_SECRET_ACCESS_KEY": "other"}).stderr
+    server.put(BUCKET, "file.h5", next(DATA.glob("hdf5/*.h5")).read_bytes())
+    assert "HDF5 file" in codecfs(server, "info", f"s3://{BUCKET}/file.h5").stderr
+
+
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+def test_a_bucket_in_another_region(store, server):
+    server.bucket("elsewhere", region="eu-west-3")
+    server.put_tree("elsewhere", store, store.name + "/")
+    assert codecfs(server, "verify", f"s3://elsewhere/{store.name}").returncode == 0
+
+
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+def test_public_buckets_need_no_credentials(store, server):
+    server.bucket("public-bucket", public=True)
+    server.put_tree("public-bucket", store, store.name + "/")
+    none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nonexistent"}
+    assert codecfs(server, "verify", "-O", "anon", f"s3://public-bucket/{store.name}", env=none).returncode == 0
+    refused = codecfs(server, "verify", f"s3://public-bucket/{store.name}", env=none)
+    assert refused.returncode == 32 and "-o anon" in refused.stderr
+
+
+# --- plain HTTP
+
+
+@pytest.mark.parametrize("store", ["v2-consolidated", "v3-consolidated"], indirect=True)
+def test_a_web_server(store, server, mount):
+    expected = mount(store, "ro")
+    there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}", env=environment(server))
+    for name in ["a/0.0", "a/3.2", "plain/c/0/1", "deep/sharded/c/1/0"]:
+        path = expected.path / name
+        if path.exists():
+            assert (there.path / name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_signatures_in_urls_are_secret(store, server, mount):
+    secret = "X-Signature=5ec2e7"
+    there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}?{secret}", "loglevel=debug", env=environment(server))
+    (there.path / "a/0.0").read_bytes()
+    assert any("5ec2e7" in json.dumps(entry) for entry in server.log()), "it is sent"
+    shown = [there.log.read_text(), pathlib.Path("/proc/mounts").read_text(), (there.path / ".codecfs/stats").read_text(),
+             subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout]
+    assert not any("5ec2e7" in text for text in shown)
+
+
+# --- commands
+
+
+@pytest.mark.parametrize("store", ["v2", "v3-consolidated"], indirect=True)
+def test_commands(store, server, tmp_path):
+    url = f"s3://{BUCKET}/{store.name}"
+    assert "no damage" in codecfs(server, "verify", url).stdout
+    info = json.loads(codecfs(server, "info", "--json", url).stdout)
+    assert info["variables"] == json.loads(codecfs(server, "info", "--json", store).stdout)["variables"]
+    same = codecfs(server, "compare", url, store)
+    assert same.returncode == 0 and "same content" in same.stdout
+    copy = tmp_path / "copy.zarr"
+    assert codecfs(server, "convert", url, copy).returncode == 0
+    assert codecfs(server, "compare", copy, store).returncode == 0
+    refused = codecfs(server, "refs", url)
+    assert refused.returncode == 32 and "references are of one file" in refused.stderr
+
+
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+def test_nothing_is_written(store, server, remote, tmp_path):
+    there = remote(store.name)
+    with pytest.raises(OSError) as caught:
+        (there.path / "a/0.0").write_bytes(b"\0" * 9600)
+    assert caught.value.errno == errno.EROFS
+    refused = codecfs(server, "convert", store, f"s3://{BUCKET}/new.zarr")
+    assert refused.returncode != 0 and "object store" in refused.stderr
+    assert not any(entry["method"] in ("PUT", "DELETE", "POST") for entry in server.log())
