@@ -295,7 +295,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const std::string log = options.log_file.empty() ? options.foreground ? "stderr" : "syslog" : options.log_file;
   const Watchdog watchdog(mountpoint, name, !filesystem.read_only(), log);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
-  const unsigned threads = options.threads != 0 ? options.threads : std::max(8U, std::thread::hardware_concurrency());
+  const auto reads = static_cast<unsigned>(filesystem.context().dataset.source().reads_at_once());
+  const unsigned threads =
+      options.threads != 0 ? options.threads : std::max({8U, reads, std::thread::hardware_concurrency()});
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);

@@ -30,6 +30,7 @@ class AdaptedSource final : public Source {
   [[nodiscard]] const struct stat& status() const override { return source_->status(); }
   [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
   [[nodiscard]] bool shares_metadata() const override { return source_->shares_metadata(); }
+  [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
   bool chains_for_numcodecs_in(ObjectId object) override { return source_->chains_for_numcodecs_in(object); }
 
   [[nodiscard]] Entry root() const override { return source_->root(); }

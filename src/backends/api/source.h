@@ -43,6 +43,9 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
   [[nodiscard]] virtual const struct stat& status() const = 0;
   /// Statistics of the filesystem that contains the source. Zeros if unknown.
   [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
+  /// How many chunks are best read at a time: more than there are cores if each read waits for a network. 0: one a
+  /// core.
+  [[nodiscard]] virtual size_t reads_at_once() const { return 0; }
   /// Whether a change of one object may change the metadata of other objects (names and lengths of dimensions).
   [[nodiscard]] virtual bool shares_metadata() const { return false; }
   /// Whether new filter pipelines must be decodable by numcodecs (Zarr) in what stores this object.

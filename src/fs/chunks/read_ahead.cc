@@ -13,7 +13,7 @@ constexpr size_t kNoted = 24;             // most recently read chunks that are 
 constexpr uint64_t kMaxStep = 8;          // maximum stride of a strided reader, in chunks
 constexpr size_t kMaxBetween = 6;         // maximum number of other reads between two chunks of a strided reader
 constexpr size_t kMaxBackground = 2;      // queued or running: each may hold a chunk
-constexpr uint64_t kAheadPerCore = 4;     // chunks
+constexpr uint64_t kAheadPerThread = 4;   // chunks
 
 /// The next number below `count` in the lexicographic order of decimal strings.
 std::optional<uint64_t> next_string(uint64_t number, uint64_t count) {
@@ -38,8 +38,8 @@ std::optional<uint64_t> next_by_name(const ChunkGrid& grid, uint64_t number) {
   return std::nullopt;
 }
 
-ReadAhead::ReadAhead(uint64_t budget)
-    : budget_(budget), threads_wanted_(std::max(1U, std::thread::hardware_concurrency())) {}
+ReadAhead::ReadAhead(uint64_t budget, size_t threads)
+    : budget_(budget), threads_wanted_(threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency())) {}
 
 void ReadAhead::stop() {
   std::vector<std::jthread> threads;
@@ -112,7 +112,7 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
 void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
                      const std::function<void(uint64_t number)>& fetch) {
   const uint64_t most =
-      std::min<uint64_t>(kAheadPerCore * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
+      std::min<uint64_t>(kAheadPerThread * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
   if (most == 0 || grid.rank() == 0) return;
   const LockGuard lock(mutex_);
   // A chunk is read by several requests in no particular order.

@@ -28,9 +28,9 @@ std::optional<uint64_t> next_by_name(const ChunkGrid& grid, uint64_t number);
 
 class ReadAhead {
  public:
-  /// Starts as many threads as cores at the first sequential reader. `budget`: maximum bytes of chunks decoded ahead of
-  /// one reader.
-  explicit ReadAhead(uint64_t budget);
+  /// Starts the threads at the first sequential reader. `budget`: maximum bytes of chunks decoded ahead of one reader.
+  /// `threads`: 0 for as many as cores.
+  explicit ReadAhead(uint64_t budget, size_t threads = 0);
   ~ReadAhead() { stop(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -69,7 +69,7 @@ class ReadAhead {
   void run(const std::stop_token& stop);
 
   const uint64_t budget_;
-  const unsigned threads_wanted_;
+  const size_t threads_wanted_;
 
   Mutex mutex_;
   std::condition_variable_any work_;

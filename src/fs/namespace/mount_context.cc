@@ -49,7 +49,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
           dataset, cache, conversions, stats, options.write_back,
           [this](const ChunkPlace& chunk) { return decoder.base_of(chunk); },
           [this](const ChunkPlace& chunk) { return check_place(nodes, dataset, chunk); }),
-      read_ahead(options.cache_bytes / 2) {}
+      read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {}
 Result<Place> MountContext::place_of(Ino ino) {
   CODECFS_ASSIGN(const Place place, nodes.at(ino));
   if (place.node->kind != NodeKind::scratch) return place;

@@ -62,6 +62,7 @@ class ZarrSource final : public Source {
   }
   [[nodiscard]] std::string format() const override { return fmt::format("Zarr v{}{}", is_v3() ? 3 : 2, place_); }
   [[nodiscard]] bool is_zarr3() const override { return is_v3(); }
+  [[nodiscard]] size_t reads_at_once() const override { return store_.files().reads_at_once(); }
   bool chains_for_numcodecs_in(ObjectId) override { return true; }
   [[nodiscard]] Entry root() const override { return store_.root(); }
 

@@ -16,6 +16,7 @@ constexpr uint64_t kFirstPart = uint64_t{8} << 20;   // bytes that the look-up o
 constexpr uint64_t kTail = uint64_t{64} << 10;       // bytes: the index of a shard is at its end as a rule
 constexpr uint64_t kKeptBytes = uint64_t{64} << 20;  // for files that were looked up
 constexpr size_t kKeptFiles = 4096;
+constexpr size_t kSizes = size_t{1} << 16;
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
 constexpr uint64_t kMostListed = uint64_t{10'000'000};  // objects below one array
@@ -35,9 +36,15 @@ timespec now() {
 
 }  // namespace
 
-/// Of a file that was looked up: all of it, or its first kFirstPart bytes.
-struct ObjectStore::Kept {
-  remote::ObjectPart part;
+struct ObjectStore::Size {
+  uint64_t bytes;
+  Clock::time_point at;
+};
+
+/// A request for a file that several threads wait for.
+struct ObjectStore::Flight {
+  ConditionVariable ended;
+  std::optional<Result<PartPtr>> result;  // guarded by the mutex of the store
 };
 
 /// One state of an object, with its end in memory.
@@ -82,6 +89,7 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       prefix_(std::move(prefix)),
       texts_(client_, prefix_),
       kept_(kKeptFiles, kKeptBytes),
+      sizes_(kSizes),
       listings_(kListings),
       opened_(kOpened) {
   status_.st_mode = S_IFDIR | 0555;
@@ -133,6 +141,34 @@ ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
   }
 }
 
+/// All of a file, or its first kFirstPart bytes; null if it does not exist. One request for all threads that ask.
+Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key) const {
+  std::shared_ptr<Flight> flight;
+  {
+    UniqueLock<Mutex> lock(mutex_);
+    if (const auto found = flights_.find(key); found != flights_.end()) {
+      flight = found->second;
+      while (!flight->result) flight->ended.wait(lock);
+      return *flight->result;
+    }
+    flight = std::make_shared<Flight>();
+    flights_.emplace(key, flight);
+  }
+  Result<PartPtr> result = PartPtr();
+  auto part = client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart);
+  if (!part) {
+    result = std::unexpected(part.error());
+  } else if (*part) {
+    sizes_.put(key, std::make_shared<const Size>((*part)->total, Clock::now()));
+    result = std::make_shared<const remote::ObjectPart>(std::move(**part));
+  }
+  const LockGuard lock(mutex_);
+  flight->result = result;
+  flight->ended.notify_all();
+  flights_.erase(key);
+  return result;
+}
+
 Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key) const {
   if (is_metadata_key(key)) return Store::locate(key);
   if (const ListingPtr listing = listing_of(key)) {
@@ -140,14 +176,12 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
     if (found == listing->sizes.end()) return std::nullopt;
     return Stored{.bytes = found->second, .offset = 0};
   }
-  if (const auto kept = kept_.get(key)) return Stored{.bytes = kept->part.total, .offset = 0};
-  CODECFS_ASSIGN(auto part,
-                 client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart));
+  if (const auto size = sizes_.get(key); size && Clock::now() - size->at < kLifetime)
+    return Stored{.bytes = size->bytes, .offset = 0};
+  CODECFS_ASSIGN(const PartPtr part, first_part(key));
   if (!part) return std::nullopt;
-  const uint64_t total = part->total;
-  const uint64_t weight = part->bytes.capacity() + key.size();
-  kept_.put(key, std::make_shared<const Kept>(std::move(*part)), weight);
-  return Stored{.bytes = total, .offset = 0};
+  kept_.put(key, part, part->bytes.capacity() + key.size());
+  return Stored{.bytes = part->total, .offset = 0};
 }
 
 Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t limit) const {
@@ -158,18 +192,17 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(std::as_bytes(std::span(**text))));
     return bytes;
   }
-  std::optional<remote::ObjectPart> part;
-  if (const auto kept = kept_.take(key)) {
-    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(kept->part.bytes.bytes()));
-    part = {std::move(bytes), kept->part.etag, kept->part.total, kept->part.modified};
-  } else {
-    const uint64_t first = std::min(kFirstPart, std::max<uint64_t>(limit, 1));
-    CODECFS_ASSIGN(part, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = first}, first));
+  PartPtr part = kept_.take(key);
+  if (!part) {
+    CODECFS_ASSIGN(part, first_part(key));
   }
   if (!part) return std::nullopt;
   if (part->total > limit)
     return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
-  if (part->total == part->bytes.size()) return std::move(part->bytes);
+  if (part->total == part->bytes.size()) {
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(part->bytes.bytes()));
+    return bytes;
+  }
   CODECFS_ASSIGN(Buffer whole, Buffer::allocate(part->total));
   size_t done = part->bytes.size();
   std::memcpy(whole.data(), part->bytes.data(), done);

@@ -14,6 +14,7 @@
 #include "backends/zarr/store/object_texts.h"
 #include "backends/zarr/store/store.h"
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "remote/object_client.h"
 
@@ -30,6 +31,7 @@ class ObjectStore final : public Store {
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override { return {}; }
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
+  [[nodiscard]] size_t reads_at_once() const override { return 32; }
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
@@ -50,9 +52,12 @@ class ObjectStore final : public Store {
   using ListingPtr = std::shared_ptr<const Listing>;
   struct File;
   struct OpenedFile;
-  struct Kept;
+  using PartPtr = std::shared_ptr<const remote::ObjectPart>;
+  struct Size;
+  struct Flight;
 
   ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix);
+  Result<PartPtr> first_part(const std::string& key) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory) const;
   Result<> list_group(const std::string& group,
@@ -62,7 +67,10 @@ class ObjectStore final : public Store {
   const std::string prefix_;  // empty, or ends with "/"
   mutable ObjectTexts texts_;
   struct stat status_ = {};
-  mutable LruMap<std::string, Kept> kept_;         // read by locate() for read()
+  mutable LruMap<std::string, remote::ObjectPart> kept_;  // read by locate() for read()
+  mutable LruMap<std::string, Size> sizes_;               // of files that were read
+  mutable Mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<Flight>> flights_ CODECFS_GUARDED_BY(mutex_);  // requests under way
   mutable LruMap<std::string, Listing> listings_;  // by the key of the directory
   mutable LruMap<std::string, OpenedFile> opened_;
 };

@@ -36,6 +36,8 @@ class Store {
   [[nodiscard]] virtual const struct stat& status() const = 0;
   [[nodiscard]] virtual struct statvfs filesystem() const = 0;
 
+  /// See Source::reads_at_once().
+  [[nodiscard]] virtual size_t reads_at_once() const { return 0; }
   /// None if the name does not exist. Device and inode number identify a directory for as long as the store is open,
   /// even if it is moved; the mtime of a directory changes with its entries. EIO, EACCES.
   [[nodiscard]] virtual Result<std::optional<struct stat>> stat(const std::string& key) const = 0;
