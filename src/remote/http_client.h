@@ -25,9 +25,9 @@ struct HttpHeader {
 
 struct HttpRequest {
   std::string method = "GET";             // GET, HEAD, PUT, POST, DELETE
-  std::string url;                        // http or https, percent-encoded; its query may hold secrets: never logged
-  std::vector<HttpHeader> headers;        // without Host and Content-Length
-  Bytes body;                             // must stay valid until the request has ended
+  std::string url{};                      // http or https, percent-encoded; its query may hold secrets: never logged
+  std::vector<HttpHeader> headers{};      // without Host and Content-Length
+  Bytes body{};                           // must stay valid until the request has ended
   uint64_t max_body = uint64_t{1} << 30;  // bytes of the response; a longer one is an error
   std::chrono::milliseconds connect_time{5000};
   std::chrono::seconds stall_time{10};  // below 1 KiB/s, also before the first byte

@@ -44,7 +44,8 @@ struct ObjectPart {
 
 struct ObjectRange {
   uint64_t offset = 0;
-  uint64_t size = 0;  // bytes, not 0
+  uint64_t size = 0;       // bytes, not 0
+  bool is_at_end = false;  // the last `size` bytes; `offset` is ignored
 };
 
 struct ListedObject {

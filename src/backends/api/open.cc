@@ -93,7 +93,47 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t
 
 }  // namespace
 
+namespace {
+
+remote::ObjectOptions& object_options() {
+  static remote::ObjectOptions options;
+  return options;
+}
+
+/// Why the object with the key itself is no dataset that can be read there; nothing if there is no such object.
+Result<> check_other_formats(remote::ObjectClient& client, const remote::ObjectUrl& url, const std::string& name) {
+  if (url.key.empty() || url.key.ends_with('/')) return {};
+  const auto start = client.get(url.key, remote::ObjectRange{.offset = 0, .size = 8}, 8);
+  if (!start || !*start) return {};
+  const std::string_view begin(reinterpret_cast<const char*>((*start)->bytes.data()), (*start)->bytes.size());
+  if (begin == "\x89HDF\r\n\x1A\n"sv)
+    return fail(EOPNOTSUPP, "{}: is an HDF5 file; only Zarr stores are read from object stores: copy the file here",
+                name);
+  if (begin.starts_with("PK\003\004"))
+    return fail(EOPNOTSUPP,
+                "{}: is a zip archive; only stores of single objects are read from object stores: copy it here", name);
+  return fail(EINVAL, "{}: is a single object, and no Zarr store", name);
+}
+
+Result<std::unique_ptr<Source>> open_url(const std::string& text) {
+  CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
+  const std::string name = remote::shown_url(text);
+  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
+  auto opened = open_zarr_objects(client, url.key, name);
+  if (!opened && opened.error().code == EINVAL) CODECFS_TRY(check_other_formats(*client, url, name));
+  return opened;
+}
+
+}  // namespace
+
+bool is_source_url(std::string_view path) { return remote::is_object_url(path); }
+
+std::string shown_source(const std::string& path) { return remote::shown_url(path); }
+
+void set_object_options(const remote::ObjectOptions& options) { object_options() = options; }
+
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
+  if (is_source_url(path)) return open_url(path);
   // O_NONBLOCK, because opening a FIFO would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno, "{}", path);

@@ -29,6 +29,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "model/variable.h"
+#include "remote/object_client.h"
 
 namespace codecfs {
 
@@ -60,6 +61,13 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
 /// for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, N5)
 /// name the format.
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
+
+/// Whether the name of a source is a URL (s3://, https://, http://), which open_source() reads from there.
+bool is_source_url(std::string_view path);
+/// The name of a source without what may be secret in a URL, for messages and the mount table.
+std::string shown_source(const std::string& path);
+/// For the URLs that are opened from now on. Not thread-safe: to be called before the first of them is opened.
+void set_object_options(const remote::ObjectOptions& options);
 
 /// Starts the processes from which workers are forked. Should be called before any thread is created; otherwise they
 /// are started when they are first needed.

@@ -22,7 +22,9 @@
 #include "backends/zarr/source/store_editor.h"
 #include "backends/zarr/store/directory_store.h"
 #include "backends/zarr/store/directory_writer.h"
+#include "backends/zarr/store/object_store.h"
 #include "backends/zarr/store/outside_changes.h"
+#include "backends/zarr/store/refusing_writer.h"
 #include "backends/zarr/store/zip_store.h"
 #include "backends/zarr/store/zip_writer.h"
 #include "base/log.h"
@@ -257,6 +259,14 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
   CODECFS_ASSIGN(auto store, zarr::OpenStore::open(path, may_write, std::move(files)));
   auto writer = std::make_unique<zarr::ZipWriter>(archive, path, io);
   return std::make_unique<ZarrSource>(" in a zip archive", std::move(store), std::move(writer));
+}
+
+Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
+                                                  const std::string& name) {
+  CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key));
+  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, false, std::move(files)));
+  return std::make_unique<ZarrSource>(" in an object store", std::move(store),
+                                      std::make_unique<zarr::RefusingWriter>());
 }
 
 std::optional<EntryKind> zarr_root_kind(int directory_fd) {

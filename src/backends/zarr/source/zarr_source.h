@@ -1,5 +1,5 @@
 #pragma once
-// A Zarr store, of v2 (including NCZarr) or v3, in a directory or in a zip archive.
+// A Zarr store, of v2 (including NCZarr) or v3, in a directory, in a zip archive or in an object store.
 
 #include <memory>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "backends/api/source.h"
 #include "base/file_io.h"
 #include "base/result.h"
+#include "remote/object_client.h"
 
 namespace codecfs {
 
@@ -18,6 +19,10 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
 /// The same for the store in a zip archive; errors of ZipArchive::open() too.
 Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write = false,
                                               FileIo& io = real_file_io());
+
+/// The same for the store at `key` of an object store, only to be read. `name`: for messages.
+Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
+                                                  const std::string& name);
 
 /// See create_source() of source.h.
 Result<> create_zarr(const std::string& path);

@@ -1,0 +1,288 @@
+#include "backends/zarr/store/object_store.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint64_t kFirstPart = uint64_t{8} << 20;    // bytes that the look-up of a file reads
+constexpr uint64_t kTail = uint64_t{64} << 10;        // bytes: the index of a shard is at its end as a rule
+constexpr uint64_t kKeptBytes = uint64_t{64} << 20;   // for files that were looked up
+constexpr size_t kKeptFiles = 4096;
+constexpr size_t kListings = 16;
+constexpr size_t kOpened = 256;
+constexpr uint64_t kMostListed = uint64_t{10'000'000};  // objects below one array
+
+/// A hash (FNV-1a): equal for equal keys of all stores.
+ino_t number_of(std::string_view key) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+timespec now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return time;
+}
+
+}  // namespace
+
+/// Of a file that was looked up: all of it, or its first kFirstPart bytes.
+struct ObjectStore::Kept {
+  remote::ObjectPart part;
+};
+
+/// One state of an object, with its end in memory.
+struct ObjectStore::File final : public StoredFile {
+  std::shared_ptr<remote::ObjectClient> client;
+  std::string key;  // in the bucket
+  remote::ObjectPart tail;
+
+  [[nodiscard]] uint64_t size() const override { return tail.total; }
+  [[nodiscard]] std::string version() const override { return tail.etag; }
+  [[nodiscard]] Result<Buffer> read(uint64_t offset, uint64_t size) const override {
+    if (offset > tail.total || size > tail.total - offset)
+      return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail.total, size, offset);
+    const uint64_t tail_at = tail.total - tail.bytes.size();
+    if (offset >= tail_at) return Buffer::copy_of(tail.bytes.bytes().subspan(offset - tail_at, size));
+    if (size == 0) return Buffer();
+    CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail.etag));
+    if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key);
+    if (part->bytes.size() != size || part->total != tail.total)
+      return fail(ESTALE, "{}: the object has another size than when it was opened", key);
+    return std::move(part->bytes);
+  }
+};
+
+struct ObjectStore::OpenedFile {
+  std::shared_ptr<const File> file;
+  Clock::time_point at;
+};
+
+Result<std::unique_ptr<ObjectStore>> ObjectStore::open(std::shared_ptr<remote::ObjectClient> client,
+                                                       const std::string& key) {
+  std::string prefix = key;
+  while (prefix.ends_with('/')) prefix.pop_back();
+  if (!prefix.empty()) prefix += '/';
+  std::unique_ptr<ObjectStore> store(new ObjectStore(std::move(client), std::move(prefix)));
+  CODECFS_TRY(store->texts_.open());
+  return store;
+}
+
+ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix)
+    : client_(std::move(client)),
+      prefix_(std::move(prefix)),
+      texts_(client_, prefix_),
+      kept_(kKeptFiles, kKeptBytes),
+      listings_(kListings),
+      opened_(kOpened) {
+  status_.st_mode = S_IFDIR | 0555;
+  status_.st_nlink = 1;
+  status_.st_uid = ::geteuid();
+  status_.st_gid = ::getegid();
+  status_.st_ino = number_of("");
+  status_.st_mtim = status_.st_ctim = status_.st_atim = now();
+}
+
+Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) const {
+  struct stat status = status_;
+  if (key.empty()) return status;
+  status.st_ino = number_of(key);
+  const auto as_file = [&](uint64_t size) {
+    status.st_mode = S_IFREG | 0444;
+    status.st_size = static_cast<off_t>(size);
+    return status;
+  };
+  if (is_metadata_key(key)) {
+    CODECFS_ASSIGN(const auto text, texts_.get(key));
+    if (!*text) return std::nullopt;
+    return as_file((*text)->size());
+  }
+  CODECFS_ASSIGN(const bool is_in_array, texts_.is_in_array(key));
+  const ListingPtr listing = listing_of(key);
+  if (!is_in_array) {
+    CODECFS_ASSIGN(const bool is_node, texts_.is_node(key));
+    if (!is_node) return std::nullopt;  // of files beside groups and arrays, none is asked for
+    status.st_mtim = listing ? listing->changed : now();
+    return status;
+  }
+  if (listing) {
+    if (const auto found = listing->sizes.find(key); found != listing->sizes.end()) return as_file(found->second);
+    const auto below = listing->sizes.lower_bound(key + "/");
+    if (below == listing->sizes.end() || !below->first.starts_with(key + "/")) return std::nullopt;
+    return status;
+  }
+  CODECFS_ASSIGN(const auto file, locate(key));
+  if (!file) return std::nullopt;
+  return as_file(file->bytes);
+}
+
+ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
+  for (std::string directory = key;; directory = holder_of(directory)) {
+    if (ListingPtr listing = listings_.get(directory); listing && Clock::now() - listing->made < kLifetime)
+      return listing;
+    if (directory.empty()) return nullptr;
+  }
+}
+
+Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key) const {
+  if (is_metadata_key(key)) return Store::locate(key);
+  if (const ListingPtr listing = listing_of(key)) {
+    const auto found = listing->sizes.find(key);
+    if (found == listing->sizes.end()) return std::nullopt;
+    return Stored{.bytes = found->second, .offset = 0};
+  }
+  if (const auto kept = kept_.get(key)) return Stored{.bytes = kept->part.total, .offset = 0};
+  CODECFS_ASSIGN(auto part, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart));
+  if (!part) return std::nullopt;
+  const uint64_t total = part->total;
+  const uint64_t weight = part->bytes.capacity() + key.size();
+  kept_.put(key, std::make_shared<const Kept>(std::move(*part)), weight);
+  return Stored{.bytes = total, .offset = 0};
+}
+
+Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t limit) const {
+  if (is_metadata_key(key)) {
+    CODECFS_ASSIGN(const auto text, texts_.get(key));
+    if (!*text) return std::nullopt;
+    if ((*text)->size() > limit) return fail(EIO, "{}: has more than {} bytes", key, limit);
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(std::as_bytes(std::span(**text))));
+    return bytes;
+  }
+  std::optional<remote::ObjectPart> part;
+  if (const auto kept = kept_.take(key)) {
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(kept->part.bytes.bytes()));
+    part = {std::move(bytes), kept->part.etag, kept->part.total, kept->part.modified};
+  } else {
+    const uint64_t first = std::min(kFirstPart, std::max<uint64_t>(limit, 1));
+    CODECFS_ASSIGN(part, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = first}, first));
+  }
+  if (!part) return std::nullopt;
+  if (part->total > limit) return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
+  if (part->total == part->bytes.size()) return std::move(part->bytes);
+  CODECFS_ASSIGN(Buffer whole, Buffer::allocate(part->total));
+  size_t done = part->bytes.size();
+  std::memcpy(whole.data(), part->bytes.data(), done);
+  while (done < whole.size()) {
+    const uint64_t size = std::min<uint64_t>(kFirstPart, whole.size() - done);
+    CODECFS_ASSIGN(const auto next,
+                   client_->get(prefix_ + key, remote::ObjectRange{.offset = done, .size = size}, size, part->etag));
+    if (!next || next->total != part->total || next->bytes.size() != size)
+      return fail(ESTALE, "{}: the object was replaced while it was read", key);
+    std::memcpy(whole.data() + done, next->bytes.data(), size);
+    done += size;
+  }
+  return whole;
+}
+
+Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::string& key) const {
+  if (const auto known = opened_.get(key); known && Clock::now() - known->at < kLifetime) return known->file;
+  auto file = std::make_shared<File>();
+  CODECFS_ASSIGN(auto tail, client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kTail, .is_at_end = true}, kTail));
+  if (!tail) return std::shared_ptr<const StoredFile>();
+  file->client = client_;
+  file->key = prefix_ + key;
+  file->tail = std::move(*tail);
+  opened_.put(key, std::make_shared<const OpenedFile>(file, Clock::now()));
+  return file;
+}
+
+Result<> ObjectStore::may_change(const std::string&) const {
+  return fail(EROFS, "datasets in object stores are read-only");
+}
+
+Result<std::unique_ptr<Store>> ObjectStore::below(const std::string&) const {
+  return fail(EROFS, "datasets in object stores are read-only");
+}
+
+Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const try {
+  auto listing = std::make_shared<Listing>();
+  const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
+  std::string token;
+  do {
+    CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, false, token));
+    for (const remote::ListedObject& object : page.objects)
+      if (object.key.size() > prefix_.size() && !object.key.ends_with('/'))
+        listing->sizes.emplace(object.key.substr(prefix_.size()), object.size);
+    if (listing->sizes.size() > kMostListed)
+      return fail(EFBIG, "{}: has more than {} objects", directory, kMostListed);
+    token = std::move(page.next);
+  } while (!token.empty());
+  listing->made = Clock::now();
+  listing->changed = now();
+  listings_.put(directory, listing);
+  return listing;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to list what is in it", directory);
+}
+
+Result<> ObjectStore::for_each(const std::string& key,
+                               const std::function<Result<>(const char* name, EntryType type)>& visit) const {
+  CODECFS_ASSIGN(const bool is_in_array, texts_.is_in_array(key));
+  bool is_array = false;
+  if (!is_in_array) {
+    CODECFS_ASSIGN(is_array, texts_.is_array(key));
+    if (!is_array) return list_group(key, visit);
+  }
+  ListingPtr listing = listing_of(key);
+  if (!listing) {
+    CODECFS_ASSIGN(listing, list_all(key));
+  }
+  const std::string prefix = key.empty() ? "" : key + "/";
+  auto at = listing->sizes.lower_bound(prefix);
+  if (at == listing->sizes.end() || !at->first.starts_with(prefix))
+    return is_array ? Result<>() : fail(ENOENT, "{}: there are no such objects", key);
+  while (at != listing->sizes.end() && at->first.starts_with(prefix)) {
+    const std::string_view rest = std::string_view(at->first).substr(prefix.size());
+    const size_t slash = rest.find('/');
+    const std::string name(rest.substr(0, slash));
+    const bool is_valid = !name.empty() && name != "." && name != ".." && !name.contains('\0');
+    if (is_valid) CODECFS_TRY(visit(name.c_str(), slash == rest.npos ? EntryType::file : EntryType::directory));
+    // "0" is the character after "/".
+    at = slash == rest.npos ? std::next(at) : listing->sizes.lower_bound(prefix + name + "0");
+  }
+  return {};
+}
+
+Result<> ObjectStore::list_group(const std::string& group,
+                                 const std::function<Result<>(const char* name, EntryType type)>& visit) const {
+  std::set<std::string> names;
+  if (auto members = texts_.members(group)) {
+    names = std::move(*members);
+  } else {
+    const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
+    std::string token;
+    do {
+      CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, true, token));
+      for (const std::string& listed : page.prefixes) {
+        const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
+        if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) names.insert(name);
+      }
+      if (names.size() > kMostListed) return fail(EFBIG, "{}: has more than {} members", group, kMostListed);
+      token = std::move(page.next);
+    } while (!token.empty());
+    std::vector<std::string> keys;
+    for (const std::string& name : names) {
+      const std::string member = join_key(group, name);
+      if (texts_.is_v3()) {
+        keys.push_back(join_key(member, "zarr.json"));
+      } else {
+        keys.push_back(join_key(member, ".zarray"));
+        keys.push_back(join_key(member, ".zgroup"));
+      }
+    }
+    texts_.prepare(keys);
+  }
+  for (const std::string& name : names) CODECFS_TRY(visit(name.c_str(), EntryType::directory));
+  return {};
+}
+
+}  // namespace codecfs::zarr

@@ -1,0 +1,199 @@
+#include "remote/object_client.h"
+
+#include <curl/curl.h>
+
+#include <charconv>
+#include <utility>
+
+#include "remote/object_requests.h"
+#include "remote/signature.h"
+
+namespace codecfs::remote {
+namespace {
+
+std::string_view unquoted(std::string_view etag) {
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
+  return etag;
+}
+
+/// What the server says of the identity of an object. Without an ETag: its time and size, marked by "~".
+std::string etag_of(const HttpResponse& response, uint64_t total) {
+  const std::string_view etag = response.header("etag");
+  if (!etag.empty()) return std::string(etag);
+  const std::string_view modified = response.header("last-modified");
+  return modified.empty() ? "" : fmt::format("~{} {}", modified, total);
+}
+
+/// Weak ETags and ours equal none in If-Match.
+bool is_for_conditions(std::string_view etag) { return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/"); }
+
+bool read_number(std::string_view& text, uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+struct ContentRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  uint64_t total = 0;
+};
+
+/// "bytes 0-99/1234".
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  ContentRange range;
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  if (!read_number(text, range.first) || !text.starts_with('-')) return std::nullopt;
+  text.remove_prefix(1);
+  if (!read_number(text, range.last) || !text.starts_with('/')) return std::nullopt;
+  text.remove_prefix(1);
+  if (!read_number(text, range.total) || !text.empty()) return std::nullopt;
+  return range.first <= range.last && range.last < range.total ? std::optional(range) : std::nullopt;
+}
+
+Result<> check_range(const HttpResponse& response, const ObjectRange& asked) {
+  const auto range = parse_content_range(response.header("content-range"));
+  if (!range) return fail(EIO, "the server does not say which part of the object it sends");
+  const uint64_t first = asked.is_at_end ? range->total - std::min(asked.size, range->total) : asked.offset;
+  const uint64_t last = asked.is_at_end ? range->total - 1 : std::min(asked.offset + asked.size, range->total) - 1;
+  if (range->first != first || range->last != last)
+    return fail(EIO, "the server sent bytes {} to {} instead of {} to {}", range->first, range->last, first, last);
+  if (response.body.size() != range->last - range->first + 1)
+    return fail(EIO, "the server sent {} bytes instead of {}", response.body.size(), range->last - range->first + 1);
+  return {};
+}
+
+class RealClient final : public ObjectClient {
+ public:
+  explicit RealClient(std::unique_ptr<ObjectRequests> requests) : requests_(std::move(requests)) {}
+
+  Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
+                                        const std::string& etag) override {
+    ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
+    if (range) {
+      request.headers.push_back(
+          {"Range", range->is_at_end ? fmt::format("bytes=-{}", range->size)
+                                     : fmt::format("bytes={}-{}", range->offset, range->offset + range->size - 1)});
+      request.check = [&](const HttpResponse& response) {
+        return response.status == 206 ? check_range(response, *range) : Result<>();
+      };
+    }
+    auto response = get_if_match(request, etag);
+    if (!response && response.error().code == EFBIG && range)
+      return fail(EOPNOTSUPP, "{}: the server sends more than the part of the object that was asked for", name(key));
+    if (!response) return pass_on(response);
+    HttpResponse& http = response->http;
+    switch (http.status) {
+      case 404:
+      case 410:
+        if (response->error.code == "NoSuchBucket") return fail(ENOENT, "{}: there is no such bucket", name(""));
+        return std::nullopt;
+      case 412: return replaced(key);
+      case 416: return part_after_end(key, http, etag);
+      default: break;
+    }
+    ObjectPart part;
+    const auto sent = http.status == 206 ? parse_content_range(http.header("content-range")) : std::nullopt;
+    if (range && !sent && (range->offset != 0 || (range->is_at_end && http.body.size() > range->size)))
+      return fail(EOPNOTSUPP, "{}: the server does not send parts of objects", name(key));
+    part.total = sent ? sent->total : http.body.size();
+    part.etag = etag_of(http, part.total);
+    if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
+    if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
+      part.modified = time;
+    part.bytes = std::move(http.body);
+    if (range && part.bytes.size() > range->size) part.bytes.truncate(range->size);
+    return part;
+  }
+
+  Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) override {
+    if (!requests_->is_s3())
+      return fail(EOPNOTSUPP, "{}: a web server has no lists of its files: what is there must be in consolidated metadata",
+                  name(prefix));
+    ObjectRequest request{.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}},
+                          .max_body = uint64_t{16} << 20};
+    if (delimited) request.query.emplace_back("delimiter", "/");
+    if (!token.empty()) request.query.emplace_back("continuation-token", token);
+    std::optional<ObjectList> list;
+    request.check = [&](const HttpResponse& response) -> Result<> {
+      CODECFS_ASSIGN(list, parse_object_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()},
+                                             prefix));
+      if (!list->next.empty() && list->next == token) return fail(EIO, "the list of objects repeats itself");
+      return {};
+    };
+    CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
+    if (!list) return fail(ENOENT, "{}: there is no such bucket", name(""));
+    return std::move(*list);
+  }
+
+  Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
+    ObjectRequest request{.method = "PUT", .key = key, .body = content};
+    if (condition.is_new) request.headers.push_back({"If-None-Match", "*"});
+    if (!condition.etag.empty()) request.headers.push_back({"If-Match", condition.etag});
+    CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
+    if (response.http.status == 404)
+      return fail(response.error.code == "NoSuchBucket" ? ENOENT : ESTALE, "{}: there is no such {}", name(key),
+                  response.error.code == "NoSuchBucket" ? "bucket" : "object any more");
+    if (response.http.status == 412) {
+      // An attempt whose answer was lost may have been the one that changed the object.
+      if (response.is_repeated) {
+        CODECFS_ASSIGN(const auto now, get(key, ObjectRange{0, 1}, 1, {}));
+        if (now && unquoted(now->etag) == md5_hex(content)) return now->etag;
+      }
+      return condition.is_new ? fail(EEXIST, "{}: exists", name(key))
+                              : fail(ESTALE, "{}: was changed by another program", name(key));
+    }
+    return std::string(response.http.header("etag"));
+  }
+
+  Result<> remove(const std::string& key) override {
+    CODECFS_TRY(requests_->send({.method = "DELETE", .key = key}));
+    return {};
+  }
+
+  [[nodiscard]] RequestCounts counts() const override { return requests_->counts(); }
+
+ private:
+  [[nodiscard]] std::string name(const std::string& key) const { return requests_->name_of(key); }
+  [[nodiscard]] std::unexpected<Error> replaced(const std::string& key) const {
+    return fail(ESTALE, "{}: the object was replaced since it was opened", name(key));
+  }
+
+  /// Ceph 16 compares If-Match with the ETag without its quotes.
+  Result<ObjectResponse> get_if_match(ObjectRequest& request, const std::string& etag) {
+    if (!is_for_conditions(etag)) return requests_->send(request);
+    const size_t at = request.headers.size();
+    request.headers.push_back({"If-Match", unquoted_ ? std::string(unquoted(etag)) : etag});
+    CODECFS_ASSIGN(ObjectResponse response, requests_->send(request));
+    if (response.http.status != 412 || unquoted_ || unquoted(etag) == etag) return response;
+    request.headers[at].value = unquoted(etag);
+    CODECFS_ASSIGN(ObjectResponse second, requests_->send(request));
+    if (second.http.status < 300) unquoted_ = true;
+    return second;
+  }
+
+  Result<std::optional<ObjectPart>> part_after_end(const std::string& key, const HttpResponse& response,
+                                                   const std::string& etag) const {
+    std::string_view text = response.header("content-range");
+    ObjectPart part;
+    if (text.starts_with("bytes */")) text.remove_prefix(8);
+    if (!read_number(text, part.total)) part.total = 0;
+    part.etag = response.header("etag");
+    if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
+    return part;
+  }
+
+  std::unique_ptr<ObjectRequests> requests_;
+  std::atomic<bool> unquoted_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectClient>> ObjectClient::make(const ObjectUrl& url, const ObjectOptions& options) {
+  CODECFS_ASSIGN(auto requests, ObjectRequests::make(url, options));
+  return std::make_unique<RealClient>(std::move(requests));
+}
+
+}  // namespace codecfs::remote

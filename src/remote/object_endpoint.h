@@ -1,0 +1,37 @@
+#pragma once
+// Where the objects are: the URL of a request for a key, from options, the environment and the profile. Not thread-safe.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "remote/object_client.h"
+#include "remote/object_url.h"
+
+namespace codecfs::remote {
+
+class ObjectEndpoint {
+ public:
+  /// EINVAL for an endpoint that is no URL; errors of profile_setting().
+  static Result<ObjectEndpoint> find(const ObjectUrl& url, const ObjectOptions& options);
+
+  /// The URL of a key, "" for the bucket. `query`: names and values as they are.
+  [[nodiscard]] std::string url_of(const std::string& key,
+                                   const std::vector<std::pair<std::string, std::string>>& query) const;
+  [[nodiscard]] bool is_s3() const { return url_.is_s3; }
+  /// For signatures. Empty for plain HTTP.
+  [[nodiscard]] const std::string& region() const { return region_; }
+  /// The bucket is in this region.
+  void move_to(const std::string& region) { region_ = region; }
+  /// "s3://bucket/key", "https://host/key", for messages.
+  [[nodiscard]] std::string name_of(const std::string& key) const;
+
+ private:
+  ObjectUrl url_;
+  std::string endpoint_;  // "https://host[:port]"; empty for AWS's of the region
+  std::string region_;
+  bool path_style_ = false;
+};
+
+}  // namespace codecfs::remote

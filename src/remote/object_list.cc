@@ -1,0 +1,88 @@
+#include "remote/object_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+
+#include "remote/xml.h"
+
+namespace codecfs::remote {
+namespace {
+
+constexpr size_t kMostMessage = 200;  // bytes
+
+int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/// Of encoding-type=url, which encodes as in forms.
+std::string url_decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
+    const int low = high < 0 ? -1 : digit_of(text[i + 2]);
+    if (low >= 0) {
+      decoded += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      decoded += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return decoded;
+}
+
+/// "2009-10-12T17:50:30.000Z"; 0 if it is no time.
+int64_t time_of(std::string_view text) {
+  std::tm time{};
+  return ::strptime(std::string(text).c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr ? 0 : ::timegm(&time);
+}
+
+}  // namespace
+
+Result<ObjectList> parse_object_list(std::string_view xml, std::string_view prefix) {
+  const auto root = parse_xml(xml);
+  if (!root) return fail(EIO, "the list of objects: {}", root.error().reason);
+  if (root->name != "ListBucketResult") return fail(EIO, "the list of objects is a {}", root->name.substr(0, 40));
+  const bool is_encoded = root->child_text("EncodingType") == "url";
+  const auto key_of = [&](std::string_view text) { return is_encoded ? url_decoded(text) : std::string(text); };
+  ObjectList list;
+  for (const XmlElement& child : root->children) {
+    if (child.name == "Contents") {
+      ListedObject object;
+      object.key = key_of(child.child_text("Key"));
+      const std::string_view size = child.child_text("Size");
+      const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.size);
+      if (error != std::errc() || end != size.data() + size.size())
+        return fail(EIO, "the list of objects: \"{}\" is no size", size.substr(0, 40));
+      object.etag = child.child_text("ETag");
+      object.modified = time_of(child.child_text("LastModified"));
+      if (!object.key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
+      list.objects.push_back(std::move(object));
+    } else if (child.name == "CommonPrefixes") {
+      std::string key = key_of(child.child_text("Prefix"));
+      if (!key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
+      list.prefixes.push_back(std::move(key));
+    }
+  }
+  if (root->child_text("IsTruncated") == "true") {
+    list.next = root->child_text("NextContinuationToken");
+    if (list.next.empty()) return fail(EIO, "the list of objects does not say how it goes on");
+  }
+  return list;
+}
+
+ObjectError parse_object_error(std::string_view xml) {
+  const auto root = parse_xml(xml);
+  if (!root || root->name != "Error") return {};
+  ObjectError error;
+  error.code = root->child_text("Code").substr(0, kMostMessage);
+  error.message = root->child_text("Message").substr(0, kMostMessage);
+  error.region = root->child_text("Region");
+  for (std::string* const text : {&error.code, &error.message})
+    std::ranges::replace_if(*text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return error;
+}
+
+}  // namespace codecfs::remote

@@ -1,0 +1,74 @@
+#pragma once
+// Sends requests to where the objects are, signed, and repeats them. Thread-safe.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "remote/credentials.h"
+#include "remote/http_client.h"
+#include "remote/object_client.h"
+#include "remote/object_endpoint.h"
+#include "remote/object_list.h"
+#include "remote/retry_policy.h"
+
+namespace codecfs::remote {
+
+struct ObjectRequest {
+  std::string method = "GET";
+  std::string key{};
+  std::vector<std::pair<std::string, std::string>> query{};
+  std::vector<HttpHeader> headers{};
+  Bytes body{};
+  uint64_t max_body = uint64_t{1} << 20;
+  /// Finds what is wrong with a response that has no error; the request is then repeated.
+  std::function<Result<>(const HttpResponse&)> check{};
+};
+
+struct ObjectResponse {
+  HttpResponse http;
+  ObjectError error;           // of statuses from 400 on
+  bool is_repeated = false;    // an earlier attempt may have taken effect
+};
+
+class ObjectRequests {
+ public:
+  static Result<std::unique_ptr<ObjectRequests>> make(const ObjectUrl& url, const ObjectOptions& options);
+
+  /// Answers 2xx, 304, 404, 410, 412 and 416. Errors of object_client.h for all else.
+  Result<ObjectResponse> send(const ObjectRequest& request);
+  [[nodiscard]] RequestCounts counts() const;
+  [[nodiscard]] bool is_s3() const { return is_s3_; }
+  /// "s3://bucket/key", for messages.
+  [[nodiscard]] std::string name_of(const std::string& key) const;
+
+ private:
+  struct Attempt;
+
+  ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http);
+  Result<HttpRequest> prepare(const ObjectRequest& request, Attempt& attempt);
+  Result<bool> learn_from(const HttpResponse& response, const ObjectError& error, Attempt& attempt);
+  Result<HttpResponse> send_once(const ObjectRequest& request, Attempt& attempt);
+
+  const bool is_s3_;
+  const ObjectOptions options_;
+  std::unique_ptr<HttpClient> http_;
+  std::unique_ptr<CredentialProvider> credentials_;  // after http_, which it uses; null for anonymous requests
+  RetryPolicy retries_;
+  mutable Mutex mutex_;
+  ObjectEndpoint endpoint_ CODECFS_GUARDED_BY(mutex_);
+  std::atomic<int64_t> clock_offset_ = 0;  // seconds that the server's clock is ahead
+  std::atomic<bool> was_answered_ = false;
+  std::atomic<uint64_t> requests_ = 0;
+  std::atomic<uint64_t> repeated_ = 0;
+  std::atomic<uint64_t> received_ = 0;
+  std::atomic<uint64_t> sent_ = 0;
+};
+
+}  // namespace codecfs::remote
