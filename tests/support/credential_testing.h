@@ -1,6 +1,7 @@
 #pragma once
 // What tests of credentials share: an environment without settings of AWS, an empty home directory, an HTTP client.
 
+#include <fmt/chrono.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "fmt/chrono.h"
 #include "remote/credential_places.h"
 #include "support/environment.h"
 #include "support/http_server.h"
