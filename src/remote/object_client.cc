@@ -25,7 +25,9 @@ std::string etag_of(const HttpResponse& response, uint64_t total) {
 }
 
 /// Weak ETags and ours equal none in If-Match.
-bool is_for_conditions(std::string_view etag) { return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/"); }
+bool is_for_conditions(std::string_view etag) {
+  return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/");
+}
 
 bool read_number(std::string_view& text, uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -110,7 +112,8 @@ class RealClient final : public ObjectClient {
 
   Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) override {
     if (!requests_->is_s3())
-      return fail(EOPNOTSUPP, "{}: a web server has no lists of its files: what is there must be in consolidated metadata",
+      return fail(EOPNOTSUPP,
+                  "{}: a web server has no lists of its files: what is there must be in consolidated metadata",
                   name(prefix));
     ObjectRequest request{.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}},
                           .max_body = uint64_t{16} << 20};
@@ -118,8 +121,8 @@ class RealClient final : public ObjectClient {
     if (!token.empty()) request.query.emplace_back("continuation-token", token);
     std::optional<ObjectList> list;
     request.check = [&](const HttpResponse& response) -> Result<> {
-      CODECFS_ASSIGN(list, parse_object_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()},
-                                             prefix));
+      CODECFS_ASSIGN(
+          list, parse_object_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()}, prefix));
       if (!list->next.empty() && list->next == token) return fail(EIO, "the list of objects repeats itself");
       return {};
     };

@@ -54,7 +54,8 @@ Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOp
   if (found.region_.empty()) found.region_ = "us-east-1";
   if (!is_region(found.region_)) return fail(EINVAL, "\"{}\" is no name of a region", found.region_);
   // The certificates of AWS cover no bucket with a dot.
-  found.path_style_ = options.path_style || !found.endpoint_.empty() || url.bucket.find_first_of(".:_") != url.bucket.npos;
+  found.path_style_ =
+      options.path_style || !found.endpoint_.empty() || url.bucket.find_first_of(".:_") != url.bucket.npos;
   return found;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Where the objects are: the URL of a request for a key, from options, the environment and the profile. Not thread-safe.
+// Where the objects are: the URL of a request for a key, from options, the environment and the profile. Not
+// thread-safe.
 
 #include <string>
 #include <utility>

@@ -86,7 +86,8 @@ std::string ObjectRequests::name_of(const std::string& key) const {
 RequestCounts ObjectRequests::counts() const { return {requests_, repeated_, received_, sent_}; }
 
 Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attempt& attempt) {
-  HttpRequest http{.method = request.method, .headers = request.headers, .body = request.body, .max_body = request.max_body};
+  HttpRequest http{
+      .method = request.method, .headers = request.headers, .body = request.body, .max_body = request.max_body};
   // Error texts come in the body too.
   http.max_body = std::max<uint64_t>(http.max_body, 64 << 10);
   if (attempt.failures > 0) http.stall_time = kLaterStall;
@@ -127,7 +128,8 @@ Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Att
 /// Whether the same request can succeed now, because of what the server says.
 Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const ObjectError& error, Attempt& attempt) {
   const bool is_elsewhere = response.status == 301 || response.status == 307 ||
-                            error.code == "AuthorizationHeaderMalformed" || error.code == "IllegalLocationConstraintException";
+                            error.code == "AuthorizationHeaderMalformed" ||
+                            error.code == "IllegalLocationConstraintException";
   if (is_s3_ && is_elsewhere && attempt.moves++ < 2) {
     std::string region(response.header("x-amz-bucket-region"));
     if (region.empty()) region = error.region;
@@ -155,7 +157,8 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
     attempt.has_new_keys = true;
     credentials_->refused(attempt.credentials);
     CODECFS_ASSIGN(const Credentials others, credentials_->get());
-    return others.access_key != attempt.credentials.access_key || others.session_token != attempt.credentials.session_token;
+    return others.access_key != attempt.credentials.access_key ||
+           others.session_token != attempt.credentials.session_token;
   }
   return false;
 }
@@ -175,8 +178,9 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
       was_answered_ = true;
       const int status = response->status;
       const ObjectError error =
-          status >= 300 ? parse_object_error({reinterpret_cast<const char*>(response->body.data()), response->body.size()})
-                        : ObjectError();
+          status >= 300
+              ? parse_object_error({reinterpret_cast<const char*>(response->body.data()), response->body.size()})
+              : ObjectError();
       if (is_answer(status)) {
         const auto checked = status < 300 && request.check ? request.check(*response) : Result<>();
         if (checked) {

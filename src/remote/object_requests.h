@@ -33,8 +33,8 @@ struct ObjectRequest {
 
 struct ObjectResponse {
   HttpResponse http;
-  ObjectError error;           // of statuses from 400 on
-  bool is_repeated = false;    // an earlier attempt may have taken effect
+  ObjectError error;         // of statuses from 400 on
+  bool is_repeated = false;  // an earlier attempt may have taken effect
 };
 
 class ObjectRequests {

@@ -25,7 +25,8 @@ class RetryPolicy {
     const LockGuard lock(mutex_);
     const auto longest = std::min<std::chrono::milliseconds>(kLongest, kFirst * (1LL << std::min(failures - 1, 16U)));
     std::uniform_int_distribution<long long> jitter(0, longest.count());
-    const auto wait = std::max(std::chrono::milliseconds(jitter(random_)), std::min<std::chrono::milliseconds>(asked, kLongest));
+    const auto wait =
+        std::max(std::chrono::milliseconds(jitter(random_)), std::min<std::chrono::milliseconds>(asked, kLongest));
     if (budget_ < kCost || Clock::now() + wait - began > most_) return std::nullopt;
     budget_ -= kCost;
     return wait;
