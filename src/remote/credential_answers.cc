@@ -20,7 +20,7 @@ bool may_be_repeated(const Result<HttpResponse>& response) {
     return code == ETIMEDOUT || code == ECONNREFUSED || code == ECONNRESET || code == EHOSTUNREACH;
   }
   if (response->status == 400) {
-    const std::string_view text = text_of(*response);
+    const std::string_view text = body_text(*response);
     return text.contains("<Code>Throttling") || text.contains("<Code>IDPCommunicationError<");
   }
   return response->status == 429 || response->status >= 500;
@@ -79,7 +79,7 @@ Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& re
   }
 }
 
-std::string_view text_of(const HttpResponse& response) {
+std::string_view body_text(const HttpResponse& response) {
   return {reinterpret_cast<const char*>(response.body.data()), response.body.size()};
 }
 

@@ -18,7 +18,7 @@ std::string environment_value(const char* name);
 /// if it is too busy.
 Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& request, int attempts);
 
-std::string_view text_of(const HttpResponse& response);
+std::string_view body_text(const HttpResponse& response);
 
 /// From {"AccessKeyId", "SecretAccessKey", `token_name`, "Expiration"}. `place` begins the message of errors. EACCES.
 Result<Credentials> parse_credentials(std::string_view json, const char* token_name, const std::string& place);

@@ -95,7 +95,7 @@ FoundCredentials container_credentials(HttpClient& http) {
   const Result<HttpResponse> response = request_credentials(http, request, kContainerAttempts);
   if (!response) return fail(EACCES, "{}: {}", place, response.error().reason);
   if (response->status != 200) return fail(EACCES, "{}: the request is refused (status {})", place, response->status);
-  CODECFS_ASSIGN(Credentials credentials, parse_credentials(text_of(*response), "Token", place));
+  CODECFS_ASSIGN(Credentials credentials, parse_credentials(body_text(*response), "Token", place));
   return credentials;
 }
 

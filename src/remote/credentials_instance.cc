@@ -50,7 +50,7 @@ FoundCredentials instance_credentials(HttpClient& http) {
   session.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};
   const Result<HttpResponse> opened = request_credentials(http, session, kInstanceAttempts);
   if (!opened || opened->status != 200) return std::nullopt;  // another cloud, or no instance
-  const std::string token(trim(text_of(*opened)));
+  const std::string token(trim(body_text(*opened)));
   if (!is_metadata_token(token)) return std::nullopt;
 
   HttpRequest request = metadata_request(endpoint + "/latest/meta-data/iam/security-credentials/");
@@ -59,7 +59,7 @@ FoundCredentials instance_credentials(HttpClient& http) {
   if (!roles) return fail(EACCES, "{}: {}", place, roles.error().reason);
   if (roles->status == 404) return std::nullopt;  // the instance has no role
   if (roles->status != 200) return fail(EACCES, "{}: status {} for the roles", place, roles->status);
-  std::string_view role = trim(text_of(*roles));
+  std::string_view role = trim(body_text(*roles));
   role = trim(role.substr(0, role.find('\n')));
   if (role.empty()) return std::nullopt;
 
@@ -67,7 +67,7 @@ FoundCredentials instance_credentials(HttpClient& http) {
   const Result<HttpResponse> answer = request_credentials(http, request, kInstanceAttempts);
   if (!answer) return fail(EACCES, "{}: {}", place, answer.error().reason);
   if (answer->status != 200) return fail(EACCES, "{}: status {} for the credentials", place, answer->status);
-  CODECFS_ASSIGN(Credentials credentials, parse_credentials(text_of(*answer), "Token", place));
+  CODECFS_ASSIGN(Credentials credentials, parse_credentials(body_text(*answer), "Token", place));
   return credentials;
 }
 

@@ -59,7 +59,7 @@ std::string form_of(const char* action, const Role& role, std::vector<Parameter>
 
 /// Code and message of an error, unless the message holds a secret: that about a wrong signature quotes the request.
 std::string refusal(const HttpResponse& response, const std::vector<std::string>& secrets) {
-  const Result<XmlElement> root = parse_xml(text_of(response));
+  const Result<XmlElement> root = parse_xml(body_text(response));
   const XmlElement* error = root ? root->child("Error") : nullptr;
   if (!error) return fmt::format("status {}", response.status);
   std::string code = cut_to(printable(error->child_text("Code")), kMaxShownBytes);
@@ -77,7 +77,7 @@ Result<Credentials> ask_sts(HttpClient& http, const HttpRequest& request, const 
   const Result<HttpResponse> response = request_credentials(http, request, kStsAttempts);
   if (!response) return fail(EACCES, "{}: {}", place, response.error().reason);
   if (response->status != 200) return fail(EACCES, "{} is refused: {}", place, refusal(*response, secrets));
-  const Result<XmlElement> root = parse_xml(text_of(*response));
+  const Result<XmlElement> root = parse_xml(body_text(*response));
   if (!root) return fail(EACCES, "{}: {}", place, root.error().reason);
   const XmlElement* result = root->child(fmt::format("{}Result", action));
   const XmlElement* found = result ? result->child("Credentials") : nullptr;

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <optional>
+#include <map>
+#include <span>
 #include <utility>
 
 #include "remote/ascii.h"
@@ -121,21 +121,21 @@ struct CanonicalHeaders {
 };
 
 CanonicalHeaders canonical_headers(const HttpRequest& request, const std::string& host) {
-  std::vector<std::pair<std::string, std::string>> headers{{"host", collapsed(host)}};
-  for (const HttpHeader& header : request.headers)
-    headers.emplace_back(lower_case(header.name), collapsed(header.value));
-  std::ranges::stable_sort(headers, {}, [](const auto& header) -> const std::string& { return header.first; });
+  // Keeps the order of values that have the same name.
+  std::multimap<std::string, std::string> headers{{"host", collapsed(host)}};
+  for (const HttpHeader& header : request.headers) headers.emplace(lower_case(header.name), collapsed(header.value));
   CanonicalHeaders canonical;
-  for (size_t i = 0; i < headers.size(); ++i) {
-    const auto& [name, value] = headers[i];
-    if (i > 0 && headers[i - 1].first == name) {
+  std::string_view last;
+  for (const auto& [name, value] : headers) {
+    if (name == last) {
       canonical.lines.pop_back();  // the line end
       canonical.lines += "," + value + "\n";
       continue;
     }
     canonical.lines += name + ":" + value + "\n";
-    if (i > 0) canonical.names += ';';
+    if (!canonical.names.empty()) canonical.names += ';';
     canonical.names += name;
+    last = name;
   }
   return canonical;
 }

@@ -111,6 +111,12 @@ TEST(Signature, TrimsHeadersAndDropsTheDefaultPort) {
   EXPECT_NE(signature(request_for("GET", "https://h:80/")), signature(request_for("GET", "https://h")));
 }
 
+TEST(Signature, JoinsHeadersOfTheSameName) {
+  const std::string url = "https://h/";
+  EXPECT_EQ(signature(request_for("GET", url, {{"X-B", "2"}, {"x-a", "3"}, {"x-b", " 1"}})),
+            signature(request_for("GET", url, {{"x-a", "3"}, {"x-b", "2,1"}})));
+}
+
 TEST(Signature, OtherService) {
   EXPECT_EQ(signature(request_for("POST", "https://sts.us-east-1.amazonaws.com/",
                                   {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}},
