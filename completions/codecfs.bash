@@ -66,9 +66,9 @@ _codecfs_options() {
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "allow_other allow_root auto_unmount builtin= cache= chunks= coherent commit= create= debug dirty=
-        filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty plugin_path= plugins= portable
-        ro rw strings= threads= view= default_permissions noatime noexec"
+      _codecfs_part "$last" , "allow_other allow_root anon auto_unmount builtin= cache= chunks= coherent commit= connections= create= debug dirty=
+        endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty path_style
+        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done
