@@ -28,8 +28,8 @@ endforeach()
 # Several sources at a time are compiled in two thirds of the time, as they share headers and instances of templates.
 option(CODECFS_UNITY "compile eight sources at a time, of the program and of its unit tests" ON)
 
-# One static library a floor. Sources are found, not listed: a new file needs no edit here. ALONE are the sources that have a
-# name in an anonymous namespace that another source of the floor has, too.
+# One static library a floor. Sources are found, not listed: a new file needs no edit here. ALONE are the sources that are
+# compiled alone: those with a name in an anonymous namespace that another source of the floor has, too, or that tests replace.
 function(codecfs_floor name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_SOURCES})
