@@ -196,9 +196,9 @@ void run_supervisor(int control, void (*prepare)()) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
   ::close(null);
   if (::chdir("/") != 0) ::_exit(1);
-  sigset_t all;
-  ::sigemptyset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigprocmask(SIG_SETMASK, &signals, nullptr);
   if (prepare != nullptr) prepare();
   for (;;) {
     Order order;

@@ -77,6 +77,7 @@ Result<std::string> container_authorization() {
 
 FoundCredentials container_credentials(HttpClient& http) {
   HttpRequest request;
+  request.avoids_proxies = true;  // the service is on this machine, and a proxy must not see the token
   if (const std::string path = environment_value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); !path.empty()) {
     if (!path.starts_with('/')) return fail(EACCES, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with '/'");
     request.url = "http://169.254.170.2" + path;

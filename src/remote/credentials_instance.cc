@@ -23,6 +23,7 @@ std::string metadata_endpoint() {
 
 HttpRequest metadata_request(const std::string& url) {
   HttpRequest request;
+  request.avoids_proxies = true;  // the address is of this machine
   request.url = url;
   request.max_body = kMaxCredentialAnswer;
   // On other machines the address does not answer.

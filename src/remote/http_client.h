@@ -31,6 +31,7 @@ struct HttpRequest {
   uint64_t max_body = uint64_t{1} << 30;  // bytes of the response; a longer one is an error
   std::chrono::milliseconds connect_time{5000};
   std::chrono::seconds stall_time{10};  // below 1 KiB/s, also before the first byte
+  bool avoids_proxies = false;          // whatever http_proxy and others say
   bool follows_redirects = false;       // to http and https, at most 5
 };
 

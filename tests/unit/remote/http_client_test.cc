@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "support/environment.h"
 #include "support/http_server.h"
 
 namespace codecfs::remote {
@@ -44,6 +45,21 @@ TEST(HttpClient, WorksAfterAFork) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(get().value().status, 200);
   EXPECT_EQ(server.connections(), 2U) << "each process uses its own again";
+}
+
+TEST(HttpClient, AvoidsProxies) {
+  HttpServer server([](const ServedRequest&) { return http_answer(200, "direct"); });
+  HttpServer proxy([](const ServedRequest&) { return http_answer(200, "proxy"); });
+  ScopedEnvironment variables;
+  variables.set("http_proxy", proxy.url());
+  variables.set("no_proxy", "");
+  variables.unset("NO_PROXY");
+  const auto client = HttpClient::start(2).value();
+  const auto size_of = [&](bool avoids) {
+    return client->perform({.url = server.url() + "/a", .avoids_proxies = avoids}).value().body.size();
+  };
+  EXPECT_EQ(size_of(false), std::string("proxy").size());
+  EXPECT_EQ(size_of(true), std::string("direct").size());
 }
 
 TEST(HttpClient, EndsALongAnswer) {
