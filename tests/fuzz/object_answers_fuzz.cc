@@ -1,0 +1,73 @@
+// What servers of object stores answer, and the files of credentials: the first byte says which.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "backends/zarr/store/object_texts.h"
+#include "remote/aws_profile.h"
+#include "remote/object_list.h"
+#include "remote/object_url.h"
+#include "require.h"
+
+namespace {
+
+using namespace codecfs;
+
+/// A store that has one file.
+class OneObject final : public remote::ObjectClient {
+ public:
+  OneObject(std::string key, std::string_view text) : key_(std::move(key)), text_(text) {}
+  Result<std::optional<remote::ObjectPart>> get(const std::string& key, std::optional<remote::ObjectRange>, uint64_t,
+                                                const std::string&) override {
+    if (key != key_) return std::nullopt;
+    remote::ObjectPart part;
+    CODECFS_ASSIGN(part.bytes, Buffer::copy_of(std::as_bytes(std::span(text_))));
+    part.total = text_.size();
+    return part;
+  }
+  Result<remote::ObjectList> list(const std::string&, bool, const std::string&) override { return remote::ObjectList(); }
+  Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override { return fail(EROFS, "no"); }
+  Result<> remove(const std::string&) override { return fail(EROFS, "no"); }
+  [[nodiscard]] remote::RequestCounts counts() const override { return {}; }
+
+ private:
+  std::string key_;
+  std::string_view text_;
+};
+
+void read_store(const char* file, std::string_view text) {
+  zarr::ObjectTexts texts(std::make_shared<OneObject>(file, text), "");
+  if (!texts.open()) return;
+  const auto members = texts.members("");
+  if (!members) return;
+  for (const std::string& name : *members) {
+    require(!name.empty() || text.contains("\"/"), "a name of a member");
+    (void)texts.is_node(name);
+    (void)texts.is_array(name);
+    (void)texts.is_in_array(name + "/0");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'l':
+      if (const auto list = remote::parse_object_list(text, "a/"))
+        for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a key of another prefix");
+      break;
+    case 'e': require(remote::parse_object_error(text).message.size() <= 200, "a message of bounded size"); break;
+    case 'u':
+      if (const auto url = remote::parse_object_url(text); url && !url->is_s3)
+        require(!remote::shown_url(text).contains('?'), "a query is shown");
+      break;
+    case '2': read_store(".zmetadata", text); break;
+    case '3': read_store("zarr.json", text); break;
+    case 'p': (void)remote::parse_aws_profiles(text, remote::AwsFileKind::config, "config"); break;
+    default: break;
+  }
+  return 0;
+}

@@ -1,0 +1,153 @@
+#include "remote/object_client.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "remote/signature.h"
+#include "support/environment.h"
+#include "support/http_server.h"
+
+namespace codecfs::remote {
+namespace {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+std::unique_ptr<ObjectClient> client_of(const HttpServer& server) {
+  const ObjectUrl url{.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}};
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.region = "us-east-1";
+  options.anonymous = true;
+  options.retry_time = std::chrono::seconds(5);
+  return ObjectClient::make(url, options).value();
+}
+
+std::string text_of(const ObjectPart& part) {
+  return {reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()};
+}
+
+TEST(ObjectClient, ReadsPartsOfOneState) {
+  std::string seen;
+  HttpServer server([&](const ServedRequest& request) {
+    seen = request.target + " " + request.header("range") + " " + request.header("if-match");
+    return http_answer(206, "cde", {{"ETag", "\"1\""}, {"Content-Range", "bytes 2-4/10"}});
+  });
+  const auto client = client_of(server);
+  const auto part = client->get("a b/+", ObjectRange{.offset = 2, .size = 3}, 3, "\"1\"").value();
+  EXPECT_EQ(seen, "/bucket/a%20b/%2B bytes=2-4 \"1\"");
+  EXPECT_EQ(text_of(*part), "cde");
+  EXPECT_EQ(part->total, 10U);
+  EXPECT_EQ(client->get("k", ObjectRange{.offset = 2, .size = 3}, 3, "\"2\"").error().code, ESTALE)
+      << "a server that ignores If-Match";
+}
+
+TEST(ObjectClient, AnotherPartIsAskedForAgain) {
+  std::atomic<int> count = 0;
+  HttpServer server([&](const ServedRequest&) {
+    return ++count == 1 ? http_answer(206, "abc", {{"Content-Range", "bytes 0-2/10"}})
+                        : http_answer(206, "cde", {{"Content-Range", "bytes 2-4/10"}});
+  });
+  const auto client = client_of(server);
+  EXPECT_EQ(text_of(*client->get("k", ObjectRange{.offset = 2, .size = 3}, 3).value()), "cde");
+  EXPECT_EQ(client->counts().retries, 1U);
+}
+
+TEST(ObjectClient, AServerWithoutPartsIsToldSo) {
+  HttpServer server([](const ServedRequest&) { return http_answer(200, "abcdefghij"); });
+  EXPECT_EQ(client_of(server)->get("k", ObjectRange{.offset = 2, .size = 3}, 3).error().code, EOPNOTSUPP);
+}
+
+TEST(ObjectClient, AbsenceIsNoError) {
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>"); });
+  EXPECT_FALSE(client_of(server)->get("k", {}, 10).value());
+}
+
+TEST(ObjectClient, RefusalIsNoAbsence) {
+  HttpServer server([](const ServedRequest&) {
+    return http_answer(403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", {{"x-amz-request-id", "id7"}});
+  });
+  const auto refused = client_of(server)->get("k", {}, 10);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EACCES);
+  EXPECT_NE(refused.error().reason.find("AccessDenied (no), request id7"), std::string::npos) << refused.error().reason;
+}
+
+TEST(ObjectClient, RepeatsWhatFails) {
+  std::atomic<int> count = 0;
+  HttpServer server([&](const ServedRequest&) {
+    ++count;
+    if (count == 1) return http_answer(503, "<Error><Code>SlowDown</Code></Error>");
+    if (count == 2) return std::string("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
+    return http_answer(200, "abcdefghij");
+  });
+  EXPECT_EQ(text_of(*client_of(server)->get("k", {}, 10).value()), "abcdefghij");
+  EXPECT_EQ(count, 3);
+}
+
+TEST(ObjectClient, GivesUpWithTheAnswer) {
+  HttpServer server([](const ServedRequest&) { return http_answer(500, "<Error><Code>InternalError</Code></Error>"); });
+  const auto failed = client_of(server)->get("k", {}, 10);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, EIO);
+  EXPECT_NE(failed.error().reason.find("InternalError"), std::string::npos);
+}
+
+TEST(ObjectClient, AHostThatNeverAnsweredIsGivenUpSoon) {
+  const ObjectUrl url{.is_s3 = false, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
+  const auto client = ObjectClient::make(url, {}).value();
+  EXPECT_EQ(client->get("k", {}, 10).error().code, EIO);
+  EXPECT_EQ(client->counts().requests, 4U) << "not as many as to a host that did";
+}
+
+TEST(ObjectClient, ConditionsOfWrites) {
+  std::string seen;
+  std::atomic<int> status = 200;
+  HttpServer server([&](const ServedRequest& request) {
+    seen = request.method + " " + request.header("if-none-match") + "," + request.header("if-match") + " " + request.body;
+    return http_answer(status, "", {{"ETag", "\"new\""}});
+  });
+  const auto client = client_of(server);
+  const std::string text = "content";
+  const Bytes bytes = std::as_bytes(std::span(text));
+  EXPECT_EQ(client->put("k", bytes, {.is_new = true, .etag = {}}).value(), "\"new\"");
+  EXPECT_EQ(seen, "PUT *, content");
+  EXPECT_TRUE(client->put("k", bytes, {.is_new = false, .etag = "\"old\""}));
+  EXPECT_EQ(seen, "PUT ,\"old\" content");
+  status = 412;
+  EXPECT_EQ(client->put("k", bytes, {.is_new = true, .etag = {}}).error().code, EEXIST);
+  EXPECT_EQ(client->put("k", bytes, {.is_new = false, .etag = "\"old\""}).error().code, ESTALE);
+}
+
+// The answer of the first attempt is lost, but it took effect.
+TEST(ObjectClient, ARepeatedWriteRecognisesItself) {
+  const std::string text = "content";
+  const Bytes bytes = std::as_bytes(std::span(text));
+  std::atomic<int> count = 0;
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.method == "GET")
+      return http_answer(206, "c", {{"ETag", "\"" + md5_hex(bytes) + "\""}, {"Content-Range", "bytes 0-0/7"}});
+    return ++count == 1 ? std::string() : http_answer(412);
+  });
+  EXPECT_TRUE(client_of(server)->put("k", bytes, {.is_new = true, .etag = {}}));
+}
+
+// A region is a part of a host's name: one that a server makes up must not lead elsewhere.
+TEST(ObjectClient, RegionsOfServersAreNames) {
+  for (const char* const region : {"evil.example/", "a@b", "a:80", "a?b", ""}) {
+    HttpServer server([&](const ServedRequest&) { return http_answer(301, "", {{"x-amz-bucket-region", region}}); });
+    const auto client = client_of(server);
+    EXPECT_FALSE(client->get("k", {}, 10)) << region;
+    EXPECT_EQ(client->counts().requests, 1U) << region;
+  }
+}
+
+TEST(ObjectClient, SignedRequestsFollowNoRedirects) {
+  HttpServer other([](const ServedRequest&) { return http_answer(200, "other"); });
+  HttpServer server([&](const ServedRequest&) { return http_answer(307, "", {{"Location", other.url() + "/x"}}); });
+  EXPECT_FALSE(client_of(server)->get("k", {}, 10));
+  EXPECT_EQ(other.requests(), 0U);
+}
+
+}  // namespace
+}  // namespace codecfs::remote
