@@ -20,7 +20,7 @@ Result<> recode_variable(TreeFiles& tree, const InfoNode& node, Recoded& report)
   }();
   if (done) return {};
   if (interrupted || done.error().code == EINTR) return fail(ECANCELED, "interrupted");
-  report.refused = done.error().reason;
+  report.refused = done.error();
   report.changes = false;
   return {};
 }
@@ -46,7 +46,7 @@ Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, 
     const VariablePtr& facts = node.variable->facts;
     if (facts == nullptr) {
       if (!filesystem.context().rules.resolve(report.path)) continue;
-      report.refused = node.variable->error->reason;
+      report.refused = node.variable->error;
       done(std::move(report));
       continue;
     }
@@ -60,7 +60,7 @@ Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, 
     Result<> measured;
     if (!dry_run) {
       CODECFS_TRY(recode_variable(tree, node, report));
-      if (report.refused.empty()) measured = measure(source, node.path, *facts, report);
+      if (!report.refused) measured = measure(source, node.path, *facts, report);
     }
     done(std::move(report));
     CODECFS_TRY(measured);
@@ -92,7 +92,6 @@ Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules 
     CODECFS_TRY(tree.finish());
   }
   CODECFS_TRY(ended);
-  if (result.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
   return result;
 }
 
