@@ -1,5 +1,6 @@
 #include "commands/recode.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -71,7 +72,10 @@ class RecodeCommand final : public Command {
     if (done.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
     if (done.reclaimable_bytes > 0)
       print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
-    return is_refused ? kIncomplete : 0;
+    if (!is_refused) return 0;
+    const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
+    if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;
+    return fail(done.variables.front().refused->code, "{}: no variable was changed", source_);
   }
 
   Result<int> print_estimates() {

@@ -62,7 +62,9 @@ Result<> remove_member(Source& copy, const std::string& path) {
         if (entry.kind == EntryKind::group) groups.emplace_back(at, entry);
         return {};
       },
-      [](const std::string& at, const Error& error) -> Result<> { return fail(error.code, "/{}: {}", at, error.reason); }));
+      [](const std::string& at, const Error& error) -> Result<> {
+        return fail(error.code, "/{}: {}", at, error.reason);
+      }));
   for (auto item = found.rbegin(); item != found.rend(); ++item)
     CODECFS_TRY(copy.remove(item->first.object, item->second.name));
   return {};
@@ -122,8 +124,7 @@ Result<> compact_copy(const Partial& partial, const ConvertOptions& options, std
   if (!options.skip.empty() && error.code == EOPNOTSUPP)
     return fail(EOPNOTSUPP, "what --skip names is needed by what stays, or the file cannot be compacted: {}",
                 error.reason);
-  if (!options.skip.empty() || (error.code != EOPNOTSUPP && error.code != ENOSPC))
-    return std::unexpected(error);
+  if (!options.skip.empty() || (error.code != EOPNOTSUPP && error.code != ENOSPC)) return std::unexpected(error);
   warnings.push_back(fmt::format("unused space stays in the new file: {}", error.reason));
   return {};
 }

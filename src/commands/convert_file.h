@@ -13,9 +13,9 @@
 
 namespace codecfs::commands {
 
-/// Makes the result at the path of `partial`. `info` is that of `source`; `options.skip` has paths that it has ("/g/v").
-/// EOPNOTSUPP: the copy would not find data that is in other files, a rule cannot be followed, or a skipped member is
-/// needed by others.
+/// Makes the result at the path of `partial`. `info` is that of `source`; `options.skip` has paths that it has
+/// ("/g/v"). EOPNOTSUPP: the copy would not find data that is in other files, a rule cannot be followed, or a skipped
+/// member is needed by others.
 Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source, const DatasetInfo& info,
                                ConvertOptions options);
 

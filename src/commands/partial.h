@@ -1,6 +1,6 @@
 #pragma once
-// What a conversion has done so far: DESTINATION.codecfs-partial, and beside it DESTINATION.codecfs-partial.json, a note
-// of lines:
+// What a conversion has done so far: DESTINATION.codecfs-partial, and beside it DESTINATION.codecfs-partial.json, a
+// note of lines:
 //
 //   {"source":...}   of what it is a part
 //   BOOT             the boot during which it was begun

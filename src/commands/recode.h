@@ -22,7 +22,7 @@ struct Recoded {
   std::string after;
   uint64_t chunks = 0;  // stored ones
   uint64_t bytes_before = 0;
-  uint64_t bytes_after = 0;      // 0: not measured (a dry run, an interrupt)
+  uint64_t bytes_after = 0;      // 0: not measured (a dry run)
   bool changes = false;          // false: it has these filters already
   std::optional<Error> refused;  // why it is left as it is
 };
