@@ -73,6 +73,9 @@ class Conversion {
     std::string path;
   };
 
+  /// Whether it is the content of the variable that fails, and not the disk.
+  static bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
+
   static bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
 
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
@@ -158,13 +161,16 @@ class Conversion {
         return {};
       }
     }
-    const Result<> copied = from_.read(file, [&](Bytes content) -> Result<> {
-      bytes_ += content.size();
-      return to_.write(chunk.to, chunk.name, content);
-    });
+    const Result<> copied = [&]() -> Result<> {
+      CODECFS_TRY(from_.check_shard(file));  // its bytes are not looked at
+      return from_.read(file, [&](Bytes content) -> Result<> {
+        bytes_ += content.size();
+        return to_.write(chunk.to, chunk.name, content);
+      });
+    }();
     if (!copied)
       return fail(copied.error().code, "{}: {}{}", chunk.path, copied.error().reason,
-                  copied.error().code == EOPNOTSUPP ? "; --skip VAR leaves a variable out" : "");
+                  is_of_variable(copied.error().code) ? "; --skip VAR leaves a variable out" : "");
     ++chunks_;
     return {};
   }
@@ -278,6 +284,18 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   return done;
 }
 
+/// Another attempt would fail in the same way.
+bool is_lasting(int code) {
+  constexpr std::array kCodes{EINVAL, EOPNOTSUPP, ESTALE, ENAMETOOLONG, EFBIG};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+/// The user knows what to do before another attempt.
+bool is_temporary(int code) {
+  constexpr std::array kCodes{ECANCELED, ENOSPC, EDQUOT, ENOMEM, EBUSY, EINTR};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
 }  // namespace
 
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
@@ -292,13 +310,17 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
     return done;
   }
   const Error& error = done.error();
-  // Another attempt would fail in the same way.
-  const bool is_hopeless = error.code == EINVAL || error.code == EOPNOTSUPP;
-  if (is_hopeless || !is_there(partial.path())) {
+  if (is_lasting(error.code) || !is_there(partial.path())) {
     partial.discard();
     return done;
   }
-  return fail(error.code, "{}; what was done so far is in {}: --resume goes on with it", error.reason, partial.path());
+  if (is_temporary(error.code))
+    return fail(error.code, "{}; what was done so far is in {}: --resume goes on with it", error.reason,
+                partial.path());
+  return fail(error.code,
+              "{}; what was done so far is in {}: if the error does not last, --resume goes on with it; "
+              "else remove it and {}.json",
+              error.reason, partial.path(), partial.path());
 }
 
 }  // namespace codecfs::commands

@@ -14,6 +14,8 @@ import pytest
 import zarr
 
 from conftest import CODECFS, DATA
+from test_zarr3 import LITTLE, sharding
+from zarr3_stores import named, write_array, write_group
 
 FORMATS = ["zarr", "zarr3", "zip", "hdf5"]
 
@@ -278,6 +280,35 @@ def test_members_that_cannot_be_read_are_not_left_out_silently(tmp_path):
     assert path.read_bytes() == whole[:address] + bytes(16) + whole[address + 16:] and not (tmp_path / "b.zarr").exists()
     run("convert", path, tmp_path / "b.zarr", "--skip", "g/v")
     assert zarr.open_group(str(tmp_path / "b.zarr"), "r")["w"][()] == 1
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_shards_with_damaged_indexes_are_not_copied(tmp_path, nested):
+    """Only the bytes of their chunks are passed through unseen."""
+    inner = [sharding([2, 2], [LITTLE], index_codecs=[LITTLE, named("crc32c")], index_location="end")] if nested else [LITTLE]
+    write_group(tmp_path / "a.zarr")
+    for name in "vw":
+        write_array(tmp_path / "a.zarr" / name, np.arange(16 * 8).reshape(16, 8), (8, 8),
+                    [sharding([4, 4], inner, index_codecs=[LITTLE, named("crc32c")], index_location="end")], "int64", 0, 0)
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    shard = tmp_path / "a.zarr/v/c/1/0"
+    whole = shard.read_bytes()
+    assert (tmp_path / "b.zarr/v/c/1/0").read_bytes() == whole
+    # An index of 4 chunks has 16 bytes for each, and 4 of a checksum.
+    begin, size = map(int, np.frombuffer(whole[-68:-52], "<u8"))
+    for at, is_damage in ((len(whole) - 10, True), (begin + size - 1, nested), (begin + 40, False)):
+        shard.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
+        shutil.rmtree(tmp_path / "c.zarr", ignore_errors=True)
+        if is_damage:
+            told = run("convert", tmp_path / "a.zarr", tmp_path / "c.zarr", code=32)
+            assert "/v/c/1/0: " in told and "index" in told and "--skip" in told and not (tmp_path / "c.zarr").exists()
+            run("verify", tmp_path / "a.zarr", code=2)
+            for left in tmp_path.glob("c.zarr.*"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            run("convert", "--skip", "v", tmp_path / "a.zarr", tmp_path / "c.zarr")
+            assert (tmp_path / "c.zarr/w/c/1/0").exists() and not (tmp_path / "c.zarr/v").exists()
+        else:
+            run("convert", tmp_path / "a.zarr", tmp_path / "c.zarr")
 
 
 @pytest.mark.parametrize("name, words", [("b.zarr", []), ("b3", ["--format", "zarr3"]), ("b.zip", [])])
