@@ -58,6 +58,7 @@ class Conversion {
   Result<Converted> run() {
     CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
     CODECFS_TRY(copy_batch());
+    warn_of_links();
     done_.chunks = chunks_;
     done_.bytes = bytes_;
     done_.present = present_;
@@ -71,6 +72,14 @@ class Conversion {
     Directory to;
     std::string name;
     std::string path;
+  };
+
+  struct LinksMade {
+    uint64_t count = 0;
+    std::string first;
+    [[nodiscard]] std::string text() const {
+      return count == 1 ? "the link " + first : fmt::format("{} links (the first is {})", count, first);
+    }
   };
 
   /// Whether it is the content of the variable that fails, and not the disk.
@@ -139,9 +148,25 @@ class Conversion {
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
     CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
     CODECFS_ASSIGN(const std::string target, from_.link_target(link));
-    if (const Result<> made = to_.make_link(to, name, target); !made)
+    if (const Result<> made = to_.make_link(to, name, target); !made) {
       done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+      return {};
+    }
+    LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
+    if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
     return {};
+  }
+
+  /// HDF5's links are part of the file; Zarr has none.
+  void warn_of_links() {
+    if (links_.count > 0)
+      done_.warnings.push_back(fmt::format(
+          "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
+          "stores do not keep them",
+          links_.text()));
+    if (external_links_.count > 0)
+      done_.warnings.push_back(
+          fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
   }
 
   Result<> copy_batch() {
@@ -183,6 +208,8 @@ class Conversion {
   const std::vector<std::string>& skip_;
   ProgressReporter& progress_;
   std::vector<Chunk> chunks_waiting_;
+  LinksMade links_;
+  LinksMade external_links_;
   std::atomic<uint64_t> chunks_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> present_ = 0;
@@ -301,7 +328,11 @@ bool is_temporary(int code) {
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options) {
   if (source->root().kind == EntryKind::folder)
-    return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
+    return fail(
+        EINVAL,
+        "{}: is a folder of datasets; convert each of them. A Zarr store has .zgroup, .zarray or zarr.json at its "
+        "top: if its .zgroup is lost, make it anew with the text {{\"zarr_format\": 2}}",
+        name);
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));

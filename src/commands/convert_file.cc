@@ -27,9 +27,14 @@ bool is_same_directory(const std::string& one, const std::string& other) {
 /// directory of the file, or to that of a process.
 Result<> check_other_files(const Partial& partial, const DatasetInfo& info, const std::vector<std::string>& skip,
                            std::vector<std::string>& warnings) {
+  std::string linked;  // an external link with a relative name
   const bool is_beside = is_same_directory(split_path(info.source).first, partial.directory());
   for (const InfoNode& node : info.nodes) {
     const std::string path = "/" + node.path;
+    const std::string& target = node.entry.target;
+    if (target.starts_with(kExternalLink) && !target.substr(kExternalLink.size()).starts_with('/') &&
+        !is_skipped(skip, path))
+      linked = path;
     if (!node.variable || !node.variable->facts || is_skipped(skip, path)) continue;
     const Storage storage = node.variable->facts->storage;
     if (storage != Storage::external && storage != Storage::virtual_sources) continue;
@@ -40,6 +45,8 @@ Result<> check_other_files(const Partial& partial, const DatasetInfo& info, cons
                   path, info.source, path);
     warnings.push_back(fmt::format("{}: its data is in other files, to which the new file refers too", path));
   }
+  if (!is_beside && !linked.empty())
+    warnings.push_back(fmt::format("{}: external links name files relative to the directory of the new file", linked));
   return {};
 }
 

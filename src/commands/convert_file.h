@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "backends/api/source.h"
 #include "base/result.h"
@@ -12,6 +13,9 @@
 #include "commands/partial.h"
 
 namespace codecfs::commands {
+
+/// How the targets of HDF5's external links begin.
+inline constexpr std::string_view kExternalLink = "external-link:";
 
 /// Makes the result at the path of `partial`. `info` is that of `source`; `options.skip` has paths that it has
 /// ("/g/v"). EOPNOTSUPP: the copy would not find data that is in other files, a rule cannot be followed, or a skipped

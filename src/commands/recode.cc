@@ -133,7 +133,8 @@ Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules
                             const std::function<void(const Recoded&)>& told) {
   if (source->root().kind == EntryKind::folder)
     return fail(EINVAL,
-                "the source is a folder of datasets, of which a rule would change each: recode them one by one");
+                "the source is a folder of datasets, of which a rule would change each: recode them one by one (a Zarr "
+                "store has .zgroup, .zarray or zarr.json at its top)");
   if (!dry_run) CODECFS_TRY(source->writable());
   CODECFS_ASSIGN(const DatasetInfo before, read_info(*source, ""));
   for (const InfoNode& node : before.nodes)

@@ -250,6 +250,15 @@ def test_a_full_disk(tmp_path, small_disk):
             subprocess.run(["rm", "-r", left], check=True)
 
 
+@pytest.mark.parametrize("form", ["hdf5", "zip"])
+def test_a_full_disk_is_not_told_for_each_chunk(tmp_path, small_disk, form):
+    values = np.random.default_rng(1).integers(0, 1 << 60, (2000, 500))
+    zarr.open_group(str(tmp_path / "a.zarr"), "w").create_dataset("v", data=values, chunks=(1, 500), compressor=None)
+    disk = small_disk("4m")
+    told = run("convert", "-F", "*,deflate,1", "--format", form, tmp_path / "a.zarr", disk / "b", code=32).splitlines()
+    assert 2 < len(told) < 20 and any("more attempts to store chunks failed" in line for line in told), len(told)
+
+
 def test_a_dataset_is_not_converted_into_itself(tmp_path):
     zarr.save_array(str(tmp_path / "a.zarr/v"), np.arange(9))
     zarr.open_group(str(tmp_path / "a.zarr"), "a")
@@ -280,6 +289,33 @@ def test_members_that_cannot_be_read_are_not_left_out_silently(tmp_path):
     assert path.read_bytes() == whole[:address] + bytes(16) + whole[address + 16:] and not (tmp_path / "b.zarr").exists()
     run("convert", path, tmp_path / "b.zarr", "--skip", "g/v")
     assert zarr.open_group(str(tmp_path / "b.zarr"), "r")["w"][()] == 1
+
+
+def test_links_in_a_directory_are_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["g/v"] = np.arange(5)
+        f["hard"], f["soft"], f["dangling"] = f["g/v"], h5py.SoftLink("/g/v"), h5py.SoftLink("/no/where")
+        f["one"], f["two"] = h5py.ExternalLink("o.h5", "/v"), h5py.ExternalLink("p.h5", "/v")
+    for words in [], ["--format", "zarr3"]:
+        told = run("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr").splitlines()
+        assert sum("symbolic link" in line for line in told) == 2, told
+        assert any("3 links (the first is /dangling -> no/where) became symbolic links" in line for line in told)
+        assert any("2 links (the first is /one -> " in line and "lead nowhere" in line for line in told)
+        assert os.readlink(tmp_path / "b.zarr/soft") == "g/v"
+        shutil.rmtree(tmp_path / "b.zarr")
+    assert "was left out" in run("convert", tmp_path / "a.h5", tmp_path / "b.zip")
+    with h5py.File(tmp_path / "c.h5", "w") as f:
+        f["v"] = np.arange(5)
+    assert "symbolic" not in run("convert", tmp_path / "c.h5", tmp_path / "c.zarr")
+
+
+def test_a_store_without_its_group_file(tmp_path):
+    zarr.save_array(str(tmp_path / "a.zarr/v"), np.arange(9))
+    told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    assert "is a folder of datasets" in told and ".zgroup" in told
+    (tmp_path / "a.zarr/.zgroup").write_text('{"zarr_format": 2}')
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert (h5py.File(tmp_path / "b.h5")["v"][...] == np.arange(9)).all()
 
 
 @pytest.mark.parametrize("nested", [False, True])

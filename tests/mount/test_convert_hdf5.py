@@ -277,9 +277,12 @@ def test_data_in_other_files(tmp_path):
             assert (f[variable][...] == np.arange(10)).all()
         assert dump(source) == dump(tmp_path / "b.h5")
         (tmp_path / "b.h5").unlink()
-    run("convert", "--skip", "virtual", tmp_path / "a.h5", tmp_path / "other/b.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as f:
+        f["link"] = h5py.ExternalLink("source.h5", "/v")
+    assert "external link" not in run("convert", tmp_path / "a.h5", tmp_path / "c.h5")
+    assert "/link: external link" in run("convert", "--skip", "virtual", tmp_path / "a.h5", tmp_path / "other/b.h5")
     with h5py.File(tmp_path / "other/b.h5") as f:
-        assert list(f) == ["w"]
+        assert list(f) == ["link", "w"]
 
 
 def test_disks_without_room(tmp_path, small_disk):
