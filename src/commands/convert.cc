@@ -106,7 +106,8 @@ class Conversion {
   }
 
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
-    if (name == ".zmetadata" && to_.consolidates()) return {};
+    // Readers of a group find it in that of the whole; one for each group would be quadratic in the depth.
+    if (name == ".zmetadata" && (to_.consolidates() || path != "/.zmetadata")) return {};
     CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
     return from_.read(file, [&](Bytes content) -> Result<> {
       std::string shortened;

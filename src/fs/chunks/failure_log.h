@@ -1,6 +1,6 @@
 #pragma once
-// Logs failures of chunks, of which a full disk makes thousands: of one kind (errno) a few in a while, and how many more
-// there were.
+// Logs failures of chunks, of which a full disk makes thousands: of one kind (errno) a few in a while, and how many
+// more there were.
 
 #include <chrono>
 #include <cstdint>
