@@ -28,7 +28,10 @@ bool is_same_directory(const std::string& one, const std::string& other) {
 Result<> check_other_files(const Partial& partial, const DatasetInfo& info, const std::vector<std::string>& skip,
                            std::vector<std::string>& warnings) {
   std::string linked;  // an external link with a relative name
-  const bool is_beside = is_same_directory(split_path(info.source).first, partial.directory());
+  std::error_code error;
+  const auto source = std::filesystem::canonical(info.source, error);  // libhdf5 searches beside the file itself
+  if (error) return fail(error.value(), "{}: {}", info.source, error.message());
+  const bool is_beside = is_same_directory(source.parent_path().string(), partial.directory());
   for (const InfoNode& node : info.nodes) {
     const std::string path = "/" + node.path;
     const std::string& target = node.entry.target;

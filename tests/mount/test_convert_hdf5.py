@@ -142,6 +142,14 @@ def test_rules_change_only_filters(tmp_path):
     assert filters(tmp_path / "c.h5", "empty") == [1] and dump(source) == dump(tmp_path / "c.h5")
 
 
+def test_without_isolation(tmp_path):
+    """The process that compacts is forked from one that has used libhdf5."""
+    source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
+    run("convert", "-O", "isolate=off", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, made)
+    run("convert", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, tmp_path / "c.h5")
+    assert dump(made) == dump(tmp_path / "c.h5") and dump(made, "-pH") == dump(tmp_path / "c.h5", "-pH")
+
+
 def test_what_is_skipped_is_not_in_the_file(tmp_path):
     source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
     with h5py.File(source, "r+") as f:
@@ -277,6 +285,8 @@ def test_data_in_other_files(tmp_path):
             assert (f[variable][...] == np.arange(10)).all()
         assert dump(source) == dump(tmp_path / "b.h5")
         (tmp_path / "b.h5").unlink()
+    (tmp_path / "other/link.h5").symlink_to("../a.h5")
+    assert "other files" in run("convert", tmp_path / "other/link.h5", tmp_path / "other/b.h5", code=32)
     with h5py.File(tmp_path / "a.h5", "r+") as f:
         f["link"] = h5py.ExternalLink("source.h5", "/v")
     assert "external link" not in run("convert", tmp_path / "a.h5", tmp_path / "c.h5")
