@@ -106,7 +106,6 @@ class Conversion {
   }
 
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
-    // Readers of a group find it in that of the whole; one for each group would be quadratic in the depth.
     if (name == ".zmetadata" && (to_.consolidates() || path != "/.zmetadata")) return {};
     CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
     return from_.read(file, [&](Bytes content) -> Result<> {
@@ -291,7 +290,11 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
   progress.expect(count_files(info, is_v3));
   const fs::View view = view_for(options.format, *source, info);
-  TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
+  // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
+  // in the depth.
+  TreeFiles from(
+      std::move(source),
+      {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
   CODECFS_TRY(from.filesystem().rules().check());
   const bool resumed = is_there(partial.path());
   std::optional<TreeFiles> tree;

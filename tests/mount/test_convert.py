@@ -309,6 +309,19 @@ def test_links_in_a_directory_are_told(tmp_path):
     assert "symbolic" not in run("convert", tmp_path / "c.h5", tmp_path / "c.zarr")
 
 
+@pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
+def test_only_the_root_has_consolidated_metadata(tmp_path, words):
+    """That of all groups would grow with the square of their depth."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["/".join("g" * 100) + "/v"] = np.arange(5)
+    run("convert", *words, tmp_path / "a.h5", tmp_path / "b")
+    found = [path for path in (tmp_path / "b").rglob("*") if path.name == ".zmetadata" or
+             path.name == "zarr.json" and "consolidated_metadata" in path.read_text()]
+    assert found == [tmp_path / "b" / ("zarr.json" if words else ".zmetadata")]
+    assert len(found[0].read_text()) > 100 * 50
+    run("compare", tmp_path / "a.h5", tmp_path / "b")
+
+
 def test_a_store_without_its_group_file(tmp_path):
     zarr.save_array(str(tmp_path / "a.zarr/v"), np.arange(9))
     told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
