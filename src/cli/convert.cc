@@ -11,6 +11,7 @@
 #include "cli/dataset_options.h"
 #include "cli/report.h"
 #include "commands/workers.h"
+#include "compact/compact_source.h"
 
 namespace codecfs::cli {
 namespace {
@@ -72,7 +73,8 @@ class ConvertCommand final : public Command {
                                      .rules_text = {},
                                      .skip = skip_,
                                      .portable = portable_,
-                                     .resume = resume_};
+                                     .resume = resume_,
+                                     .compact = compact_source};
     if (!format_.empty()) options.format = *commands::format_named(format_);
     if (portable_ && options.format != commands::DatasetFormat::zarr3)
       return fail(EINVAL, "--portable: only for --format zarr3");

@@ -1,5 +1,6 @@
 #include "commands/recode.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -55,10 +56,10 @@ class RecodeCommand final : public Command {
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_, !dry_run_));
     bool is_refused = false;
     const auto told = [&](const commands::Recoded& variable) {
-      is_refused |= !variable.refused.empty();
+      is_refused |= variable.refused.has_value();
       std::string what = fmt::format("{} -> {}", variable.before, variable.after);
-      if (!variable.refused.empty())
-        what = fmt::format("left as it is: {}", variable.refused);
+      if (variable.refused)
+        what = fmt::format("left as it is: {}", variable.refused->reason);
       else if (!variable.changes)
         what = fmt::format("has {} already", variable.before);
       std::string sizes = fmt::format("{}, {}", counted(variable.chunks, "chunk"), human_bytes(variable.bytes_before));
@@ -68,9 +69,13 @@ class RecodeCommand final : public Command {
     };
     CODECFS_ASSIGN(const commands::RecodeResult done,
                    commands::recode(std::move(source), options_.rules(), dry_run_, told));
+    if (done.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
     if (done.reclaimable_bytes > 0)
       print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
-    return is_refused ? kIncomplete : 0;
+    if (!is_refused) return 0;
+    const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
+    if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;
+    return fail(done.variables.front().refused->code, "{}: no variable was changed", source_);
   }
 
   Result<int> print_estimates() {

@@ -28,6 +28,9 @@ class BorrowedSource final : public Source {
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
     return source_.unreadable_members(group);
   }
+  Result<std::vector<std::string>> missing_sources(ObjectId variable) override {
+    return source_.missing_sources(variable);
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_.find(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_.group_attributes(group); }
   Result<VariablePtr> variable(ObjectId variable) override { return source_.variable(variable); }

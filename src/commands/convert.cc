@@ -1,7 +1,6 @@
 #include "commands/convert.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,17 +8,16 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
-#include "base/unique_fd.h"
+#include "commands/convert_file.h"
 #include "commands/convert_target.h"
 #include "commands/dataset_info.h"
+#include "commands/partial.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -29,14 +27,6 @@ namespace codecfs::commands {
 namespace {
 
 constexpr std::array<std::string_view, 4> kFormats{"hdf5", "zarr", "zarr3", "zip"};
-
-/// The directory of a path, and its last name.
-std::pair<std::string, std::string> split_path(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  const std::filesystem::path whole(path);
-  std::string parent = whole.parent_path().string();
-  return {parent.empty() ? "." : parent, whole.filename().string()};
-}
 
 /// What has to be the same when an interrupted conversion is resumed.
 Json identity_of(const Source& source, const std::string& name, const ConvertOptions& options) {
@@ -51,11 +41,6 @@ Json identity_of(const Source& source, const std::string& name, const ConvertOpt
           {"portable", options.portable}};
 }
 
-bool is_there(const std::string& path) {
-  struct stat status{};
-  return lstat(path.c_str(), &status) == 0;
-}
-
 /// Whether a new `path` would be in `directory`, or in a directory of it.
 bool is_below(const std::string& path, const std::string& directory) {
   std::error_code error;
@@ -64,89 +49,16 @@ bool is_below(const std::string& path, const std::string& directory) {
   return !error && std::ranges::mismatch(top, parent).in1 == top.end();
 }
 
-/// A text that differs after each boot.
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
-/// DESTINATION.codecfs-partial and the note beside it: a line that says of what it is a part, and the boot during which
-/// it was begun.
-class Partial {
- public:
-  static Result<Partial> begin(const std::string& destination, const Json& identity, bool resume) {
-    Partial partial;
-    std::tie(partial.directory_, partial.name_) = split_path(destination);
-    if (partial.name_.empty() || partial.name_ == "." || partial.name_ == "..")
-      return fail(EINVAL, "{}: not the name of a new dataset", destination);
-    if (is_there(destination)) return fail(EEXIST, "{}: exists", destination);
-    const std::string note = partial.path() + ".json";
-    const bool is_left = is_there(partial.path()) || is_there(note);
-    if (is_left && !resume)
-      return fail(EEXIST,
-                  "{}: is left of an interrupted conversion; --resume goes on with it, or remove it and {}.json",
-                  partial.path(), partial.path());
-    partial.note_ = UniqueFd(open(note.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-    if (!partial.note_) return fail_errno(errno, "{}", note);
-    if (flock(partial.note_.get(), LOCK_EX | LOCK_NB) != 0)
-      return fail(EBUSY, "{}: another process is converting into it", partial.path());
-    const std::string line = print_json(identity) + "\n";
-    const std::string text = line + boot_id() + "\n";
-    if (is_left) {
-      std::string before(text.size() + 1, '\0');
-      const ssize_t count = pread(partial.note_.get(), before.data(), before.size(), 0);
-      if (count < 0) return fail_errno(errno, "{}", note);
-      before.resize(static_cast<size_t>(count));
-      if (!before.starts_with(line))
-        return fail(
-            EINVAL,
-            "{}: is of another conversion, or the source has changed since: remove it and {}.json, and start anew",
-            partial.path(), partial.path());
-      partial.is_of_this_boot_ = before == text;
-    } else if (pwrite(partial.note_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-      return fail_errno(errno, "{}", note);
-    }
-    return partial;
-  }
-
-  [[nodiscard]] std::string path() const { return directory_ + "/" + name_ + ".codecfs-partial"; }
-
-  /// After another boot, a file may have its size and not its content.
-  [[nodiscard]] bool is_of_this_boot() const { return is_of_this_boot_; }
-
-  /// Removes everything.
-  void discard() const {
-    std::error_code ignored;
-    std::filesystem::remove_all(path(), ignored);
-    std::filesystem::remove(path() + ".json", ignored);
-  }
-
-  /// Gives the complete result its name.
-  Result<> finish() const {
-    CODECFS_ASSIGN(const File directory, open_directory(directory_));
-    FileIo& io = real_file_io();
-    CODECFS_TRY(io.move(directory, name_ + ".codecfs-partial", directory, name_));
-    CODECFS_TRY(io.unlink(directory, name_ + ".codecfs-partial.json"));
-    return io.sync(directory);
-  }
-
- private:
-  std::string directory_;
-  std::string name_;
-  UniqueFd note_;
-  bool is_of_this_boot_ = true;
-};
-
 class Conversion {
  public:
-  Conversion(TreeFiles& from, ConvertTarget& to, bool to_hdf5, bool resumed, const std::vector<std::string>& skip,
+  Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, const std::vector<std::string>& skip,
              ProgressReporter& progress)
-      : from_(from), to_(to), to_hdf5_(to_hdf5), resumed_(resumed), skip_(skip), progress_(progress) {}
+      : from_(from), to_(to), resumed_(resumed), skip_(skip), progress_(progress) {}
 
   Result<Converted> run() {
     CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
     CODECFS_TRY(copy_batch());
+    warn_of_links();
     done_.chunks = chunks_;
     done_.bytes = bytes_;
     done_.present = present_;
@@ -161,6 +73,17 @@ class Conversion {
     std::string name;
     std::string path;
   };
+
+  struct LinksMade {
+    uint64_t count = 0;
+    std::string first;
+    [[nodiscard]] std::string text() const {
+      return count == 1 ? "the link " + first : fmt::format("{} links (the first is {})", count, first);
+    }
+  };
+
+  /// Whether it is the content of the variable that fails, and not the disk.
+  static bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
 
   static bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
 
@@ -183,7 +106,7 @@ class Conversion {
   }
 
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
-    if (name == ".zmetadata" && to_.consolidates()) return {};
+    if (name == ".zmetadata" && (to_.consolidates() || path != "/.zmetadata")) return {};
     CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
     return from_.read(file, [&](Bytes content) -> Result<> {
       std::string shortened;
@@ -212,9 +135,6 @@ class Conversion {
     Json* members = &json;
     if (name == "zarr.json" && json.contains("consolidated_metadata")) {
       members = &json["consolidated_metadata"];
-    } else if (name == ".zattrs" && to_hdf5_ && has_generated_dimensions(json)) {
-      json.erase("_ARRAY_DIMENSIONS");  // their numbers are others now, and HDF5 would keep them as names
-      return print_json(json, 4) + "\n";
     } else if (name != ".zmetadata") {
       return std::string(text);
     }
@@ -225,20 +145,28 @@ class Conversion {
     return print_json(json, 4) + "\n";
   }
 
-  static bool has_generated_dimensions(const Json& attributes) {
-    const auto is_generated = [](const Json& name) {
-      return name.is_string() && name.get_ref<const std::string&>().starts_with("phony_dim_");
-    };
-    return attributes.contains("_ARRAY_DIMENSIONS") &&
-           std::ranges::all_of(attributes["_ARRAY_DIMENSIONS"], is_generated);
-  }
-
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
     CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
     CODECFS_ASSIGN(const std::string target, from_.link_target(link));
-    if (const Result<> made = to_.make_link(to, name, target); !made)
+    if (const Result<> made = to_.make_link(to, name, target); !made) {
       done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+      return {};
+    }
+    LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
+    if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
     return {};
+  }
+
+  /// HDF5's links are part of the file; Zarr has none.
+  void warn_of_links() {
+    if (links_.count > 0)
+      done_.warnings.push_back(fmt::format(
+          "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
+          "stores do not keep them",
+          links_.text()));
+    if (external_links_.count > 0)
+      done_.warnings.push_back(
+          fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
   }
 
   Result<> copy_batch() {
@@ -258,13 +186,16 @@ class Conversion {
         return {};
       }
     }
-    const Result<> copied = from_.read(file, [&](Bytes content) -> Result<> {
-      bytes_ += content.size();
-      return to_.write(chunk.to, chunk.name, content);
-    });
+    const Result<> copied = [&]() -> Result<> {
+      CODECFS_TRY(from_.check_shard(file));  // its bytes are not looked at
+      return from_.read(file, [&](Bytes content) -> Result<> {
+        bytes_ += content.size();
+        return to_.write(chunk.to, chunk.name, content);
+      });
+    }();
     if (!copied)
       return fail(copied.error().code, "{}: {}{}", chunk.path, copied.error().reason,
-                  copied.error().code == EOPNOTSUPP ? "; --skip VAR leaves a variable out" : "");
+                  is_of_variable(copied.error().code) ? "; --skip VAR leaves a variable out" : "");
     ++chunks_;
     return {};
   }
@@ -273,11 +204,12 @@ class Conversion {
 
   TreeFiles& from_;
   ConvertTarget& to_;
-  const bool to_hdf5_;
   const bool resumed_;
   const std::vector<std::string>& skip_;
   ProgressReporter& progress_;
   std::vector<Chunk> chunks_waiting_;
+  LinksMade links_;
+  LinksMade external_links_;
   std::atomic<uint64_t> chunks_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> present_ = 0;
@@ -332,26 +264,38 @@ DatasetFormat format_for(const std::string& destination, const Source& source) {
 
 namespace {
 
-Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> source, const std::string& name,
-                               ConvertOptions options) {
-  const bool is_v3 = options.format == DatasetFormat::zarr3;
-  ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
-  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
-  progress.expect(count_files(info, is_v3));
-  const fs::View view = view_for(options.format, *source, info);
-  TreeFiles from(std::move(source), {.rules = std::move(options.rules), .view = view, .portable = options.portable});
-  CODECFS_TRY(from.filesystem().rules().check());
-  for (std::string& skipped : options.skip) {
+/// Normalises the paths. EINVAL if the source has nothing at one of them.
+Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
+  for (std::string& skipped : skip) {
     skipped = "/" + normal_path(skipped);
     const auto is_it = [&](const InfoNode& node) { return !node.path.empty() && "/" + node.path == skipped; };
-    if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, name);
+    if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, info.source);
   }
   for (const InfoNode& node : info.nodes) {
     const std::string node_path = "/" + node.path;
     const auto covers = [&](const std::string& skipped) { return is_within(node_path, skipped); };
-    if (node.error && std::ranges::none_of(options.skip, covers))
+    if (node.error && std::ranges::none_of(skip, covers))
       return fail(node.error->code, "{}: {}; --skip {} leaves it out", node_path, node.error->reason, node_path);
   }
+  return {};
+}
+
+Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
+                               ConvertOptions options) {
+  const bool is_v3 = options.format == DatasetFormat::zarr3;
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
+  CODECFS_TRY(check_skips(options.skip, info));
+  if (options.format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
+    return convert_file(partial, std::move(source), info, std::move(options));
+  ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
+  progress.expect(count_files(info, is_v3));
+  const fs::View view = view_for(options.format, *source, info);
+  // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
+  // in the depth.
+  TreeFiles from(
+      std::move(source),
+      {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
+  CODECFS_TRY(from.filesystem().rules().check());
   const bool resumed = is_there(partial.path());
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
@@ -365,17 +309,22 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
     tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
     target = make_tree_target(*tree);
   }
-  const bool is_hdf5_to_hdf5 = options.format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
-  Result<Converted> done =
-      Conversion(from, *target, options.format == DatasetFormat::hdf5, resumed, options.skip, progress).run();
+  Result<Converted> done = Conversion(from, *target, resumed, options.skip, progress).run();
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (done) CODECFS_TRY(finished);
-  if (done && is_hdf5_to_hdf5)
-    done->warnings.emplace_back(
-        "from HDF5 to HDF5 only what Zarr can represent is kept (no enumerations, committed types, widths of "
-        "attributes, "
-        "limits of dimensions); copy the file and use codecfs recode to keep everything");
   return done;
+}
+
+/// Another attempt would fail in the same way.
+bool is_lasting(int code) {
+  constexpr std::array kCodes{EINVAL, EOPNOTSUPP, ESTALE, ENAMETOOLONG, EFBIG};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+/// The user knows what to do before another attempt.
+bool is_temporary(int code) {
+  constexpr std::array kCodes{ECANCELED, ENOSPC, EDQUOT, ENOMEM, EBUSY, EINTR};
+  return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
 }  // namespace
@@ -383,23 +332,30 @@ Result<Converted> convert_into(const Partial& partial, std::unique_ptr<Source> s
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options) {
   if (source->root().kind == EntryKind::folder)
-    return fail(EINVAL, "{}: is a folder of datasets; convert each of them", name);
+    return fail(
+        EINVAL,
+        "{}: is a folder of datasets; convert each of them. A Zarr store has .zgroup, .zarray or zarr.json at its "
+        "top: if its .zgroup is lost, make it anew with the text {{\"zarr_format\": 2}}",
+        name);
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
-  CODECFS_ASSIGN(const Partial partial,
-                 Partial::begin(destination, identity_of(*source, name, options), options.resume));
+  CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));
   if (done) {
     CODECFS_TRY(partial.finish());
     return done;
   }
   const Error& error = done.error();
-  // Another attempt would fail in the same way.
-  const bool is_hopeless = error.code == EINVAL || error.code == EOPNOTSUPP;
-  if (is_hopeless || !is_there(partial.path())) {
+  if (is_lasting(error.code) || !is_there(partial.path())) {
     partial.discard();
     return done;
   }
-  return fail(error.code, "{}; what was done so far is in {}: --resume goes on with it", error.reason, partial.path());
+  if (is_temporary(error.code))
+    return fail(error.code, "{}; what was done so far is in {}: --resume goes on with it", error.reason,
+                partial.path());
+  return fail(error.code,
+              "{}; what was done so far is in {}: if the error does not last, --resume goes on with it; "
+              "else remove it and {}.json",
+              error.reason, partial.path(), partial.path());
 }
 
 }  // namespace codecfs::commands

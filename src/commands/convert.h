@@ -1,10 +1,11 @@
 #pragma once
 // `codecfs convert`: copies a dataset into a new one of another format, or of the same one with other filters. The
-// result is the same as that of `cp -r` from an encoded view of a mount into a directory, or into the same view of a
-// mount of the new dataset: stored bytes are passed through where the formats share the codecs, else each chunk is
-// decoded and encoded.
+// result is the same as that of `cp -r` from an encoded view of a mount into a directory (but only the root has
+// consolidated metadata), or into the same view of a mount of the new dataset: stored bytes are passed through where
+// the formats share the codecs, else each chunk is decoded and encoded. From HDF5 to HDF5 see convert_file.h.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ struct ConvertOptions {
   std::vector<std::string> skip;  // paths of variables and groups that are left out ("/g/v")
   bool portable = false;          // Zarr v3: only codecs that every reader has
   bool resume = false;            // go on with what an interrupted conversion has left
+  /// Removes the unused space of an HDF5 file: compact_source().
+  std::function<Result<std::string>(const std::string& path, const std::function<bool()>& cancelled)> compact;
 };
 
 struct Converted {
@@ -42,7 +45,7 @@ struct Converted {
 
 /// Creates `destination`. It is made beside it, under the name DESTINATION.codecfs-partial, and renamed when it is
 /// complete and durable. EINVAL if nothing has a path of `skip`; EEXIST if `destination` exists, or a partial one
-/// unless `resume` is set; ECANCELED and other errors: the partial one stays, except after EINVAL and EOPNOTSUPP, which
+/// unless `resume` is set; ECANCELED and other errors: the partial one stays, except after those (as EINVAL) that
 /// would come again. `name`: the source as the user named it.
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options);

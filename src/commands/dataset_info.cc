@@ -50,7 +50,7 @@ uint64_t decoded_bytes_of(const Variable& facts) {
 }
 
 /// Looks up the chunks of a variable that has many.
-Result<> count_chunks(Source& source, ObjectId object, VariableInfo& info) {
+Result<> count_chunks(Source& source, ObjectId object, VariableInfo& info, const std::atomic<bool>& cancelled) {
   for (uint64_t from = 0;;) {
     const Result<std::vector<uint64_t>> numbers = source.stored_chunks(object, from, kBatch);
     if (!numbers) {
@@ -67,11 +67,12 @@ Result<> count_chunks(Source& source, ObjectId object, VariableInfo& info) {
     }
     info.stored_chunks += numbers->size();
     from = numbers->back() + 1;
-    if (interrupted) return fail(ECANCELED, "interrupted");
+    if (cancelled) return fail(ECANCELED, "interrupted");
   }
 }
 
-Result<VariableInfo> make_info(Source& source, ObjectId object, VariableSummary summary) {
+Result<VariableInfo> make_info(Source& source, ObjectId object, VariableSummary summary,
+                               const std::atomic<bool>& cancelled) {
   VariableInfo info;
   info.facts = std::move(summary.facts);
   info.error = std::move(summary.error);
@@ -80,7 +81,7 @@ Result<VariableInfo> make_info(Source& source, ObjectId object, VariableSummary 
   if (!info.facts) return info;
   info.decoded_bytes = decoded_bytes_of(*info.facts);
   find_missing(*info.facts, info);
-  if (!summary.is_counted && !info.error) CODECFS_TRY(count_chunks(source, object, info));
+  if (!summary.is_counted && !info.error) CODECFS_TRY(count_chunks(source, object, info, cancelled));
   return info;
 }
 
@@ -146,6 +147,12 @@ std::string type_text(const Variable& variable) {
   return numpy_text(variable.type);
 }
 
+Result<VariableInfo> read_variable(Source& source, ObjectId variable) {
+  static const std::atomic<bool> never = false;
+  std::vector<VariableSummary> summaries = source.summaries({&variable, 1});
+  return make_info(source, variable, std::move(summaries.front()), never);
+}
+
 Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path,
                               const OpenAgain& open_again) {
   DatasetInfo info;
@@ -179,7 +186,7 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
     std::vector<VariableSummary> summaries = reader.source().summaries(batch);
     for (size_t i = 0; i < batch.size(); ++i) {
       CODECFS_ASSIGN(info.nodes[variables[first + i]].variable,
-                     make_info(reader.source(), batch[i], std::move(summaries[i])));
+                     make_info(reader.source(), batch[i], std::move(summaries[i]), interrupted));
     }
     return {};
   }));

@@ -44,6 +44,9 @@ struct DatasetInfo {
 Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path = "",
                               const OpenAgain& open_again = {});
 
+/// The same of one variable, not ended by an interruption.
+Result<VariableInfo> read_variable(Source& source, ObjectId variable);
+
 /// The pipeline for people: "shuffle,4|zstd,3"; "none".
 std::string filters_text(const std::vector<FilterStage>& filters);
 /// The type for people: "float32", "{x: int8, y: float64[3]}".

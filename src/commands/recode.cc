@@ -1,6 +1,7 @@
 #include "commands/recode.h"
 
 #include <utility>
+#include <vector>
 
 #include "commands/dataset_info.h"
 #include "commands/tree_files.h"
@@ -20,15 +21,14 @@ Result<> recode_variable(TreeFiles& tree, const InfoNode& node, Recoded& report)
   }();
   if (done) return {};
   if (interrupted || done.error().code == EINTR) return fail(ECANCELED, "interrupted");
-  report.refused = done.error().reason;
+  report.refused = done.error();
   report.changes = false;
   return {};
 }
 
-/// Says what became of the variable. ECANCELED.
-Result<> measure(Source& source, const std::string& path, const Variable& before, Recoded& report) {
-  CODECFS_ASSIGN(const DatasetInfo info, read_info(source, "", path));
-  const VariableInfo& now = *info.nodes[0].variable;
+/// Says what became of the variable, also after an interruption.
+Result<> measure(Source& source, const Entry& entry, const Variable& before, Recoded& report) {
+  CODECFS_ASSIGN(const VariableInfo now, read_variable(source, entry.object));
   if (!now.facts) return std::unexpected(*now.error);
   report.after = filters_text(now.facts->filters);
   report.changes = !fs::are_equal(before.filters, now.facts->filters);
@@ -36,63 +36,116 @@ Result<> measure(Source& source, const std::string& path, const Variable& before
   return {};
 }
 
-/// Recodes the variables of `before`, or finds out what would happen, and gives `done` a report after each.
-Result<> recode_all(TreeFiles& tree, Source& source, const DatasetInfo& before, bool dry_run,
-                    const std::function<void(Recoded)>& done) {
-  fs::Filesystem& filesystem = tree.filesystem();
-  for (const InfoNode& node : before.nodes) {
-    if (!node.variable) continue;
+class Recoder {
+ public:
+  using Told = std::function<void(Recoded)>;
+
+  Recoder(std::unique_ptr<Source> source, filters::FilterRules rules, bool dry_run, Told told)
+      : source_(*source),
+        tree_(std::move(source), {.rules = std::move(rules), .read_only = dry_run}),
+        dry_run_(dry_run),
+        told_(std::move(told)) {}
+
+  Result<> run(const DatasetInfo& before) {
+    CODECFS_TRY(tree_.filesystem().rules().check());
+    const Result<> ended = recode_all(before);
+    if (dry_run_) return ended;
+    reclaimable_ = source_.reclaimable_bytes();
+    const Result<> finished = tree_.finish();  // what was told is stored, however it ended
+    const bool is_told = !pending_.empty();
+    tell_pending(finished);
+    if (!is_told) CODECFS_TRY(finished);
+    return ended;
+  }
+
+  [[nodiscard]] uint64_t reclaimable_bytes() const { return reclaimable_; }
+
+ private:
+  Result<> recode_all(const DatasetInfo& before) {
+    for (const InfoNode& node : before.nodes)
+      if (node.variable) CODECFS_TRY(recode_one(node));
+    return {};
+  }
+
+  /// Recodes the variable, or finds out what would happen.
+  Result<> recode_one(const InfoNode& node) {
+    fs::Filesystem& filesystem = tree_.filesystem();
     Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
     const VariablePtr& facts = node.variable->facts;
     if (facts == nullptr) {
-      if (!filesystem.context().rules.resolve(report.path)) continue;
-      report.refused = node.variable->error->reason;
-      done(std::move(report));
-      continue;
+      if (!filesystem.context().rules.resolve(report.path)) return {};
+      report.refused = node.variable->error;
+      told_(std::move(report));
+      return {};
     }
     const auto wanted = filesystem.rules().pipeline_for(report.path, *facts);
-    if (!wanted) continue;
+    if (!wanted) return {};
     report.before = filters_text(facts->filters);
     report.after = filters_text(*wanted);
     report.changes = !fs::are_equal(facts->filters, *wanted);
     report.chunks = node.variable->stored_chunks;
     report.bytes_before = node.variable->stored_bytes;
     Result<> measured;
-    if (!dry_run) {
-      CODECFS_TRY(recode_variable(tree, node, report));
-      if (report.refused.empty()) measured = measure(source, node.path, *facts, report);
+    if (!dry_run_) {
+      const bool would_change = report.changes;
+      CODECFS_TRY(recode_variable(tree_, node, report));
+      if (would_change && report.refused && is_changed(node)) {
+        Pending& pending = pending_.emplace_back(std::move(report), Recoded{});
+        pending.if_stored = pending.if_not;
+        pending.if_stored.refused.reset();
+        return measure(source_, node.entry, *facts, pending.if_stored);
+      }
+      if (would_change && !report.refused) tell_pending({});  // the archive was rewritten as a whole
+      if (!report.refused) measured = measure(source_, node.entry, *facts, report);
     }
-    done(std::move(report));
-    CODECFS_TRY(measured);
+    told_(std::move(report));
+    return measured;
   }
-  return {};
-}
+
+  /// Whether the variable has other filters, although that could not be stored: a zip archive is rewritten once more at
+  /// the end.
+  bool is_changed(const InfoNode& node) {
+    const Result<VariablePtr> now = source_.facts(node.entry.object);
+    return now && !fs::are_equal((*now)->filters, node.variable->facts->filters);
+  }
+
+  void tell_pending(const Result<>& finished) {
+    for (Pending& pending : pending_) told_(std::move(finished ? pending.if_stored : pending.if_not));
+    pending_.clear();
+  }
+
+  struct Pending {
+    Recoded if_not;
+    Recoded if_stored;
+  };
+
+  Source& source_;
+  TreeFiles tree_;
+  const bool dry_run_;
+  const Told told_;
+  std::vector<Pending> pending_;
+  uint64_t reclaimable_ = 0;
+};
 
 }  // namespace
 
-Result<RecodeResult> recode(std::unique_ptr<Source> owned, filters::FilterRules rules, bool dry_run,
+Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules rules, bool dry_run,
                             const std::function<void(const Recoded&)>& told) {
-  if (owned->root().kind == EntryKind::folder)
+  if (source->root().kind == EntryKind::folder)
     return fail(EINVAL,
-                "the source is a folder of datasets, of which a rule would change each: recode them one by one");
-  if (!dry_run) CODECFS_TRY(owned->writable());
-  Source& source = *owned;
-  CODECFS_ASSIGN(const DatasetInfo before, read_info(source, ""));
+                "the source is a folder of datasets, of which a rule would change each: recode them one by one (a Zarr "
+                "store has .zgroup, .zarray or zarr.json at its top)");
+  if (!dry_run) CODECFS_TRY(source->writable());
+  CODECFS_ASSIGN(const DatasetInfo before, read_info(*source, ""));
   for (const InfoNode& node : before.nodes)
     if (node.error) return fail(node.error->code, "/{}: {}", node.path, node.error->reason);
-  TreeFiles tree(std::move(owned), {.rules = std::move(rules), .read_only = dry_run});
-  CODECFS_TRY(tree.filesystem().rules().check());
   RecodeResult result;
-  const Result<> ended = recode_all(tree, source, before, dry_run, [&](Recoded report) {
+  Recoder recoder(std::move(source), std::move(rules), dry_run, [&](Recoded report) {
     told(report);
     result.variables.push_back(std::move(report));
   });
-  if (!dry_run) {  // what was told is stored, however it ended
-    result.reclaimable_bytes = source.reclaimable_bytes();
-    CODECFS_TRY(tree.finish());
-  }
-  CODECFS_TRY(ended);
-  if (result.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
+  CODECFS_TRY(recoder.run(before));
+  result.reclaimable_bytes = recoder.reclaimable_bytes();
   return result;
 }
 

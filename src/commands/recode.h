@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,9 @@ struct Recoded {
   std::string after;
   uint64_t chunks = 0;  // stored ones
   uint64_t bytes_before = 0;
-  uint64_t bytes_after = 0;  // 0: not measured (a dry run, an interrupt)
-  bool changes = false;      // false: it has these filters already
-  std::string refused;       // why it is left as it is; else empty
+  uint64_t bytes_after = 0;      // 0: not measured (a dry run)
+  bool changes = false;          // false: it has these filters already
+  std::optional<Error> refused;  // why it is left as it is
 };
 
 struct RecodeResult {
@@ -32,7 +33,7 @@ struct RecodeResult {
 };
 
 /// Gives each variable the filters of its rule; `told` is called after each. With `dry_run` nothing is changed. EINVAL
-/// if no rule names a variable, or for a folder of datasets; EROFS, EBUSY; ECANCELED: the variables that were told are
+/// for a folder of datasets; EROFS, EBUSY; ECANCELED: the variables that were told are
 /// changed, the others are not.
 Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules rules, bool dry_run,
                             const std::function<void(const Recoded&)>& told);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "fs/namespace/chunk_names.h"
+
 namespace codecfs::commands {
 
 TreeFiles::TreeFiles(std::unique_ptr<Source> source, const fs::FilesystemOptions& options)
@@ -61,6 +63,18 @@ Result<bool> TreeFiles::is_stored(Ino chunk) {
   CODECFS_ASSIGN(const fs::ChunkPlace place, mount.chunk_place(*file.node, file.chunk));
   CODECFS_ASSIGN(const ChunkInfo info, mount.dataset.source().locate(place.object, place.number));
   return info.stored;
+}
+
+Result<> TreeFiles::check_shard(Ino ino) {
+  fs::MountContext& mount = filesystem_->context();
+  CODECFS_ASSIGN(const fs::Place file, mount.nodes.at(ino));
+  CODECFS_ASSIGN(const fs::ChunkPlace shard, mount.chunk_place(*file.node, file.chunk));
+  const Variable& facts = *shard.variable->facts;
+  if (!fs::shows_shards(file.node->view, facts)) return {};
+  for (const fs::ChunkRange& range : fs::chunks_of_shard(facts, shard.number))
+    for (uint64_t number = range.first; number < range.first + range.count; ++number)
+      CODECFS_TRY(mount.dataset.source().locate(shard.object, number));
+  return {};
 }
 
 Result<> TreeFiles::read(Ino file, const std::function<Result<>(Bytes content)>& use) {

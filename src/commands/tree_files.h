@@ -37,6 +37,8 @@ class TreeFiles {
   Result<uint64_t> size(Ino file);
   /// Whether the source stores this chunk; absent chunks may have files, too.
   Result<bool> is_stored(Ino chunk);
+  /// Of a file that is a shard: whether its indexes are whole. EIO.
+  Result<> check_shard(Ino file);
   Result<std::string> link_target(Ino link) { return filesystem_->names().link_target(link); }
   /// Calls `use` with the whole content of a file; the bytes are valid during the call.
   Result<> read(Ino file, const std::function<Result<>(Bytes content)>& use);

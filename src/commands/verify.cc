@@ -104,6 +104,7 @@ class Check {
       progress.add(info.stored_bytes);
       return {};
     }
+    if (facts.storage == Storage::virtual_sources) check_sources(node);
     uint64_t listed = 0;  // decoded bytes
     for (uint64_t from = 0;;) {
       const auto numbers = source_.stored_chunks(node.entry.object, from, kVerified);
@@ -118,6 +119,20 @@ class Check {
       listed += numbers->size() * facts.chunk_bytes.value_or(0);
       if (tasks_.size() >= kVerified) CODECFS_TRY(read_batch(progress));
     }
+  }
+
+  /// Where a source of a virtual dataset is missing, reading gives no error.
+  void check_sources(const InfoNode& node) {
+    const Result<std::vector<std::string>> missing = source_.missing_sources(node.entry.object);
+    if (!missing) return add_whole(node, missing.error(), 0);
+    if (missing->empty()) return;
+    const std::string others = missing->size() == 1 ? "" : fmt::format(" and {} more", missing->size() - 1);
+    found_.unchecked.push_back({.path = node.path,
+                                .chunk = {},
+                                .region = {},
+                                .bytes = 0,
+                                .reason = fmt::format("its source {}{} cannot be found: readers find the fill value",
+                                                      missing->front(), others)});
   }
 
   Result<> read_batch(ProgressReporter& progress) {

@@ -31,7 +31,7 @@ struct Verification {
   uint64_t damages = 0;
   uint64_t lost_bytes = 0;        // decoded
   std::vector<Damage> damaged;    // the first kMostListed
-  std::vector<Damage> unchecked;  // variables with chunks that no installed filter decodes
+  std::vector<Damage> unchecked;  // variables with chunks that no installed filter decodes, or with missing sources
 };
 
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that

@@ -25,14 +25,14 @@ Result<std::string> compact_zip(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> compact_source(const std::string& path) {
+Result<std::string> compact_source(const std::string& path, const std::function<bool()>& cancelled) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
   switch (format) {
     case SourceFormat::zarr_directory: return fmt::format("{}: a Zarr directory has no unused space", path);
     case SourceFormat::zarr_zip: return compact_zip(path);
     case SourceFormat::hdf5: break;
   }
-  return hdf5::compact_file(path, real_file_io());
+  return hdf5::compact_file(path, real_file_io(), cancelled);
 }
 
 }  // namespace codecfs

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+import zipfile
 
 import h5py
 import numpy as np
@@ -83,6 +84,34 @@ def test_a_zarr_directory_and_an_archive(tmp_path):
     with zarr.ZipStore(str(tmp_path / "a.zip"), mode="r") as store:
         array = zarr.open_group(store, "r")["v"]
         assert array.compressor is None and (array[...] == values).all()
+
+
+def test_exit_codes_say_whether_something_was_changed(tmp_path, small_disk):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        f["null"], f["v"] = h5py.Empty("f8"), np.zeros(100)
+    before = path.read_bytes()
+    told = run("recode", "-F", "null,deflate,1", path, code=32)
+    assert "/null: left as it is" in told and "no variable was changed" in told and path.read_bytes() == before
+    assert "/null: left as it is" in run("recode", "-F", "*,deflate,1", path, code=3)
+    # An archive is rewritten after each variable.
+    disk = small_disk("9m")
+    archive = disk / "a.zip"
+    with zarr.ZipStore(str(archive), mode="w", compression=zipfile.ZIP_STORED) as store:
+        group = zarr.group(store)
+        group.create_dataset("a", data=np.zeros(100_000), chunks=(10_000,), compressor=None)
+        values = np.random.default_rng(1).integers(0, 1 << 60, 500_000)
+        group.create_dataset("b", data=values, chunks=(10_000,), compressor=None)
+    def kept():
+        return {v["path"]: v["filter"] for v in json.loads(run("info", "--json", archive))["variables"]}
+    told = run("recode", "-F", "*,deflate,1", archive, code=3)
+    assert re.search(r"^/a: none -> deflate,1 \(10 chunks, .* -> .*\)$", told, re.M) and "/b: left as it is: " in told, told
+    assert "No space left" in told and kept() == {"/a": "1,1", "/b": "none"}
+    assert "no variable was changed" in run("recode", "-F", "b,deflate,1", archive, code=32)
+    assert os.listdir(disk) == ["a.zip"] and kept() == {"/a": "1,1", "/b": "none"}
+    small_disk("30m")
+    run("recode", "-F", "*,deflate,1", archive)
+    assert kept() == {"/a": "1,1", "/b": "1,1"}
 
 
 def test_what_cannot_work_is_refused_with_the_reason(tmp_path):

@@ -293,3 +293,89 @@ def test_the_source_is_not_written(tmp_path):
     before = (path.read_bytes(), path.stat().st_mtime_ns)
     verify(path)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before and os.listdir(tmp_path) == ["a.h5"]
+
+
+# ---- what is gone, and what is elsewhere
+
+@pytest.mark.parametrize("archive", [False, True])
+@pytest.mark.parametrize("version", [2, 3])
+def test_lost_metadata_of_listed_arrays(tmp_path, version, archive):
+    """Consolidated metadata still lists an array or group whose own metadata is gone."""
+    path = tmp_path / "a.zarr"
+    if version == 2:
+        group = zarr.open_group(str(path), "w")
+        for name in ("v", "g/w", "gone/x"):
+            group[name] = np.arange(9)
+        zarr.consolidate_metadata(str(path))
+        lost = [path / "v/.zarray", path / "gone/.zgroup"]
+    else:
+        for name in ("", "g", "gone"):
+            write_group(path / name)
+        for name in ("v", "g/w", "gone/x"):
+            write_array(path / name, noise(), CHUNKS, [LITTLE], "int32", 0, 0)
+        root = json.loads((path / "zarr.json").read_text())
+        nodes = {name: json.loads((path / name / "zarr.json").read_text()) for name in ("g", "gone", "v", "g/w", "gone/x")}
+        root["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": nodes}
+        (path / "zarr.json").write_text(json.dumps(root))
+        lost = [path / "v/zarr.json", path / "gone/zarr.json"]
+    def packed():
+        if not archive:
+            return path
+        (tmp_path / "a.zip").unlink(missing_ok=True)
+        shutil.make_archive(str(tmp_path / "a"), "zip", path)
+        return tmp_path / "a.zip"
+    assert verify(packed())["damages"] == 0
+    for file in lost:
+        file.unlink()
+    (path / "no_member").mkdir()
+    source = packed()
+    found = verify(source, code=2)
+    assert [d["path"] for d in found["damaged"]] == ["/gone", "/v"] and found["variables"] == 1
+    assert all("lists it" in d["reason"] for d in found["damaged"])
+    # Nothing leaves it out silently.
+    for words in (["convert", source, tmp_path / "b.h5"], ["recode", "-F", "*,deflate,1", source]):
+        done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 32 and "lists it" in done.stderr
+    done = subprocess.run([CODECFS, "convert", "--skip", "v", "--skip", "gone", source, tmp_path / "b.h5"], timeout=60)
+    assert done.returncode == 0 and list(h5py.File(tmp_path / "b.h5")) == ["g"]
+
+
+def test_damaged_metadata_of_a_member(tmp_path):
+    write_group(tmp_path / "a.zarr")
+    write_array(tmp_path / "a.zarr/v", noise(), CHUNKS, [LITTLE], "int32", 0, 0)
+    write_array(tmp_path / "a.zarr/w", noise(), CHUNKS, [LITTLE], "int32", 0, 0)
+    (tmp_path / "a.zarr/loop").symlink_to("loop")
+    assert verify(tmp_path / "a.zarr")["damages"] == 0
+    file = tmp_path / "a.zarr/v/zarr.json"
+    file.write_text(file.read_text()[:-5])
+    found = verify(tmp_path / "a.zarr", code=2)
+    assert [d["path"] for d in found["damaged"]] == ["/v"] and found["variables"] == 1
+
+
+def test_missing_sources_of_virtual_datasets(tmp_path):
+    """Reading gives no error, but the fill value."""
+    (tmp_path / "data").mkdir()
+    for name in ("a", "b"):
+        with h5py.File(tmp_path / f"data/{name}.h5", "w") as f:
+            f["v"] = np.arange(10)
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as f:
+        f["here"] = np.arange(10)
+        layout = h5py.VirtualLayout((4, 10), "i8")
+        layout[0] = h5py.VirtualSource("data/a.h5", "v", (10,))
+        layout[1] = h5py.VirtualSource("data/b.h5", "v", (10,))
+        layout[2] = h5py.VirtualSource(".", "here", (10,))
+        layout[3] = h5py.VirtualSource(str(tmp_path / "data/b.h5"), "v", (10,))
+        f.create_virtual_dataset("virtual", layout, fillvalue=-1)
+        f.create_dataset("w", data=noise(), chunks=CHUNKS, compression="gzip")
+    assert verify(tmp_path / "x.h5")["unchecked"] == []
+    with h5py.File(tmp_path / "data/a.h5", "r+") as f:
+        f.move("v", "u")
+    found = verify(tmp_path / "x.h5", code=3)
+    assert found["damages"] == 0 and [u["path"] for u in found["unchecked"]] == ["/virtual"]
+    assert "v in data/a.h5 cannot be found" in found["unchecked"][0]["reason"]
+    os.unlink(tmp_path / "data/b.h5")
+    with h5py.File(tmp_path / "x.h5", "r+") as f:
+        del f["here"]
+    text = run(tmp_path / "x.h5", code=3)
+    assert "and 3 more cannot be found: readers find the fill value" in text and "no damage in the rest" in text
+    assert verify(tmp_path / "x.h5", "-O", "isolate=off", code=3)["unchecked"] != []

@@ -193,7 +193,10 @@ Result<SourceFormat> source_format_of(const std::string& path) {
   if (is_source_url(path)) return SourceFormat::zarr_directory;
   if (is_directory(path)) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (fd && !looks_like_zarr(fd.get())) return fail(EINVAL, "{}: is a folder; name a dataset in it", path);
+    if (fd && !looks_like_zarr(fd.get()))
+      return fail(EINVAL,
+                  "{}: is a folder (a Zarr store has .zgroup, .zarray or zarr.json at its top); name a dataset in it",
+                  path);
     return SourceFormat::zarr_directory;
   }
   return is_zip(path) ? SourceFormat::zarr_zip : SourceFormat::hdf5;

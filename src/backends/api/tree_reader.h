@@ -38,6 +38,9 @@ class TreeReader {
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;
   /// The same without attributes and dimension names, which may require scanning the whole source.
   virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
+  /// What a variable takes data from and is not there, for messages ("/v in other.h5"): readers find the fill value in
+  /// its place.
+  virtual Result<std::vector<std::string>> missing_sources(ObjectId) { return std::vector<std::string>(); }
   /// Opens a file of a folder for reading.
   virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous

@@ -124,6 +124,9 @@ class FolderSource final : public Source {
     return reading<&Source::group_attributes>(id);
   }
   Result<VariablePtr> variable(ObjectId id) override { return reading<&Source::variable>(id); }
+  Result<std::vector<std::string>> missing_sources(ObjectId id) override {
+    return reading<&Source::missing_sources>(id);
+  }
   Result<VariablePtr> facts(ObjectId id) override { return reading<&Source::facts>(id); }
   Result<ChunkInfo> locate(ObjectId id, uint64_t number) override { return reading<&Source::locate>(id, number); }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {

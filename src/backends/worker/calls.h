@@ -27,6 +27,7 @@ enum class Call : uint32_t {
   group_attributes,
   variable,
   facts,
+  missing_sources,
   locate,
   stored_chunks,
   fetch_chunk,

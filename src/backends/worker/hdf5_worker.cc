@@ -114,6 +114,7 @@ class Work {
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
       case Call::variable: return run(in, out, &Source::variable);
+      case Call::missing_sources: return run(in, out, &Source::missing_sources);
       case Call::facts: return run(in, out, &Source::facts);
       case Call::locate: return run(in, out, &Source::locate);
       case Call::stored_chunks: return run(in, out, &Source::stored_chunks);

@@ -60,6 +60,9 @@ class IsolatedHdf5 final : public Source {
     return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
   }
   Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
+  Result<std::vector<std::string>> missing_sources(ObjectId id) override {
+    return client_.call<std::vector<std::string>>(Call::missing_sources, id);
+  }
   Result<VariablePtr> facts(ObjectId id) override { return client_.call<VariablePtr>(Call::facts, id); }
 
   std::vector<VariableSummary> summaries(std::span<const ObjectId> variables) override {

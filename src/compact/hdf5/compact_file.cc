@@ -321,8 +321,8 @@ Result<> make_copy(const Locked& locked, const File& to) {
 }
 
 /// The same in a child process, which may crash.
-Result<> make_copy_apart(const Locked& locked, const File& to) {
-  const Result<> made = run_apart([&] { return make_copy(locked, to); });
+Result<> make_copy_apart(const Locked& locked, const File& to, const std::function<bool()>& cancelled) {
+  const Result<> made = run_apart([&] { return make_copy(locked, to); }, cancelled);
   if (made) return {};
   std::string reason = made.error().reason;
   std::ranges::replace(reason, '\n', ' ');
@@ -339,14 +339,14 @@ Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
 }
 
 /// compact_file() without the handling of exceptions.
-Result<std::string> compact(const std::string& path, FileIo& io) {
+Result<std::string> compact(const std::string& path, FileIo& io, const std::function<bool()>& cancelled) {
   CODECFS_ASSIGN(const Locked locked, lock_source(path));
   remove_leftovers(locked, io);
   CODECFS_TRY(check_space(locked));
   ProgressReporter work(fmt::format("compacting {}", path));
   work.expect(3 * bytes_needed(locked));  // each stored byte is copied, and then read twice to compare
   CODECFS_ASSIGN(NewFile copy, NewFile::create(locked, io));
-  CODECFS_TRY(make_copy_apart(locked, copy.file()));
+  CODECFS_TRY(make_copy_apart(locked, copy.file(), cancelled));
   const auto before = static_cast<uint64_t>(locked.status.st_size);
   CODECFS_ASSIGN(const struct stat status, status_of(copy.file()));
   const auto after = static_cast<uint64_t>(status.st_size);
@@ -360,9 +360,9 @@ Result<std::string> compact(const std::string& path, FileIo& io) {
 
 }  // namespace
 
-Result<std::string> compact_file(const std::string& path, FileIo& io) {
+Result<std::string> compact_file(const std::string& path, FileIo& io, const std::function<bool()>& cancelled) {
   try {
-    return compact(path, io);
+    return compact(path, io, cancelled);
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "{}: not enough memory to compact it", path);
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #include "compact/hdf5/run_apart.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
+constexpr int kPollMilliseconds = 100;
 constexpr int kDone = 0;
 constexpr int kFailed = 1;  // the pipe has the errno value and the reason
 
@@ -65,6 +67,17 @@ std::string receive_all(int fd) {
   }
 }
 
+/// Waits until there is something to read. False: cancelled.
+bool await_answer(int fd, const std::function<bool()>& cancelled) {
+  pollfd answer{.fd = fd, .events = POLLIN, .revents = 0};
+  while (cancelled) {
+    if (cancelled()) return false;
+    const int count = ::poll(&answer, 1, kPollMilliseconds);
+    if (count > 0 || (count < 0 && errno != EINTR)) break;
+  }
+  return true;
+}
+
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -74,7 +87,7 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
-Result<> run_apart(const std::function<Result<>()>& work) {
+Result<> run_apart(const std::function<Result<>()>& work, const std::function<bool()>& cancelled) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "a pipe");
   const UniqueFd from(ends[0]);
@@ -83,6 +96,11 @@ Result<> run_apart(const std::function<Result<>()>& work) {
   if (child < 0) return fail_errno(errno, "a process of its own");
   if (child == 0) be_child(to.get(), work);
   to.reset();
+  if (!await_answer(from.get(), cancelled)) {
+    ::kill(child, SIGKILL);
+    wait_for(child);
+    return fail(ECANCELED, "interrupted");
+  }
   const std::string answer = receive_all(from.get());
   const int status = wait_for(child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) return {};

@@ -11,7 +11,8 @@ namespace codecfs::hdf5 {
 
 /// Runs `work` in a child process and returns its result. Its changes of memory are lost with the child. No thread of
 /// this process, including the caller, may hold a lock that the work needs: no thread of the child would release it.
-/// EIO: the child crashed or was killed.
-Result<> run_apart(const std::function<Result<>()>& work);
+/// EIO: the child crashed or was killed. ECANCELED: `cancelled`, which is called repeatedly, returned true, and the
+/// child was killed.
+Result<> run_apart(const std::function<Result<>()>& work, const std::function<bool()>& cancelled = {});
 
 }  // namespace codecfs::hdf5

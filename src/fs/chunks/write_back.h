@@ -30,6 +30,7 @@
 #include "fs/chunks/chunk_cache.h"
 #include "fs/chunks/chunk_place.h"
 #include "fs/chunks/edit_table.h"
+#include "fs/chunks/failure_log.h"
 #include "fs/chunks/removed_chunks.h"
 #include "fs/chunks/stats.h"
 #include "fs/views/dataset.h"
@@ -198,6 +199,7 @@ class WriteBack {
   std::unordered_map<ChunkKey, ObjectId> removing_ CODECFS_GUARDED_BY(mutex_);
   std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);         // variables
   std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);  // not yet reported
+  FailureLog failures_ CODECFS_GUARDED_BY(mutex_);
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;
   bool is_committing_ CODECFS_GUARDED_BY(mutex_) = false;

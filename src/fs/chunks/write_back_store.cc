@@ -109,7 +109,7 @@ void WriteBack::store(const EditPtr& edit) {
     forget_if_clean(edit);
   } else {
     ++stats_.errors;
-    log::error("{}", stored.error().reason);
+    failures_.add(stored.error());
     edits_.note_failed(*edit, stored.error());
     errors_[edit->place.object] = stored.error();
   }

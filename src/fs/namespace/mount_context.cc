@@ -35,6 +35,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
     : rules(options.rules),
       read_only(options.read_only || !source->writable()),
       coherent(options.coherent),
+      consolidates_groups(options.consolidates_groups),
       portable(options.portable),
       nodelete(options.nodelete),
       mountpoint(options.mountpoint),

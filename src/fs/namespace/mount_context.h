@@ -46,6 +46,7 @@ struct FilesystemOptions {
   bool read_only = true;                // -o ro; a source that cannot be written is read-only too
   View view = View::decoded;            // the view that the root of the mount shows
   bool coherent = false;                // -o coherent: changes of the source by other programs become visible
+  bool consolidates_groups = true;      // in views of Zarr v3 not only the root has consolidated metadata
   bool portable = false;                // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
   bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
   std::string mountpoint = {};          // absolute; link targets below it are inside the mount
@@ -89,6 +90,7 @@ struct MountContext {
   const filters::FilterRules rules;
   const bool read_only;
   const bool coherent;
+  const bool consolidates_groups;
   const bool portable;
   const bool nodelete;
   const std::string mountpoint;

@@ -45,6 +45,8 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
   const uint64_t changes = mount_.dataset.changes();
   Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
   if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
+  if (!mount_.consolidates_groups && !node.is_root())
+    return std::make_shared<const std::string>(file_text(zarr3_group_json(attributes)));
   CODECFS_ASSIGN(Json below,
                  mount_.dataset.consolidate3(node.object, [&](const std::string& path, const Variable& variable) {
                    return zarr_json(node.view, node.path + "/" + path, variable);

@@ -9,7 +9,7 @@
 namespace codecfs::commands {
 namespace {
 
-class PlacedSource : public MemorySource {
+class LaidOutSource : public MemorySource {
  public:
   Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
     Result<ChunkInfo> place = MemorySource::locate(id, number);
@@ -26,7 +26,7 @@ class VerifyTest : public testing::Test {
     for (uint64_t number = 0; number < 4; ++number)
       EXPECT_TRUE(source_.write_chunk(source_.object("/v"), number, bytes_of("ab")));
   }
-  PlacedSource source_;
+  LaidOutSource source_;
 };
 
 TEST_F(VerifyTest, ChunksBesideEachOtherAreWhole) {

@@ -12,12 +12,14 @@
 
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/hdf5/source/mounted_file.h"
 #include "backends/hdf5/source/open_datasets.h"
 #include "backends/hdf5/source/pipeline_changes.h"
 #include "backends/hdf5/source/tree_changes.h"
+#include "backends/hdf5/source/virtual_sources.h"
 #include "base/worker_process.h"
 
 namespace codecfs {
@@ -108,6 +110,14 @@ class Hdf5Source final : public IsolatedSource {
   Result<VariablePtr> facts(ObjectId id) override {
     return with_dataset(id, [](const Dataset& dataset) -> Result<VariablePtr> {
       return std::make_shared<const Variable>(dataset.facts());
+    });
+  }
+
+  Result<std::vector<std::string>> missing_sources(ObjectId id) override {
+    return with_chunks(id, [&](const Dataset& dataset) -> Result<std::vector<std::string>> {
+      if (dataset.facts().storage != Storage::virtual_sources) return std::vector<std::string>();
+      const LibraryRead library;
+      return missing_virtual_sources(mounted_.file, dataset.id());
     });
   }
 

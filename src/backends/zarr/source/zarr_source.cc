@@ -20,6 +20,7 @@
 #include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_commits.h"
 #include "backends/zarr/source/store_editor.h"
+#include "backends/zarr/source/unreadable_members.h"
 #include "backends/zarr/store/directory_store.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "backends/zarr/store/object_store.h"
@@ -78,6 +79,11 @@ class ZarrSource final : public Source {
     }));
     std::ranges::sort(entries, {}, &Entry::name);
     return entries;
+  }
+  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const Object object, store_.group(group));
+    return unreadable_.of(store_.hierarchy(), object.key);
   }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     const auto lock = store_.using_keys();
@@ -235,6 +241,7 @@ class ZarrSource final : public Source {
   zarr::StoreCommits commits_{store_, writer_, shards_};
   zarr::OutsideChanges outside_;
   mutable zarr::AccessCache accesses_;
+  zarr::UnreadableMembers unreadable_;
 };
 
 bool looks_like_zarr2(int directory_fd) {

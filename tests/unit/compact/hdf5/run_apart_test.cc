@@ -45,5 +45,18 @@ TEST(RunApart, SurvivesACrash) {
   EXPECT_EQ(thrown.error().reason, "a reason");
 }
 
+TEST(RunApart, EndsWhenItIsCancelled) {
+  int calls = 0;
+  const auto ended = run_apart(
+      []() -> Result<> {
+        ::pause();
+        return {};
+      },
+      [&] { return ++calls == 3; });
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, ECANCELED);
+  EXPECT_TRUE(run_apart([] { return Result<>(); }, [] { return false; }));
+}
+
 }  // namespace
 }  // namespace codecfs::hdf5

@@ -1,0 +1,18 @@
+#pragma once
+// Copies of whole HDF5 files.
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+
+namespace codecfs {
+
+/// Copies an HDF5 file byte by byte to `to`, which is created or replaced, with the changes in the log of a killed
+/// mount beside it, and syncs the copy. Holes stay holes; filesystems that can share the blocks do. Locks and marks of
+/// the source are not copied. ECANCELED if `cancelled` returns true; EBUSY: another program writes the file; EROFS: it
+/// is marked as open for writing; EOPNOTSUPP: it is a family of files; ESTALE: it was changed meanwhile; ENOSPC. After
+/// an error the content of `to` is of no use.
+Result<> copy_hdf5_file(const std::string& from, const std::string& to, const std::function<bool()>& cancelled);
+
+}  // namespace codecfs
