@@ -5,6 +5,7 @@
 // are kept for reuse: at most `kPoolBytes` (32 MiB) of idle memory in the process. A Buffer can be moved but not
 // copied, and can be narrowed at both ends without copying. The pool is thread-safe; a single Buffer is not.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -15,6 +16,10 @@ namespace codecfs {
 
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
+
+inline bool is_all_zero(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
 
 class Buffer {
  public:

@@ -26,8 +26,12 @@ class OneObject final : public remote::ObjectClient {
     part.total = text_.size();
     return part;
   }
-  Result<remote::ObjectList> list(const std::string&, bool, const std::string&) override { return remote::ObjectList(); }
-  Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override { return fail(EROFS, "no"); }
+  Result<remote::ObjectList> list(const std::string&, bool, const std::string&) override {
+    return remote::ObjectList();
+  }
+  Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override {
+    return fail(EROFS, "no");
+  }
   Result<> remove(const std::string&) override { return fail(EROFS, "no"); }
   [[nodiscard]] remote::RequestCounts counts() const override { return {}; }
 

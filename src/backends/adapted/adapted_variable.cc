@@ -40,10 +40,6 @@ Result<std::vector<std::byte>> fixed_fill(const Variable& stored, uint64_t lengt
   return fill;
 }
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-}
-
 Result<> show_fixed(Variable& shown, const Variable& stored, uint64_t length) {
   shown.type = {TypeKind::string, ByteOrder::none, length, {}, {}};
   shown.zarr3_type.clear();
@@ -129,7 +125,7 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
     if (!is_fixed && !shown->unreadable) shown->unreadable = is_fixed.error();
   }
   if (shows_bytes) {
-    form.shows_fill = shown->type.size > 1 && !is_zero(shown->fill);
+    form.shows_fill = shown->type.size > 1 && !is_all_zero(shown->fill);
     CODECFS_TRY(show_bytes(*shown, is_converted));
   }
   check_size(*shown);

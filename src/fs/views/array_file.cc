@@ -17,10 +17,6 @@ namespace {
 constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kFillPattern = 4096;  // bytes of fill kept ready, at least
 
-bool is_zeros(Bytes bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 }  // namespace
 
 Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
@@ -49,7 +45,7 @@ Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
 
 void ArrayFile::arrange() {
   const Bytes fill = variable_->fill;
-  if (!is_zeros(fill)) {
+  if (!is_all_zero(fill)) {
     fill_.resize(std::max<uint64_t>(kFillPattern / fill.size(), 1) * fill.size());
     repeat_element(fill, fill_);
   }
@@ -342,7 +338,7 @@ Result<uint64_t> ArrayFile::write(uint64_t offset, Bytes bytes, const ChangeChun
     for (const Piece& piece : share.pieces)
       if (!any)
         for_each_run(piece, [&](uint64_t file_at, uint64_t, uint64_t run) {
-          any = any || !is_zeros(mask.subspan(file_at - begin, run));
+          any = any || !is_all_zero(mask.subspan(file_at - begin, run));
         });
     return any;
   };

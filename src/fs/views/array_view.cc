@@ -13,10 +13,6 @@ constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader
 constexpr uint64_t kOfRandom = uint64_t{64} << 10;  // bytes that a request for a place in between has, at most
 constexpr uint64_t kZeros = uint64_t{1} << 20;      // bytes that are written at once where a writer left a gap
 
-bool is_zeros(Bytes bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 }  // namespace
 
 Result<struct stat> ArrayView::attributes(const Node& node) {
@@ -118,7 +114,7 @@ Result<size_t> ArrayView::put_array(const OpenArray& array, uint64_t offset, Byt
   CODECFS_ASSIGN(ArrayNow now, array_now(array));
   CODECFS_TRY(mount_.dataset.source().variable_writable(now.node->object));
   const uint64_t count = now.variable->facts->grid.count();
-  const bool fill_is_zeros = is_zeros(now.variable->facts->fill) && !now.variable->facts->is_fill_undefined;
+  const bool fill_is_zeros = is_all_zero(now.variable->facts->fill) && !now.variable->facts->is_fill_undefined;
   std::vector<uint64_t> changed;
   const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
     CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, change.number, count));

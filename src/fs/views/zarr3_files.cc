@@ -34,10 +34,6 @@ Json number_of_size(double number, uint64_t size) {
   return size == sizeof(float) ? shortest_double(static_cast<float>(number)) : number;
 }
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 /// The bytes of a fill element: zeros where the variable has none.
 std::vector<std::byte> fill_element(const Variable& variable) {
   if (!variable.fill.empty()) return variable.fill;
@@ -61,7 +57,7 @@ Json attributes_json(const Variable& variable) {
   }
   // In Zarr v2, xarray masks what equals the fill value. Zero is Zarr's default and marks nothing.
   const bool is_mask =
-      !variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !is_zero(variable.fill);
+      !variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !is_all_zero(variable.fill);
   if (!has_fill && is_mask) put_fill(variable.fill_value);
   if (variable.unreadable_attributes) json.update(unreadable_json(*variable.unreadable_attributes));
   return json;

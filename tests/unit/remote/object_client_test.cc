@@ -65,7 +65,8 @@ TEST(ObjectClient, AbsenceIsNoError) {
 
 TEST(ObjectClient, RefusalIsNoAbsence) {
   HttpServer server([](const ServedRequest&) {
-    return http_answer(403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", {{"x-amz-request-id", "id7"}});
+    return http_answer(403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
+                       {{"x-amz-request-id", "id7"}});
   });
   const auto refused = client_of(server)->get("k", {}, 10);
   ASSERT_FALSE(refused);
@@ -104,7 +105,8 @@ TEST(ObjectClient, ConditionsOfWrites) {
   std::string seen;
   std::atomic<int> status = 200;
   HttpServer server([&](const ServedRequest& request) {
-    seen = request.method + " " + request.header("if-none-match") + "," + request.header("if-match") + " " + request.body;
+    seen =
+        request.method + " " + request.header("if-none-match") + "," + request.header("if-match") + " " + request.body;
     return http_answer(status, "", {{"ETag", "\"new\""}});
   });
   const auto client = client_of(server);

@@ -8,12 +8,12 @@ namespace {
 std::string list_of(const std::string& content) { return "<ListBucketResult>" + content + "</ListBucketResult>"; }
 
 TEST(ObjectList, ReadsKeysAndPrefixes) {
-  const auto list = parse_object_list(
-      list_of("<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
-              "<Contents><Key>a/x+y%2Bz%C3%A9</Key><Size>12</Size><ETag>&quot;e&quot;</ETag>"
-              "<LastModified>1970-01-02T00:00:01.000Z</LastModified></Contents>"
-              "<CommonPrefixes><Prefix>a/b/</Prefix></CommonPrefixes>"),
-      "a/");
+  const auto list =
+      parse_object_list(list_of("<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+                                "<Contents><Key>a/x+y%2Bz%C3%A9</Key><Size>12</Size><ETag>&quot;e&quot;</ETag>"
+                                "<LastModified>1970-01-02T00:00:01.000Z</LastModified></Contents>"
+                                "<CommonPrefixes><Prefix>a/b/</Prefix></CommonPrefixes>"),
+                        "a/");
   ASSERT_TRUE(list) << list.error().reason;
   ASSERT_EQ(list->objects.size(), 1U);
   EXPECT_EQ(list->objects[0].key, "a/x y+zé");
@@ -30,18 +30,18 @@ TEST(ObjectList, KeysThatAreNotEncodedStayAsTheyAre) {
 }
 
 TEST(ObjectList, RefusesWhatCannotBeRight) {
-  for (const std::string& text :
-       {list_of("<Contents><Key>b/x</Key><Size>1</Size></Contents>"),        // another prefix
-        list_of("<CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes>"),     // the same
-        list_of("<Contents><Key>a/x</Key><Size>-1</Size></Contents>"),       // no size
-        list_of("<Contents><Key>a/x</Key></Contents>"),                      // the same
-        list_of("<IsTruncated>true</IsTruncated>"),                          // goes on nowhere
-        std::string("<Error><Code>x</Code></Error>"), std::string("<html>"), std::string()})
+  for (const std::string& text : {list_of("<Contents><Key>b/x</Key><Size>1</Size></Contents>"),     // another prefix
+                                  list_of("<CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes>"),  // the same
+                                  list_of("<Contents><Key>a/x</Key><Size>-1</Size></Contents>"),    // no size
+                                  list_of("<Contents><Key>a/x</Key></Contents>"),                   // the same
+                                  list_of("<IsTruncated>true</IsTruncated>"),                       // goes on nowhere
+                                  std::string("<Error><Code>x</Code></Error>"), std::string("<html>"), std::string()})
     EXPECT_EQ(parse_object_list(text, "a/").error().code, EIO) << text;
 }
 
 TEST(ObjectList, ReadsErrors) {
-  const ObjectError error = parse_object_error("<Error><Code>NoSuchKey</Code><Message>a\nb</Message><Region>r</Region></Error>");
+  const ObjectError error =
+      parse_object_error("<Error><Code>NoSuchKey</Code><Message>a\nb</Message><Region>r</Region></Error>");
   EXPECT_EQ(error.code, "NoSuchKey");
   EXPECT_EQ(error.message, "a b");
   EXPECT_EQ(error.region, "r");

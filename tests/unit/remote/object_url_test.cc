@@ -23,8 +23,9 @@ TEST(ObjectUrl, Http) {
 }
 
 TEST(ObjectUrl, RefusesOthers) {
-  for (const char* const text : {"s3://", "s3://a/b", "s3:///key", "https://", "http:///x", "https://user:password@host/x",
-                                 "ftp://host/x", "s3://bucket/a\nb", "https://host/a\x01"})
+  for (const char* const text :
+       {"s3://", "s3://a/b", "s3:///key", "https://", "http:///x", "https://user:password@host/x", "ftp://host/x",
+        "s3://bucket/a\nb", "https://host/a\x01"})
     EXPECT_FALSE(parse_object_url(text)) << text;
   const auto refused = parse_object_url("https://user:password@host/x");
   EXPECT_EQ(refused.error().reason.find("password@"), std::string::npos);

@@ -51,10 +51,6 @@ bool is_fill(const DataType& type, const std::vector<std::byte>& fill, const Jso
   return bytes && *bytes == fill;
 }
 
-bool is_zero(const std::vector<std::byte>& bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 // Checks HDF5's limits for chunked storage.
 Result<> check_chunks(const Variable& variable, uint64_t element) {
   const std::vector<uint64_t>& chunks = variable.grid.chunks();
@@ -100,7 +96,7 @@ Result<> put_fill(hid_t properties, hid_t type, const Variable& variable) {
   }
   if (variable.fill.size() != variable.type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable.fill.size(), variable.type.size);
-  if (is_zero(variable.fill)) return {};
+  if (is_all_zero(variable.fill)) return {};
   if (H5Pset_fill_value(properties, type, variable.fill.data()) < 0) return fail_library(EIO, "its fill value");
   return {};
 }
