@@ -42,8 +42,8 @@ class InfoCommand final : public Command {
  private:
   Result<std::string> describe() {
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
-    CODECFS_ASSIGN(const commands::DatasetInfo info,
-                   commands::read_info(*source, source_, variable_, [this] { return options_.open(source_); }));
+    CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, shown_source(source_), variable_,
+                                                                         [this] { return options_.open(source_); }));
     const size_t width = terminal_columns(STDOUT_FILENO);
     const commands::InfoNode& first = info.nodes[0];
     if (first.variable && !variable_.empty() && !as_json_) {

@@ -75,7 +75,7 @@ class RecodeCommand final : public Command {
     if (!is_refused) return 0;
     const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
     if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;
-    return fail(done.variables.front().refused->code, "{}: no variable was changed", source_);
+    return fail(done.variables.front().refused->code, "{}: no variable was changed", shown_source(source_));
   }
 
   Result<int> print_estimates() {

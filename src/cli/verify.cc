@@ -36,8 +36,8 @@ class VerifyCommand final : public Command {
   int run() override {
     const Result<commands::Verification> found = check_source();
     if (!found) return report(found.error(), kFailed);
-    const std::string text = as_json_ ? print_json(commands::verification_json(*found, source_), 2) + "\n"
-                                      : commands::verification_text(*found, source_);
+    const std::string text = as_json_ ? print_json(commands::verification_json(*found, shown_source(source_)), 2) + "\n"
+                                      : commands::verification_text(*found, shown_source(source_));
     return print(text, found->damages > 0 ? kFound : found->unchecked.empty() ? 0 : kIncomplete);
   }
 

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -167,7 +169,7 @@ class HttpClient::Loop {
         curl_multi_wakeup(multi_.get());
       }
     }
-    if (transfer) transfer->finish(fail(ENOMEM, "no memory for connections"));
+    if (transfer) transfer->finish(fail(ENOMEM, "no memory for connections, or no thread"));
   }
 
  private:
@@ -222,8 +224,18 @@ class HttpClient::Loop {
     if (!multi_) return false;
     curl_multi_setopt(multi_.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, static_cast<long>(connections_));
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(connections_));
-    thread_ = std::thread([this, multi = multi_.get()] { run(multi); });
-    return true;
+    // Signals are for the threads of the program, which may wait for them.
+    sigset_t all_signals;
+    sigset_t before;
+    ::sigfillset(&all_signals);
+    ::pthread_sigmask(SIG_SETMASK, &all_signals, &before);
+    try {
+      thread_ = std::thread([this, multi = multi_.get()] { run(multi); });
+    } catch (const std::system_error&) {
+      multi_.reset();
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return multi_ != nullptr;
   }
 
   /// Leaks what the thread of the parent process may be using: connections that both processes have cannot be closed
@@ -303,7 +315,7 @@ class HttpClient::Loop {
     transfer.headers.reset(headers);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https:") ? "https" : "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 5L);
@@ -312,6 +324,7 @@ class HttpClient::Loop {
     curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_time.count()));
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT, static_cast<long>(request.most_time.count()));
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, kSlowest);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_time.count()));
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer.message);

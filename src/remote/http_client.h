@@ -31,8 +31,9 @@ struct HttpRequest {
   uint64_t max_body = uint64_t{1} << 30;  // bytes of the response; a longer one is an error
   std::chrono::milliseconds connect_time{5000};
   std::chrono::seconds stall_time{10};  // below 1 KiB/s, also before the first byte
+  std::chrono::seconds most_time{300};  // for all of it
   bool avoids_proxies = false;          // whatever http_proxy and others say
-  bool follows_redirects = false;       // to http and https, at most 5
+  bool follows_redirects = false;       // at most 5, never from https to http
 };
 
 struct HttpResponse {

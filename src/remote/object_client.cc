@@ -71,6 +71,10 @@ class RealClient final : public ObjectClient {
  public:
   explicit RealClient(std::unique_ptr<ObjectRequests> requests) : requests_(std::move(requests)) {}
 
+  [[nodiscard]] std::string key_of(const std::string& prefix, const std::string& name) const override {
+    return prefix + (requests_->is_s3() ? name : percent_encode(name, true));
+  }
+
   Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
                                         const std::string& etag) override {
     ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
@@ -94,7 +98,9 @@ class RealClient final : public ObjectClient {
         return std::nullopt;
       case 412: return replaced(key);
       case 416: return part_after_end(key, http, etag);
-      default: break;
+      case 200:
+      case 206: break;
+      default: return fail(EIO, "{}: the server answers a request for content with status {}", name(key), http.status);
     }
     ObjectPart part;
     const auto sent = http.status == 206 ? parse_content_range(http.header("content-range")) : std::nullopt;

@@ -79,6 +79,10 @@ class ObjectClient {
   static Result<std::unique_ptr<ObjectClient>> make(const ObjectUrl& url, const ObjectOptions& options);
   virtual ~ObjectClient() = default;
 
+  /// The key of a file of this name below a prefix that is a key: a web server gets names percent-encoded.
+  [[nodiscard]] virtual std::string key_of(const std::string& prefix, const std::string& name) const {
+    return prefix + name;
+  }
   /// None if the object does not exist. `range`: what is there of it, so it may be shorter at the end of the object;
   /// empty for an object that ends before it. Without: the whole, EFBIG if it has more than `limit` bytes. `etag`:
   /// ESTALE if the object has another one.

@@ -24,13 +24,13 @@ Result<std::string> setting(const std::string& option, std::initializer_list<con
   return value.value_or("");
 }
 
+}  // namespace
+
 bool is_region(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   });
 }
-
-}  // namespace
 
 Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOptions& options) {
   ObjectEndpoint found;

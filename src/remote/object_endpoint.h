@@ -12,6 +12,9 @@
 
 namespace codecfs::remote {
 
+/// Whether a text can be the name of a region, and so be a part of a host's name.
+bool is_region(std::string_view text);
+
 class ObjectEndpoint {
  public:
   /// EINVAL for an endpoint that is no URL; errors of profile_setting().

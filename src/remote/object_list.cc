@@ -10,6 +10,7 @@ namespace codecfs::remote {
 namespace {
 
 constexpr size_t kMostMessage = 200;  // bytes
+constexpr size_t kMostKey = 1024;     // bytes
 
 int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -59,6 +60,8 @@ Result<ObjectList> parse_object_list(std::string_view xml, std::string_view pref
       object.etag = child.child_text("ETag");
       object.modified = time_of(child.child_text("LastModified"));
       if (!object.key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
+      if (object.key.size() > kMostKey)
+        return fail(EIO, "the list of objects has a key of {} bytes", object.key.size());
       list.objects.push_back(std::move(object));
     } else if (child.name == "CommonPrefixes") {
       std::string key = key_of(child.child_text("Prefix"));

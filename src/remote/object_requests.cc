@@ -134,8 +134,7 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
     std::string region(response.header("x-amz-bucket-region"));
     if (region.empty()) region = error.region;
     const LockGuard lock(mutex_);
-    if (!region.empty() && region.size() <= 64 && region.find_first_of("/.:@?# ") == region.npos &&
-        region != endpoint_.region()) {
+    if (is_region(region) && region != endpoint_.region()) {
       log::info("{}: is in region {}, not {}; -o region={} saves a request", endpoint_.name_of(""), region,
                 endpoint_.region(), region);
       endpoint_.move_to(region);
@@ -151,8 +150,9 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
       return true;
     }
   }
-  const bool is_refused = response.status == 403 || response.status == 401 || error.code == "ExpiredToken" ||
-                          error.code == "InvalidToken" || error.code == "TokenRefreshRequired";
+  // Not AccessDenied: other keys of the same place have the same permissions.
+  const bool is_refused = error.code == "ExpiredToken" || error.code == "InvalidToken" ||
+                          error.code == "TokenRefreshRequired" || error.code == "InvalidAccessKeyId";
   if (is_refused && credentials_ != nullptr && !attempt.has_new_keys) {
     attempt.has_new_keys = true;
     credentials_->refused(attempt.credentials);
@@ -184,7 +184,6 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
       if (is_answer(status)) {
         const auto checked = status < 300 && request.check ? request.check(*response) : Result<>();
         if (checked) {
-          retries_.succeeded();
           return ObjectResponse{std::move(*response), error, attempt.failures > 0};
         }
         failure = checked.error();

@@ -2,7 +2,8 @@
 // How often and how long failed requests of a client are repeated. Thread-safe.
 //
 // Waiting times double, with full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog). All requests of a
-// client share a budget, so that a server that always fails is not sent many times the requests.
+// client share a budget, which time fills again, so that a server that always fails is not sent many times the
+// requests.
 
 #include <algorithm>
 #include <chrono>
@@ -27,24 +28,24 @@ class RetryPolicy {
     std::uniform_int_distribution<long long> jitter(0, longest.count());
     const auto wait =
         std::max(std::chrono::milliseconds(jitter(random_)), std::min<std::chrono::milliseconds>(asked, kLongest));
-    if (budget_ < kCost || Clock::now() + wait - began > most_) return std::nullopt;
-    budget_ -= kCost;
+    const auto now = Clock::now();
+    budget_ = std::min(budget_ + std::chrono::duration<double>(now - filled_).count() * kPerSecond, kBudget);
+    filled_ = now;
+    if (budget_ < 1 || now + wait - began > most_) return std::nullopt;
+    budget_ -= 1;
     return wait;
-  }
-  void succeeded() {
-    const LockGuard lock(mutex_);
-    budget_ = std::min(budget_ + 1, kBudget);
   }
 
  private:
   static constexpr std::chrono::milliseconds kFirst{100};
   static constexpr std::chrono::milliseconds kLongest{20000};
-  static constexpr int kBudget = 500;
-  static constexpr int kCost = 5;
+  static constexpr double kBudget = 1000;  // repetitions
+  static constexpr double kPerSecond = 20;
 
   const std::chrono::seconds most_;
   Mutex mutex_;
-  int budget_ CODECFS_GUARDED_BY(mutex_) = kBudget;
+  double budget_ CODECFS_GUARDED_BY(mutex_) = kBudget;
+  Clock::time_point filled_ CODECFS_GUARDED_BY(mutex_) = Clock::now();
   std::minstd_rand random_ CODECFS_GUARDED_BY(mutex_){std::random_device()()};
 };
 

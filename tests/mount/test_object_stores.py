@@ -2,11 +2,11 @@
 
 What is read is compared with a mount of the same store in a directory, and with what zarr-python reads there.
 """
-import base64
 import errno
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, DATA
+from conftest import CODECFS, DATA, is_mounted
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "object_stores"))
 from fake_s3 import FakeS3  # noqa: E402
@@ -239,17 +239,90 @@ def test_what_may_not_be_read_is_not_taken_for_absent(store, server, remote):
         (there.path / "a/0.0").read_bytes()
 
 
-def test_a_replaced_object_is_never_mixed(server, remote, tmp_path):
-    """The parts of a chunk that are read by several requests are of one state. After ESTALE from open(2), the kernel tries again."""
+def make_big(server, tmp_path, value):
     array = zarr.open_array(str(tmp_path / "big.zarr"), mode="w", shape=(3_000_000,), chunks=(3_000_000,), dtype="i8", compressor=None)
-    array[:] = 1
+    array[:] = value
     server.put_tree(BUCKET, tmp_path / "big.zarr", "big.zarr/")
+    return (tmp_path / "big.zarr/0").read_bytes()
+
+
+def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote, tmp_path):
+    make_big(server, tmp_path, 1)
     there = remote("big.zarr")
-    array[:] = 2
-    new = (tmp_path / "big.zarr/0").read_bytes()
-    server.fault("replace", key="big.zarr/0", nth=2, base64=base64.b64encode(new).decode())
-    assert (there.path / "0").read_bytes() == new
+    server.fault("replace", key="big.zarr/0", nth=2, size=24_000_000)
+    with pytest.raises(OSError) as caught:
+        (there.path / "0").read_bytes()
+    assert caught.value.errno == errno.ESTALE
     assert "the object was replaced" in there.log.read_text()
+
+
+@pytest.mark.parametrize("view", ["decoded", "encoded", "npy"])
+def test_an_object_that_is_replaced_after_it_was_read_is_an_error(view, server, remote, tmp_path):
+    """Parts of its first state may be in the page cache."""
+    old = make_big(server, tmp_path, 1)
+    there = remote("big.zarr", f"view={view}", "cache=1M")
+    path = there.path / ("0" if view != "npy" else "data.npy")
+    if not path.exists():
+        path = next(there.path.glob("*.npy"))
+    with open(path, "rb") as file:
+        shown = file.read()
+        assert shown.endswith(old)
+        make_big(server, tmp_path, 2)
+        os.posix_fadvise(file.fileno(), 4096 * 1000, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            file.seek(0)
+            assert file.read() == shown
+        except OSError as error:
+            assert error.errno in (errno.ESTALE, errno.EIO)
+
+
+def test_parts_of_objects_without_an_identity_are_not_joined(server, mount, tmp_path):
+    make_big(server, tmp_path, 1)
+    for mode in ["-noetag-nodate", "-noetag"]:
+        there = mount(f"{server.endpoint}/_files{mode}/{BUCKET}/big.zarr", env=environment(server))
+        if "nodate" in mode:
+            with pytest.raises(OSError) as caught:
+                (there.path / "0").read_bytes()
+            assert caught.value.errno == errno.EOPNOTSUPP
+        else:
+            assert len((there.path / "0").read_bytes()) == 24_000_000, "the date is one"
+
+
+def test_names_below_a_url_are_encoded(server, mount, tmp_path):
+    names = ["a b", "a+b", "p%41", "q#r", "s?t", "é"]
+    group = zarr.open_group(str(tmp_path / "names.zarr"), mode="w")
+    for i, name in enumerate([*names, "pA"]):
+        group.create_dataset(name, shape=(1,), chunks=(1,), dtype="i4")[:] = i
+    zarr.consolidate_metadata(str(tmp_path / "names.zarr"))
+    server.put_tree(BUCKET, tmp_path / "names.zarr", "names.zarr/")
+    local = files_of(mount(tmp_path / "names.zarr", "ro", "view=npy").path)
+    there = mount(f"{server.endpoint}/_files/{BUCKET}/names.zarr", "view=npy", env=environment(server))
+    assert files_of(there.path) == local and len(local) > len(names)
+
+
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+@pytest.mark.parametrize("kind", ["new", "same"])
+def test_endless_lists_end(store, kind, server, remote):
+    there = remote(store.name, "retry=1")
+    server.fault("body", operation="ListObjectsV2", text="" if kind == "" else ENDLESS[kind], content_type="application/xml")
+    with pytest.raises(OSError):
+        os.listdir(there.path / "inner")
+    assert server.summary()["operations"]["ListObjectsV2"] < 500
+
+
+ENDLESS = {kind: f"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"
+           for kind, token in [("new", "x"), ("same", "x")]}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_signals_unmount(store, number, remote):
+    """Whichever thread of the daemon gets them: those of connections must not."""
+    there = remote(store.name)
+    (there.path / "a/0.0").read_bytes()
+    there.process.send_signal(number)
+    assert there.process.wait(30) == 0
+    assert not is_mounted(there.path)
 
 
 HARMFUL = [("wrong_etag", {}), ("wrong_content_range", {}), ("wrong_content_length", {}), ("ignore_range", {}), ("garbage", {}),
@@ -325,7 +398,9 @@ def test_signatures_in_urls_are_secret(store, server, mount):
     there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}?{secret}", "loglevel=debug", env=environment(server))
     (there.path / "a/0.0").read_bytes()
     assert any("5ec2e7" in json.dumps(entry) for entry in server.log()), "it is sent"
-    shown = [there.log.read_text(), pathlib.Path("/proc/mounts").read_text(), (there.path / ".codecfs/stats").read_text(),
+    url = f"{server.endpoint}/_files/{BUCKET}/{store.name}?{secret}"
+    shown = [codecfs(server, "info", url).stdout, codecfs(server, "info", "--json", url).stdout, codecfs(server, "verify", url).stdout,
+             there.log.read_text(), pathlib.Path("/proc/mounts").read_text(), (there.path / ".codecfs/stats").read_text(),
              subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout]
     assert not any("5ec2e7" in text for text in shown)
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -134,6 +135,8 @@ void set_object_options(const remote::ObjectOptions& options) { object_options()
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
   if (is_source_url(path)) return open_url(path);
+  if (path.contains("://") && ::access(path.c_str(), F_OK) != 0)
+    return fail(EINVAL, "{}: URLs begin with s3://, https:// or http://", path);
   // O_NONBLOCK, because opening a FIFO would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno, "{}", path);

@@ -17,9 +17,18 @@ constexpr uint64_t kTail = uint64_t{64} << 10;       // bytes: the index of a sh
 constexpr uint64_t kKeptBytes = uint64_t{64} << 20;  // for files that were looked up
 constexpr size_t kKeptFiles = 4096;
 constexpr size_t kSizes = size_t{1} << 16;
+constexpr size_t kStates = size_t{1} << 20;  // of objects, about 150 bytes each
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
-constexpr uint64_t kMostListed = uint64_t{10'000'000};  // objects below one array
+constexpr uint64_t kMostListed = uint64_t{10'000'000};      // objects below one array, or members of a group
+constexpr uint64_t kMostListedBytes = uint64_t{512} << 20;  // of their keys
+constexpr unsigned kMostEmptyPages = 100;                   // of a list in a row: deleted objects can make some
+
+std::unexpected<Error> unidentified(const std::string& key) {
+  return fail(
+      EOPNOTSUPP,
+      "{}: the server sends neither ETag nor Last-Modified, so parts of different states could not be told apart", key);
+}
 
 /// A hash (FNV-1a): equal for equal keys of all stores.
 ino_t number_of(std::string_view key) {
@@ -51,19 +60,20 @@ struct ObjectStore::Flight {
 struct ObjectStore::File final : public StoredFile {
   std::shared_ptr<remote::ObjectClient> client;
   std::string key;  // in the bucket
-  remote::ObjectPart tail;
+  PartPtr tail;
 
-  [[nodiscard]] uint64_t size() const override { return tail.total; }
-  [[nodiscard]] std::string version() const override { return tail.etag; }
+  [[nodiscard]] uint64_t size() const override { return tail->total; }
+  [[nodiscard]] std::string version() const override { return tail->etag; }
   [[nodiscard]] Result<Buffer> read(uint64_t offset, uint64_t size) const override {
-    if (offset > tail.total || size > tail.total - offset)
-      return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail.total, size, offset);
-    const uint64_t tail_at = tail.total - tail.bytes.size();
-    if (offset >= tail_at) return Buffer::copy_of(tail.bytes.bytes().subspan(offset - tail_at, size));
+    if (offset > tail->total || size > tail->total - offset)
+      return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail->total, size, offset);
+    const uint64_t tail_at = tail->total - tail->bytes.size();
+    if (offset >= tail_at) return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
     if (size == 0) return Buffer();
-    CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail.etag));
+    if (tail->etag.empty()) return unidentified(key);
+    CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail->etag));
     if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key);
-    if (part->bytes.size() != size || part->total != tail.total)
+    if (part->bytes.size() != size || part->total != tail->total)
       return fail(ESTALE, "{}: the object has another size than when it was opened", key);
     return std::move(part->bytes);
   }
@@ -77,8 +87,7 @@ struct ObjectStore::OpenedFile {
 Result<std::unique_ptr<ObjectStore>> ObjectStore::open(std::shared_ptr<remote::ObjectClient> client,
                                                        const std::string& key) {
   std::string prefix = key;
-  while (prefix.ends_with('/')) prefix.pop_back();
-  if (!prefix.empty()) prefix += '/';
+  if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
   std::unique_ptr<ObjectStore> store(new ObjectStore(std::move(client), std::move(prefix)));
   CODECFS_TRY(store->texts_.open());
   return store;
@@ -90,6 +99,7 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       texts_(client_, prefix_),
       kept_(kKeptFiles, kKeptBytes),
       sizes_(kSizes),
+      states_(kStates),
       listings_(kListings),
       opened_(kOpened) {
   status_.st_mode = S_IFDIR | 0555;
@@ -123,7 +133,7 @@ Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) con
     return status;
   }
   if (listing) {
-    if (const auto found = listing->sizes.find(key); found != listing->sizes.end()) return as_file(found->second);
+    if (const auto found = listing->sizes.find(key); found != listing->sizes.end()) return as_file(found->second.bytes);
     const auto below = listing->sizes.lower_bound(key + "/");
     if (below == listing->sizes.end() || !below->first.starts_with(key + "/")) return std::nullopt;
     return status;
@@ -141,32 +151,44 @@ ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
   }
 }
 
-/// All of a file, or its first kFirstPart bytes; null if it does not exist. One request for all threads that ask.
-Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key) const {
+/// One request for all threads that ask for the same.
+Result<ObjectStore::PartPtr> ObjectStore::share(const std::string& name,
+                                                const std::function<Result<PartPtr>()>& request) const {
   std::shared_ptr<Flight> flight;
   {
     UniqueLock<Mutex> lock(mutex_);
-    if (const auto found = flights_.find(key); found != flights_.end()) {
+    if (const auto found = flights_.find(name); found != flights_.end()) {
       flight = found->second;
       while (!flight->result) flight->ended.wait(lock);
       return *flight->result;
     }
     flight = std::make_shared<Flight>();
-    flights_.emplace(key, flight);
+    flights_.emplace(name, flight);
   }
-  Result<PartPtr> result = PartPtr();
-  auto part = client_->get(prefix_ + key, remote::ObjectRange{.offset = 0, .size = kFirstPart}, kFirstPart);
-  if (!part) {
-    result = std::unexpected(part.error());
-  } else if (*part) {
-    sizes_.put(key, std::make_shared<const Size>((*part)->total, Clock::now()));
-    result = std::make_shared<const remote::ObjectPart>(std::move(**part));
-  }
+  const Result<PartPtr> result = request();
   const LockGuard lock(mutex_);
   flight->result = result;
   flight->ended.notify_all();
-  flights_.erase(key);
+  flights_.erase(name);
   return result;
+}
+
+/// All of a file, or its first kFirstPart bytes; null if it does not exist.
+Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key) const {
+  return share("first part of " + key, [&]() -> Result<PartPtr> {
+    CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}));
+    if (part) sizes_.put(key, std::make_shared<const Size>(part->total, Clock::now()));
+    return part;
+  });
+}
+
+Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range) const try {
+  CODECFS_ASSIGN(auto part, client_->get(client_->key_of(prefix_, key), range, range.size));
+  if (!part) return PartPtr();
+  CODECFS_TRY(check_state(key, part->etag));
+  return std::make_shared<const remote::ObjectPart>(std::move(*part));
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to read it", key);
 }
 
 Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key) const {
@@ -174,7 +196,8 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
   if (const ListingPtr listing = listing_of(key)) {
     const auto found = listing->sizes.find(key);
     if (found == listing->sizes.end()) return std::nullopt;
-    return Stored{.bytes = found->second, .offset = 0};
+    CODECFS_TRY(check_state(key, found->second.etag));
+    return Stored{.bytes = found->second.bytes, .offset = 0};
   }
   if (const auto size = sizes_.get(key); size && Clock::now() - size->at < kLifetime)
     return Stored{.bytes = size->bytes, .offset = 0};
@@ -203,13 +226,14 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(part->bytes.bytes()));
     return bytes;
   }
+  if (part->etag.empty()) return unidentified(key);
   CODECFS_ASSIGN(Buffer whole, Buffer::allocate(part->total));
   size_t done = part->bytes.size();
   std::memcpy(whole.data(), part->bytes.data(), done);
   while (done < whole.size()) {
     const uint64_t size = std::min<uint64_t>(kFirstPart, whole.size() - done);
-    CODECFS_ASSIGN(const auto next,
-                   client_->get(prefix_ + key, remote::ObjectRange{.offset = done, .size = size}, size, part->etag));
+    CODECFS_ASSIGN(const auto next, client_->get(client_->key_of(prefix_, key),
+                                                 remote::ObjectRange{.offset = done, .size = size}, size, part->etag));
     if (!next || next->total != part->total || next->bytes.size() != size)
       return fail(ESTALE, "{}: the object was replaced while it was read", key);
     std::memcpy(whole.data() + done, next->bytes.data(), size);
@@ -220,15 +244,20 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
 
 Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::string& key) const {
   if (const auto known = opened_.get(key); known && Clock::now() - known->at < kLifetime) return known->file;
-  auto file = std::make_shared<File>();
-  CODECFS_ASSIGN(auto tail, client_->get(prefix_ + key,
-                                         remote::ObjectRange{.offset = 0, .size = kTail, .is_at_end = true}, kTail));
+  const auto file_of = [&](const PartPtr& tail) {
+    auto file = std::make_shared<File>();
+    file->client = client_;
+    file->key = client_->key_of(prefix_, key);
+    file->tail = tail;
+    return file;
+  };
+  CODECFS_ASSIGN(const PartPtr tail, share("end of " + key, [&]() -> Result<PartPtr> {
+                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
+                   if (part) opened_.put(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()));
+                   return part;
+                 }));
   if (!tail) return std::shared_ptr<const StoredFile>();
-  file->client = client_;
-  file->key = prefix_ + key;
-  file->tail = std::move(*tail);
-  opened_.put(key, std::make_shared<const OpenedFile>(file, Clock::now()));
-  return file;
+  return file_of(tail);
 }
 
 Result<> ObjectStore::may_change(const std::string&) const {
@@ -239,18 +268,54 @@ Result<std::unique_ptr<Store>> ObjectStore::below(const std::string&) const {
   return fail(EROFS, "datasets in object stores are read-only");
 }
 
+/// `take` adds the content of a page to what was found before, and returns the number of all.
+Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited,
+                                    const std::function<size_t(const remote::ObjectList&)>& take) const {
+  std::string token;
+  size_t known = 0;
+  uint64_t bytes = 0;
+  unsigned without_new = 0;
+  do {
+    CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, delimited, token));
+    const size_t found = take(page);
+    without_new = found == known ? without_new + 1 : 0;
+    known = found;
+    for (const auto& object : page.objects) bytes += object.key.size() + object.etag.size();
+    for (const auto& below : page.prefixes) bytes += below.size();
+    if (known > kMostListed || bytes > kMostListedBytes)
+      return fail(EFBIG, "{}: has more than {} objects, or their names more than {} bytes", prefix, kMostListed,
+                  kMostListedBytes);
+    if (without_new > kMostEmptyPages) return fail(EIO, "{}: the list of objects does not end", prefix);
+    token = std::move(page.next);
+  } while (!token.empty());
+  return {};
+}
+
+/// The kernel and our caches keep what was read of an object, so only one state of it may be read.
+Result<> ObjectStore::check_state(const std::string& key, const std::string& etag) const {
+  if (etag.empty()) return {};   // also of an empty object, which has no part that could be sent
+  std::string_view text = etag;  // lists and headers may differ in the quotes
+  if (text.starts_with("W/")) text.remove_prefix(2);
+  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+  const uint64_t state = number_of(text);
+  const auto known = states_.get(key);
+  if (known && *known != state)
+    return fail(ESTALE,
+                "{}: the object was replaced since it was first read: unmount and mount again to see what it is now",
+                key);
+  if (!known) states_.put(key, std::make_shared<const uint64_t>(state));
+  return {};
+}
+
 Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const try {
   auto listing = std::make_shared<Listing>();
   const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
-  std::string token;
-  do {
-    CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, false, token));
+  CODECFS_TRY(for_each_page(prefix, false, [&](const remote::ObjectList& page) {
     for (const remote::ListedObject& object : page.objects)
       if (object.key.size() > prefix_.size() && !object.key.ends_with('/'))
-        listing->sizes.emplace(object.key.substr(prefix_.size()), object.size);
-    if (listing->sizes.size() > kMostListed) return fail(EFBIG, "{}: has more than {} objects", directory, kMostListed);
-    token = std::move(page.next);
-  } while (!token.empty());
+        listing->sizes.emplace(object.key.substr(prefix_.size()), Listed{object.size, object.etag});
+    return listing->sizes.size();
+  }));
   listing->made = Clock::now();
   listing->changed = now();
   listings_.put(directory, listing);
@@ -294,16 +359,13 @@ Result<> ObjectStore::list_group(const std::string& group,
     names = std::move(*members);
   } else {
     const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
-    std::string token;
-    do {
-      CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, true, token));
+    CODECFS_TRY(for_each_page(prefix, true, [&](const remote::ObjectList& page) {
       for (const std::string& listed : page.prefixes) {
         const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
         if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) names.insert(name);
       }
-      if (names.size() > kMostListed) return fail(EFBIG, "{}: has more than {} members", group, kMostListed);
-      token = std::move(page.next);
-    } while (!token.empty());
+      return names.size();
+    }));
     std::vector<std::string> keys;
     for (const std::string& name : names) {
       const std::string member = join_key(group, name);

@@ -2,7 +2,7 @@
 // A store whose files are objects below a prefix of a bucket, or below a URL. Read-only.
 //
 // The look-up of a chunk is the request for its content, which is kept for the read that follows. Listings and opened
-// files are used for kLifetime; whatever is read of one object is of one state of it (ESTALE otherwise).
+// files are used for kLifetime. Of an object, only the state is read that was the first (ESTALE otherwise).
 
 #include <chrono>
 #include <functional>
@@ -43,11 +43,15 @@ class ObjectStore final : public Store {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// All files below a directory: sizes in bytes by key, which begins with that of the directory.
+  struct Listed {
+    uint64_t bytes;
+    std::string etag;
+  };
+  /// All files below a directory by key, which begins with that of the directory.
   struct Listing {
     Clock::time_point made;
     timespec changed;  // when it was made, for the directories in it
-    std::map<std::string, uint64_t, std::less<>> sizes;
+    std::map<std::string, Listed, std::less<>> sizes;
   };
   using ListingPtr = std::shared_ptr<const Listing>;
   struct File;
@@ -57,6 +61,11 @@ class ObjectStore final : public Store {
   struct Flight;
 
   ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix);
+  Result<> for_each_page(const std::string& prefix, bool delimited,
+                         const std::function<size_t(const remote::ObjectList&)>& take) const;
+  Result<> check_state(const std::string& key, const std::string& etag) const;
+  Result<PartPtr> share(const std::string& name, const std::function<Result<PartPtr>()>& request) const;
+  Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range) const;
   Result<PartPtr> first_part(const std::string& key) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory) const;
@@ -69,6 +78,7 @@ class ObjectStore final : public Store {
   struct stat status_ = {};
   mutable LruMap<std::string, remote::ObjectPart> kept_;  // read by locate() for read()
   mutable LruMap<std::string, Size> sizes_;               // of files that were read
+  mutable LruMap<std::string, uint64_t> states_;  // of the objects that were read or listed: hashes of their ETags
   mutable Mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Flight>> flights_ CODECFS_GUARDED_BY(mutex_);  // requests under way
   mutable LruMap<std::string, Listing> listings_;  // by the key of the directory

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
@@ -15,6 +16,17 @@ namespace {
 
 constexpr size_t kAtOnce = 32;  // requests
 
+/// Whether a path of consolidated metadata stays in the store.
+bool is_key(std::string_view path) {
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.contains('\0')) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_metadata_key(std::string_view key) {
@@ -23,7 +35,7 @@ bool is_metadata_key(std::string_view key) {
 }
 
 Result<std::optional<std::string>> ObjectTexts::read(const std::string& key) {
-  CODECFS_ASSIGN(const auto part, client_->get(prefix_ + key, {}, kMaxMetadataBytes));
+  CODECFS_ASSIGN(const auto part, client_->get(client_->key_of(prefix_, key), {}, kMaxMetadataBytes));
   if (!part) return std::nullopt;
   return std::string(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size());
 }
@@ -53,7 +65,8 @@ Result<> ObjectTexts::take_v2(const std::string& text) {
     log::warning("{}: has an unknown form and is not used", kConsolidatedFile);
     return {};
   }
-  for (const auto& [key, value] : files->items()) all_.emplace(key, print_json(value));
+  for (const auto& [key, value] : files->items())
+    if (is_key(key)) all_.emplace(key, print_json(value));
   is_consolidated_ = true;
   return {};
 }
@@ -70,7 +83,8 @@ Result<bool> ObjectTexts::take_v3(const std::string& text) {
     log::warning("{}: its consolidated metadata has an unknown form and is not used", kZarr3File);
     return false;
   }
-  for (const auto& [path, node] : nodes->items()) all_.emplace(join_key(path, kZarr3File), print_json(node));
+  for (const auto& [path, node] : nodes->items())
+    if (is_key(path)) all_.emplace(join_key(path, kZarr3File), print_json(node));
   all_.emplace(kZarr3File, text);
   return true;
 }
@@ -98,7 +112,11 @@ void ObjectTexts::prepare(const std::vector<std::string>& keys) {
     for (size_t i = next++; i < keys.size(); i = next++) (void)get(keys[i]);
   };
   std::vector<std::jthread> threads;
-  for (size_t i = 1; i < std::min(kAtOnce, keys.size()); ++i) threads.emplace_back(work);
+  try {
+    for (size_t i = 1; i < std::min(kAtOnce, keys.size()); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Those that there are do it.
+  }
   work();
 }
 
