@@ -110,7 +110,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
   if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
   // libhdf5 fills and encodes all other chunks with its own pipeline.
-  CODECFS_TRY(file_.commit_long_log());  // see allow_risky_change()
+  CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
   const ChangeTurn turn(file_);
   const LibraryRead library;
@@ -158,7 +158,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
 }
 
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
-  CODECFS_TRY(file_.commit_long_log());  // see allow_risky_change()
+  CODECFS_TRY(file_.commit());  // see allow_risky_change()
   register_temporarily(facts_);
   const ChangeTurn turn(file_);
   const LibraryRead library;

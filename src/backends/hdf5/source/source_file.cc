@@ -183,7 +183,7 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
 }
 
 Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
-  CODECFS_TRY(has_long_log() ? commit_locked() : seal());
+  CODECFS_TRY(commit_locked());
   return allow_change(size, growth);
 }
 
@@ -261,14 +261,6 @@ Result<> SourceFile::commit() {
     stopped = bytes->stop_writes();
   }
   return forgive_lack_of_space(bytes->checkpoint(std::move(stopped)));
-}
-
-Result<> SourceFile::commit_long_log() {
-  {
-    const LibraryLock lock;
-    if (!has_long_log()) return {};
-  }
-  return commit();
 }
 
 Result<> SourceFile::commit_locked() {

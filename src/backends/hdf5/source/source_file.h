@@ -80,12 +80,10 @@ struct SourceFile {
   /// ENOSPC. With one argument, both are equal.
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
-  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: seals the previous changes
-  /// first, so that a failure rolls back this change alone. Call commit_long_log() before, without the LibraryLock, so
-  /// that nothing has to be synced under it.
+  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: commits the previous changes
+  /// first, so that a failure rolls back this change alone. Call commit() before, without the LibraryLock, so that
+  /// little is left to sync under it.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
-  /// commit(), if the log has become long.
-  Result<> commit_long_log();
   /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the
   /// last commit and reopens the file, which invalidates all identifiers; if that fails too, further writes fail.
   /// Returns `error`.

@@ -1,12 +1,10 @@
 // A change that fails in libhdf5 affects only its object: earlier and later changes of other objects are stored.
 
 #include <array>
-#include <atomic>
 #include <fstream>
 #include <numeric>
 
 #include "base/buffer.h"
-#include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
 
 namespace codecfs {
@@ -147,34 +145,6 @@ TEST_F(Hdf5Failure, AChunkThatCannotBeWrittenLosesNoOther) {
   const auto first = again->read_chunk(object_at(*again, "damaged"), 0);
   ASSERT_TRUE(first) << first.error().reason;
   EXPECT_EQ(elements_of<int>(*first), (std::vector<int>{8, 8, 8, 8}));
-}
-
-class CountingIo : public crash_testing::UnsyncedIo {
- public:
-  Result<> sync_data(const File&) override {
-    ++syncs;
-    return {};
-  }
-  std::atomic<int> syncs = 0;
-};
-
-// What precedes a write through libhdf5 must survive its failure, for which it need not be on the disk.
-TEST_F(Hdf5Failure, WritesThroughTheLibraryAreNotSyncedOneByOne) {
-  constexpr int kScalars = 20;
-  {
-    const hdf5::LibraryLock lock;
-    const Handle file = create();
-    for (int i = 0; i < kScalars; ++i) make_dataset(file, std::to_string(i), H5T_STD_I32LE, {4});
-  }
-  CountingIo io;
-  auto source = *open_hdf5(path(), true, io);
-  ASSERT_TRUE(source->begin_writing_to(source->root().object));
-  io.syncs = 0;
-  for (int i = 0; i < kScalars; ++i) EXPECT_TRUE(write(*source, std::to_string(i), 0, {i, i, i, i}));
-  EXPECT_EQ(io.syncs, 0);
-  EXPECT_TRUE(source->commit());
-  EXPECT_GT(io.syncs, 0);
-  EXPECT_TRUE(source->finish());
 }
 
 }  // namespace
