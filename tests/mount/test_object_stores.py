@@ -288,6 +288,15 @@ def test_parts_of_objects_without_an_identity_are_not_joined(server, mount, tmp_
             assert len((there.path / "0").read_bytes()) == 24_000_000, "the date is one"
 
 
+@pytest.mark.parametrize("store", ["v3-consolidated"], indirect=True)
+def test_shards_without_an_identity_are_refused(store, server, mount):
+    there = mount(f"{server.endpoint}/_files-noetag-nodate/{BUCKET}/{store.name}", env=environment(server))
+    assert len((there.path / "plain/c/0/0").read_bytes()) == 100, "one request has all of it"
+    with pytest.raises(OSError) as caught:
+        (there.path / "deep/sharded/c/0/0").read_bytes()
+    assert caught.value.errno == errno.EOPNOTSUPP
+
+
 def test_names_below_a_url_are_encoded(server, mount, tmp_path):
     names = ["a b", "a+b", "p%41", "q#r", "s?t", "é"]
     group = zarr.open_group(str(tmp_path / "names.zarr"), mode="w")

@@ -70,7 +70,6 @@ struct ObjectStore::File final : public StoredFile {
     const uint64_t tail_at = tail->total - tail->bytes.size();
     if (offset >= tail_at) return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
     if (size == 0) return Buffer();
-    if (tail->etag.empty()) return unidentified(key);
     CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail->etag));
     if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key);
     if (part->bytes.size() != size || part->total != tail->total)
@@ -253,6 +252,8 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::stri
   };
   CODECFS_ASSIGN(const PartPtr tail, share("end of " + key, [&]() -> Result<PartPtr> {
                    CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
+                   // The index is kept, and must not be used for another state.
+                   if (part && part->etag.empty()) return unidentified(key);
                    if (part) opened_.put(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()));
                    return part;
                  }));
@@ -298,12 +299,12 @@ Result<> ObjectStore::check_state(const std::string& key, const std::string& eta
   if (text.starts_with("W/")) text.remove_prefix(2);
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
   const uint64_t state = number_of(text);
-  const auto known = states_.get(key);
-  if (known && *known != state)
+  uint64_t first = 0;
+  states_.update(key, [&](uint64_t& known) { first = known == 0 ? known = state : known; });
+  if (first != state)
     return fail(ESTALE,
                 "{}: the object was replaced since it was first read: unmount and mount again to see what it is now",
                 key);
-  if (!known) states_.put(key, std::make_shared<const uint64_t>(state));
   return {};
 }
 
