@@ -15,6 +15,10 @@ using Control = std::array<char, CMSG_SPACE(kMaxPassedFds * sizeof(int))>;
 }  // namespace
 
 bool send_datagram(int socket, std::string_view bytes, std::span<const int> fds) {
+  if (fds.size() > kMaxPassedFds) {
+    errno = EINVAL;
+    return false;
+  }
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) Control space{};
   msghdr message{};

@@ -10,7 +10,7 @@
 
 namespace codecfs {
 
-inline constexpr size_t kMaxPassedFds = 3;
+inline constexpr size_t kMaxPassedFds = 5;
 
 /// Returns false and sets errno if the other end is closed. Never raises SIGPIPE.
 bool send_datagram(int socket, std::string_view bytes, std::span<const int> fds = {});

@@ -40,6 +40,9 @@ class BorrowedSource final : public Source {
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override {
     return source_.stored_chunks(variable, from, limit);
   }
+  Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
+    return source_.expect(variable, numbers);
+  }
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override {
     return source_.fetch_chunk(variable, number);
   }

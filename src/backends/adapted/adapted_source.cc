@@ -52,6 +52,9 @@ class AdaptedSource final : public Source {
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number) override;
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override;
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override;
+  Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
+    return source_->expect(variable, numbers);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override;
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override;
   // Only variables in the form of the source have shards.

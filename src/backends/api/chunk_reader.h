@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,9 @@ class ChunkReader {
   virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
   /// Reads and decodes one chunk. ENOENT if it is not stored.
   virtual Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) = 0;
+  /// These chunks will be read soon: a source that waits for a network requests them together. May wait for their
+  /// places. Errors show again when the chunks are read.
+  virtual Result<> expect(ObjectId, std::span<const uint64_t> /*numbers*/) { return {}; }
   /// Its bytes alone.
   Result<Buffer> read_chunk(ObjectId variable, uint64_t number) {
     CODECFS_ASSIGN(DecodedChunk chunk, fetch_chunk(variable, number));

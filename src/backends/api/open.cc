@@ -14,11 +14,13 @@
 #include "backends/api/unsupported_format.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/wal/fetched_file.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/isolated_hdf5.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/zip_archive.h"
 #include "base/unique_fd.h"
+#include "remote/object_file.h"
 
 namespace codecfs {
 namespace {
@@ -61,6 +63,9 @@ std::shared_ptr<worker::ChunkRanges>& chunk_ranges() {
   return ranges;
 }
 
+// How names of HDF5 and netCDF files end.
+constexpr std::string_view kFileNames[] = {".h5", ".hdf5", ".he5", ".nc", ".nc4"};
+
 // Bytes of a folder's file that are searched for HDF5's signature. User blocks are smaller.
 constexpr uint64_t kLookedAt = uint64_t{64} << 10;
 
@@ -101,28 +106,57 @@ remote::ObjectOptions& object_options() {
   return options;
 }
 
-/// Why the object with the key itself is no dataset that can be read there; nothing if there is no such object.
-Result<> check_other_formats(remote::ObjectClient& client, const remote::ObjectUrl& url, const std::string& name) {
-  if (url.key.empty() || url.key.ends_with('/')) return {};
-  const auto start = client.get(url.key, remote::ObjectRange{.offset = 0, .size = 8}, 8);
-  if (!start || !*start) return {};
-  const std::string_view begin(reinterpret_cast<const char*>((*start)->bytes.data()), (*start)->bytes.size());
-  if (begin == "\x89HDF\r\n\x1A\n"sv)
-    return fail(EOPNOTSUPP, "{}: is an HDF5 file; only Zarr stores are read from object stores: copy the file here",
-                name);
+/// A file in an object store, for libhdf5 in this process.
+class FetchedObject final : public hdf5::FetchedFile {
+ public:
+  explicit FetchedObject(std::shared_ptr<remote::ObjectFile> object) : object_(std::move(object)) {}
+  [[nodiscard]] int fd() const override { return object_->mirror().content().get(); }
+  Result<> read(uint64_t offset, MutableBytes to) override { return object_->read_mirrored(offset, to); }
+
+ private:
+  const std::shared_ptr<remote::ObjectFile> object_;
+};
+
+/// Opens the object with the key itself. Null if there is none.
+Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
+                                            const std::string& name) {
+  if (url.key.empty() || url.key.ends_with('/')) return nullptr;
+  auto opened = remote::ObjectFile::open(std::move(client), url.key, name, object_options().connections);
+  if (!opened && opened.error().code == ENOENT) return nullptr;
+  if (!opened) return pass_on(opened);
+  const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
+  if (object->size() == 0) return fail(EINVAL, "{}: is empty", name);
+  const int fd = object->mirror().content().get();
+  if (looks_like_hdf5(fd, kLookedAt)) {
+    if (hdf5_options().isolated) return open_remote_hdf5(object, chunk_ranges());
+    return open_fetched_hdf5(name, std::make_shared<FetchedObject>(object));
+  }
+  char start[8] = {};
+  const ssize_t count = ::pread(fd, start, sizeof start, 0);
+  const std::string_view begin(start, static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  for (const UnsupportedFormat& stranger : kStrangers)
+    if (begin.starts_with(stranger.signature)) return refuse(name, stranger.what);
   if (begin.starts_with("PK\003\004"))
-    return fail(EOPNOTSUPP,
-                "{}: is a zip archive; only stores of single objects are read from object stores: copy it here", name);
-  return fail(EINVAL, "{}: is a single object, and no Zarr store", name);
+    return fail(EOPNOTSUPP, "{}: is a zip archive, which is not read from object stores: copy it here", name);
+  return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4", name);
 }
 
 Result<std::unique_ptr<Source>> open_url(const std::string& text) {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   const std::string name = remote::shown_url(text);
   CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
-  auto opened = open_zarr_objects(client, url.key, name);
-  if (!opened && opened.error().code == EINVAL) CODECFS_TRY(check_other_formats(*client, url, name));
-  return opened;
+  // What the name says is tried first, because each try costs requests.
+  const bool is_file_name =
+      std::ranges::any_of(kFileNames, [&](std::string_view end) { return url.key.ends_with(end); });
+  if (is_file_name) {
+    CODECFS_ASSIGN(auto object, open_object(client, url, name));
+    if (object) return object;
+  }
+  auto store = open_zarr_objects(client, url.key, name);
+  if (store || store.error().code != EINVAL || is_file_name) return store;
+  CODECFS_ASSIGN(auto object, open_object(client, url, name));
+  if (object) return object;
+  return store;
 }
 
 }  // namespace
@@ -153,14 +187,13 @@ void set_hdf5_options(const Hdf5Options& options) {
 }
 
 std::optional<std::string> unsupported_format(int fd, std::string_view name) {
-  constexpr std::string_view kNames[] = {".h5", ".hdf5", ".he5", ".nc", ".nc4"};
   char start[8] = {};
   const ssize_t count = ::pread(fd, start, sizeof start, 0);
   if (count < 0 || looks_like_hdf5(fd, kLookedAt)) return std::nullopt;
   const std::string_view begin(start, static_cast<size_t>(count));
   for (const UnsupportedFormat& stranger : std::span(kStrangers).first(kDataFormats))
     if (begin.starts_with(stranger.signature)) return fmt::format("is {}", stranger.what);
-  if (std::ranges::none_of(kNames, [&](std::string_view end) { return name.ends_with(end); })) return std::nullopt;
+  if (std::ranges::none_of(kFileNames, [&](std::string_view end) { return name.ends_with(end); })) return std::nullopt;
   if (begin.empty()) return "has the name of an HDF5 or netCDF file, and is empty";
   return "has the name of an HDF5 or netCDF file, but no HDF5 signature: it is damaged or of another format";
 }

@@ -135,6 +135,9 @@ class FolderSource final : public Source {
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
     return reading<&Source::fetch_chunk>(id, number);
   }
+  Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override {
+    return reading<&Source::expect>(id, numbers);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     return reading<&Source::read_stored>(id, number);
   }

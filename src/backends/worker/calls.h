@@ -3,11 +3,13 @@
 //
 // Over WorkerProcess::control, datagrams with a letter first:
 //   daemon -> worker   's', its working directory, with the descriptors of SharedState and of the NodeJournal;
-//                      'c' with those of a Channel
+//                      and, of a file in an object store, of its SharedMirror and of FetchSlots; 'c' with those of a
+//                      Channel
 //   worker -> daemon   'n', SandboxParts (4 bytes), with the listener and the FileCallEnds if it has them: it is in its
 //                      sandbox now; the answer to 's'
 //                      'l', a log::Level (1 byte), text: a message for the log
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
+//                      'f', a FetchRequest
 //                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
 //                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
 //                      worker ends, without an answer if it knows the object

@@ -28,6 +28,7 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/calls.h"
+#include "backends/worker/fetch_slots.h"
 #include "backends/worker/library_damage.h"
 #include "backends/worker/wire.h"
 #include "base/fd_passing.h"
@@ -214,6 +215,7 @@ class Work {
       {
         const DamageReports reports(true);
         (void)source_->facts(variable);
+        if (hdf5::has_fetch_failure()) return;  // the caller answers with it
         if (reports.any() && reports.address() != 0) end_by_damage(reports);
         if (reports.any()) return out.put(Result<>(fail(EIO, "{}", reports.reason())));
       }
@@ -271,6 +273,13 @@ void serve(Work& work, Channel channel, uint32_t number) {
     }
     if (hdf5::library_ran_out_of_memory()) end_out_of_memory();
     end_step();
+    if (const auto failure = hdf5::take_fetch_failure()) {
+      // Not damage. libhdf5 is not used after a failure, and another process may be more lucky.
+      out = {};
+      out.put(Result<>(fail(failure->code, "{}", failure->reason)));
+      (void)channel.send(0, out.head, out.bulk);
+      ::_exit(0);
+    }
     if (reports.any()) {
       (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
       // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object. If it was
@@ -327,8 +336,14 @@ void run_hdf5_worker(int control) {
   for (uint32_t channels = 0;;) {
     Datagram order = receive_datagram(control, kLongestOrder);
     if (order.bytes.empty()) return;
-    if (order.bytes[0] == 's' && order.fds.size() == 2 && work == nullptr) {
+    if (order.bytes[0] == 's' && (order.fds.size() == 2 || order.fds.size() == 5) && work == nullptr) {
       hdf5::IsolatedState state;
+      if (order.fds.size() == 5) {
+        auto mirror = SharedMirror::attach({std::move(order.fds[2]), std::move(order.fds[3])});
+        auto slots = map_fetch_slots(order.fds[4].get());
+        if (!mirror || !slots) return;
+        state.fetched = std::make_shared<FetchedMirror>(*std::move(mirror), std::move(slots), control);
+      }
       state.shared = map_shared(order.fds[0].get());
       state.journal = std::move(order.fds[1]);
       if (!state.shared || !begin_sandbox(order.bytes.substr(1))) return;

@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,12 @@ namespace {
 constexpr size_t kLayouts = 1024;
 constexpr size_t kKnownVariables = 4096;
 constexpr int kTries = 4;
+constexpr size_t kObjectReads = 32;  // of a file in an object store, at a time
 
 class IsolatedHdf5 final : public Source {
  public:
   IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_) {}
+  explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object) : object_(object), client_(object, held_) {}
   Result<> open(std::shared_ptr<ChunkRanges> ranges) {
     CODECFS_TRY(client_.open());
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
@@ -43,6 +46,7 @@ class IsolatedHdf5 final : public Source {
   }
   [[nodiscard]] std::string format() const override { return client_.opened().format; }
   [[nodiscard]] bool shares_metadata() const override { return true; }
+  [[nodiscard]] size_t reads_at_once() const override { return object_ ? kObjectReads : 0; }
   [[nodiscard]] Entry root() const override { return client_.opened().root; }
 
   // --- reading the tree
@@ -87,10 +91,13 @@ class IsolatedHdf5 final : public Source {
     return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
+  Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override;
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
-    if (found.place.kind == hdf5::StoredPlace::Kind::encoded && found.place.is_exact)
-      if (auto bytes = read_place(found)) return bytes;
+    if (found.place.kind == hdf5::StoredPlace::Kind::encoded && found.place.is_exact) {
+      CODECFS_ASSIGN(auto bytes, read_place(found));
+      if (bytes) return bytes;
+    }
     return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
@@ -304,9 +311,11 @@ class IsolatedHdf5 final : public Source {
   Result<PresentLayout> ask_for_layout(ObjectId id);
   Result<LayoutPtr> layout(ObjectId id, uint64_t number);
   Result<LayoutPtr> layout_for_writing(ObjectId id);
-  std::optional<Buffer> read_place(const ChunkIndex::Found& found) const;
+  Result<bool> read_source(uint64_t offset, MutableBytes to) const;
+  Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
+  const std::shared_ptr<remote::ObjectFile> object_;  // null for a local file
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
   std::unique_ptr<ChunkIndex> index_;
@@ -346,20 +355,39 @@ Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
   return layout;
 }
 
+// False if the bytes are no longer there.
+Result<bool> IsolatedHdf5::read_source(uint64_t offset, MutableBytes to) const {
+  const auto count = read_at(client_.fd().get(), client_.path(), offset, to);
+  return count && *count == to.size();
+}
+
 // None if the bytes are no longer there.
-std::optional<Buffer> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
-  auto bytes = Buffer::allocate(found.place.size);
-  if (!bytes) return std::nullopt;
-  const auto count = read_at(client_.fd().get(), client_.path(), found.place.offset, bytes->mutable_bytes());
-  if (!count || *count != bytes->size() || !index_->is_current(found)) return std::nullopt;
-  return *std::move(bytes);
+Result<std::optional<Buffer>> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
+  if (object_) return object_->read(found.place.offset, found.place.size);
+  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(found.place.size));
+  CODECFS_ASSIGN(const bool is_read, read_source(found.place.offset, bytes.mutable_bytes()));
+  if (!is_read || !index_->is_current(found)) return std::nullopt;
+  return bytes;
+}
+
+// The places may take requests, too: this is called by a thread that reads ahead.
+Result<> IsolatedHdf5::expect(ObjectId id, std::span<const uint64_t> numbers) {
+  if (!object_) return {};
+  std::vector<remote::ByteRange> ranges;
+  for (const uint64_t number : numbers) {
+    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+    if (found.place.kind == Kind::encoded || found.place.kind == Kind::piece)
+      ranges.push_back({found.place.offset, found.place.size});
+  }
+  object_->expect(ranges);
+  return {};
 }
 
 Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Found& found,
                                                           const hdf5::ChunkLayout& layout) const {
   const Variable& facts = layout.facts();
   if (found.place.kind == Kind::encoded) {
-    auto stored = read_place(found);
+    CODECFS_ASSIGN(auto stored, read_place(found));
     if (!stored) return std::nullopt;
     CODECFS_ASSIGN(Buffer decoded, layout.decode(*std::move(stored), found.place.filter_mask));
     return decoded;
@@ -367,8 +395,13 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Foun
   if (!facts.chunk_bytes || found.place.size > *facts.chunk_bytes) return std::nullopt;
   CODECFS_ASSIGN(Buffer piece, Buffer::allocate(*facts.chunk_bytes));
   const MutableBytes inside = piece.mutable_bytes().first(found.place.size);
-  const auto count = read_at(client_.fd().get(), client_.path(), found.place.offset, inside);
-  if (!count || *count != inside.size() || !index_->is_current(found)) return std::nullopt;
+  if (object_) {
+    CODECFS_ASSIGN(const Buffer bytes, object_->read(found.place.offset, found.place.size));
+    std::memcpy(inside.data(), bytes.data(), inside.size());
+  } else {
+    CODECFS_ASSIGN(const bool is_read, read_source(found.place.offset, inside));
+    if (!is_read || !index_->is_current(found)) return std::nullopt;
+  }
   repeat_element(facts.fill, piece.mutable_bytes().subspan(inside.size()));
   return piece;
 }
@@ -420,6 +453,13 @@ Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, boo
   const std::string absolute = resolved;
   std::free(resolved);  // NOLINT: realpath allocates with malloc
   auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write);
+  CODECFS_TRY(source->open(std::move(ranges)));
+  return source;
+}
+
+Result<std::unique_ptr<Source>> open_remote_hdf5(std::shared_ptr<remote::ObjectFile> object,
+                                                 std::shared_ptr<worker::ChunkRanges> ranges) {
+  auto source = std::make_unique<worker::IsolatedHdf5>(object);
   CODECFS_TRY(source->open(std::move(ranges)));
   return source;
 }

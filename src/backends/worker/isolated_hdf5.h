@@ -8,6 +8,7 @@
 
 #include "backends/api/source.h"
 #include "base/result.h"
+#include "remote/object_file.h"
 
 namespace codecfs {
 
@@ -18,5 +19,9 @@ class ChunkRanges;
 /// As open_hdf5(). Starts a worker. `ranges`: for its index of chunks.
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
                                                     std::shared_ptr<worker::ChunkRanges> ranges);
+
+/// The same of a file in an object store, to read.
+Result<std::unique_ptr<Source>> open_remote_hdf5(std::shared_ptr<remote::ObjectFile> object,
+                                                 std::shared_ptr<worker::ChunkRanges> ranges);
 
 }  // namespace codecfs

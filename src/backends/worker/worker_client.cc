@@ -86,10 +86,18 @@ WorkerClient::WorkerClient(std::string path, bool may_write, HeldWrites& held)
       may_write_(may_write),
       held_(held) {}
 
+WorkerClient::WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held)
+    : path_(object->name()), working_directory_("/"), may_write_(false), held_(held), object_(std::move(object)) {}
+
 WorkerClient::~WorkerClient() = default;
 
 Result<> WorkerClient::open() {
-  fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (object_) {
+    CODECFS_ASSIGN(SharedMirror::Descriptors mirror, object_->mirror().for_reader());
+    fd_ = std::move(mirror.content);
+  } else {
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  }
   if (!fd_) return fail_errno(errno, "{}", path_);
   broker_ = std::make_unique<FileBroker>(FileRules{.source = path_,
                                                    .may_write = may_write_,
@@ -132,7 +140,7 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
   for (unsigned kills = 0, crashes = 0, objects = 0;;) {
     // What was read before may be of a state that the next process does not find.
     for (auto& generation : shared_->generations) ++generation;
-    const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_};
+    const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_, object_};
     CODECFS_ASSIGN(SessionPtr session,
                    WorkerSession::start(inheritance, *broker_, [this](uint64_t address, std::string reason) {
                      return learn(address, "finds damage (" + reason + ")", Call::facts);
@@ -175,7 +183,7 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   // The file may have been moved meanwhile.
   std::error_code error;
   const auto present = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd_.get()), error);
-  request.put(error || opened_.format.empty() ? path_ : present.string());
+  request.put(error || object_ || opened_.format.empty() ? path_ : present.string());
   request.put(may_write_);
   request.put(addresses);
   request.put(reasons);
@@ -190,6 +198,11 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   in.get(opened.status);
   in.get(opened.root);
   opened.writable = in.get_result<void>();
+  if (object_) {  // what was read of it changes the time of the mirror
+    opened.status.st_mode = S_IFREG | 0444;
+    opened.status.st_mtim = opened.status.st_ctim = opened.status.st_atim = {.tv_sec = object_->modified(),
+                                                                            .tv_nsec = 0};
+  }
   if (opened_.format.empty()) {
     opened_ = std::move(opened);
   } else if (opened.status.st_ino != opened_.status.st_ino || opened.status.st_dev != opened_.status.st_dev) {

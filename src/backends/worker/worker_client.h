@@ -32,6 +32,7 @@
 #include "base/result.h"
 #include "base/shared_channel.h"
 #include "base/unique_fd.h"
+#include "remote/object_file.h"
 
 namespace codecfs::worker {
 
@@ -41,6 +42,8 @@ class WorkerClient {
  public:
   /// `held`: changes that each new process must make again. Must outlive the client.
   WorkerClient(std::string path, bool may_write, HeldWrites& held);
+  /// The same of a file in an object store, to read.
+  WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held);
   ~WorkerClient();
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
@@ -55,7 +58,7 @@ class WorkerClient {
     Result<> writable;
   };
   [[nodiscard]] const Opened& opened() const { return opened_; }
-  /// The file, for reading.
+  /// The file, for reading; of one in an object store, what is mirrored of it.
   [[nodiscard]] const UniqueFd& fd() const { return fd_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] hdf5::SharedState& shared() const { return *shared_; }
@@ -115,6 +118,7 @@ class WorkerClient {
   const std::string working_directory_;
   const bool may_write_;
   HeldWrites& held_;
+  const std::shared_ptr<remote::ObjectFile> object_;  // null for a local file
   UniqueFd fd_;
   UniqueFd shared_fd_;
   UniqueFd journal_;

@@ -51,7 +51,18 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
   const int control = session->process_.control.get();
   std::string order(1, 's');
   order += inheritance.working_directory;
-  (void)send_datagram(control, order, std::array{inheritance.shared, inheritance.journal});
+  if (inheritance.object) {
+    CODECFS_ASSIGN(const SharedMirror::Descriptors mirror, inheritance.object->mirror().for_reader());
+    CODECFS_ASSIGN(const UniqueFd slots, make_fetch_slots());
+    session->object_ = inheritance.object;
+    session->slots_ = map_fetch_slots(slots.get());
+    if (!session->slots_) return fail_errno(errno, "cannot map shared memory");
+    (void)send_datagram(control, order,
+                        std::array{inheritance.shared, inheritance.journal, mirror.content.get(),
+                                   mirror.presence.get(), slots.get()});
+  } else {
+    (void)send_datagram(control, order, std::array{inheritance.shared, inheritance.journal});
+  }
   while (!session->has_ended() && !session->is_in_sandbox_) {
     pollfd event{control, POLLIN, 0};
     (void)::poll(&event, 1, -1);
@@ -128,6 +139,18 @@ bool WorkerSession::wait(const Channel& channel, int milliseconds) {
   }
 }
 
+/// The process may ask for anything: what is not in the file is an error of its own.
+void WorkerSession::fetch(const std::string& message) {
+  FetchRequest request;
+  if (!object_ || message.size() != 1 + sizeof request) return;
+  std::memcpy(&request, message.data() + 1, sizeof request);
+  if (request.slot >= slots_->slots.size()) return;
+  const auto slot = static_cast<uint32_t>(request.slot);
+  if (request.range.size > FetchedMirror::kMost)
+    return answer_fetch(*slots_, slot, fail(EINVAL, "{} bytes are too many", request.range.size));
+  object_->fetch(request.range, [slots = slots_, slot](const Result<>& result) { answer_fetch(*slots, slot, result); });
+}
+
 void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds) {
   const std::string_view text = message;
   uint64_t number = 0;
@@ -141,6 +164,7 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
     is_in_sandbox_ = true;
     return;
   }
+  if (text[0] == 'f') return fetch(message);
   if (text[0] == 'l' && text.size() >= 2) {
     const auto level = static_cast<uint8_t>(text[1]);
     if (level <= static_cast<uint8_t>(log::Level::error))

@@ -16,6 +16,7 @@
 
 #include "backends/api/source.h"
 #include "backends/api/written_sources.h"
+#include "backends/worker/fetch_slots.h"
 #include "backends/worker/file_broker.h"
 #include "base/file_calls.h"
 #include "base/mutex.h"
@@ -23,6 +24,7 @@
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
+#include "remote/object_file.h"
 
 namespace codecfs::worker {
 
@@ -39,6 +41,7 @@ class WorkerSession {
     int shared = -1;
     int journal = -1;
     const std::string& working_directory;
+    std::shared_ptr<remote::ObjectFile> object;  // null for a local file
   };
   /// Starts the process. `broker`: executes its file calls; must outlive this. `on_damage`: called from any function.
   static Result<std::shared_ptr<WorkerSession>> start(const Inheritance& inheritance, FileBroker& broker,
@@ -78,6 +81,7 @@ class WorkerSession {
   WorkerSession(FileBroker& broker, OnDamage on_damage) : broker_(broker), on_damage_(std::move(on_damage)) {}
   void answer_file_calls();
   [[nodiscard]] int listener() const { return file_calls_ ? file_calls_->listener() : -1; }
+  void fetch(const std::string& message);
   void handle(const std::string& message, std::vector<UniqueFd> fds) CODECFS_REQUIRES(control_mutex_);
 
   FileBroker& broker_;
@@ -85,6 +89,8 @@ class WorkerSession {
   WorkerProcess process_;
   // Set before start() returns.
   bool is_in_sandbox_ = false;
+  std::shared_ptr<remote::ObjectFile> object_;
+  std::shared_ptr<FetchSlots> slots_;  // with object_
   std::unique_ptr<FileCalls> file_calls_;
 
   std::atomic<bool> ended_ = false;

@@ -13,13 +13,21 @@ void Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
   if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
   const Variable& facts = *chunk.variable->facts;
   mount_.read_ahead.note(node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
-                         [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); });
+                         [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); },
+                         expect_of(chunk));
 }
 
 void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
   const Variable& facts = *chunk.variable->facts;
   mount_.read_ahead.note(chunk.object, facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
-                         [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); });
+                         [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); },
+                         expect_of(chunk));
+}
+
+ReadAhead::Expect Prefetcher::expect_of(const ChunkPlace& chunk) const {
+  Source& source = mount_.dataset.source();
+  if (source.reads_at_once() == 0) return nullptr;
+  return [&source, object = chunk.object](std::span<const uint64_t> numbers) { (void)source.expect(object, numbers); };
 }
 
 void Prefetcher::give_chunk(Ino ino, const ArrayFile& file, uint64_t number, const ChunkPtr& chunk, uint64_t changes) {

@@ -26,6 +26,8 @@ class Prefetcher {
   void fetch_file(const Node& node, const ChunkPlace& chunk);
   /// Decodes a chunk into the cache, if it is stored and not being edited. Null if a reader has asked for it already.
   ChunkPtr fetch_decoded(const ChunkPlace& chunk);
+  /// Null if the source need not know what is read ahead.
+  [[nodiscard]] ReadAhead::Expect expect_of(const ChunkPlace& chunk) const;
   static ChunkPlace place_beside(ChunkPlace chunk, uint64_t number);
 
   MountContext& mount_;

@@ -109,14 +109,12 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
   return step > 1 ? &streams_.front() : nullptr;
 }
 
-void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
-                     const std::function<void(uint64_t number)>& fetch) {
-  const uint64_t most =
-      std::min<uint64_t>(kAheadPerThread * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
-  if (most == 0 || grid.rank() == 0) return;
-  const LockGuard lock(mutex_);
+/// The chunks that are to be fetched after this one was read, without their function: up to `most` chunks ahead, once
+/// fewer than `least` are.
+std::vector<ReadAhead::Task> ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number,
+                                                    uint64_t most, uint64_t least) {
   // A chunk is read by several requests in no particular order.
-  if (std::ranges::find(noted_, std::pair(readers, number)) != noted_.end()) return;
+  if (std::ranges::find(noted_, std::pair(readers, number)) != noted_.end()) return {};
   noted_.emplace_back(readers, number);
   if (noted_.size() > kNoted) noted_.pop_front();
   Stream* const stream = match_stream(readers, grid, number);
@@ -125,16 +123,40 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
     const bool is_behind = stream != nullptr && !stream->by_name && task.stream == stream->id && task.number < number;
     return is_behind || (task.readers == readers && task.number == number);
   });
-  if (stream == nullptr || stream->in_row < kSequentialReads || !have_threads()) return;
+  if (stream == nullptr || stream->in_row < kSequentialReads || stream->asked >= least || !have_threads()) return {};
+  std::vector<Task> tasks;
   uint64_t next = number;
-  for (uint64_t i = 0; i < most && tasks_.size() < kMaxTasks; ++i) {
+  for (uint64_t i = 0; i < most && tasks_.size() + tasks.size() < kMaxTasks; ++i) {
     if (!stream->is_known && next_by_name(grid, next) != next + 1) break;
     const auto after = stream->by_name ? next_by_name(grid, next) : std::optional(next + stream->step);
     if (!after || *after >= grid.count()) break;
     next = *after;
     if (i < stream->asked) continue;
-    tasks_.push_back({stream->id, readers, next, fetch});
+    tasks.push_back({stream->id, readers, next, {}});
     stream->asked = i + 1;
+  }
+  return tasks;
+}
+
+void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
+                     const std::function<void(uint64_t number)>& fetch, const Expect& expect) {
+  const uint64_t most =
+      std::min<uint64_t>(kAheadPerThread * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
+  if (most == 0 || grid.rank() == 0) return;
+  UniqueLock lock(mutex_);
+  std::vector<Task> tasks = tasks_after(readers, grid, number, most, expect ? (most + 1) / 2 : most);
+  if (tasks.empty()) return;
+  if (expect) {
+    std::vector<uint64_t> numbers{number};
+    for (const Task& task : tasks) numbers.push_back(task.number);
+    lock.unlock();
+    expect(numbers);
+    lock.lock();
+    if (stopped_) return;
+  }
+  for (Task& task : tasks) {
+    task.fetch = fetch;
+    tasks_.push_back(std::move(task));
   }
   work_.notify_all();
 }

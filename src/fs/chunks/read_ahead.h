@@ -13,6 +13,7 @@
 #include <functional>
 #include <list>
 #include <optional>
+#include <span>
 #include <thread>
 #include <unordered_set>
 #include <vector>
@@ -37,9 +38,11 @@ class ReadAhead {
 
   /// Records the read of a chunk or of a part of it. `readers` distinguishes kinds of readers of a variable. The
   /// threads call `fetch` for the expected next chunks; it must do nothing for chunks that are ready. `chunk_bytes`:
-  /// size of one chunk.
+  /// size of one chunk. `expect`, if it is not null, is called before with the number of this chunk and of those that
+  /// will be fetched: then they are many at a time, so that their requests can be joined.
+  using Expect = std::function<void(std::span<const uint64_t> numbers)>;
   void note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
-            const std::function<void(uint64_t number)>& fetch);
+            const std::function<void(uint64_t number)>& fetch, const Expect& expect = nullptr);
   /// Queues other work for the threads; dropped if too much is queued.
   void soon(std::function<void()> work);
   /// Ends the threads; no work is done afterwards.
@@ -64,6 +67,8 @@ class ReadAhead {
   };
 
   [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const CODECFS_REQUIRES(mutex_);
+  std::vector<Task> tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
+                                uint64_t least) CODECFS_REQUIRES(mutex_);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);

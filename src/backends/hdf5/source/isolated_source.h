@@ -12,6 +12,7 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/source/shared_state.h"
+#include "backends/hdf5/wal/fetched_file.h"
 #include "base/file_io.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -48,6 +49,7 @@ struct IsolatedState {
   std::shared_ptr<SharedState> shared;
   UniqueFd journal;                             // see NodeJournal
   std::unordered_map<uint64_t, Error> damaged;  // objects that must not be accessed, by address
+  std::shared_ptr<FetchedFile> fetched;         // the file, if it is no local one
 };
 
 /// As open_hdf5(). Records accesses with note_access().

@@ -23,7 +23,7 @@ MountedFile::~MountedFile() {
 }
 
 Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) {
-  if (file.is_isolated) {
+  if (file.is_isolated || file.fetched) {
     file.path = path;  // as the daemon has resolved it
   } else {
     char* resolved = realpath(path.c_str(), nullptr);
@@ -35,10 +35,12 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   std::error_code error;
   file.working_directory = std::filesystem::current_path(error).string();
 
-  file.fd = UniqueFd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  file.fd = UniqueFd(file.fetched ? ::fcntl(file.fetched->fd(), F_DUPFD_CLOEXEC, 0)
+                                  : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.fd || fstat(file.fd.get(), &file.status) != 0) return fail_errno(errno, "{}", path);
-  await_survivor(file.path);
-  CODECFS_ASSIGN(file.bytes, LoggedFile::open(file.path, io));
+  if (!file.fetched) await_survivor(file.path);
+  CODECFS_ASSIGN(file.bytes,
+                 file.fetched ? LoggedFile::open_fetched(path, file.fetched) : LoggedFile::open(file.path, io));
   if (file.bytes->locked_by_another())
     log::warning("{} is locked by a program that writes it: what is shown may change or be damaged", path);
   if (file.bytes->missing_log())
@@ -80,6 +82,10 @@ Result<> MountedFile::resume(const std::string& path, bool may_write, UniqueFd j
 }
 
 std::optional<Error> MountedFile::why_not_writable(bool may_write) const {
+  if (file.fetched)
+    return Error{EROFS, fmt::format("{}: an HDF5 file in an object store is only read, because objects cannot be "
+                                    "changed in part; a Zarr store can: codecfs convert {} NEW.zarr",
+                                    file.path, file.path)};
   if (!may_write) return Error{EROFS, "it was mounted with -o ro"};
   if (file.bytes->missing_log()) return Error{EROFS, file.bytes->missing_log()->reason};
   if (const auto& family = file.bytes->family())

@@ -33,6 +33,7 @@ struct SourceFile {
   std::string directory;                   // its parent directory
   std::string working_directory;           // of the process when the file was opened
   UniqueFd fd;                             // the file itself, for stat and locks
+  std::shared_ptr<FetchedFile> fetched;    // null for a local file; then `path` is only a name for messages
   std::unique_ptr<LoggedFile> bytes;       // libhdf5's storage, also for direct reads of chunks
   std::unique_ptr<WrittenSource> written;  // while `bytes` has a log; guarded by the LibraryLock
   std::optional<Error> not_writable;       // why it is open for reading only

@@ -67,6 +67,14 @@ Result<size_t> LoggedFile::read(uint64_t offset, MutableBytes to) const {
     if (piece.origin == Overlay::Origin::zeros) {
       std::memset(part.data(), 0, part.size());
     } else {
+      if (fetched_ && piece.origin == Overlay::Origin::source) {
+        if (Result<> read = fetched_->read(piece.position, part); !read) {
+          note_fetch_failure(read.error());
+          return pass_on(read);
+        }
+        done += part.size();
+        continue;
+      }
       const bool of_family = family_ && piece.origin == Overlay::Origin::source;
       CODECFS_ASSIGN(const size_t got, of_family ? family_->read(source_, piece.position, part)
                                                  : read_at(fd, source_.path, piece.position, part));

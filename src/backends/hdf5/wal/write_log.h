@@ -44,6 +44,7 @@
 
 #include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/recode/left_space.h"
+#include "backends/hdf5/wal/fetched_file.h"
 #include "backends/hdf5/wal/write_log_file.h"
 #include "backends/hdf5/wal/write_log_overlay.h"
 #include "backends/hdf5/wal/write_log_search.h"
@@ -68,6 +69,8 @@ class LoggedFile {
   /// codecfs is writing it; EUCLEAN, ENOTSUP, EPERM: the log beside it cannot be used (read_log()); those of
   /// FamilyFiles::open().
   static Result<std::unique_ptr<LoggedFile>> open(const std::string& path, FileIo& io = real_file_io());
+  /// A source that is no local file, which has no log and cannot be written. `name`: for messages. ENOMEM.
+  static Result<std::unique_ptr<LoggedFile>> open_fetched(const std::string& name, std::shared_ptr<FetchedFile> file);
   ~LoggedFile();
   LoggedFile(const LoggedFile&) = delete;
   LoggedFile& operator=(const LoggedFile&) = delete;
@@ -197,6 +200,7 @@ class LoggedFile {
   std::string name_;                     // of the source in it; only relocate_log() changes both
   const File source_;                    // for reading; has the shared lock
   std::optional<FamilyFiles> family_;    // never changes after open()
+  std::shared_ptr<FetchedFile> fetched_;  // the same; null for local files
   File writable_;                        // for writing; has the exclusive lock
   SourceIdentity identity_;              // of the source when it was opened or the last log was finished
   std::optional<CommittedLog> old_log_;  // found at open(), visible until begin_writing()

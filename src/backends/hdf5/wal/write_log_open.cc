@@ -66,6 +66,17 @@ Result<std::unique_ptr<LoggedFile>> LoggedFile::open(const std::string& path, Fi
   return file;
 }
 
+Result<std::unique_ptr<LoggedFile>> LoggedFile::open_fetched(const std::string& name,
+                                                             std::shared_ptr<FetchedFile> file) {
+  File source{.fd = UniqueFd(::fcntl(file->fd(), F_DUPFD_CLOEXEC, 0)), .path = name};
+  struct stat status;
+  if (!source.fd || ::fstat(source.fd.get(), &status) != 0) return fail_errno(errno, "{}", name);
+  std::unique_ptr<LoggedFile> opened(new LoggedFile(real_file_io(), {}, name, std::move(source)));
+  opened->fetched_ = std::move(file);
+  opened->show(Overlay(static_cast<uint64_t>(status.st_size)), -1, -1);
+  return opened;
+}
+
 Result<> LoggedFile::lock_for_writing() {
   File file{.fd = UniqueFd(::openat(directory_.fd.get(), name_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)),
             .path = source_.path};

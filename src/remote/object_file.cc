@@ -1,0 +1,277 @@
+#include "remote/object_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <utility>
+
+namespace codecfs::remote {
+namespace {
+
+constexpr uint64_t kFirst = uint64_t{4} << 20;         // bytes, requested when an object is opened
+constexpr uint64_t kSmall = uint64_t{8} << 20;         // a smaller object is requested as a whole
+constexpr uint64_t kLeast = uint64_t{64} << 10;        // bytes of a request
+constexpr uint64_t kMostGrown = uint64_t{1} << 20;     // bytes of a request for a sequential reader
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;     // of a request
+constexpr uint64_t kMirrored = uint64_t{256} << 20;    // bytes, of one object
+constexpr uint64_t kExpected = uint64_t{128} << 20;    // bytes, of one object
+constexpr uint64_t kPage = SharedMirror::kPage;
+
+uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
+uint64_t round_up(uint64_t offset, uint64_t unit) { return (offset + unit - 1) / unit * unit; }
+
+}  // namespace
+
+/// A call of fetch() that waits for extents.
+struct ObjectFile::Waiter {
+  size_t left = 0;  // extents; guarded by mutex_, as `error`
+  std::optional<Error> error;
+  Done done;
+
+  void finish() const {
+    if (done) done(error ? Result<>(std::unexpected(*error)) : Result<>());
+  }
+};
+
+Result<std::unique_ptr<ObjectFile>> ObjectFile::open(std::shared_ptr<ObjectClient> client, const std::string& key,
+                                                     const std::string& name, size_t connections) {
+  CODECFS_ASSIGN(auto first, client->get(key, ObjectRange{.offset = 0, .size = kFirst}, kFirst));
+  if (!first) return fail(ENOENT, "{}: there is no such object", name);
+  if (first->bytes.size() != std::min(first->total, kFirst))
+    return fail(EIO, "{}: the server sent {} bytes of {}", name, first->bytes.size(), first->total);
+  if (first->etag.empty() && first->total > first->bytes.size())
+    return fail(EOPNOTSUPP,
+                "{}: the server sends neither ETag nor Last-Modified, so parts of different states could not be told "
+                "apart: copy the file here",
+                name);
+  CODECFS_ASSIGN(SharedMirror mirror, SharedMirror::make(first->total));
+  std::unique_ptr<ObjectFile> file(new ObjectFile(std::move(client), key, name, std::move(mirror), connections));
+  file->etag_ = first->etag;
+  file->modified_ = first->modified;
+  if (first->bytes.empty()) return file;
+  CODECFS_TRY(file->mirror_.store(0, first->bytes.bytes()));
+  const LockGuard lock(file->mutex_);
+  Extent& extent = file->extents_[0];
+  extent.end = first->bytes.size();
+  extent.is_there = true;  // and never dropped: it has no age
+  return file;
+}
+
+ObjectFile::ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, std::string name, SharedMirror mirror,
+                       size_t connections)
+    : client_(std::move(client)),
+      key_(std::move(key)),
+      name_(std::move(name)),
+      mirror_(std::move(mirror)),
+      request_bytes_(kLeast),
+      threads_(connections),
+      expected_([this](const ByteRange& range) { return get(range); }, threads_, kExpected) {}
+
+ObjectFile::~ObjectFile() = default;
+
+void ObjectFile::use_hints(Hints hints) {
+  const LockGuard lock(mutex_);
+  hints_ = std::make_shared<const Hints>(std::move(hints));
+}
+
+/// Exactly these bytes.
+Result<Buffer> ObjectFile::get(const ByteRange& range) const {
+  CODECFS_ASSIGN(auto part, client_->get(key_, ObjectRange{range.offset, range.size}, range.size, etag_));
+  if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", name_);
+  if (part->total != size()) return fail(ESTALE, "{}: the object was replaced since it was opened", name_);
+  if (part->bytes.size() != range.size)
+    return fail(EIO, "{}: the server sent {} bytes instead of {}", name_, part->bytes.size(), range.size);
+  return std::move(part->bytes);
+}
+
+// --- the mirror
+
+/// What to request for missing bytes: more for a sequential reader.
+ByteRange ObjectFile::grown(ByteRange missing) {
+  if (size() <= kSmall) return {0, size()};
+  const bool is_next = missing.offset <= end_of_latest_ + kPage && missing.offset >= end_of_latest_;
+  request_bytes_ = is_next && end_of_latest_ != 0 ? std::min(request_bytes_ * 2, kMostGrown) : kLeast;
+  const uint64_t begin = is_next ? missing.offset : round_down(missing.offset, kLeast);
+  const uint64_t end = std::max(round_up(missing.end(), kLeast), begin + request_bytes_);
+  end_of_latest_ = std::min(end, size());
+  return {begin, end_of_latest_ - begin};
+}
+
+/// Adds the waiter to what is under way of a range, and new extents for what is missing, which it returns.
+std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) {
+  const uint64_t begin = round_down(range.offset, kPage);
+  const uint64_t end = std::min(round_up(range.end(), kPage), size());
+  std::vector<ByteRange> missing;  // of the range
+  uint64_t at = begin;
+  auto next = extents_.upper_bound(begin);
+  if (next != extents_.begin() && std::prev(next)->second.end > begin) --next;
+  for (; at < end; ++next) {
+    const bool is_last = next == extents_.end() || next->first >= end;
+    if (const uint64_t until = is_last ? end : next->first; at < until) missing.push_back({at, until - at});
+    if (is_last) break;
+    if (!next->second.is_there && waiter) {
+      next->second.waiters.push_back(waiter);
+      ++waiter->left;
+    }
+    at = next->second.end;
+  }
+  std::vector<ByteRange> requests;
+  for (const ByteRange& part : missing) {
+    ByteRange whole = grows ? grown(part) : part;
+    // Not what is there or under way: neighbours of the part bound it.
+    const auto after = extents_.upper_bound(part.offset);
+    if (after != extents_.end() && after->first < whole.end()) whole.size = after->first - whole.offset;
+    if (after != extents_.begin()) {
+      const uint64_t before = std::prev(after)->second.end;
+      if (before > whole.offset) whole = {before, whole.end() - before};
+    }
+    for (uint64_t done = 0; done < whole.size;) {
+      const ByteRange request{whole.offset + done, std::min(kMostBytes, whole.size - done)};
+      Extent& extent = extents_[request.offset];
+      extent.end = request.end();
+      if (waiter && request.offset < part.end() && part.offset < request.end()) {
+        extent.waiters.push_back(waiter);
+        ++waiter->left;
+      }
+      requests.push_back(request);
+      done += request.size;
+    }
+  }
+  return requests;
+}
+
+void ObjectFile::fetch(const ByteRange& range, Done done) {
+  if (range.offset > size() || range.size > size() - range.offset)
+    return done(fail(EIO, "{}: has {} bytes, and {} at {} are asked for", name_, size(), range.size, range.offset));
+  const auto waiter = std::make_shared<Waiter>();
+  waiter->done = std::move(done);
+  std::vector<ByteRange> requests;
+  bool is_complete = false;
+  {
+    const LockGuard lock(mutex_);
+    requests = plan(range, true, waiter);
+    is_complete = waiter->left == 0;
+  }
+  if (is_complete) waiter->finish();
+  start(requests);
+}
+
+void ObjectFile::start(const std::vector<ByteRange>& requests) {
+  for (const ByteRange& request : requests) threads_.run([this, request] { run(request); });
+}
+
+void ObjectFile::run(const ByteRange& request) {
+  auto content = get(request);
+  Result<> stored = content ? mirror_.store(request.offset, content->bytes()) : Result<>(pass_on(content));
+  if (stored) follow_hints(request, content->bytes());
+  std::vector<WaiterPtr> complete;
+  {
+    const LockGuard lock(mutex_);
+    const auto extent = extents_.find(request.offset);
+    for (const WaiterPtr& waiter : extent->second.waiters) {
+      if (!stored) waiter->error = stored.error();
+      if (--waiter->left == 0) complete.push_back(waiter);
+    }
+    extent->second.waiters.clear();
+    if (stored)
+      note_arrival(extent);
+    else
+      extents_.erase(extent);
+  }
+  for (const WaiterPtr& waiter : complete) waiter->finish();
+}
+
+void ObjectFile::follow_hints(const ByteRange& range, Bytes bytes) {
+  std::shared_ptr<const Hints> hints;
+  {
+    const LockGuard lock(mutex_);
+    hints = hints_;
+  }
+  if (!hints) return;
+  std::vector<ByteRange> wanted = (*hints)(range.offset, bytes);
+  std::erase_if(wanted, [&](const ByteRange& part) {
+    return part.size == 0 || part.offset >= size() || part.size > size() - part.offset;
+  });
+  std::vector<ByteRange> requests;
+  {
+    const LockGuard lock(mutex_);
+    // Of what is there already, nothing.
+    std::vector<ByteRange> missing;
+    for (const ByteRange& part : wanted) {
+      const uint64_t begin = round_down(part.offset, kPage);
+      if (!mirror_.has(begin, std::min(round_up(part.end(), kPage), size()) - begin)) missing.push_back(part);
+    }
+    for (const ByteRange& part : plan_requests(std::move(missing), {.gap = kLeast, .request = kMostGrown}))
+      for (const ByteRange& request : plan(part, false, nullptr)) requests.push_back(request);
+  }
+  start(requests);
+}
+
+void ObjectFile::note_arrival(Extents::iterator extent) {
+  extent->second.is_there = true;
+  extent->second.age = ages_.insert(ages_.end(), extent->first);
+  mirrored_ += extent->second.end - extent->first;
+  drop_oldest();
+}
+
+void ObjectFile::drop_oldest() {
+  while (mirrored_ > kMirrored && ages_.size() > 1) {
+    const auto extent = extents_.find(ages_.front());
+    ages_.pop_front();
+    const uint64_t bytes = extent->second.end - extent->first;
+    mirrored_ -= bytes;
+    mirror_.drop(extent->first, bytes);
+    extents_.erase(extent);
+  }
+}
+
+Result<> ObjectFile::read_mirrored(uint64_t offset, MutableBytes to) {
+  for (; to.size() > kMostBytes; offset += kMostBytes, to = to.subspan(kMostBytes))
+    CODECFS_TRY(read_mirrored(offset, to.first(kMostBytes)));
+  if (offset > size() || to.size() > size() - offset)
+    return fail(EIO, "{}: has {} bytes, and {} at {} are asked for", name_, size(), to.size(), offset);
+  for (;;) {
+    CODECFS_ASSIGN(const bool was_there, mirror_.read(offset, to));
+    if (was_there) return {};
+    const auto result = std::make_shared<std::promise<Result<>>>();
+    fetch({offset, to.size()}, [result](const Result<>& done) { result->set_value(done); });
+    CODECFS_TRY(result->get_future().get());
+  }
+}
+
+// --- data
+
+Result<Buffer> ObjectFile::read(uint64_t offset, uint64_t size) {
+  if (offset > this->size() || size > this->size() - offset)
+    return fail(EIO, "{}: has {} bytes, and {} at {} are asked for", name_, this->size(), size, offset);
+  if (mirror_.has(offset, size)) {
+    CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(size));
+    CODECFS_ASSIGN(const bool was_there, mirror_.read(offset, bytes.mutable_bytes()));
+    if (was_there) return bytes;
+  }
+  const ByteRange range{offset, size};
+  CODECFS_ASSIGN(auto expected, expected_.take(range));
+  if (expected) return *std::move(expected);
+  const std::vector<ByteRange> requests = plan_requests({range});
+  if (requests.size() <= 1) return get(range);
+  expected_.expect(requests);  // all at a time
+  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(size));
+  for (const ByteRange& request : requests) {
+    CODECFS_ASSIGN(auto piece, expected_.take(request));
+    if (!piece) {
+      CODECFS_ASSIGN(piece, get(request));
+    }
+    std::memcpy(bytes.data() + (request.offset - offset), piece->data(), request.size);
+  }
+  return bytes;
+}
+
+void ObjectFile::expect(std::span<const ByteRange> ranges) {
+  std::vector<ByteRange> missing;
+  for (const ByteRange& range : ranges)
+    if (range.offset <= size() && range.size <= size() - range.offset && !mirror_.has(range.offset, range.size))
+      missing.push_back(range);
+  expected_.expect(missing);
+}
+
+}  // namespace codecfs::remote

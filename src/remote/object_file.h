@@ -1,0 +1,101 @@
+#pragma once
+// One object that is read in parts, in the state that it had when it was opened. Thread-safe.
+//
+// Two kinds of bytes: what a format needs to find its way (fetch(): small, read again and again, in no predictable
+// order) stays in a mirror, which other processes may read, too; data (read()) is handed over once. What will be read
+// soon can be told before (expect(), and the hints of a format), so that many requests run at a time.
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/shared_mirror.h"
+#include "remote/expected_ranges.h"
+#include "remote/object_client.h"
+#include "remote/range_plan.h"
+#include "remote/request_threads.h"
+
+namespace codecfs::remote {
+
+class ObjectFile {
+ public:
+  /// What bytes of the object that have arrived point at, so that it will be needed, too. It may err: that costs
+  /// requests. Called from several threads.
+  using Hints = std::function<std::vector<ByteRange>(uint64_t offset, Bytes bytes)>;
+
+  /// Requests the beginning of the object. `name`: for messages. ENOENT; EOPNOTSUPP if the server cannot send parts, or
+  /// says nothing by which states of the object differ; the errors of ObjectClient.
+  static Result<std::unique_ptr<ObjectFile>> open(std::shared_ptr<ObjectClient> client, const std::string& key,
+                                                  const std::string& name, size_t connections);
+  /// Waits for all requests.
+  ~ObjectFile();
+  ObjectFile(const ObjectFile&) = delete;
+  ObjectFile& operator=(const ObjectFile&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] uint64_t size() const { return mirror_.size(); }
+  [[nodiscard]] int64_t modified() const { return modified_; }  // Unix time; 0 if unknown
+  [[nodiscard]] const SharedMirror& mirror() const { return mirror_; }
+  void use_hints(Hints hints);
+
+  using Done = std::function<void(const Result<>&)>;
+  /// Calls `done`, perhaps before it returns, when these bytes were in the mirror; they may be dropped later, where
+  /// there are too many. Errors: EIO beyond the end; ESTALE if the object was replaced; those of ObjectClient.
+  void fetch(const ByteRange& range, Done done);
+  /// The same, and reads them.
+  Result<> read_mirrored(uint64_t offset, MutableBytes to);
+  /// Reads bytes that are not kept. Errors as of fetch().
+  Result<Buffer> read(uint64_t offset, uint64_t size);
+  /// These ranges will be read() soon, each once.
+  void expect(std::span<const ByteRange> ranges);
+
+ private:
+  struct Waiter;
+  using WaiterPtr = std::shared_ptr<Waiter>;
+  /// Consecutive pages of the mirror that are there, or under way.
+  struct Extent {
+    uint64_t end = 0;
+    bool is_there = false;
+    std::vector<WaiterPtr> waiters;
+    std::list<uint64_t>::iterator age{};  // in ages_, if it is there
+  };
+  using Extents = std::map<uint64_t, Extent>;  // by begin; disjoint
+
+  ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, std::string name, SharedMirror mirror,
+             size_t connections);
+  Result<Buffer> get(const ByteRange& range) const;
+  std::vector<ByteRange> plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
+  ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
+  void start(const std::vector<ByteRange>& requests);
+  void run(const ByteRange& request);
+  void follow_hints(const ByteRange& range, Bytes bytes);
+  void note_arrival(Extents::iterator extent) CODECFS_REQUIRES(mutex_);
+  void drop_oldest() CODECFS_REQUIRES(mutex_);
+
+  const std::shared_ptr<ObjectClient> client_;
+  const std::string key_;
+  const std::string name_;
+  std::string etag_;
+  int64_t modified_ = 0;
+  SharedMirror mirror_;
+  Mutex mutex_;
+  Extents extents_ CODECFS_GUARDED_BY(mutex_);
+  std::list<uint64_t> ages_ CODECFS_GUARDED_BY(mutex_);        // begins of extents that are there, oldest first
+  uint64_t mirrored_ CODECFS_GUARDED_BY(mutex_) = 0;           // bytes that are there
+  uint64_t end_of_latest_ CODECFS_GUARDED_BY(mutex_) = 0;      // of what was missing when it was asked for
+  uint64_t request_bytes_ CODECFS_GUARDED_BY(mutex_);          // of the next such request
+  std::shared_ptr<const Hints> hints_ CODECFS_GUARDED_BY(mutex_);
+  RequestThreads threads_;   // last but one: their work uses all above
+  ExpectedRanges expected_;  // its requests run in threads_
+};
+
+}  // namespace codecfs::remote
