@@ -106,8 +106,7 @@ Result<> SharedMirror::store(uint64_t offset, Bytes bytes) {
     done += static_cast<size_t>(count);
   }
   const uint64_t end = pages_of(offset + bytes.size());
-  for (uint64_t page = offset / kPage; page < end; ++page)
-    pages_[page].store(1, std::memory_order_release);
+  for (uint64_t page = offset / kPage; page < end; ++page) pages_[page].store(1, std::memory_order_release);
   return {};
 }
 

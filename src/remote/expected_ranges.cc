@@ -62,9 +62,8 @@ void ExpectedRanges::expect(std::span<const ByteRange> ranges) {
     std::vector<ByteRange> wanted;
     const auto now = Clock::now();
     while (!taken_.empty() && now - taken_.front().when > kMoment) taken_.pop_front();
-    std::ranges::copy_if(ranges, std::back_inserter(wanted), [&](const ByteRange& range) CODECFS_REQUIRES(mutex_) {
-      return !is_known(range);
-    });
+    std::ranges::copy_if(ranges, std::back_inserter(wanted),
+                         [&](const ByteRange& range) CODECFS_REQUIRES(mutex_) { return !is_known(range); });
     for (const ByteRange& request : plan_requests(wanted)) {
       drop_unread(request.size);
       if (bytes_ + request.size > most_bytes_) break;
@@ -95,8 +94,8 @@ Result<std::optional<Buffer>> ExpectedRanges::take(const ByteRange& range) {
   UniqueLock lock(mutex_);
   taken_.push_back({range, Clock::now()});
   if (taken_.size() > kMostTaken) taken_.pop_front();
-  const auto found = std::ranges::find_if(
-      windows_, [&](const WindowPtr& window) { return has(window->expected, range); });
+  const auto found =
+      std::ranges::find_if(windows_, [&](const WindowPtr& window) { return has(window->expected, range); });
   if (found == windows_.end()) return std::nullopt;
   const WindowPtr window = *found;
   ++window->readers;

@@ -8,13 +8,13 @@
 namespace codecfs::remote {
 namespace {
 
-constexpr uint64_t kFirst = uint64_t{4} << 20;         // bytes, requested when an object is opened
-constexpr uint64_t kSmall = uint64_t{8} << 20;         // a smaller object is requested as a whole
-constexpr uint64_t kLeast = uint64_t{64} << 10;        // bytes of a request
-constexpr uint64_t kMostGrown = uint64_t{1} << 20;     // bytes of a request for a sequential reader
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;     // of a request
-constexpr uint64_t kMirrored = uint64_t{256} << 20;    // bytes, of one object
-constexpr uint64_t kExpected = uint64_t{128} << 20;    // bytes, of one object
+constexpr uint64_t kFirst = uint64_t{4} << 20;       // bytes, requested when an object is opened
+constexpr uint64_t kSmall = uint64_t{8} << 20;       // a smaller object is requested as a whole
+constexpr uint64_t kLeast = uint64_t{64} << 10;      // bytes of a request
+constexpr uint64_t kMostGrown = uint64_t{1} << 20;   // bytes of a request for a sequential reader
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;   // of a request
+constexpr uint64_t kMirrored = uint64_t{256} << 20;  // bytes, of one object
+constexpr uint64_t kExpected = uint64_t{128} << 20;  // bytes, of one object
 constexpr uint64_t kPage = SharedMirror::kPage;
 
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
@@ -70,8 +70,14 @@ ObjectFile::ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, st
 ObjectFile::~ObjectFile() = default;
 
 void ObjectFile::use_hints(Hints hints) {
-  const LockGuard lock(mutex_);
-  hints_ = std::make_shared<const Hints>(std::move(hints));
+  {
+    const LockGuard lock(mutex_);
+    hints_ = std::make_shared<const Hints>(std::move(hints));
+  }
+  const uint64_t first = std::min(kFirst, size());
+  auto bytes = Buffer::allocate(first);
+  const auto is_read = bytes ? mirror_.read(0, bytes->mutable_bytes()) : false;
+  if (is_read && *is_read) follow_hints({0, first}, bytes->bytes());
 }
 
 /// Exactly these bytes.
@@ -187,21 +193,41 @@ void ObjectFile::follow_hints(const ByteRange& range, Bytes bytes) {
     const LockGuard lock(mutex_);
     hints = hints_;
   }
-  if (!hints) return;
-  std::vector<ByteRange> wanted = (*hints)(range.offset, bytes);
-  std::erase_if(wanted, [&](const ByteRange& part) {
-    return part.size == 0 || part.offset >= size() || part.size > size() - part.offset;
-  });
+  if (hints) fetch_hinted((*hints)(range.offset, bytes));
+}
+
+void ObjectFile::fetch_many_hinted(std::vector<ByteRange> wanted) {
+  hints_are_many_ = true;
+  fetch_hinted(std::move(wanted));
+}
+
+void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
+  if (wanted.empty()) return;
+  std::shared_ptr<const Hints> hints;
+  {
+    const LockGuard lock(mutex_);
+    hints = hints_;
+  }
+  std::vector<ByteRange> missing;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ByteRange part = wanted[i];
+    if (part.offset >= size()) continue;
+    part.size = std::min(part.size, size() - part.offset);
+    auto present = Buffer::allocate(mirror_.has(part.offset, part.size) ? part.size : 0);
+    const auto is_read = present && !present->empty() ? mirror_.read(part.offset, present->mutable_bytes()) : false;
+    if (is_read && *is_read && hints) {
+      const std::vector<ByteRange> further = (*hints)(part.offset, present->bytes());
+      wanted.insert(wanted.end(), further.begin(), further.end());
+    } else {
+      missing.push_back(part);
+    }
+  }
   std::vector<ByteRange> requests;
   {
     const LockGuard lock(mutex_);
-    // Of what is there already, nothing.
-    std::vector<ByteRange> missing;
-    for (const ByteRange& part : wanted) {
-      const uint64_t begin = round_down(part.offset, kPage);
-      if (!mirror_.has(begin, std::min(round_up(part.end(), kPage), size()) - begin)) missing.push_back(part);
-    }
-    for (const ByteRange& part : plan_requests(std::move(missing), {.gap = kLeast, .request = kMostGrown}))
+    for (const ByteRange& part : plan_requests(
+             std::move(missing),
+             {.gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U}))
       for (const ByteRange& request : plan(part, false, nullptr)) requests.push_back(request);
   }
   start(requests);

@@ -5,6 +5,7 @@
 // order) stays in a mirror, which other processes may read, too; data (read()) is handed over once. What will be read
 // soon can be told before (expect(), and the hints of a format), so that many requests run at a time.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -45,7 +46,11 @@ class ObjectFile {
   [[nodiscard]] uint64_t size() const { return mirror_.size(); }
   [[nodiscard]] int64_t modified() const { return modified_; }  // Unix time; 0 if unknown
   [[nodiscard]] const SharedMirror& mirror() const { return mirror_; }
+  /// From now on; begins with the first bytes of the object.
   void use_hints(Hints hints);
+  /// Begins to fetch these ranges and what hints say of them, and of what arrives later: so many that their bytes
+  /// matter more than the number of requests. Does not wait.
+  void fetch_many_hinted(std::vector<ByteRange> wanted);
 
   using Done = std::function<void(const Result<>&)>;
   /// Calls `done`, perhaps before it returns, when these bytes were in the mirror; they may be dropped later, where
@@ -77,6 +82,7 @@ class ObjectFile {
   ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
   void start(const std::vector<ByteRange>& requests);
   void run(const ByteRange& request);
+  void fetch_hinted(std::vector<ByteRange> wanted);
   void follow_hints(const ByteRange& range, Bytes bytes);
   void note_arrival(Extents::iterator extent) CODECFS_REQUIRES(mutex_);
   void drop_oldest() CODECFS_REQUIRES(mutex_);
@@ -87,12 +93,13 @@ class ObjectFile {
   std::string etag_;
   int64_t modified_ = 0;
   SharedMirror mirror_;
+  std::atomic<bool> hints_are_many_ = false;
   Mutex mutex_;
   Extents extents_ CODECFS_GUARDED_BY(mutex_);
-  std::list<uint64_t> ages_ CODECFS_GUARDED_BY(mutex_);        // begins of extents that are there, oldest first
-  uint64_t mirrored_ CODECFS_GUARDED_BY(mutex_) = 0;           // bytes that are there
-  uint64_t end_of_latest_ CODECFS_GUARDED_BY(mutex_) = 0;      // of what was missing when it was asked for
-  uint64_t request_bytes_ CODECFS_GUARDED_BY(mutex_);          // of the next such request
+  std::list<uint64_t> ages_ CODECFS_GUARDED_BY(mutex_);    // begins of extents that are there, oldest first
+  uint64_t mirrored_ CODECFS_GUARDED_BY(mutex_) = 0;       // bytes that are there
+  uint64_t end_of_latest_ CODECFS_GUARDED_BY(mutex_) = 0;  // of what was missing when it was asked for
+  uint64_t request_bytes_ CODECFS_GUARDED_BY(mutex_);      // of the next such request
   std::shared_ptr<const Hints> hints_ CODECFS_GUARDED_BY(mutex_);
   RequestThreads threads_;   // last but one: their work uses all above
   ExpectedRanges expected_;  // its requests run in threads_

@@ -14,10 +14,10 @@ struct ByteRange {
 };
 
 struct PlanLimits {
-  uint64_t gap = uint64_t{512} << 10;        // bytes between two ranges that are requested together
-  uint64_t request = uint64_t{8} << 20;      // bytes of one request of several ranges
-  uint64_t whole = uint64_t{16} << 20;       // a longer range is cut into requests of `request` bytes
-  unsigned amplification = 4;                // most bytes requested for each byte wanted
+  uint64_t gap = uint64_t{512} << 10;    // bytes between two ranges that are requested together
+  uint64_t request = uint64_t{8} << 20;  // bytes of one request of several ranges
+  uint64_t whole = uint64_t{16} << 20;   // a longer range is cut into requests of `request` bytes
+  unsigned amplification = 4;            // most bytes requested for each byte wanted
 };
 
 /// Requests, by offset and disjoint but where ranges overlap, that together have all bytes of the ranges: each range of

@@ -22,7 +22,7 @@ struct FetchSlots {
   enum State : uint32_t { free, taken, done };
   struct Slot {
     std::atomic<uint32_t> state = free;
-    std::atomic<int32_t> error = 0;   // errno; 0: the bytes have arrived
+    std::atomic<int32_t> error = 0;  // errno; 0: the bytes have arrived
     std::array<char, 504> reason{};  // as a C string
   };
   std::array<Slot, 128> slots;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/hdf5/format/structure_hints.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
@@ -28,7 +29,10 @@ constexpr size_t kObjectReads = 32;  // of a file in an object store, at a time
 class IsolatedHdf5 final : public Source {
  public:
   IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_) {}
-  explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object) : object_(object), client_(object, held_) {}
+  explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object)
+      : object_(object), hints_(std::make_shared<hdf5::StructureHints>()), client_(object, held_) {
+    object_->use_hints([hints = hints_](uint64_t offset, Bytes bytes) { return hints->note(offset, bytes); });
+  }
   Result<> open(std::shared_ptr<ChunkRanges> ranges) {
     CODECFS_TRY(client_.open());
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
@@ -70,6 +74,7 @@ class IsolatedHdf5 final : public Source {
   Result<VariablePtr> facts(ObjectId id) override { return client_.call<VariablePtr>(Call::facts, id); }
 
   std::vector<VariableSummary> summaries(std::span<const ObjectId> variables) override {
+    expect_indexes();
     auto all = client_.call<std::vector<VariableSummary>>(Call::summaries, variables);
     if (all && all->size() == variables.size()) return *std::move(all);
     return Source::summaries(variables);  // one of them makes the call fail: find out which one
@@ -88,6 +93,7 @@ class IsolatedHdf5 final : public Source {
     return info;
   }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
+    expect_indexes();
     return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
@@ -315,7 +321,13 @@ class IsolatedHdf5 final : public Source {
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
-  const std::shared_ptr<remote::ObjectFile> object_;  // null for a local file
+  /// Whole chunk indexes will be read.
+  void expect_indexes() const {
+    if (object_) object_->fetch_many_hinted(hints_->follow_indexes());
+  }
+
+  const std::shared_ptr<remote::ObjectFile> object_;   // null for a local file
+  const std::shared_ptr<hdf5::StructureHints> hints_;  // of object_
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
   std::unique_ptr<ChunkIndex> index_;

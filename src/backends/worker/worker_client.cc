@@ -200,8 +200,8 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   opened.writable = in.get_result<void>();
   if (object_) {  // what was read of it changes the time of the mirror
     opened.status.st_mode = S_IFREG | 0444;
-    opened.status.st_mtim = opened.status.st_ctim = opened.status.st_atim = {.tv_sec = object_->modified(),
-                                                                            .tv_nsec = 0};
+    opened.status.st_mtim = opened.status.st_ctim =
+        opened.status.st_atim = {.tv_sec = object_->modified(), .tv_nsec = 0};
   }
   if (opened_.format.empty()) {
     opened_ = std::move(opened);

@@ -57,9 +57,9 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
     session->object_ = inheritance.object;
     session->slots_ = map_fetch_slots(slots.get());
     if (!session->slots_) return fail_errno(errno, "cannot map shared memory");
-    (void)send_datagram(control, order,
-                        std::array{inheritance.shared, inheritance.journal, mirror.content.get(),
-                                   mirror.presence.get(), slots.get()});
+    (void)send_datagram(
+        control, order,
+        std::array{inheritance.shared, inheritance.journal, mirror.content.get(), mirror.presence.get(), slots.get()});
   } else {
     (void)send_datagram(control, order, std::array{inheritance.shared, inheritance.journal});
   }

@@ -12,16 +12,22 @@ constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes wha
 void Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
   if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
   const Variable& facts = *chunk.variable->facts;
-  mount_.read_ahead.note(node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
-                         [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); },
-                         expect_of(chunk));
+  mount_.read_ahead.note(
+      node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
+      [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); }, expect_of(chunk));
 }
 
 void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
   const Variable& facts = *chunk.variable->facts;
-  mount_.read_ahead.note(chunk.object, facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
-                         [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); },
-                         expect_of(chunk));
+  mount_.read_ahead.note(
+      chunk.object, facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
+      [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); }, expect_of(chunk));
+}
+
+void Prefetcher::chunks_of_array(const ChunkPlace& chunk, std::span<const uint64_t> numbers) {
+  (void)mount_.dataset.source().expect(chunk.object, numbers);
+  mount_.read_ahead.fetch(chunk.object, numbers,
+                          [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); });
 }
 
 ReadAhead::Expect Prefetcher::expect_of(const ChunkPlace& chunk) const {

@@ -16,6 +16,8 @@ class Prefetcher {
   void opened_to_read(const Node& node, const ChunkPlace& chunk);
   /// A sequential reader of an array has reached this chunk.
   void chunk_of_array(const ChunkPlace& chunk);
+  /// These chunks of an array, of which the first is `chunk`, will be read soon.
+  void chunks_of_array(const ChunkPlace& chunk, std::span<const uint64_t> numbers);
   /// Pushes a chunk that a random reader of an array has touched: it may return to it, and decoding again is expensive.
   /// `ino`, `file`: of the array; `changes`: MountContext::changes() before the chunk was decoded.
   void give_chunk(Ino ino, const ArrayFile& file, uint64_t number, const ChunkPtr& chunk, uint64_t changes);

@@ -8,7 +8,6 @@ namespace {
 
 constexpr size_t kStreams = 16;           // concurrent readers that are tracked, for all variables
 constexpr unsigned kSequentialReads = 3;  // consecutive chunks that identify a sequential reader
-constexpr size_t kMaxTasks = 256;         // queued chunks, for all readers
 constexpr size_t kNoted = 24;             // most recently read chunks that are remembered
 constexpr uint64_t kMaxStep = 8;          // maximum stride of a strided reader, in chunks
 constexpr size_t kMaxBetween = 6;         // maximum number of other reads between two chunks of a strided reader
@@ -158,6 +157,15 @@ void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
     task.fetch = fetch;
     tasks_.push_back(std::move(task));
   }
+  work_.notify_all();
+}
+
+void ReadAhead::fetch(uint64_t readers, std::span<const uint64_t> numbers,
+                      const std::function<void(uint64_t number)>& fetch) {
+  const LockGuard lock(mutex_);
+  if (!have_threads()) return;
+  for (const uint64_t number : numbers)
+    if (tasks_.size() < kMaxTasks) tasks_.push_back({0, readers, number, fetch});
   work_.notify_all();
 }
 

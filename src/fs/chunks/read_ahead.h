@@ -43,8 +43,12 @@ class ReadAhead {
   using Expect = std::function<void(std::span<const uint64_t> numbers)>;
   void note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
             const std::function<void(uint64_t number)>& fetch, const Expect& expect = nullptr);
+  /// Queues these chunks, without regard to what readers do.
+  void fetch(uint64_t readers, std::span<const uint64_t> numbers, const std::function<void(uint64_t number)>& fetch);
   /// Queues other work for the threads; dropped if too much is queued.
   void soon(std::function<void()> work);
+  [[nodiscard]] uint64_t budget() const { return budget_; }
+  static constexpr size_t kMaxTasks = 256;  // queued chunks, for all readers
   /// Ends the threads; no work is done afterwards.
   void stop();
 
@@ -67,8 +71,8 @@ class ReadAhead {
   };
 
   [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const CODECFS_REQUIRES(mutex_);
-  std::vector<Task> tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
-                                uint64_t least) CODECFS_REQUIRES(mutex_);
+  std::vector<Task> tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, uint64_t least)
+      CODECFS_REQUIRES(mutex_);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);

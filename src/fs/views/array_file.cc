@@ -210,6 +210,19 @@ Result<> ArrayFile::visit_chunks(uint64_t begin, uint64_t end, Visit visit) cons
   return {};
 }
 
+std::vector<uint64_t> ArrayFile::chunks_of(uint64_t offset, uint64_t size, size_t most) const {
+  std::vector<uint64_t> numbers;
+  const uint64_t end = std::min(this->size(), offset + size);
+  if (end <= header_.size() || offset >= end) return numbers;
+  (void)visit_chunks(std::max<uint64_t>(offset, header_.size()) - header_.size(), end - header_.size(),
+                     [&](const Share& share) -> Result<> {
+                       if (numbers.size() == most) return std::unexpected(Error{ECANCELED, {}});
+                       numbers.push_back(share.number);
+                       return {};
+                     });
+  return numbers;
+}
+
 /// Calls copy(offset in the array, offset in the chunk, size) for each run that is contiguous in both.
 template <class Copy>
 void ArrayFile::for_each_run(const Piece& piece, Copy copy) const {

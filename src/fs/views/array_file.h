@@ -45,6 +45,9 @@ class ArrayFile {
   /// The same if the range contains nothing else, with the chunk's bytes in order from its beginning.
   [[nodiscard]] std::optional<Range> stretch_of_chunk(uint64_t number) const;
 
+  /// The numbers of the chunks that a request touches, the first `most` of them.
+  [[nodiscard]] std::vector<uint64_t> chunks_of(uint64_t offset, uint64_t size, size_t most) const;
+
   /// Approximate total size of the chunks that a request touches.
   [[nodiscard]] uint64_t bytes_of_chunks(uint64_t offset, uint64_t size) const;
 

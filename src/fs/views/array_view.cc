@@ -31,6 +31,8 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
   const bool in_order = std::max(offset, expected) - std::min(offset, expected) <= kNear;
   // For a sequential reader the kernel asks for larger pieces.
   const bool is_random = !in_order || (offset != expected && size <= kOfRandom);
+  const bool is_remote = mount_.dataset.source().reads_at_once() != 0;
+  if (is_remote && !array.is_sparse) CODECFS_TRY(begin_reading(array, now, offset, size, in_order));
   const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
     CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, number, count));
     // The whole chunk, as it will be stored at close.
@@ -39,7 +41,7 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
     const ChunkPlace place{key, now.node->object, number, now.variable};
     const uint64_t changes = mount_.changes();
     // After an absent chunk there are often others.
-    if (in_order && !array.is_sparse && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
+    if (in_order && !is_remote && !array.is_sparse && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
     const Result<ChunkPtr> chunk = mount_.decoder.stored(place);
     const bool is_absent = !chunk && chunk.error().code == ENOENT;
     if (array.is_sparse != is_absent) array.is_sparse = is_absent;
@@ -54,6 +56,17 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
                                                  : array.file.read(offset, size, read_chunk));
   mount_.stats.bytes_read += part.bytes.size();
   return Slice{part.bytes, std::move(part.owner)};
+}
+
+Result<> ArrayView::begin_reading(const OpenArray& array, const ArrayNow& now, uint64_t offset, uint64_t size,
+                                  bool in_order) {
+  const auto range = array.ahead.note(offset, size, in_order, array.file.size(), mount_.read_ahead.budget());
+  if (!range) return {};
+  const std::vector<uint64_t> numbers = array.file.chunks_of(range->offset, range->size, ReadAhead::kMaxTasks);
+  if (numbers.size() < 2) return {};
+  CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, numbers[0], now.variable->facts->grid.count()));
+  prefetcher_.chunks_of_array({key, now.node->object, numbers[0], now.variable}, numbers);
+  return {};
 }
 
 Result<size_t> ArrayView::write(OpenArray& array, uint64_t offset, Bytes bytes,

@@ -13,6 +13,7 @@
 #include "fs/handles/slice.h"
 #include "fs/namespace/inode_attributes.h"
 #include "fs/namespace/mount_context.h"
+#include "fs/views/array_ahead.h"
 #include "fs/views/array_blocks.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/filter_control.h"
@@ -30,6 +31,7 @@ struct OpenArray {
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
   mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored
+  mutable ArrayAhead ahead;                     // of a source that waits for a network
 };
 
 class ArrayView {
@@ -66,6 +68,8 @@ class ArrayView {
     VariableViewPtr variable;
   };
   Result<ArrayNow> array_now(const OpenArray& array);
+  /// Requests what this request and those after it need together. Only for sources that wait for a network.
+  Result<> begin_reading(const OpenArray& array, const ArrayNow& now, uint64_t offset, uint64_t size, bool in_order);
   enum class Purpose { data, zeros };  // zeros: nothing is done where zeros are already
   Result<size_t> put_array(const OpenArray& array, uint64_t offset, Bytes bytes, Bytes mask, Purpose purpose,
                            const Cancelled& cancelled);

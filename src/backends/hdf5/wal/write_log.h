@@ -197,13 +197,13 @@ class LoggedFile {
 
   FileIo& io_;
   File directory_;
-  std::string name_;                     // of the source in it; only relocate_log() changes both
-  const File source_;                    // for reading; has the shared lock
-  std::optional<FamilyFiles> family_;    // never changes after open()
+  std::string name_;                      // of the source in it; only relocate_log() changes both
+  const File source_;                     // for reading; has the shared lock
+  std::optional<FamilyFiles> family_;     // never changes after open()
   std::shared_ptr<FetchedFile> fetched_;  // the same; null for local files
-  File writable_;                        // for writing; has the exclusive lock
-  SourceIdentity identity_;              // of the source when it was opened or the last log was finished
-  std::optional<CommittedLog> old_log_;  // found at open(), visible until begin_writing()
+  File writable_;                         // for writing; has the exclusive lock
+  SourceIdentity identity_;               // of the source when it was opened or the last log was finished
+  std::optional<CommittedLog> old_log_;   // found at open(), visible until begin_writing()
   Recovery found_;
   std::optional<Error> missing_;  // a log that the source's mark names
   LeftSpace left_space_;

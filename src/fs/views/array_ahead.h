@@ -1,0 +1,52 @@
+#pragma once
+// What will be read soon of an array in one file, if its source waits for a network. Thread-safe.
+//
+// A sequential reader gets ahead the more of it the longer it reads. Of a random reader, only the chunks of one request
+// are read together.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "base/mutex.h"
+
+namespace codecfs::fs {
+
+class ArrayAhead {
+ public:
+  struct Range {
+    uint64_t offset = 0;  // bytes of the file
+    uint64_t size = 0;
+    bool operator==(const Range&) const = default;
+  };
+
+  /// What to begin to read now that a request has come. `in_order`: it continues the one before. `most`: bytes ahead.
+  /// None if enough is on its way.
+  std::optional<Range> note(uint64_t offset, uint64_t size, bool in_order, uint64_t file_size, uint64_t most) {
+    const LockGuard lock(mutex_);
+    if (!in_order) {
+      in_row_ = 0;
+      until_ = 0;
+      return Range{offset, size};
+    }
+    in_row_ += size;
+    until_ = std::max(until_, offset);
+    const uint64_t ahead = std::min(std::max(in_row_ * kGrowth, kLeast), most);
+    const uint64_t end = std::min(file_size, offset + size + ahead);
+    // In large steps, so that requests can be joined.
+    if (end <= until_ || (end != file_size && end - until_ < ahead / 2)) return std::nullopt;
+    const Range range{until_, end - until_};
+    until_ = end;
+    return range;
+  }
+
+ private:
+  static constexpr uint64_t kLeast = uint64_t{4} << 20;
+  static constexpr uint64_t kGrowth = 4;
+
+  Mutex mutex_;
+  uint64_t in_row_ CODECFS_GUARDED_BY(mutex_) = 0;  // bytes that were read in order
+  uint64_t until_ CODECFS_GUARDED_BY(mutex_) = 0;   // to here it is on its way
+};
+
+}  // namespace codecfs::fs
