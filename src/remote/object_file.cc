@@ -222,12 +222,14 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
       missing.push_back(part);
     }
   }
+  if (missing.empty()) return;
+  if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
+  const PlanLimits limits{
+      .gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U};
   std::vector<ByteRange> requests;
   {
     const LockGuard lock(mutex_);
-    for (const ByteRange& part : plan_requests(
-             std::move(missing),
-             {.gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U}))
+    for (const ByteRange& part : plan_requests(std::move(missing), limits))
       for (const ByteRange& request : plan(part, false, nullptr)) requests.push_back(request);
   }
   start(requests);
@@ -270,10 +272,12 @@ Result<> ObjectFile::read_mirrored(uint64_t offset, MutableBytes to) {
 Result<Buffer> ObjectFile::read(uint64_t offset, uint64_t size) {
   if (offset > this->size() || size > this->size() - offset)
     return fail(EIO, "{}: has {} bytes, and {} at {} are asked for", name_, this->size(), size, offset);
-  if (mirror_.has(offset, size)) {
+  const bool is_small = this->size() <= kSmall;
+  if (is_small || mirror_.has(offset, size)) {
     CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(size));
     CODECFS_ASSIGN(const bool was_there, mirror_.read(offset, bytes.mutable_bytes()));
-    if (was_there) return bytes;
+    if (!was_there && is_small) CODECFS_TRY(read_mirrored(offset, bytes.mutable_bytes()));
+    if (was_there || is_small) return bytes;
   }
   const ByteRange range{offset, size};
   CODECFS_ASSIGN(auto expected, expected_.take(range));
@@ -297,6 +301,8 @@ void ObjectFile::expect(std::span<const ByteRange> ranges) {
   for (const ByteRange& range : ranges)
     if (range.offset <= size() && range.size <= size() - range.offset && !mirror_.has(range.offset, range.size))
       missing.push_back(range);
+  if (missing.empty()) return;
+  if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
   expected_.expect(missing);
 }
 

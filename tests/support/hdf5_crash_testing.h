@@ -239,7 +239,8 @@ class Work {
   }
   void open() {
     if (sealing_ == Sealing::each_change) {
-      hdf5::IsolatedState state{.shared = shared_, .journal = UniqueFd(::dup(journal_.get())), .damaged = {}};
+      hdf5::IsolatedState state{
+          .shared = shared_, .journal = UniqueFd(::dup(journal_.get())), .damaged = {}, .fetched = {}};
       auto source = hdf5::open_isolated(path_, true, std::move(state), io_);
       if (!source) throw std::runtime_error(source.error().reason);
       isolated_ = source->get();

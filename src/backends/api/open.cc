@@ -14,7 +14,6 @@
 #include "backends/api/unsupported_format.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
-#include "backends/hdf5/wal/fetched_file.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/isolated_hdf5.h"
 #include "backends/zarr/source/zarr_source.h"
@@ -106,17 +105,6 @@ remote::ObjectOptions& object_options() {
   return options;
 }
 
-/// A file in an object store, for libhdf5 in this process.
-class FetchedObject final : public hdf5::FetchedFile {
- public:
-  explicit FetchedObject(std::shared_ptr<remote::ObjectFile> object) : object_(std::move(object)) {}
-  [[nodiscard]] int fd() const override { return object_->mirror().content().get(); }
-  Result<> read(uint64_t offset, MutableBytes to) override { return object_->read_mirrored(offset, to); }
-
- private:
-  const std::shared_ptr<remote::ObjectFile> object_;
-};
-
 /// Opens the object with the key itself. Null if there is none.
 Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
                                             const std::string& name) {
@@ -127,10 +115,7 @@ Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
   if (object->size() == 0) return fail(EINVAL, "{}: is empty", name);
   const int fd = object->mirror().content().get();
-  if (looks_like_hdf5(fd, kLookedAt)) {
-    if (hdf5_options().isolated) return open_remote_hdf5(object, chunk_ranges());
-    return open_fetched_hdf5(name, std::make_shared<FetchedObject>(object));
-  }
+  if (looks_like_hdf5(fd, kLookedAt)) return open_remote_hdf5(object, chunk_ranges());
   char start[8] = {};
   const ssize_t count = ::pread(fd, start, sizeof start, 0);
   const std::string_view begin(start, static_cast<size_t>(std::max<ssize_t>(count, 0)));

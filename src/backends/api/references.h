@@ -9,6 +9,7 @@ namespace codecfs {
 enum class Follow {
   all,      // every file that the user of the daemon may read
   beneath,  // files beneath the directory of the source
+  none,     // no other file: not of -o follow, but of sources in object stores
 };
 
 struct ReferenceRules {

@@ -256,8 +256,10 @@ void FileBroker::note_refusal(const FileCall& call, const std::string& reason) {
   const bool is_reference = (call.kind == Kind::open || call.kind == Kind::status) &&
                             reason.find(" is outside of ") != reason.npos && !reason.starts_with("/proc/") &&
                             !reason.starts_with("/sys/");
-  const std::string text =
-      is_reference ? reason + ", so it is not read on a mount for other users; -o follow=all allows it" : reason;
+  const char* const why = policy_.follow() == Follow::none
+                              ? ", and a file in an object store is read alone"
+                              : ", so it is not read on a mount for other users; -o follow=all allows it";
+  const std::string text = is_reference ? reason + why : reason;
   const LockGuard guard(mutex_);
   if (refusals_.size() >= kMaxRefusals) refusals_.clear();  // of threads that have ended
   if (is_reference) refusals_.emplace(call.thread, text);

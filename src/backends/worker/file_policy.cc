@@ -174,13 +174,17 @@ std::string FilePolicy::root() const {
   return split(path.empty() ? rules_.source : path).first;
 }
 
-// Whether an exact path is one of the few outside the root that the process needs.
-bool FilePolicy::is_visible(const std::string& path, Use use) {
-  if (has_dots(path)) return false;
+bool FilePolicy::is_library(const std::string& path, Use use) const {
   const auto matches = [&](const std::string& known) {
     return is_beneath(path, known) || (use == Use::look && is_beneath(known, path));
   };
-  if (path == kProcessors || std::ranges::any_of(rules_.libraries, matches)) return true;
+  return !has_dots(path) && (path == kProcessors || std::ranges::any_of(rules_.libraries, matches));
+}
+
+// Whether an exact path is one of the few outside the root that the process needs.
+bool FilePolicy::is_visible(const std::string& path, Use use) {
+  if (has_dots(path)) return false;
+  if (is_library(path, use)) return true;
   if (use == Use::look && is_beneath(root(), path)) return true;
   const auto [directory, name] = split(path);
   const LockGuard lock(mutex_);
@@ -215,6 +219,8 @@ Result<FilePolicy::Found> FilePolicy::find(const Path& path, Use use, bool follo
   const std::string& mountpoint = rules_.references.mountpoint;
   if (is_beneath(whole, mountpoint) && !is_beneath(rules_.source, mountpoint))
     return fail(EACCES, "{} is in the mount itself", whole);
+  if (rules_.references.follow == Follow::none && !is_library(whole, use))
+    return fail(EACCES, "{} is outside of {}", path.text, rules_.source);
   const bool is_everywhere = rules_.references.follow == Follow::all || is_visible(whole, use);
   Result<UniqueFd> opened = !is_everywhere   ? open_beneath(whole, follows_links)
                             : path.directory ? open_path(path.directory.get(), path.text, follows_links)

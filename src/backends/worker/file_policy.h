@@ -60,6 +60,7 @@ class FilePolicy {
   /// Whether `path` may become the value of the source's attribute that names its log.
   bool may_be_log(const std::string& path);
 
+  [[nodiscard]] Follow follow() const { return rules_.references.follow; }
   [[nodiscard]] const UniqueFd& source() const { return source_; }
   /// Whether the process may give a file of its own to this user and group (UINT32_MAX: unchanged).
   [[nodiscard]] bool may_own(uint32_t user, uint32_t group) const;
@@ -76,6 +77,7 @@ class FilePolicy {
   void add_marked_place() CODECFS_REQUIRES(mutex_);
   [[nodiscard]] std::string absolute(const Path& path) const;
   [[nodiscard]] std::string root() const;
+  [[nodiscard]] bool is_library(const std::string& path, Use use) const;
   bool is_visible(const std::string& path, Use use);
   bool is_log(const Place& place);
   Result<UniqueFd> open_beneath(const std::string& path, bool follows_links) const;

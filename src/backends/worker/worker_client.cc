@@ -99,10 +99,12 @@ Result<> WorkerClient::open() {
     fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   }
   if (!fd_) return fail_errno(errno, "{}", path_);
+  ReferenceRules references = reference_rules();
+  if (object_) references.follow = Follow::none;
   broker_ = std::make_unique<FileBroker>(FileRules{.source = path_,
                                                    .may_write = may_write_,
                                                    .working_directory = working_directory_,
-                                                   .references = reference_rules(),
+                                                   .references = references,
                                                    .libraries = libraries()},
                                          UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)));
   shared_fd_ = make_memory("codecfs-state", sizeof(hdf5::SharedState));

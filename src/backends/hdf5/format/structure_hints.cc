@@ -14,14 +14,14 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kUndefined = UINT64_MAX;
-constexpr uint64_t kOldHeader = UINT64_MAX;           // Part::context
-constexpr uint64_t kMost = uint64_t{64} << 20;        // bytes returned for one file
+constexpr uint64_t kOldHeader = UINT64_MAX;     // Part::context
+constexpr uint64_t kMost = uint64_t{64} << 20;  // bytes returned for one file
 constexpr uint64_t kMostWithIndexes = uint64_t{192} << 20;
-constexpr uint64_t kMostOfPart = uint64_t{1} << 20;   // bytes
-constexpr uint64_t kHeader = 1024;                    // bytes that are requested of an object header
-constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;     // bytes, with the default number of entries
-constexpr uint64_t kSymbolNode = 8 + 8 * 40;          // the same
-constexpr uint64_t kOldChunkNodes = 64;               // entries of a node, by default
+constexpr uint64_t kMostOfPart = uint64_t{1} << 20;  // bytes
+constexpr uint64_t kHeader = 1024;                   // bytes that are requested of an object header
+constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;    // bytes, with the default number of entries
+constexpr uint64_t kSymbolNode = 8 + 8 * 40;         // the same
+constexpr uint64_t kOldChunkNodes = 64;              // entries of a node, by default
 constexpr unsigned kMostDepth = 4;
 
 /// Reads little-endian numbers; beyond the end they are 0, and `failed` is set.
@@ -56,7 +56,8 @@ bool is_marked(Bytes bytes, std::string_view signature) {
 uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_width(number)) + 7) / 8; }
 
 /// The size of a key of a chunk's B-tree node with this number of entries: it depends on the rank, which the node does
-/// not tell, but the offset in the last dimension, that of bytes in an element, is 0 in all keys. 0: it is no such node.
+/// not tell, but the offset in the last dimension, that of bytes in an element, is 0 in all keys. 0: it is no such
+/// node.
 uint64_t chunk_key_size(Bytes bytes, uint64_t entries) {
   constexpr uint64_t kMostDimensions = 33;
   for (uint64_t dimensions = 2; dimensions <= kMostDimensions; ++dimensions) {
@@ -340,12 +341,8 @@ void StructureHints::parse_direct_block(const Part& part, Bytes bytes) {
   if (heap == heaps_.end() || !heap->second.has_links || heap->second.is_filtered) return;
   Cursor in{bytes.first(std::min<uint64_t>(part.size, bytes.size()))};
   in.skip(5 + 8 + heap->second.offset_bytes + (heap->second.has_checksums ? 4 : 0));
-  // Its objects are links, one after the other where none was removed.
-  while (!in.failed) {
-    const size_t size = parse_link(in.rest());
-    if (size == 0) return;
-    in.skip(size);
-  }
+  // Its objects are links, one after the other, with gaps where some were removed.
+  while (!in.failed && !in.rest().empty()) in.skip(std::max<size_t>(parse_link(in.rest()), 1));
 }
 
 void StructureHints::parse_indirect_block(const Part& part, Bytes bytes) {

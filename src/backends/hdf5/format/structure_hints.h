@@ -36,8 +36,9 @@ class StructureHints {
   /// A part that was returned, or is about to be.
   struct Part {
     Kind kind = Kind::other;
-    uint64_t size = 0;       // bytes, as far as known
-    uint64_t context = 0;    // continuation: flags of its header, or kOldHeader; of heaps and trees: address of the header
+    uint64_t size = 0;  // bytes, as far as known
+    uint64_t context =
+        0;  // continuation: flags of its header, or kOldHeader; of heaps and trees: address of the header
     bool has_links = false;  // fractal heap: of a group's links
     uint8_t depth = 0;       // of a node of a tree of version 2
     uint16_t records = 0;    // the same
@@ -81,12 +82,12 @@ class StructureHints {
   Mutex mutex_;
   bool follows_indexes_ CODECFS_GUARDED_BY(mutex_) = false;
   bool is_usable_ CODECFS_GUARDED_BY(mutex_) = false;
-  uint64_t base_ CODECFS_GUARDED_BY(mutex_) = 0;                // of all addresses
-  uint64_t total_ CODECFS_GUARDED_BY(mutex_) = 0;               // bytes returned so far
-  std::map<uint64_t, Part> parts_ CODECFS_GUARDED_BY(mutex_);   // by offset in the file
-  std::map<uint64_t, Heap> heaps_ CODECFS_GUARDED_BY(mutex_);   // by the address of the header
-  std::map<uint64_t, Tree> trees_ CODECFS_GUARDED_BY(mutex_);   // the same
-  std::vector<uint64_t> added_ CODECFS_GUARDED_BY(mutex_);      // offsets, since note() began
+  uint64_t base_ CODECFS_GUARDED_BY(mutex_) = 0;               // of all addresses
+  uint64_t total_ CODECFS_GUARDED_BY(mutex_) = 0;              // bytes returned so far
+  std::map<uint64_t, Part> parts_ CODECFS_GUARDED_BY(mutex_);  // by offset in the file
+  std::map<uint64_t, Heap> heaps_ CODECFS_GUARDED_BY(mutex_);  // by the address of the header
+  std::map<uint64_t, Tree> trees_ CODECFS_GUARDED_BY(mutex_);  // the same
+  std::vector<uint64_t> added_ CODECFS_GUARDED_BY(mutex_);     // offsets, since note() began
 };
 
 }  // namespace codecfs::hdf5

@@ -41,10 +41,6 @@ auto guarded(Function function) -> decltype(function()) {
 class Hdf5Source final : public IsolatedSource {
  public:
   Result<> open(const std::string& path, bool may_write, FileIo& io) { return mounted_.open(path, may_write, io); }
-  Result<> open_fetched(const std::string& name, std::shared_ptr<FetchedFile> file) {
-    mounted_.file.fetched = std::move(file);
-    return mounted_.open(name, false, real_file_io());
-  }
 
   Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state, FileIo& io) {
     mounted_.file.shared = std::move(state.shared);
@@ -312,14 +308,6 @@ Result<std::unique_ptr<hdf5::IsolatedSource>> hdf5::open_isolated(const std::str
 }
 
 bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
-
-Result<std::unique_ptr<Source>> open_fetched_hdf5(const std::string& name, std::shared_ptr<hdf5::FetchedFile> file) {
-  return hdf5::guarded([&]() -> Result<std::unique_ptr<Source>> {
-    auto source = std::make_unique<hdf5::Hdf5Source>();
-    CODECFS_TRY(source->open_fetched(name, std::move(file)));
-    return source;
-  });
-}
 
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write, FileIo& io) {
   return hdf5::guarded([&]() -> Result<std::unique_ptr<Source>> {

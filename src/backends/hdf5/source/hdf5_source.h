@@ -11,10 +11,6 @@
 
 namespace codecfs {
 
-namespace hdf5 {
-class FetchedFile;
-}
-
 /// Whether the file has HDF5's signature, at its start or after a user block of less than `within` bytes.
 bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 
@@ -22,9 +18,6 @@ bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 /// writer left marked as open, or that is truncated is opened with a warning. All changes of the file go through `io`,
 /// which must outlive the Source.
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
-
-/// The same of a file that is no local one, to read. `name`: for messages, and for names in it.
-Result<std::unique_ptr<Source>> open_fetched_hdf5(const std::string& name, std::shared_ptr<hdf5::FetchedFile> file);
 
 /// See check_source() and recover_source() of source.h.
 Result<SourceCheck> check_hdf5_log(const std::string& path);

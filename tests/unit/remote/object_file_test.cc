@@ -1,0 +1,218 @@
+#include "remote/object_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "support/generated_object.h"
+
+namespace codecfs::remote {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+using Ranges = std::vector<ByteRange>;
+
+struct Opened {
+  std::shared_ptr<GeneratedObject> object;
+  std::unique_ptr<ObjectFile> file;
+};
+
+Opened open(uint64_t size) {
+  auto object = std::make_shared<GeneratedObject>(size);
+  auto file = ObjectFile::open(object, "key", "s3://bucket/key", 16).value();
+  return {object, std::move(file)};
+}
+
+bool reads_right(ObjectFile& file, uint64_t offset, uint64_t size) {
+  std::vector<std::byte> bytes(size);
+  const auto read = file.read_mirrored(offset, bytes);
+  return read && GeneratedObject::is_right(offset, bytes);
+}
+
+TEST(ObjectFile, OpensWithOneRequest) {
+  auto [object, file] = open(100 * kMiB);
+  EXPECT_EQ(file->size(), 100 * kMiB);
+  EXPECT_EQ(object->take_requests(), (Ranges{{0, 4 * kMiB}}));
+  EXPECT_TRUE(reads_right(*file, 4 * kMiB - 100, 100));
+  EXPECT_EQ(object->take_requests(), Ranges());
+}
+
+TEST(ObjectFile, OfASmallObjectRequestsTheRest) {
+  auto [object, file] = open(6 * kMiB + 1);
+  object->take_requests();
+  EXPECT_TRUE(reads_right(*file, 5 * kMiB, 100));
+  EXPECT_TRUE(reads_right(*file, 6 * kMiB, 1));
+  EXPECT_EQ(object->take_requests(), (Ranges{{4 * kMiB, 2 * kMiB + 1}}));
+  EXPECT_TRUE(open(0).file->size() == 0);
+  EXPECT_TRUE(reads_right(*open(17).file, 0, 17));
+}
+
+TEST(ObjectFile, GrowsRequestsOfASequentialReader) {
+  auto [object, file] = open(64 * kMiB);
+  object->take_requests();
+  for (uint64_t at = 10 * kMiB; at < 20 * kMiB; at += 1000) ASSERT_TRUE(reads_right(*file, at, 1000));
+  const Ranges requests = object->take_requests();
+  EXPECT_LT(requests.size(), 18U);
+  EXPECT_EQ(requests.front().size, 64U << 10);
+  EXPECT_EQ(requests.back().size, kMiB);
+  EXPECT_TRUE(reads_right(*file, 30 * kMiB, 1000));
+  EXPECT_TRUE(reads_right(*file, 40 * kMiB, 1000));
+  for (const ByteRange& request : object->take_requests()) EXPECT_EQ(request.size, 64U << 10) << "of a random one";
+}
+
+TEST(ObjectFile, RequestsNothingTwice) {
+  auto [object, file] = open(64 * kMiB);
+  object->take_requests();
+  object->delay = std::chrono::milliseconds(20);
+  std::vector<std::jthread> readers;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < 8; ++i)
+    readers.emplace_back([&] { right += reads_right(*file, 33 * kMiB + 100, 200'000) ? 1 : 0; });
+  readers.clear();
+  EXPECT_EQ(right, 8);
+  uint64_t bytes = 0;
+  for (const ByteRange& request : object->take_requests()) bytes += request.size;
+  EXPECT_EQ(bytes, 256U << 10);
+}
+
+TEST(ObjectFile, ManyReadersGetTheRightBytes) {
+  auto [object, file] = open(40 * kMiB + 123);
+  std::vector<std::jthread> readers;
+  std::atomic<int> wrong = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      std::mt19937_64 random(i);
+      for (int round = 0; round < 300; ++round) {
+        const uint64_t offset = random() % (file->size() - 1);
+        const uint64_t size = std::min(file->size() - offset, random() % 100'000 + 1);
+        if (!reads_right(*file, offset, size)) ++wrong;
+        const auto data = file->read(offset, size);
+        if (!data || !GeneratedObject::is_right(offset, data->bytes())) ++wrong;
+      }
+    });
+  readers.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ObjectFile, KeepsABoundedPart) {
+  auto [object, file] = open(400 * kMiB);
+  for (uint64_t at = 0; at < 400 * kMiB; at += 8 * kMiB) ASSERT_TRUE(reads_right(*file, at, 8 * kMiB));
+  struct stat status;
+  ASSERT_EQ(::fstat(file->mirror().content().get(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, static_cast<blkcnt_t>(270 * kMiB));
+  object->take_requests();
+  EXPECT_TRUE(reads_right(*file, 0, kMiB));
+  EXPECT_EQ(object->take_requests(), Ranges()) << "the beginning stays";
+  EXPECT_TRUE(reads_right(*file, 8 * kMiB, 8 * kMiB));
+  EXPECT_NE(object->take_requests(), Ranges());
+}
+
+TEST(ObjectFile, ReadsWhatIsExpectedTogether) {
+  auto [object, file] = open(200 * kMiB);
+  object->take_requests();
+  Ranges chunks;
+  for (uint64_t i = 0; i < 32; ++i) chunks.push_back({20 * kMiB + i * 300'000 + (i / 4) * 2 * kMiB, 250'000});
+  object->delay = std::chrono::milliseconds(5);
+  file->expect(chunks);
+  file->expect(chunks);
+  for (const ByteRange& chunk : chunks) {
+    const auto bytes = file->read(chunk.offset, chunk.size);
+    ASSERT_TRUE(bytes);
+    EXPECT_EQ(bytes->size(), chunk.size);
+    EXPECT_TRUE(GeneratedObject::is_right(chunk.offset, bytes->bytes()));
+  }
+  EXPECT_EQ(object->take_requests().size(), 8U);
+  EXPECT_GT(object->most_running, 1);
+  EXPECT_TRUE(file->read(chunks[0].offset, 10)) << "again, and in another size";
+  EXPECT_EQ(object->take_requests(), (Ranges{{chunks[0].offset, 10}}));
+}
+
+TEST(ObjectFile, ReadsLargeChunksInParallel) {
+  auto [object, file] = open(200 * kMiB);
+  object->take_requests();
+  object->delay = std::chrono::milliseconds(20);
+  const auto bytes = file->read(50 * kMiB + 5, 60 * kMiB);
+  ASSERT_TRUE(bytes);
+  EXPECT_TRUE(GeneratedObject::is_right(50 * kMiB + 5, bytes->bytes()));
+  EXPECT_EQ(object->take_requests().size(), 8U);
+  EXPECT_GT(object->most_running, 3);
+}
+
+TEST(ObjectFile, AFailureIsNotKept) {
+  auto [object, file] = open(100 * kMiB);
+  std::atomic<bool> is_down = true;
+  object->fails = [&](const ObjectRange&) { return is_down.load(); };
+  std::vector<std::byte> bytes(100);
+  EXPECT_EQ(file->read_mirrored(50 * kMiB, bytes).error().code, EIO);
+  EXPECT_EQ(file->read(60 * kMiB, 100).error().code, EIO);
+  const Ranges chunk{{70 * kMiB, 100}};
+  file->expect(chunk);
+  EXPECT_EQ(file->read(70 * kMiB, 100).error().code, EIO);
+  is_down = false;
+  EXPECT_TRUE(reads_right(*file, 50 * kMiB, 100));
+  EXPECT_TRUE(file->read(60 * kMiB, 100));
+  EXPECT_TRUE(file->read(70 * kMiB, 100));
+}
+
+TEST(ObjectFile, AReplacedObjectIsStale) {
+  auto [object, file] = open(100 * kMiB);
+  object->etag = "\"2\"";
+  std::vector<std::byte> bytes(100);
+  EXPECT_EQ(file->read_mirrored(50 * kMiB, bytes).error().code, ESTALE);
+  EXPECT_EQ(file->read(60 * kMiB, 100).error().code, ESTALE);
+  EXPECT_TRUE(reads_right(*file, 100, 100)) << "what has arrived before is of the first state";
+}
+
+TEST(ObjectFile, RefusesWhatIsBeyondTheEnd) {
+  auto [object, file] = open(5 * kMiB);
+  std::vector<std::byte> bytes(100);
+  EXPECT_EQ(file->read_mirrored(5 * kMiB - 50, bytes).error().code, EIO);
+  EXPECT_EQ(file->read(UINT64_MAX - 5, 100).error().code, EIO);
+  EXPECT_EQ(file->read(5, UINT64_MAX - 2).error().code, EIO);
+}
+
+TEST(ObjectFile, NeedsAnEtagForSeveralRequests) {
+  const auto object = std::make_shared<GeneratedObject>(10 * kMiB);
+  object->etag = "";
+  EXPECT_EQ(ObjectFile::open(object, "key", "name", 4).error().code, EOPNOTSUPP);
+  const auto small = std::make_shared<GeneratedObject>(kMiB);
+  small->etag = "";
+  EXPECT_TRUE(ObjectFile::open(small, "key", "name", 4));
+}
+
+TEST(ObjectFile, FollowsHints) {
+  auto [object, file] = open(100 * kMiB);
+  object->take_requests();
+  // Each mebibyte points at the next one, up to the twentieth.
+  file->use_hints([](uint64_t offset, Bytes) {
+    Ranges next;
+    if (offset < 20 * kMiB) next.push_back({std::max(offset, 3 * kMiB) + kMiB, 1000});
+    next.push_back({200 * kMiB, 1000});  // beyond the end
+    return next;
+  });
+  EXPECT_TRUE(reads_right(*file, 20 * kMiB, 500));
+  EXPECT_LE(object->take_requests().size(), 20U);
+  EXPECT_TRUE(file->mirror().has(10 * kMiB, 1000));
+}
+
+TEST(ObjectFile, CanBeUsedAfterAFork) {
+  auto [object, file] = open(100 * kMiB);
+  object->delay = std::chrono::milliseconds(30);
+  file->expect(Ranges{{50 * kMiB, 1000}, {60 * kMiB, 1000}});  // under way when the process forks
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_right = reads_right(*file, 40 * kMiB, 1000) && file->read(50 * kMiB, 1000).has_value();
+    ::_exit(is_right ? 0 : 1);
+  }
+  EXPECT_TRUE(reads_right(*file, 41 * kMiB, 1000));
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace codecfs::remote
