@@ -53,7 +53,7 @@ void collect(const ZipDirectory& directory, const std::string& path, Contents& c
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   log::set_level(log::Level::error);
-  const auto tree = ZipTree::open(file_of(data, size));
+  const auto tree = ZipTree::open({.file = file_of(data, size), .object = nullptr});
   if (!tree) {
     require(tree.error().code != 0 && !tree.error().reason.empty(), "an error has a reason");
     return 0;
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const File copy = file_of(nullptr, 0);
   const auto written = write_zip(real_file_io(), copy, entries, (*tree)->archive->comment());
   require(written.has_value(), "what was read can be copied");
-  const auto again = ZipTree::open(File{.fd = UniqueFd(::dup(copy.fd.get())), .path = "copy"});
+  const auto again = ZipTree::open({.file = {.fd = UniqueFd(::dup(copy.fd.get())), .path = "copy"}, .object = nullptr});
   require(again.has_value(), "what was written is an archive");
   Contents after;
   entries.clear();

@@ -7,14 +7,16 @@ import os
 import pathlib
 import signal
 import subprocess
+import zipfile
 
 import h5py
 import netCDF4
 import numpy as np
 import pytest
+import zarr
 
 from conftest import DATA
-from test_object_stores import BUCKET, codecfs, environment, remote, server  # noqa: F401 (fixtures)
+from test_object_stores import BUCKET, codecfs, environment, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
 
 MIB = 1 << 20
 
@@ -320,3 +322,40 @@ def test_hostile_files(server, tmp_path):
         server.put(BUCKET, "damaged.h5", bytes(damaged))
         done = codecfs(server, "verify", f"s3://{BUCKET}/damaged.h5")
         assert done.returncode >= 0, done.stderr
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("make", [make_v2, make_v3])
+def test_zip_archives(make, compression, mount, remote, server, tmp_path):
+    make(tmp_path / "store")
+    path = tmp_path / "store.zip"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for file in sorted((tmp_path / "store").rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(tmp_path / "store"))
+    expected = files_of(mount(path, "ro").path)
+    assert len(expected) > 10
+    put(server, path)
+    assert files_of(remote(path.name).path) == expected
+    assert operations(server) == {"GetObject": 1}
+
+
+def test_a_large_zip_archive(remote, server, tmp_path):
+    """One request for the beginning, one for the directory at the end, one for each chunk."""
+    random = np.random.default_rng(1)
+    path = tmp_path / "large.zip"
+    array = random.integers(0, 256, (32, 1000, 1000), "u1")
+    with zarr.ZipStore(str(path), mode="w") as store:
+        made = zarr.open_array(store, mode="w", shape=array.shape, chunks=(1, 1000, 1000), dtype="u1", compressor=None)
+        made[:] = array
+    put(server, path)
+    mounted = remote(path.name)
+    assert operations(server) == {"GetObject": 2}
+    server.control(clear_log=True)
+    assert (mounted.path / "17.0.0").read_bytes() == array[17].tobytes()
+    assert operations(server) == {"GetObject": 1}
+    assert np.array_equal(zarr.open_array(str(mounted.path), mode="r")[:], array)
+    assert server.summary()["bytes"] < 1.1 * array.nbytes
+    with pytest.raises(OSError) as error:
+        (mounted.path / "1.0.0").write_bytes(array[1].tobytes())
+    assert error.value.errno == errno.EROFS

@@ -27,8 +27,8 @@ class GeneratedObject final : public remote::ObjectClient {
     return std::memcmp(expected.data(), bytes.data(), bytes.size()) == 0;
   }
 
-  Result<std::optional<remote::ObjectPart>> get(const std::string&, std::optional<remote::ObjectRange> range,
-                                                uint64_t, const std::string& wanted) override {
+  Result<std::optional<remote::ObjectPart>> get(const std::string&, std::optional<remote::ObjectRange> range, uint64_t,
+                                                const std::string& wanted) override {
     ++running_;
     most_running = std::max(most_running.load(), running_.load());
     std::this_thread::sleep_for(delay);

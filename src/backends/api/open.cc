@@ -121,9 +121,8 @@ Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient
   const std::string_view begin(start, static_cast<size_t>(std::max<ssize_t>(count, 0)));
   for (const UnsupportedFormat& stranger : kStrangers)
     if (begin.starts_with(stranger.signature)) return refuse(name, stranger.what);
-  if (begin.starts_with("PK\003\004"))
-    return fail(EOPNOTSUPP, "{}: is a zip archive, which is not read from object stores: copy it here", name);
-  return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4", name);
+  if (begin.starts_with("PK\003\004")) return open_zarr_zip(object);
+  return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 
 Result<std::unique_ptr<Source>> open_url(const std::string& text) {
@@ -131,8 +130,9 @@ Result<std::unique_ptr<Source>> open_url(const std::string& text) {
   const std::string name = remote::shown_url(text);
   CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
   // What the name says is tried first, because each try costs requests.
-  const bool is_file_name =
-      std::ranges::any_of(kFileNames, [&](std::string_view end) { return url.key.ends_with(end); });
+  const bool is_file_name = url.key.ends_with(".zip") || std::ranges::any_of(kFileNames, [&](std::string_view end) {
+                              return url.key.ends_with(end);
+                            });
   if (is_file_name) {
     CODECFS_ASSIGN(auto object, open_object(client, url, name));
     if (object) return object;

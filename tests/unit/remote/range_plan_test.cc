@@ -19,7 +19,8 @@ TEST(RangePlan, JoinsNeighboursInAnyOrder) {
 
 TEST(RangePlan, LeavesLargeGaps) {
   EXPECT_EQ(plan_requests({{0, kMega}, {kMega + 512 * kKilo, kMega}}), (Plan{{0, 2 * kMega + 512 * kKilo}}));
-  EXPECT_EQ(plan_requests({{0, kMega}, {kMega + 513 * kKilo, kMega}}), (Plan{{0, kMega}, {kMega + 513 * kKilo, kMega}}));
+  EXPECT_EQ(plan_requests({{0, kMega}, {kMega + 513 * kKilo, kMega}}),
+            (Plan{{0, kMega}, {kMega + 513 * kKilo, kMega}}));
 }
 
 TEST(RangePlan, RequestsAFewTimesWhatIsWanted) {

@@ -269,6 +269,14 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
   return std::make_unique<ZarrSource>(" in a zip archive", std::move(store), std::move(writer));
 }
 
+Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile> object) {
+  const std::string name = object->name();
+  CODECFS_ASSIGN(auto files, zarr::ZipStore::open(std::move(object)));
+  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, std::move(files)));
+  return std::make_unique<ZarrSource>(" in a zip archive in an object store", std::move(store),
+                                      std::make_unique<zarr::RefusingWriter>());
+}
+
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                   const std::string& name) {
   CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key));

@@ -9,6 +9,7 @@
 #include "base/file_io.h"
 #include "base/result.h"
 #include "remote/object_client.h"
+#include "remote/object_file.h"
 
 namespace codecfs {
 
@@ -19,6 +20,9 @@ Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_writ
 /// The same for the store in a zip archive; errors of ZipArchive::open() too.
 Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write = false,
                                               FileIo& io = real_file_io());
+
+/// The same for the archive in an object store, only to be read.
+Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile> object);
 
 /// The same for the store at `key` of an object store, only to be read. `name`: for messages.
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,

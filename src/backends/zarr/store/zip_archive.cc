@@ -3,6 +3,7 @@
 #include <libdeflate.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
@@ -17,7 +18,7 @@ constexpr uint64_t kSmall = uint64_t{64} << 10;
 /// Reads a part of a file sequentially through a buffer.
 class Window {
  public:
-  Window(const File& file, uint64_t offset, uint64_t end) : file_(file), offset_(offset), end_(end) {}
+  Window(const ZipBytes& file, uint64_t offset, uint64_t end) : file_(file), offset_(offset), end_(end) {}
 
   [[nodiscard]] uint64_t offset() const { return offset_ + start_; }
   [[nodiscard]] Bytes bytes() const { return Bytes(held_).subspan(start_); }
@@ -30,13 +31,13 @@ class Window {
     start_ = 0;
     const size_t before = held_.size();
     held_.resize(before + static_cast<size_t>(std::min<uint64_t>(kWindow, end_ - offset_ - before)));
-    CODECFS_ASSIGN(const size_t count, read_at(file_, offset_ + before, MutableBytes(held_).subspan(before)));
-    if (before + count != held_.size()) return fail(EIO, "{}: became shorter while it was read", file_.path);
+    CODECFS_ASSIGN(const size_t count, file_.read(offset_ + before, MutableBytes(held_).subspan(before)));
+    if (before + count != held_.size()) return fail(EIO, "{}: became shorter while it was read", file_.file.path);
     return {};
   }
 
  private:
-  const File& file_;
+  const ZipBytes& file_;
   uint64_t offset_;  // of the buffer in the file
   uint64_t end_;
   std::vector<std::byte> held_;
@@ -57,10 +58,10 @@ std::optional<size_t> find_end_record(Bytes tail) {
   return other;
 }
 
-Result<std::vector<std::byte>> read_tail(const File& file, uint64_t bytes) {
+Result<std::vector<std::byte>> read_tail(const ZipBytes& file, uint64_t bytes) {
   std::vector<std::byte> tail(
       static_cast<size_t>(std::min<uint64_t>(bytes, zip::kEndBytes + zip::kMaxComment + zip::kLocatorBytes)));
-  CODECFS_ASSIGN(const size_t count, read_at(file, bytes - tail.size(), tail));
+  CODECFS_ASSIGN(const size_t count, file.read(bytes - tail.size(), tail));
   tail.resize(count);
   return tail;
 }
@@ -71,17 +72,29 @@ uint32_t crc_of(Bytes bytes) { return ::libdeflate_crc32(0, bytes.data(), bytes.
 uint32_t hash_of_zip_name(std::string_view name) { return ::libdeflate_crc32(0, name.data(), name.size()); }
 
 bool looks_like_zip(int fd, uint64_t bytes) {
-  const File file{.fd = UniqueFd(::dup(fd)), .path = {}};
+  const ZipBytes file{.file = {.fd = UniqueFd(::dup(fd)), .path = {}}, .object = nullptr};
   const auto tail = read_tail(file, bytes);
   return tail && find_end_record(*tail);
 }
 
-Result<std::shared_ptr<const ZipArchive>> ZipArchive::open(File file, const Visit& visit) try {
-  const std::string path = file.path;
+Result<size_t> ZipBytes::read(uint64_t offset, MutableBytes to) const {
+  if (!object) return read_at(file, offset, to);
+  if (offset > object->size() || to.size() > object->size() - offset)
+    return fail(EIO, "{}: {} bytes at {} are beyond its end", file.path, to.size(), offset);
+  CODECFS_TRY(object->read_mirrored(offset, to));
+  return to.size();
+}
+
+Result<std::shared_ptr<const ZipArchive>> ZipArchive::open(ZipBytes bytes, const Visit& visit) try {
+  const std::string path = bytes.file.path;
   const auto in_archive = [&](const Error& error) { return fail(error.code, "{}: {}", path, error.reason); };
   std::shared_ptr<ZipArchive> archive(new ZipArchive);
-  archive->file_ = std::move(file);
-  if (::fstat(archive->file_.fd.get(), &archive->status_) != 0) return fail_errno(errno, "{}", path);
+  archive->source_ = std::move(bytes);
+  if (::fstat(archive->file().fd.get(), &archive->status_) != 0) return fail_errno(errno, "{}", path);
+  if (const auto& object = archive->source_.object) {
+    archive->status_.st_mode = S_IFREG | 0444;
+    archive->status_.st_mtim = archive->status_.st_ctim = {.tv_sec = object->modified(), .tv_nsec = 0};
+  }
   archive->bytes_ = static_cast<uint64_t>(archive->status_.st_size);
   if (const auto found = archive->find_end(); !found) return in_archive(found.error());
   const auto extents = archive->check_layout();
@@ -94,8 +107,8 @@ Result<std::shared_ptr<const ZipArchive>> ZipArchive::open(File file, const Visi
 
 Result<std::shared_ptr<const ZipArchive>> ZipArchive::adopt(File file, zip::End end) {
   std::shared_ptr<ZipArchive> archive(new ZipArchive);
-  archive->file_ = std::move(file);
-  if (::fstat(archive->file_.fd.get(), &archive->status_) != 0) return fail_errno(errno, "{}", archive->file_.path);
+  archive->source_.file = std::move(file);
+  if (::fstat(archive->file().fd.get(), &archive->status_) != 0) return fail_errno(errno, "{}", archive->file().path);
   archive->bytes_ = static_cast<uint64_t>(archive->status_.st_size);
   archive->end_ = end;
   archive->directory_ = end.offset;
@@ -104,7 +117,7 @@ Result<std::shared_ptr<const ZipArchive>> ZipArchive::adopt(File file, zip::End 
 
 /// Finds the central directory. Data before the archive shifts all offsets in it.
 Result<> ZipArchive::find_end() {
-  CODECFS_ASSIGN(const auto tail, read_tail(file_, bytes_));
+  CODECFS_ASSIGN(const auto tail, read_tail(source_, bytes_));
   const auto at = find_end_record(tail);
   if (!at) return fail(EINVAL, "is not a zip archive, or is truncated: its end is missing");
   const uint64_t position = bytes_ - tail.size() + *at;
@@ -174,7 +187,7 @@ Result<std::vector<ZipArchive::Extent>> ZipArchive::check_layout() const {
 }
 
 Result<> ZipArchive::for_each(std::span<const Extent> extents, const Visit& visit) const try {
-  Window window(file_, directory_, directory_ + end_.bytes);
+  Window window(source_, directory_, directory_ + end_.bytes);
   uint64_t entries = 0;
   while (window.offset() < directory_ + end_.bytes) {
     auto record = zip::parse_central(window.bytes());
@@ -207,17 +220,41 @@ Result<> ZipArchive::for_each(std::span<const Extent> extents, const Visit& visi
 }
 
 Result<> ZipArchive::read_exactly(uint64_t offset, MutableBytes to) const {
-  CODECFS_ASSIGN(const size_t count, read_at(file_, offset, to));
-  if (count != to.size()) return fail(EIO, "{}: became shorter while it was read", file_.path);
+  // What is small is read again, or has others beside it.
+  if (source_.object && to.size() > kSmall) {
+    CODECFS_ASSIGN(const Buffer bytes, source_.object->read(offset, to.size()));
+    std::memcpy(to.data(), bytes.data(), to.size());
+    return {};
+  }
+  CODECFS_ASSIGN(const size_t count, source_.read(offset, to));
+  if (count != to.size()) return fail(EIO, "{}: became shorter while it was read", file().path);
   return {};
 }
 
-Result<ZipArchive::Data> ZipArchive::locate(const ZipEntry& entry, const std::string& name) const {
+remote::ByteRange ZipArchive::span_of(const ZipEntry& entry) const {
+  constexpr uint64_t kExtra = 256;  // bytes that the local header has, as a rule, beside the name
+  const uint64_t most = zip::kLocalBytes + entry.name_bytes + kExtra + entry.stored;
+  return {entry.offset, std::min(most, entry.end - entry.offset)};
+}
+
+void ZipArchive::expect(std::span<const ZipEntry> entries) const {
+  if (!source_.object) return;
+  std::vector<remote::ByteRange> ranges;
+  for (const ZipEntry& entry : entries) ranges.push_back(span_of(entry));
+  source_.object->expect(ranges);
+}
+
+Result<ZipArchive::Data> ZipArchive::locate(const ZipEntry& entry, const std::string& name, Bytes held) const {
+  const auto read = [&](uint64_t at, MutableBytes to) -> Result<> {
+    if (at > held.size() || to.size() > held.size() - at) return read_exactly(entry.offset + at, to);
+    std::ranges::copy(held.subspan(at, to.size()), to.begin());
+    return {};
+  };
   const auto disagrees = [&](const char* what) {
     return fail(EIO, "{}: its local header in the archive disagrees with the central directory: {}", name, what);
   };
   std::vector<std::byte> start(zip::kLocalBytes + entry.name_bytes);
-  CODECFS_TRY(read_exactly(entry.offset, start));
+  CODECFS_TRY(read(0, start));
   auto local = zip::parse_local(start);
   if (!local) return fail(EIO, "{}: {}", name, local.error().reason);
   const std::string_view local_name(reinterpret_cast<const char*>(start.data()) + zip::kLocalBytes, entry.name_bytes);
@@ -228,9 +265,9 @@ Result<ZipArchive::Data> ZipArchive::locate(const ZipEntry& entry, const std::st
   Data data{.offset = entry.offset + start.size() + local->extra_bytes, .extra = std::string(local->extra_bytes, '\0')};
   if (data.offset > entry.end || entry.stored > entry.end - data.offset)
     return disagrees("its bytes would reach into what follows");
-  CODECFS_TRY(read_exactly(entry.offset + start.size(), std::as_writable_bytes(std::span(data.extra))));
-  if (const auto read = zip::parse_local_extra(std::as_bytes(std::span(data.extra)), *local); !read)
-    return fail(EIO, "{}: {}", name, read.error().reason);
+  CODECFS_TRY(read(start.size(), std::as_writable_bytes(std::span(data.extra))));
+  if (const auto parsed = zip::parse_local_extra(std::as_bytes(std::span(data.extra)), *local); !parsed)
+    return fail(EIO, "{}: {}", name, parsed.error().reason);
   const bool tells = (local->header.flags & zip::kDescriptor) == 0;
   if (tells && (local->header.stored != entry.stored || local->header.size != entry.size))
     return disagrees("other sizes");
@@ -251,9 +288,20 @@ Result<Buffer> ZipArchive::read(const ZipEntry& entry, const std::string& name, 
   if (!is_possible)
     return fail(EIO, "{}: claims that {} bytes in the archive are {} bytes, which cannot be", name, entry.stored,
                 entry.size);
-  CODECFS_ASSIGN(const Data data, locate(entry, name));
-  CODECFS_ASSIGN(Buffer stored, Buffer::allocate(static_cast<size_t>(entry.stored)));
-  CODECFS_TRY(read_exactly(data.offset, stored.mutable_bytes()));
+  Buffer stored;
+  if (source_.object) {
+    const remote::ByteRange span = span_of(entry);
+    CODECFS_ASSIGN(stored, source_.object->read(span.offset, span.size));
+  }
+  CODECFS_ASSIGN(const Data data, locate(entry, name, stored.bytes()));
+  const uint64_t at = data.offset - entry.offset;
+  if (source_.object && at <= stored.size() && entry.stored <= stored.size() - at) {
+    stored.drop_front(static_cast<size_t>(at));
+    stored.truncate(static_cast<size_t>(entry.stored));
+  } else {
+    CODECFS_ASSIGN(stored, Buffer::allocate(static_cast<size_t>(entry.stored)));
+    CODECFS_TRY(read_exactly(data.offset, stored.mutable_bytes()));
+  }
   if (entry.method == zip::kDeflated) {
     CODECFS_ASSIGN(Buffer inflated, Buffer::allocate(static_cast<size_t>(entry.size)));
     const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor(

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/file_io.h"
 #include "base/result.h"
+#include "remote/object_file.h"
 
 namespace codecfs::zarr {
 
@@ -41,6 +42,15 @@ struct ZipEntry {
 uint32_t crc_of(Bytes bytes);
 uint32_t hash_of_zip_name(std::string_view name);
 
+/// The bytes of an archive: a local file, or one in an object store, whose `file` is its mirror, with its name as path.
+struct ZipBytes {
+  File file;
+  std::shared_ptr<remote::ObjectFile> object;  // null for a local file
+
+  /// Fewer bytes at the end of a local file. EIO and others.
+  [[nodiscard]] Result<size_t> read(uint64_t offset, MutableBytes to) const;
+};
+
 class ZipArchive {
  public:
   static constexpr uint64_t kMaxEntries = 20'000'000;
@@ -50,11 +60,16 @@ class ZipArchive {
   /// Calls visit(record, entry) for every entry in the order of the central directory, after the whole directory was
   /// verified. EINVAL if it is not a zip archive; EIO for a damaged or inconsistent one (entries that overlap or are
   /// outside of the file), EOPNOTSUPP for several volumes, EFBIG for more than kMaxEntries.
-  static Result<std::shared_ptr<const ZipArchive>> open(File file, const Visit& visit);
+  static Result<std::shared_ptr<const ZipArchive>> open(ZipBytes bytes, const Visit& visit);
   /// For an archive that was just written and needs no verification.
   static Result<std::shared_ptr<const ZipArchive>> adopt(File file, zip::End end);
 
-  [[nodiscard]] const File& file() const { return file_; }
+  [[nodiscard]] const File& file() const { return source_.file; }
+  [[nodiscard]] bool is_remote() const { return source_.object != nullptr; }
+  /// Where the bytes of an entry are, with its local header; perhaps a few more.
+  [[nodiscard]] remote::ByteRange span_of(const ZipEntry& entry) const;
+  /// These entries will be read soon.
+  void expect(std::span<const ZipEntry> entries) const;
   /// Status at open.
   [[nodiscard]] const struct stat& status() const { return status_; }
   [[nodiscard]] Bytes comment() const { return std::as_bytes(std::span(comment_)); }
@@ -66,7 +81,9 @@ class ZipArchive {
     std::string extra;  // of the local header
   };
   /// Reads and verifies the local header. EIO.
-  [[nodiscard]] Result<Data> locate(const ZipEntry& entry, const std::string& name) const;
+  [[nodiscard]] Result<Data> locate(const ZipEntry& entry, const std::string& name) const {
+    return locate(entry, name, {});
+  }
   /// Fills `to` from the file. EIO if the file is too short.
   [[nodiscard]] Result<> read_exactly(uint64_t offset, MutableBytes to) const;
 
@@ -74,12 +91,14 @@ class ZipArchive {
   using Extent = std::pair<uint64_t, uint64_t>;  // offset and end of an entry
 
   ZipArchive() = default;
+  /// `held`: what was read of the entry, from its offset on.
+  Result<Data> locate(const ZipEntry& entry, const std::string& name, Bytes held) const;
   Result<> find_end();
   Result<std::optional<uint64_t>> find_end64(uint64_t locator_at, uint64_t told);
   Result<std::vector<Extent>> check_layout() const;
   Result<> for_each(std::span<const Extent> extents, const Visit& visit) const;
 
-  File file_;
+  ZipBytes source_;
   struct stat status_ = {};
   uint64_t bytes_ = 0;  // of the file
   std::string comment_;

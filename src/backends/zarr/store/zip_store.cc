@@ -107,7 +107,31 @@ Result<> check_writable(const std::string& path, const ZipTree& tree) {
 Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
   File file{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), .path = path};
   if (!file.fd) return fail_errno(errno, "{}", path);
-  CODECFS_ASSIGN(auto tree, ZipTree::open(std::move(file)));
+  CODECFS_ASSIGN(auto store, open(ZipBytes{.file = std::move(file), .object = nullptr}));
+  if (auto changeable = check_writable(path, store->tree()); !changeable)
+    store->unchangeable_ = std::move(changeable.error());
+  return store;
+}
+
+Result<std::unique_ptr<ZipStore>> ZipStore::open(std::shared_ptr<remote::ObjectFile> object) {
+  File file{.fd = UniqueFd(::fcntl(object->mirror().content().get(), F_DUPFD_CLOEXEC, 0)), .path = object->name()};
+  if (!file.fd) return fail_errno(errno, "{}", object->name());
+  CODECFS_ASSIGN(auto store, open(ZipBytes{.file = std::move(file), .object = object}));
+  store->unchangeable_ = Error{
+      EROFS, fmt::format("{}: a zip archive in an object store is only read, because objects cannot be changed in "
+                         "part; a Zarr store of many objects can",
+                         object->name())};
+  return store;
+}
+
+size_t ZipStore::reads_at_once() const {
+  const SharedLock lock(tree().mutex);
+  return tree().archive->is_remote() ? 32 : 0;
+}
+
+Result<std::unique_ptr<ZipStore>> ZipStore::open(ZipBytes bytes) {
+  const std::string path = bytes.file.path;
+  CODECFS_ASSIGN(auto tree, ZipTree::open(std::move(bytes)));
   auto name = find_store(*tree);
   if (!name) return fail(name.error().code, "{}: {}", path, name.error().reason);
   tree->store_name = std::move(*name);
@@ -116,8 +140,6 @@ Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
     const SharedLock lock(store->tree().mutex);
     store->status_ = store->archived_ = store->tree().archive->status();
   }
-  if (auto changeable = check_writable(path, store->tree()); !changeable)
-    store->unchangeable_ = std::move(changeable.error());
   return store;
 }
 

@@ -16,9 +16,12 @@ class ZipStore final : public Store {
  public:
   /// EINVAL if there is no Zarr store in it; errors of ZipArchive::open().
   static Result<std::unique_ptr<ZipStore>> open(const std::string& path);
+  /// The same of an archive in an object store, to read.
+  static Result<std::unique_ptr<ZipStore>> open(std::shared_ptr<remote::ObjectFile> object);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override;
+  [[nodiscard]] size_t reads_at_once() const override;
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
   /// Size in the archive. Without the offset, which only the local header defines.
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
@@ -41,6 +44,7 @@ class ZipStore final : public Store {
   [[nodiscard]] struct stat status_of(const ZipDirectory& directory) const CODECFS_REQUIRES_SHARED(tree().mutex);
 
  private:
+  static Result<std::unique_ptr<ZipStore>> open(ZipBytes bytes);
   explicit ZipStore(std::shared_ptr<ZipTree> tree) : tree_(std::move(tree)) {}
 
   std::shared_ptr<ZipTree> tree_;

@@ -212,11 +212,11 @@ class ZipTree::Builder {
   uint64_t warnings_ = 0;
 };
 
-Result<std::shared_ptr<ZipTree>> ZipTree::open(File file) try {
+Result<std::shared_ptr<ZipTree>> ZipTree::open(ZipBytes bytes) try {
   auto tree = std::make_shared<ZipTree>();
   Builder builder(*tree);
   CODECFS_ASSIGN(const auto archive,
-                 ZipArchive::open(std::move(file), [&](const zip::CentralRecord& record, const ZipEntry& entry) {
+                 ZipArchive::open(std::move(bytes), [&](const zip::CentralRecord& record, const ZipEntry& entry) {
                    return builder.add(record, entry);
                  }));
   builder.finish(archive);

@@ -71,7 +71,7 @@ class ZipTree {
 
   /// Reads an archive's directory. Entries that cannot be shown are omitted with a warning; such an archive must not be
   /// rewritten, as they would be lost: see whole().
-  static Result<std::shared_ptr<ZipTree>> open(File archive);
+  static Result<std::shared_ptr<ZipTree>> open(ZipBytes archive);
 
   /// EROFS with the entries that a rewrite would lose.
   [[nodiscard]] Result<> whole() const;

@@ -62,7 +62,8 @@ class HintedFile {
     if (is_new) H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     const hid_t file = H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
     for (int g = 0; g < groups; ++g) {
-      const hid_t group = H5Gcreate2(file, ("group" + std::to_string(g)).c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      const hid_t group =
+          H5Gcreate2(file, ("group" + std::to_string(g)).c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
       note(group);
       for (int d = 0; d < datasets; ++d) make_dataset(group, "data" + std::to_string(d), attributes, chunks);
       H5Gclose(group);
