@@ -54,8 +54,8 @@ _codecfs_options() {
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
-    cache=* | dirty=* | index=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
-    plugin_path=*)
+    cache=* | cache_size=* | dirty=* | index=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
+    plugin_path=* | cache_dir=*)
       local at=${last##*[=:]}
       COMPREPLY=()
       while IFS= read -r i; do COMPREPLY+=("${last%"$at"}$i"); done < <(compgen -d -- "$at")
@@ -66,7 +66,7 @@ _codecfs_options() {
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "allow_other allow_root anon auto_unmount builtin= cache= chunks= coherent commit= connections= create= debug dirty=
+      _codecfs_part "$last" , "allow_other allow_root anon auto_unmount builtin= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
         endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty path_style
         plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= view= default_permissions noatime noexec"
       ;;

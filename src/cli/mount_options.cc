@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -108,6 +109,16 @@ const std::array kOwnOptions{
                 CODECFS_TRY(set_number(number, "connections", value, 1024));
                 arguments.options.objects.connections = number;
                 return {};
+              }},
+    OwnOption{"cache_dir=DIR", "keep what is read of HDF5 files and zip archives in object stores in this directory",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value.empty()) return fail(EINVAL, "-o cache_dir=: needs the name of a directory");
+                arguments.options.objects.cache_directory = std::filesystem::absolute(value).string();
+                return {};
+              }},
+    OwnOption{"cache_size=SIZE", "of this directory, at most (default 10G)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_size(arguments.options.objects.cache_bytes, "cache_size", value);
               }},
     OwnOption{"retry=SECONDS", "how long failed requests are repeated, 1 to 3600 (default 45)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {

@@ -77,44 +77,15 @@ class RealClient final : public ObjectClient {
 
   Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
                                         const std::string& etag) override {
-    ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
-    if (range) {
-      request.headers.push_back(
-          {"Range", range->is_at_end ? fmt::format("bytes=-{}", range->size)
-                                     : fmt::format("bytes={}-{}", range->offset, range->offset + range->size - 1)});
-      request.check = [&](const HttpResponse& response) {
-        return response.status == 206 ? check_range(response, *range) : Result<>();
-      };
-    }
-    auto response = get_if_match(request, etag);
-    if (!response && response.error().code == EFBIG && range)
-      return fail(EOPNOTSUPP, "{}: the server sends more than the part of the object that was asked for", name(key));
-    if (!response) return pass_on(response);
-    HttpResponse& http = response->http;
-    switch (http.status) {
-      case 404:
-      case 410:
-        if (response->error.code == "NoSuchBucket") return fail(ENOENT, "{}: there is no such bucket", name(""));
-        return std::nullopt;
-      case 412: return replaced(key);
-      case 416: return part_after_end(key, http, etag);
-      case 200:
-      case 206: break;
-      default: return fail(EIO, "{}: the server answers a request for content with status {}", name(key), http.status);
-    }
-    ObjectPart part;
-    const auto sent = http.status == 206 ? parse_content_range(http.header("content-range")) : std::nullopt;
-    if (range && !sent && (range->offset != 0 || (range->is_at_end && http.body.size() > range->size)))
-      return fail(EOPNOTSUPP, "{}: the server does not send parts of objects", name(key));
-    part.total = sent ? sent->total : http.body.size();
-    part.etag = etag_of(http, part.total);
-    if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
-    if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
-      part.modified = time;
-    part.bytes = std::move(http.body);
-    if (range && part.bytes.size() > range->size) part.bytes.truncate(range->size);
-    return part;
+    return get_part(key, range, limit, etag, {});
   }
+
+  Result<std::optional<ObjectPart>> get_if_changed(const std::string& key, const ObjectRange& range,
+                                                   const std::string& etag) override {
+    return get_part(key, range, range.size, {}, is_for_conditions(etag) ? etag : std::string());
+  }
+
+  [[nodiscard]] std::string identity_of(const std::string& key) const override { return requests_->identity_of(key); }
 
   Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) override {
     if (!requests_->is_s3())
@@ -165,6 +136,54 @@ class RealClient final : public ObjectClient {
   [[nodiscard]] RequestCounts counts() const override { return requests_->counts(); }
 
  private:
+  /// `known`: the ETag that need not be sent again; empty: none.
+  Result<std::optional<ObjectPart>> get_part(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
+                                             const std::string& etag, const std::string& known) {
+    ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
+    if (!known.empty()) request.headers.push_back({"If-None-Match", known});
+    if (range) {
+      request.headers.push_back(
+          {"Range", range->is_at_end ? fmt::format("bytes=-{}", range->size)
+                                     : fmt::format("bytes={}-{}", range->offset, range->offset + range->size - 1)});
+      request.check = [&](const HttpResponse& response) {
+        return response.status == 206 ? check_range(response, *range) : Result<>();
+      };
+    }
+    auto response = get_if_match(request, etag);
+    if (!response && response.error().code == EFBIG && range)
+      return fail(EOPNOTSUPP, "{}: the server sends more than the part of the object that was asked for", name(key));
+    if (!response) return pass_on(response);
+    HttpResponse& http = response->http;
+    switch (http.status) {
+      case 404:
+      case 410:
+        if (response->error.code == "NoSuchBucket") return fail(ENOENT, "{}: there is no such bucket", name(""));
+        return std::nullopt;
+      case 304: {
+        ObjectPart unchanged;
+        unchanged.etag = known;
+        return unchanged;
+      }
+      case 412: return replaced(key);
+      case 416: return part_after_end(key, http, etag);
+      case 200:
+      case 206: break;
+      default: return fail(EIO, "{}: the server answers a request for content with status {}", name(key), http.status);
+    }
+    ObjectPart part;
+    const auto sent = http.status == 206 ? parse_content_range(http.header("content-range")) : std::nullopt;
+    if (range && !sent && (range->offset != 0 || (range->is_at_end && http.body.size() > range->size)))
+      return fail(EOPNOTSUPP, "{}: the server does not send parts of objects", name(key));
+    part.total = sent ? sent->total : http.body.size();
+    part.etag = etag_of(http, part.total);
+    if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
+    if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
+      part.modified = time;
+    part.bytes = std::move(http.body);
+    if (range && part.bytes.size() > range->size) part.bytes.truncate(range->size);
+    return part;
+  }
+
   [[nodiscard]] std::string name(const std::string& key) const { return requests_->name_of(key); }
   [[nodiscard]] std::unexpected<Error> replaced(const std::string& key) const {
     return fail(ESTALE, "{}: the object was replaced since it was opened", name(key));

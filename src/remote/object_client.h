@@ -32,6 +32,8 @@ struct ObjectOptions {
   bool requester_pays = false;
   size_t connections = 64;
   std::chrono::seconds retry_time{45};
+  std::string cache_directory;                // of a DiskCache; empty: none
+  uint64_t cache_bytes = uint64_t{10} << 30;  // that it may have
 };
 
 /// A whole object or a part of it.
@@ -88,6 +90,9 @@ class ObjectClient {
   /// ESTALE if the object has another one.
   virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range,
                                                 uint64_t limit, const std::string& etag = {}) = 0;
+  /// The same, unless the object still has this ETag: then a part without bytes, with that ETag.
+  virtual Result<std::optional<ObjectPart>> get_if_changed(const std::string& key, const ObjectRange& range,
+                                                           const std::string& etag) = 0;
   /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told
   /// as prefixes. EOPNOTSUPP for plain HTTP.
   virtual Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) = 0;
@@ -96,6 +101,8 @@ class ObjectClient {
   /// It is no error if there is no such object.
   virtual Result<> remove(const std::string& key) = 0;
 
+  /// Names the object among those of all servers, without secrets.
+  [[nodiscard]] virtual std::string identity_of(const std::string& key) const = 0;
   [[nodiscard]] virtual RequestCounts counts() const = 0;
 };
 

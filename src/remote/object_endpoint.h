@@ -29,6 +29,8 @@ class ObjectEndpoint {
   /// The bucket is in this region.
   void move_to(const std::string& region) { region_ = region; }
   /// "s3://bucket/key", "https://host/key", for messages.
+  /// ObjectClient::identity_of().
+  [[nodiscard]] std::string identity_of(const std::string& key) const { return endpoint_ + " " + name_of(key); }
   [[nodiscard]] std::string name_of(const std::string& key) const;
 
  private:

@@ -20,6 +20,38 @@ constexpr uint64_t kPage = SharedMirror::kPage;
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
 uint64_t round_up(uint64_t offset, uint64_t unit) { return (offset + unit - 1) / unit * unit; }
 
+/// Whether a state can be asked for by its ETag.
+bool is_strong(const std::string& etag) { return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/"); }
+
+/// The beginning of the object: from the cache, if the server says that it has not changed. `cached` is null afterwards
+/// if this state cannot be cached.
+Result<ObjectPart> get_first(ObjectClient& client, const std::string& key, const std::string& name,
+                             std::unique_ptr<DiskCache::Object>& cached) {
+  const auto known = cached ? cached->state() : std::nullopt;
+  std::optional<Buffer> head;
+  if (known) {
+    cached->use(*known);
+    head = cached->find({0, std::min(known->size, kFirst)});
+  }
+  const ObjectRange range{.offset = 0, .size = kFirst};
+  auto first = head ? client.get_if_changed(key, range, known->etag) : client.get(key, range, kFirst);
+  if (!first) return pass_on(first);
+  if (!*first) return fail(ENOENT, "{}: there is no such object", name);
+  ObjectPart part = **std::move(first);
+  if (head && part.bytes.empty() && part.etag == known->etag) {
+    part.bytes = *std::move(head);
+    part.total = known->size;
+    part.modified = known->modified;
+    return part;
+  }
+  if (cached && !is_strong(part.etag)) cached.reset();
+  if (cached) {
+    cached->use({part.etag, part.total, part.modified});
+    cached->store({0, part.bytes.size()}, part.bytes.bytes());
+  }
+  return part;
+}
+
 }  // namespace
 
 /// A call of fetch() that waits for extents.
@@ -34,25 +66,28 @@ struct ObjectFile::Waiter {
 };
 
 Result<std::unique_ptr<ObjectFile>> ObjectFile::open(std::shared_ptr<ObjectClient> client, const std::string& key,
-                                                     const std::string& name, size_t connections) {
-  CODECFS_ASSIGN(auto first, client->get(key, ObjectRange{.offset = 0, .size = kFirst}, kFirst));
-  if (!first) return fail(ENOENT, "{}: there is no such object", name);
-  if (first->bytes.size() != std::min(first->total, kFirst))
-    return fail(EIO, "{}: the server sent {} bytes of {}", name, first->bytes.size(), first->total);
-  if (first->etag.empty() && first->total > first->bytes.size())
+                                                     const std::string& name, size_t connections,
+                                                     std::shared_ptr<DiskCache> cache) {
+  auto cached = cache ? cache->object(client->identity_of(key)) : nullptr;
+  CODECFS_ASSIGN(const ObjectPart first, get_first(*client, key, name, cached));
+  if (first.bytes.size() != std::min(first.total, kFirst))
+    return fail(EIO, "{}: the server sent {} bytes of {}", name, first.bytes.size(), first.total);
+  if (first.etag.empty() && first.total > first.bytes.size())
     return fail(EOPNOTSUPP,
                 "{}: the server sends neither ETag nor Last-Modified, so parts of different states could not be told "
                 "apart: copy the file here",
                 name);
-  CODECFS_ASSIGN(SharedMirror mirror, SharedMirror::make(first->total));
+  CODECFS_ASSIGN(SharedMirror mirror, SharedMirror::make(first.total));
   std::unique_ptr<ObjectFile> file(new ObjectFile(std::move(client), key, name, std::move(mirror), connections));
-  file->etag_ = first->etag;
-  file->modified_ = first->modified;
-  if (first->bytes.empty()) return file;
-  CODECFS_TRY(file->mirror_.store(0, first->bytes.bytes()));
+  file->cache_ = std::move(cache);
+  file->cached_ = std::move(cached);
+  file->etag_ = first.etag;
+  file->modified_ = first.modified;
+  if (first.bytes.empty()) return file;
+  CODECFS_TRY(file->mirror_.store(0, first.bytes.bytes()));
   const LockGuard lock(file->mutex_);
   Extent& extent = file->extents_[0];
-  extent.end = first->bytes.size();
+  extent.end = first.bytes.size();
   extent.is_there = true;  // and never dropped: it has no age
   return file;
 }
@@ -82,11 +117,14 @@ void ObjectFile::use_hints(Hints hints) {
 
 /// Exactly these bytes.
 Result<Buffer> ObjectFile::get(const ByteRange& range) const {
+  if (cached_)
+    if (auto bytes = cached_->find(range)) return *std::move(bytes);
   CODECFS_ASSIGN(auto part, client_->get(key_, ObjectRange{range.offset, range.size}, range.size, etag_));
   if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", name_);
   if (part->total != size()) return fail(ESTALE, "{}: the object was replaced since it was opened", name_);
   if (part->bytes.size() != range.size)
     return fail(EIO, "{}: the server sent {} bytes instead of {}", name_, part->bytes.size(), range.size);
+  if (cached_) cached_->store(range, part->bytes.bytes());
   return std::move(part->bytes);
 }
 

@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/shared_mirror.h"
+#include "remote/disk_cache.h"
 #include "remote/expected_ranges.h"
 #include "remote/object_client.h"
 #include "remote/range_plan.h"
@@ -34,9 +35,10 @@ class ObjectFile {
   using Hints = std::function<std::vector<ByteRange>(uint64_t offset, Bytes bytes)>;
 
   /// Requests the beginning of the object. `name`: for messages. ENOENT; EOPNOTSUPP if the server cannot send parts, or
-  /// says nothing by which states of the object differ; the errors of ObjectClient.
+  /// says nothing by which states of the object differ; the errors of ObjectClient. `cache`: may be null.
   static Result<std::unique_ptr<ObjectFile>> open(std::shared_ptr<ObjectClient> client, const std::string& key,
-                                                  const std::string& name, size_t connections);
+                                                  const std::string& name, size_t connections,
+                                                  std::shared_ptr<DiskCache> cache = nullptr);
   /// Waits for all requests.
   ~ObjectFile();
   ObjectFile(const ObjectFile&) = delete;
@@ -90,6 +92,8 @@ class ObjectFile {
   const std::shared_ptr<ObjectClient> client_;
   const std::string key_;
   const std::string name_;
+  std::shared_ptr<DiskCache> cache_;           // null if there is none
+  std::unique_ptr<DiskCache::Object> cached_;  // what it has of the object; null if there is none
   std::string etag_;
   int64_t modified_ = 0;
   SharedMirror mirror_;

@@ -83,6 +83,11 @@ std::string ObjectRequests::name_of(const std::string& key) const {
   return endpoint_.name_of(key);
 }
 
+std::string ObjectRequests::identity_of(const std::string& key) const {
+  const LockGuard lock(mutex_);
+  return endpoint_.identity_of(key);
+}
+
 RequestCounts ObjectRequests::counts() const { return {requests_, repeated_, received_, sent_}; }
 
 Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attempt& attempt) {

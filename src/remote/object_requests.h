@@ -45,6 +45,8 @@ class ObjectRequests {
   Result<ObjectResponse> send(const ObjectRequest& request);
   [[nodiscard]] RequestCounts counts() const;
   [[nodiscard]] bool is_s3() const { return is_s3_; }
+  /// ObjectClient::identity_of().
+  [[nodiscard]] std::string identity_of(const std::string& key) const;
   /// "s3://bucket/key", for messages.
   [[nodiscard]] std::string name_of(const std::string& key) const;
 

@@ -26,6 +26,11 @@ class OneObject final : public remote::ObjectClient {
     part.total = text_.size();
     return part;
   }
+  Result<std::optional<remote::ObjectPart>> get_if_changed(const std::string& key, const remote::ObjectRange& range,
+                                                           const std::string&) override {
+    return get(key, range, range.size, {});
+  }
+  [[nodiscard]] std::string identity_of(const std::string& key) const override { return key; }
   Result<remote::ObjectList> list(const std::string&, bool, const std::string&) override {
     return remote::ObjectList();
   }

@@ -359,3 +359,52 @@ def test_a_large_zip_archive(remote, server, tmp_path):
     with pytest.raises(OSError) as error:
         (mounted.path / "1.0.0").write_bytes(array[1].tobytes())
     assert error.value.errno == errno.EROFS
+
+
+def test_a_cache_on_disk(weather, mount, remote, server, tmp_path):
+    """The second mount is one request, which asks whether the object is still the same."""
+    expected = files_of(mount(weather, "ro").path)
+    put(server, weather)
+    cache = tmp_path / "cache"
+    first = remote(weather.name, f"cache_dir={cache}")
+    assert files_of(first.path) == expected
+    first.unmount()
+    assert cache.stat().st_mode & 0o777 == 0o700
+    server.control(clear_log=True)
+    second = remote(weather.name, f"cache_dir={cache}")
+    assert files_of(second.path) == expected
+    seen = server.summary()
+    assert seen["requests"] == 1
+    assert seen["statuses"] == {"304": 1}
+    assert seen["bytes"] == 0
+    second.unmount()
+
+    for file in cache.rglob("*-*-*"):  # every file is damaged
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    assert files_of(remote(weather.name, f"cache_dir={cache}").path) == expected
+
+
+def test_a_cache_of_another_state(weather, remote, server, tmp_path):
+    put(server, weather)
+    cache = tmp_path / "cache"
+    first = remote(weather.name, f"cache_dir={cache}")
+    assert len((first.path / "v0/0.0.0").read_bytes()) == 60_000
+    first.unmount()
+    path = tmp_path / "changed.nc"
+    path.write_bytes(weather.read_bytes())
+    with h5py.File(path, "a") as f:
+        f["v0"][:] = 7
+    put(server, path, weather.name)
+    second = remote(weather.name, f"cache_dir={cache}")
+    assert (second.path / "v0/0.0.0").read_bytes() == np.full(30_000, 7, "i2").tobytes()
+
+
+def test_a_cache_that_others_may_write(weather, server, tmp_path):
+    put(server, weather)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    refused = codecfs(server, "info", "-O", f"cache_dir={tmp_path}/cache", f"s3://{BUCKET}/{weather.name}")
+    assert refused.returncode != 0
+    assert "other users" in refused.stderr

@@ -47,6 +47,15 @@ class GeneratedObject final : public remote::ObjectClient {
     generate(range->offset, part.bytes.mutable_bytes());
     return part;
   }
+  Result<std::optional<remote::ObjectPart>> get_if_changed(const std::string& key, const remote::ObjectRange& range,
+                                                           const std::string& known) override {
+    if (known != etag) return get(key, range, range.size, {});
+    ++unchanged;
+    remote::ObjectPart part;
+    part.etag = known;
+    return part;
+  }
+  [[nodiscard]] std::string identity_of(const std::string& key) const override { return "memory " + key; }
   Result<remote::ObjectList> list(const std::string&, bool, const std::string&) override { return fail(EIO, "list"); }
   Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override {
     return fail(EIO, "put");
@@ -64,6 +73,7 @@ class GeneratedObject final : public remote::ObjectClient {
   std::function<bool(const remote::ObjectRange&)> fails;
   std::chrono::milliseconds delay{0};
   std::atomic<int> most_running = 0;
+  std::atomic<int> unchanged = 0;  // answers that the object is still the same
 
  private:
   static constexpr uint64_t kRun = 61;  // bytes that are equal

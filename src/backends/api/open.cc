@@ -109,7 +109,12 @@ remote::ObjectOptions& object_options() {
 Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
                                             const std::string& name) {
   if (url.key.empty() || url.key.ends_with('/')) return nullptr;
-  auto opened = remote::ObjectFile::open(std::move(client), url.key, name, object_options().connections);
+  std::shared_ptr<remote::DiskCache> cache;
+  if (const auto& directory = object_options().cache_directory; !directory.empty()) {
+    CODECFS_ASSIGN(cache, remote::DiskCache::open(directory, object_options().cache_bytes));
+  }
+  auto opened =
+      remote::ObjectFile::open(std::move(client), url.key, name, object_options().connections, std::move(cache));
   if (!opened && opened.error().code == ENOENT) return nullptr;
   if (!opened) return pass_on(opened);
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);

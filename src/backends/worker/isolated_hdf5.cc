@@ -2,18 +2,16 @@
 
 #include <sys/statvfs.h>
 
-#include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
-#include "backends/hdf5/format/structure_hints.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
+#include "backends/worker/stored_bytes.h"
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
-#include "base/file_io.h"
 #include "base/lru_map.h"
 #include "model/fill.h"
 
@@ -24,15 +22,12 @@ namespace {
 constexpr size_t kLayouts = 1024;
 constexpr size_t kKnownVariables = 4096;
 constexpr int kTries = 4;
-constexpr size_t kObjectReads = 32;  // of a file in an object store, at a time
 
 class IsolatedHdf5 final : public Source {
  public:
-  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_) {}
+  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_), bytes_(client_.fd()) {}
   explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object)
-      : object_(object), hints_(std::make_shared<hdf5::StructureHints>()), client_(object, held_) {
-    object_->use_hints([hints = hints_](uint64_t offset, Bytes bytes) { return hints->note(offset, bytes); });
-  }
+      : client_(object, held_), bytes_(client_.fd(), object) {}
   Result<> open(std::shared_ptr<ChunkRanges> ranges) {
     CODECFS_TRY(client_.open());
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
@@ -50,7 +45,7 @@ class IsolatedHdf5 final : public Source {
   }
   [[nodiscard]] std::string format() const override { return client_.opened().format; }
   [[nodiscard]] bool shares_metadata() const override { return true; }
-  [[nodiscard]] size_t reads_at_once() const override { return object_ ? kObjectReads : 0; }
+  [[nodiscard]] size_t reads_at_once() const override { return bytes_.reads_at_once(); }
   [[nodiscard]] Entry root() const override { return client_.opened().root; }
 
   // --- reading the tree
@@ -74,7 +69,7 @@ class IsolatedHdf5 final : public Source {
   Result<VariablePtr> facts(ObjectId id) override { return client_.call<VariablePtr>(Call::facts, id); }
 
   std::vector<VariableSummary> summaries(std::span<const ObjectId> variables) override {
-    expect_indexes();
+    bytes_.expect_indexes();
     auto all = client_.call<std::vector<VariableSummary>>(Call::summaries, variables);
     if (all && all->size() == variables.size()) return *std::move(all);
     return Source::summaries(variables);  // one of them makes the call fail: find out which one
@@ -93,7 +88,7 @@ class IsolatedHdf5 final : public Source {
     return info;
   }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
-    expect_indexes();
+    bytes_.expect_indexes();
     return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
@@ -317,19 +312,12 @@ class IsolatedHdf5 final : public Source {
   Result<PresentLayout> ask_for_layout(ObjectId id);
   Result<LayoutPtr> layout(ObjectId id, uint64_t number);
   Result<LayoutPtr> layout_for_writing(ObjectId id);
-  Result<bool> read_source(uint64_t offset, MutableBytes to) const;
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
-  /// Whole chunk indexes will be read.
-  void expect_indexes() const {
-    if (object_) object_->fetch_many_hinted(hints_->follow_indexes());
-  }
-
-  const std::shared_ptr<remote::ObjectFile> object_;   // null for a local file
-  const std::shared_ptr<hdf5::StructureHints> hints_;  // of object_
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
+  const StoredBytes bytes_;
   std::unique_ptr<ChunkIndex> index_;
   LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
@@ -367,31 +355,23 @@ Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
   return layout;
 }
 
-// False if the bytes are no longer there.
-Result<bool> IsolatedHdf5::read_source(uint64_t offset, MutableBytes to) const {
-  const auto count = read_at(client_.fd().get(), client_.path(), offset, to);
-  return count && *count == to.size();
-}
-
 // None if the bytes are no longer there.
 Result<std::optional<Buffer>> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
-  if (object_) return object_->read(found.place.offset, found.place.size);
-  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(found.place.size));
-  CODECFS_ASSIGN(const bool is_read, read_source(found.place.offset, bytes.mutable_bytes()));
-  if (!is_read || !index_->is_current(found)) return std::nullopt;
+  CODECFS_ASSIGN(auto bytes, bytes_.read(found.place.offset, found.place.size));
+  if (!bytes || !index_->is_current(found)) return std::nullopt;
   return bytes;
 }
 
 // The places may take requests, too: this is called by a thread that reads ahead.
 Result<> IsolatedHdf5::expect(ObjectId id, std::span<const uint64_t> numbers) {
-  if (!object_) return {};
+  if (bytes_.reads_at_once() == 0) return {};
   std::vector<remote::ByteRange> ranges;
   for (const uint64_t number : numbers) {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     if (found.place.kind == Kind::encoded || found.place.kind == Kind::piece)
       ranges.push_back({found.place.offset, found.place.size});
   }
-  object_->expect(ranges);
+  bytes_.expect(ranges);
   return {};
 }
 
@@ -407,13 +387,8 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Foun
   if (!facts.chunk_bytes || found.place.size > *facts.chunk_bytes) return std::nullopt;
   CODECFS_ASSIGN(Buffer piece, Buffer::allocate(*facts.chunk_bytes));
   const MutableBytes inside = piece.mutable_bytes().first(found.place.size);
-  if (object_) {
-    CODECFS_ASSIGN(const Buffer bytes, object_->read(found.place.offset, found.place.size));
-    std::memcpy(inside.data(), bytes.data(), inside.size());
-  } else {
-    CODECFS_ASSIGN(const bool is_read, read_source(found.place.offset, inside));
-    if (!is_read || !index_->is_current(found)) return std::nullopt;
-  }
+  CODECFS_ASSIGN(const bool is_read, bytes_.read_into(found.place.offset, inside));
+  if (!is_read || !index_->is_current(found)) return std::nullopt;
   repeat_element(facts.fill, piece.mutable_bytes().subspan(inside.size()));
   return piece;
 }
@@ -460,10 +435,9 @@ SourceProtections protections_of_sources() { return worker::describe_protections
 
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
                                                     std::shared_ptr<worker::ChunkRanges> ranges) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return fail_errno(errno, "{}", path);
-  const std::string absolute = resolved;
-  std::free(resolved);  // NOLINT: realpath allocates with malloc
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::canonical(path, error);
+  if (error) return fail_errno(error.value(), "{}", path);
   auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write);
   CODECFS_TRY(source->open(std::move(ranges)));
   return source;

@@ -1,0 +1,315 @@
+#include "remote/disk_cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/directory_stream.h"
+#include "base/log.h"
+#include "remote/signature.h"
+
+namespace codecfs::remote {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'c', 'd', 'c', 'f', 's', 'r', 'g', '1'};
+constexpr const char* kState = "state";
+constexpr uint64_t kLongestRange = uint64_t{64} << 20;  // bytes of a file
+constexpr int64_t kFresh = 60;                          // seconds in which a use is not recorded again
+constexpr int64_t kAbandoned = 3600;                    // seconds after which a file that was not renamed is deleted
+
+struct Header {
+  std::array<char, 8> magic = kMagic;
+  uint64_t state = 0;  // of the object
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint32_t content = 0;  // CRC-32 of the bytes
+  uint32_t own = 0;      // of the header before this field
+};
+
+uint32_t checksum(const void* bytes, size_t size) { return ::libdeflate_crc32(0, bytes, size); }
+uint32_t own_checksum(const Header& header) { return checksum(&header, offsetof(Header, own)); }
+
+std::string hash_of(const std::string& text) { return sha256_hex(std::as_bytes(std::span(text))); }
+
+bool is_own_file(int fd, struct stat& status) {
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+UniqueFd open_folder_in(int directory, const char* name) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(::openat(directory, name, kFlags));
+  struct stat status;
+  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return {};
+  return fd;
+}
+
+std::vector<std::string> names_in(const UniqueFd& folder) {
+  std::vector<std::string> names;
+  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const DirectoryStream stream(again < 0 ? nullptr : ::fdopendir(again));
+  if (!stream && again >= 0) ::close(again);
+  while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr)
+    if (entry->d_name[0] != '.' || std::string_view(entry->d_name).starts_with(".new-")) names.emplace_back(entry->d_name);
+  return names;
+}
+
+bool read_all(int fd, void* to, size_t size, off_t at) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t count = ::pread(fd, static_cast<char*>(to) + done, size - done, at + static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+bool write_all(int fd, Bytes bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DiskCache>> DiskCache::open(const std::string& directory, uint64_t most_bytes) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, "the cache {}", directory);
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status;
+  if (!fd || ::fstat(fd.get(), &status) != 0) return fail_errno(errno, "the cache {}", directory);
+  if (status.st_uid != ::geteuid()) return fail(EACCES, "the cache {} belongs to another user", directory);
+  if ((status.st_mode & 0022) != 0) return fail(EACCES, "the cache {} may be written by other users", directory);
+  if (::faccessat(fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) return fail_errno(errno, "the cache {}", directory);
+  std::shared_ptr<DiskCache> cache(new DiskCache(std::move(fd), most_bytes));
+  cache->trim();
+  return cache;
+}
+
+std::unique_ptr<DiskCache::Object> DiskCache::object(const std::string& identity) {
+  const std::string name = hash_of(identity);
+  (void)::mkdirat(directory_.get(), name.c_str(), 0700);
+  UniqueFd folder = open_folder_in(directory_.get(), name.c_str());
+  return folder ? std::make_unique<Object>(*this, std::move(folder)) : nullptr;
+}
+
+void DiskCache::note_written(uint64_t bytes) {
+  const uint64_t step = most_bytes_ / 16;
+  if ((written_ += bytes) > step) trim();
+}
+
+void DiskCache::trim() {
+  std::unique_lock lock(trimming_, std::try_to_lock);
+  if (!lock) return;
+  written_ = 0;
+  struct Found {
+    timespec used;
+    uint64_t bytes;
+    std::string folder;
+    std::string name;
+  };
+  std::vector<Found> files;
+  uint64_t total = 0;
+  const int64_t now = ::time(nullptr);
+  for (const std::string& folder : names_in(directory_)) {
+    const UniqueFd fd = open_folder_in(directory_.get(), folder.c_str());
+    if (!fd) continue;
+    for (const std::string& name : names_in(fd)) {
+      struct stat status;
+      if (::fstatat(fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (name.starts_with('.') && now - status.st_mtim.tv_sec < kAbandoned) continue;
+      const auto bytes = static_cast<uint64_t>(status.st_blocks) * 512;
+      total += bytes;
+      files.push_back({name.starts_with('.') ? timespec{} : status.st_mtim, bytes, folder, name});
+    }
+  }
+  if (total <= most_bytes_) return;
+  const auto is_older = [](const Found& a, const Found& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  };
+  std::ranges::sort(files, is_older);
+  for (const Found& file : files) {
+    if (total <= most_bytes_ / 10 * 9) break;
+    if (::unlinkat(directory_.get(), (file.folder + "/" + file.name).c_str(), 0) == 0) total -= file.bytes;
+    (void)::unlinkat(directory_.get(), file.folder.c_str(), AT_REMOVEDIR);  // if it is empty now
+  }
+}
+
+std::optional<DiskCache::Object::State> DiskCache::Object::state() const {
+  const UniqueFd fd(::openat(folder_.get(), kState, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status;
+  constexpr off_t kLongest = 4096;
+  if (!fd || !is_own_file(fd.get(), status) || status.st_size > kLongest) return std::nullopt;
+  std::string text(static_cast<size_t>(status.st_size), '\0');
+  if (!read_all(fd.get(), text.data(), text.size(), 0)) return std::nullopt;
+  // Checksum, size, time, ETag, each on a line.
+  State state;
+  uint32_t sum = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](auto& value) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    at = next + 1;
+    return error == std::errc() && next != end && *next == '\n';
+  };
+  if (!number(sum)) return std::nullopt;
+  if (checksum(at, static_cast<size_t>(end - at)) != sum || !number(state.size) || !number(state.modified))
+    return std::nullopt;
+  state.etag.assign(at, end);
+  return state.etag.empty() ? std::nullopt : std::optional(state);
+}
+
+void DiskCache::Object::use(const State& state) {
+  const std::string hash = hash_of(state.etag);
+  prefix_ = hash.substr(0, 16) + "-";
+  (void)std::from_chars(hash.data() + 16, hash.data() + 32, state_id_, 16);
+  const auto known = this->state();
+  if (!known || known->etag != state.etag || known->size != state.size) {
+    const std::string text = fmt::format("{}\n{}\n{}", state.size, state.modified, state.etag);
+    const std::string head = fmt::format("{}\n", checksum(text.data(), text.size()));
+    (void)write(kState, std::as_bytes(std::span(head)), std::as_bytes(std::span(text)));
+  }
+  for (const std::string& name : names_in(folder_))
+    if (name != kState && !name.starts_with(prefix_) && !name.starts_with('.'))
+      (void)::unlinkat(folder_.get(), name.c_str(), 0);
+  const LockGuard lock(mutex_);
+  list();
+}
+
+void DiskCache::Object::list() {
+  struct stat status;
+  if (::fstat(folder_.get(), &status) != 0) return;
+  listed_ = status.st_mtim;
+  ranges_.clear();
+  for (const std::string& name : names_in(folder_)) {
+    if (!name.starts_with(prefix_)) continue;
+    ByteRange range;
+    const char* const end = name.data() + name.size();
+    const auto offset = std::from_chars(name.data() + prefix_.size(), end, range.offset);
+    if (offset.ec != std::errc() || offset.ptr == end || *offset.ptr != '-') continue;
+    const auto size = std::from_chars(offset.ptr + 1, end, range.size);
+    if (size.ec != std::errc() || size.ptr != end || range.size > kLongestRange) continue;
+    uint64_t& known = ranges_[range.offset];
+    known = std::max(known, range.size);
+  }
+}
+
+std::string DiskCache::Object::name_of(const ByteRange& range) const {
+  return fmt::format("{}{}-{}", prefix_, range.offset, range.size);
+}
+
+bool DiskCache::Object::write(const std::string& name, Bytes head, Bytes bytes) const {
+  static std::atomic<uint64_t> number = 0;
+  const std::string aside = fmt::format(".new-{}-{}", ::getpid(), ++number);
+  const UniqueFd fd(::openat(folder_.get(), aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return false;
+  if (write_all(fd.get(), head) && write_all(fd.get(), bytes) &&
+      ::renameat(folder_.get(), aside.c_str(), folder_.get(), name.c_str()) == 0)
+    return true;
+  (void)::unlinkat(folder_.get(), aside.c_str(), 0);
+  return false;
+}
+
+void DiskCache::Object::store(const ByteRange& range, Bytes bytes) {
+  if (prefix_.empty() || range.size > kLongestRange || bytes.size() != range.size || bytes.empty()) return;
+  Header header{.state = state_id_, .offset = range.offset, .size = range.size};
+  header.content = checksum(bytes.data(), bytes.size());
+  header.own = own_checksum(header);
+  if (!write(name_of(range), std::as_bytes(std::span(&header, 1)), bytes)) {
+    static std::atomic<bool> was_told = false;
+    if (!was_told.exchange(true)) log::warning("the cache on disk cannot be written: {}", std::strerror(errno));
+    return;
+  }
+  {
+    const LockGuard lock(mutex_);
+    uint64_t& known = ranges_[range.offset];
+    known = std::max(known, range.size);
+  }
+  cache_.note_written(range.size);
+}
+
+/// The file of exactly this range.
+std::optional<Buffer> DiskCache::Object::read(const ByteRange& range) const {
+  const std::string name = name_of(range);
+  const UniqueFd fd(::openat(folder_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status;
+  if (!fd || !is_own_file(fd.get(), status)) return std::nullopt;
+  Header header;
+  const bool has_size = static_cast<uint64_t>(status.st_size) == sizeof header + range.size;
+  auto bytes = Buffer::allocate(range.size);
+  if (!bytes) return std::nullopt;
+  const bool is_good = has_size && read_all(fd.get(), &header, sizeof header, 0) && header.magic == kMagic &&
+                       header.own == own_checksum(header) && header.state == state_id_ &&
+                       header.offset == range.offset && header.size == range.size &&
+                       read_all(fd.get(), bytes->data(), range.size, sizeof header) &&
+                       header.content == checksum(bytes->data(), bytes->size());
+  if (!is_good) {
+    log::debug("{} in the cache on disk is damaged", name);
+    (void)::unlinkat(folder_.get(), name.c_str(), 0);
+    return std::nullopt;
+  }
+  if (::time(nullptr) - status.st_mtim.tv_sec > kFresh) (void)::futimens(fd.get(), nullptr);  // was used
+  return *std::move(bytes);
+}
+
+/// The files that have all of a range together, by offset; empty if there are none.
+std::vector<ByteRange> DiskCache::Object::files_of(const ByteRange& range) const {
+  std::vector<ByteRange> files;
+  for (uint64_t at = range.offset; at < range.end();) {
+    auto file = ranges_.upper_bound(at);
+    const auto has = [&] { return at - file->first < kLongestRange && file->first + file->second > at; };
+    do {
+      if (file == ranges_.begin() || at - std::prev(file)->first >= kLongestRange) return {};
+      --file;
+    } while (!has());
+    files.push_back({file->first, file->second});
+    at = files.back().end();
+  }
+  return files;
+}
+
+std::optional<Buffer> DiskCache::Object::find(const ByteRange& range) {
+  if (prefix_.empty() || range.size == 0) return std::nullopt;
+  std::vector<ByteRange> files;
+  {
+    const LockGuard lock(mutex_);
+    files = files_of(range);
+    struct stat status;
+    const bool is_listed = ::fstat(folder_.get(), &status) != 0 || (status.st_mtim.tv_sec == listed_.tv_sec &&
+                                                                    status.st_mtim.tv_nsec == listed_.tv_nsec);
+    if (files.empty() && !is_listed) {
+      list();  // another process has added files, perhaps
+      files = files_of(range);
+    }
+  }
+  if (files.empty()) return std::nullopt;
+  auto bytes = Buffer::allocate(range.size);
+  if (!bytes) return std::nullopt;
+  uint64_t at = range.offset;
+  for (const ByteRange& file : files) {
+    const auto content = read(file);
+    if (!content) {
+      const LockGuard lock(mutex_);
+      ranges_.erase(file.offset);
+      return std::nullopt;
+    }
+    const uint64_t end = std::min(range.end(), file.end());
+    std::memcpy(bytes->data() + (at - range.offset), content->data() + (at - file.offset), end - at);
+    at = end;
+  }
+  return *std::move(bytes);
+}
+
+}  // namespace codecfs::remote
