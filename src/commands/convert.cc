@@ -170,7 +170,8 @@ class Conversion {
   }
 
   Result<> copy_batch() {
-    CODECFS_TRY(in_parallel(chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); }));
+    CODECFS_TRY(in_parallel(
+        chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); }, from_.reads_at_once()));
     chunks_waiting_.clear();
     return {};
   }

@@ -28,10 +28,13 @@ bool is_same_directory(const std::string& one, const std::string& other) {
 Result<> check_other_files(const Partial& partial, const DatasetInfo& info, const std::vector<std::string>& skip,
                            std::vector<std::string>& warnings) {
   std::string linked;  // an external link with a relative name
-  std::error_code error;
-  const auto source = std::filesystem::canonical(info.source, error);  // libhdf5 searches beside the file itself
-  if (error) return fail(error.value(), "{}: {}", info.source, error.message());
-  const bool is_beside = is_same_directory(source.parent_path().string(), partial.directory());
+  bool is_beside = false;
+  if (!is_source_url(info.source)) {
+    std::error_code error;
+    const auto source = std::filesystem::canonical(info.source, error);  // libhdf5 searches beside the file itself
+    if (error) return fail(error.value(), "{}: {}", info.source, error.message());
+    is_beside = is_same_directory(source.parent_path().string(), partial.directory());
+  }
   for (const InfoNode& node : info.nodes) {
     const std::string path = "/" + node.path;
     const std::string& target = node.entry.target;
@@ -152,7 +155,9 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
   CODECFS_TRY(check_other_files(partial, info, options.skip, done.warnings));
   CODECFS_TRY(check_rules(std::move(source), options.rules));
   if (!partial.is_copied()) {
-    const Result<> copied = copy_hdf5_file(info.source, partial.path(), [] { return interrupted.load(); });
+    const auto is_cancelled = [] { return interrupted.load(); };
+    const Result<> copied = is_source_url(info.source) ? copy_object(info.source, partial.path(), is_cancelled)
+                                                       : copy_hdf5_file(info.source, partial.path(), is_cancelled);
     if (!copied) {
       partial.discard();  // of no use
       return std::unexpected(copied.error());

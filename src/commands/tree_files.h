@@ -22,6 +22,8 @@ class TreeFiles {
   TreeFiles& operator=(const TreeFiles&) = delete;
 
   [[nodiscard]] fs::Filesystem& filesystem() { return *filesystem_; }
+  /// See Source::reads_at_once().
+  [[nodiscard]] size_t reads_at_once() const { return filesystem_->context().dataset.source().reads_at_once(); }
   [[nodiscard]] static Ino root() { return fs::kRootIno; }
 
   struct Item {

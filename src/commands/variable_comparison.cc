@@ -142,7 +142,10 @@ std::string VariableComparison::first_text() const {
 
 Result<> VariableComparison::run(const std::function<void(uint64_t bytes)>& advance) {
   const auto compare_all = [&](const std::vector<uint64_t>& numbers) {
-    return in_parallel(numbers.size(), [&](uint64_t i) -> Result<> {
+    std::vector<ChunkToRead> chunks;
+    chunks.reserve(numbers.size());
+    for (const uint64_t number : numbers) chunks.push_back({one_.object, number});
+    return read_in_parallel(one_.source, chunks, [&](uint64_t i) -> Result<> {
       CODECFS_TRY(compare_chunk(numbers[i]));
       advance(one_.facts->chunk_bytes.value_or(0));
       return {};

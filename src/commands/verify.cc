@@ -136,7 +136,10 @@ class Check {
   }
 
   Result<> read_batch(ProgressReporter& progress) {
-    CODECFS_TRY(in_parallel(tasks_.size(), [&](uint64_t number) {
+    std::vector<ChunkToRead> chunks;
+    chunks.reserve(tasks_.size());
+    for (const auto& task : tasks_) chunks.push_back({task.node->entry.object, task.chunk});
+    CODECFS_TRY(read_in_parallel(source_, chunks, [&](uint64_t number) {
       read_chunk(*tasks_[number].node, tasks_[number].chunk, progress);
       return Result<>();
     }));

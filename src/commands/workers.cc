@@ -19,7 +19,7 @@ void catch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t number)>& work) {
+Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t number)>& work, size_t at_least) {
   std::atomic<uint64_t> next = 0;
   std::atomic<bool> failed = false;
   Mutex mutex;
@@ -36,11 +36,36 @@ Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t numbe
   {
     const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
     std::vector<std::jthread> threads;
-    for (uint64_t i = 1; i < std::min(cores, count); ++i) threads.emplace_back(run);
+    const uint64_t wanted = std::min(std::max<uint64_t>(cores, at_least), count);
+    for (uint64_t i = 1; i < wanted; ++i) threads.emplace_back(run);
     run();
   }
   if (first) return std::unexpected(*first);
   return {};
+}
+
+Result<> read_in_parallel(Source& source, std::span<const ChunkToRead> chunks,
+                          const std::function<Result<>(uint64_t index)>& read) {
+  const size_t at_once = source.reads_at_once();
+  if (at_once == 0) return in_parallel(chunks.size(), read);
+  constexpr size_t kAhead = 64;
+  const auto expect = [&](size_t from) {
+    std::vector<uint64_t> numbers;
+    for (size_t i = from; i < std::min(chunks.size(), from + kAhead); ++i) {
+      numbers.push_back(chunks[i].number);
+      if (i + 1 < std::min(chunks.size(), from + kAhead) && chunks[i + 1].variable == chunks[i].variable) continue;
+      (void)source.expect(chunks[i].variable, numbers);  // an error shows when they are read
+      numbers.clear();
+    }
+  };
+  expect(0);
+  return in_parallel(
+      chunks.size(),
+      [&](uint64_t index) {
+        if (index % kAhead == 0) expect(index + kAhead);
+        return read(index);
+      },
+      at_once);
 }
 
 }  // namespace codecfs::commands

@@ -59,7 +59,8 @@ std::vector<std::string> names_in(const UniqueFd& folder) {
   const DirectoryStream stream(again < 0 ? nullptr : ::fdopendir(again));
   if (!stream && again >= 0) ::close(again);
   while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr)
-    if (entry->d_name[0] != '.' || std::string_view(entry->d_name).starts_with(".new-")) names.emplace_back(entry->d_name);
+    if (entry->d_name[0] != '.' || std::string_view(entry->d_name).starts_with(".new-"))
+      names.emplace_back(entry->d_name);
   return names;
 }
 
@@ -287,8 +288,8 @@ std::optional<Buffer> DiskCache::Object::find(const ByteRange& range) {
     const LockGuard lock(mutex_);
     files = files_of(range);
     struct stat status;
-    const bool is_listed = ::fstat(folder_.get(), &status) != 0 || (status.st_mtim.tv_sec == listed_.tv_sec &&
-                                                                    status.st_mtim.tv_nsec == listed_.tv_nsec);
+    const bool is_listed = ::fstat(folder_.get(), &status) != 0 ||
+                           (status.st_mtim.tv_sec == listed_.tv_sec && status.st_mtim.tv_nsec == listed_.tv_nsec);
     if (files.empty() && !is_listed) {
       list();  // another process has added files, perhaps
       files = files_of(range);

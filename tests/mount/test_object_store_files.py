@@ -408,3 +408,18 @@ def test_a_cache_that_others_may_write(weather, server, tmp_path):
     refused = codecfs(server, "info", "-O", f"cache_dir={tmp_path}/cache", f"s3://{BUCKET}/{weather.name}")
     assert refused.returncode != 0
     assert "other users" in refused.stderr
+
+
+def test_converting_to_hdf5_copies_the_file(weather, server, tmp_path):
+    put(server, weather)
+    made = codecfs(server, "convert", f"s3://{BUCKET}/{weather.name}", tmp_path / "made.nc")
+    assert made.returncode == 0, made.stderr
+    assert codecfs(server, "compare", weather, tmp_path / "made.nc").returncode == 0
+    assert server.summary()["operations"]["GetObject"] < 20
+
+
+def test_commands_join_requests(weather, server):
+    """The 384 chunks of four variables."""
+    put(server, weather)
+    assert codecfs(server, "verify", f"s3://{BUCKET}/{weather.name}").returncode == 0
+    assert server.summary()["requests"] < 40

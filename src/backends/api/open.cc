@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "backends/api/source.h"
+#include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
 #include "backends/api/unsupported_format.h"
 #include "backends/folder/folder_source.h"
@@ -18,6 +19,7 @@
 #include "backends/worker/isolated_hdf5.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/zip_archive.h"
+#include "base/file_io.h"
 #include "base/unique_fd.h"
 #include "remote/object_file.h"
 
@@ -105,16 +107,20 @@ remote::ObjectOptions& object_options() {
   return options;
 }
 
-/// Opens the object with the key itself. Null if there is none.
-Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
-                                            const std::string& name) {
-  if (url.key.empty() || url.key.ends_with('/')) return nullptr;
+Result<std::unique_ptr<remote::ObjectFile>> open_object_file(std::shared_ptr<remote::ObjectClient> client,
+                                                             const std::string& key, const std::string& name) {
   std::shared_ptr<remote::DiskCache> cache;
   if (const auto& directory = object_options().cache_directory; !directory.empty()) {
     CODECFS_ASSIGN(cache, remote::DiskCache::open(directory, object_options().cache_bytes));
   }
-  auto opened =
-      remote::ObjectFile::open(std::move(client), url.key, name, object_options().connections, std::move(cache));
+  return remote::ObjectFile::open(std::move(client), key, name, object_options().connections, std::move(cache));
+}
+
+/// Opens the object with the key itself. Null if there is none.
+Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
+                                            const std::string& name) {
+  if (url.key.empty() || url.key.ends_with('/')) return nullptr;
+  auto opened = open_object_file(std::move(client), url.key, name);
   if (!opened && opened.error().code == ENOENT) return nullptr;
   if (!opened) return pass_on(opened);
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
@@ -150,6 +156,26 @@ Result<std::unique_ptr<Source>> open_url(const std::string& text) {
 }
 
 }  // namespace
+
+Result<> copy_object(const std::string& text, const std::string& to, const std::function<bool()>& cancelled) {
+  CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
+  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
+  CODECFS_ASSIGN(const auto object, open_object_file(std::move(client), url.key, remote::shown_url(text)));
+  const File copy{.fd = UniqueFd(::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), .path = to};
+  if (!copy.fd) return fail_errno(errno, "{}", to);
+  constexpr uint64_t kPiece = uint64_t{8} << 20;
+  constexpr uint64_t kAhead = 8;  // pieces that are requested at a time
+  for (uint64_t at = 0; at < object->size(); at += kPiece) {
+    if (cancelled()) return fail(ECANCELED, "interrupted");
+    std::vector<remote::ByteRange> next;
+    for (uint64_t piece = at; piece < std::min(object->size(), at + kAhead * kPiece); piece += kPiece)
+      next.push_back({piece, std::min(kPiece, object->size() - piece)});
+    object->expect(next);
+    CODECFS_ASSIGN(const Buffer bytes, object->read(next[0].offset, next[0].size));
+    CODECFS_TRY(real_file_io().write(copy, at, bytes.bytes()));
+  }
+  return real_file_io().sync(copy);
+}
 
 bool is_source_url(std::string_view path) { return remote::is_object_url(path); }
 

@@ -15,4 +15,8 @@ namespace codecfs {
 /// an error the content of `to` is of no use.
 Result<> copy_hdf5_file(const std::string& from, const std::string& to, const std::function<bool()>& cancelled);
 
+/// Copies the object of a URL, of one state, to `to`, which is created or replaced, and syncs the copy. ENOENT, ESTALE,
+/// ECANCELED, ENOSPC; the errors of ObjectClient.
+Result<> copy_object(const std::string& url, const std::string& to, const std::function<bool()>& cancelled);
+
 }  // namespace codecfs

@@ -34,8 +34,8 @@ class StoredBytes {
 
  private:
   const UniqueFd& fd_;
-  const std::shared_ptr<remote::ObjectFile> object_;         // null for a local file
-  const std::shared_ptr<hdf5::StructureHints> hints_;        // of object_
+  const std::shared_ptr<remote::ObjectFile> object_;   // null for a local file
+  const std::shared_ptr<hdf5::StructureHints> hints_;  // of object_
 };
 
 }  // namespace codecfs::worker
