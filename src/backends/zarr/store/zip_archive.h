@@ -65,7 +65,6 @@ class ZipArchive {
   static Result<std::shared_ptr<const ZipArchive>> adopt(File file, zip::End end);
 
   [[nodiscard]] const File& file() const { return source_.file; }
-  [[nodiscard]] bool is_remote() const { return source_.object != nullptr; }
   /// Where the bytes of an entry are, with its local header; perhaps a few more.
   [[nodiscard]] remote::ByteRange span_of(const ZipEntry& entry) const;
   /// These entries will be read soon.

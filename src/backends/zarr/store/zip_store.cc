@@ -121,12 +121,8 @@ Result<std::unique_ptr<ZipStore>> ZipStore::open(std::shared_ptr<remote::ObjectF
       EROFS, fmt::format("{}: a zip archive in an object store is only read, because objects cannot be changed in "
                          "part; a Zarr store of many objects can",
                          object->name())};
+  store->is_remote_ = true;
   return store;
-}
-
-size_t ZipStore::reads_at_once() const {
-  const SharedLock lock(tree().mutex);
-  return tree().archive->is_remote() ? 32 : 0;
 }
 
 Result<std::unique_ptr<ZipStore>> ZipStore::open(ZipBytes bytes) {
@@ -254,6 +250,7 @@ Result<std::unique_ptr<Store>> ZipStore::below(const std::string& key) const {
   store->status_ = status_of(*directory);
   store->root_ = std::move(directory);
   store->unchangeable_ = unchangeable_;
+  store->is_remote_ = is_remote_;
   return store;
 }
 

@@ -21,7 +21,7 @@ class ZipStore final : public Store {
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override;
-  [[nodiscard]] size_t reads_at_once() const override;
+  [[nodiscard]] size_t reads_at_once() const override { return is_remote_ ? 32 : 0; }
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
   /// Size in the archive. Without the offset, which only the local header defines.
   [[nodiscard]] Result<std::optional<Stored>> locate(const std::string& key) const override;
@@ -52,6 +52,7 @@ class ZipStore final : public Store {
   struct stat status_ = {};    // of the archive, or of that subdirectory
   struct stat archived_ = {};  // of the archive at open
   std::optional<Error> unchangeable_;
+  bool is_remote_ = false;  // in an object store
 };
 
 }  // namespace codecfs::zarr
