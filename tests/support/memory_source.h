@@ -103,7 +103,8 @@ class MemorySource : public Source {
   std::atomic<int> reads = 0;   // of chunks
   std::atomic<int> writes = 0;  // of chunks
   std::atomic<int> commits = 0;
-  std::function<void()> before_read;  // called by fetch_chunk(), without a lock
+  std::function<void()> before_read;              // called by fetch_chunk(), without a lock
+  std::function<void(ObjectId)> before_variable;  // called by variable(), without a lock
 
   // --- Source
 
@@ -130,6 +131,7 @@ class MemorySource : public Source {
     return at->variable.attributes;
   }
   Result<VariablePtr> variable(ObjectId id) override {
+    if (before_variable) before_variable(id);
     const std::lock_guard lock(mutex_);
     CODECFS_ASSIGN(const Object* at, get(id));
     return std::make_shared<const Variable>(at->variable);

@@ -11,7 +11,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   ++mount_.stats.lookups;
   CODECFS_ASSIGN(const Place place, coherence_.current_place_of(parent));
   const Node& node = *place.node;
-  if (place.file == FileKind::chunk_directory) return lookup_chunk(place, name);
+  if (place.file == FileKind::chunk_directory) return lookup_chunk(parent, place, name);
   if (place.file != FileKind::itself || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
   if (const std::optional<FileKind> file = metadata_named(place, name)) return metadata_.attributes(node, *file);
@@ -22,7 +22,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   }
   if (parent == kRootIno && name == ".codecfs") return attributes(mount_.nodes.control().ino());
 
-  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) return lookup_chunk(place, name);
+  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) return lookup_chunk(parent, place, name);
   if (const std::optional<Ino> scratch = mount_.scratch.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
   const Node* child = nullptr;
@@ -38,7 +38,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
 }
 
 /// A name in the directory of a variable or of chunks.
-Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_view name) {
+Result<struct stat> Namespace::lookup_chunk(Ino parent, const Place& directory, std::string_view name) {
   const Node& node = *directory.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const Variable& facts = *view->facts;
@@ -54,8 +54,17 @@ Result<struct stat> Namespace::lookup_chunk(const Place& directory, std::string_
         ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid_of(node.view, facts)).count()));
     return inodes_.make(node, ino, S_IFDIR, 0);
   }
-  CODECFS_ASSIGN(ino, mount_.ino_of(directory));
-  const std::optional<Ino> scratch = mount_.scratch.find(ino, name);
+  bool is_still = false;
+  std::optional<Ino> scratch;
+  {
+    const SharedLock names(mount_.names);
+    is_still = mount_.is_still(parent, directory);
+    if (is_still) {
+      CODECFS_ASSIGN(ino, mount_.ino_of(directory));
+      scratch = mount_.scratch.find(ino, name);
+    }
+  }
+  if (!is_still) return lookup(parent, name);
   return scratch ? attributes(*scratch) : not_there();
 }
 

@@ -38,7 +38,7 @@ class Namespace {
   Result<std::string> link_target(Ino ino);
 
  private:
-  Result<struct stat> lookup_chunk(const Place& directory, std::string_view name);
+  Result<struct stat> lookup_chunk(Ino parent, const Place& directory, std::string_view name);
 
   MountContext& mount_;
   CoherenceMonitor& coherence_;

@@ -147,9 +147,10 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
     names.add(*node, name);
     return {};
   }
-  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
-  if (mount_.scratch.find(holder, name)) {
-    CODECFS_TRY(mount_.scratch.unlink(holder, name));
+  CODECFS_ASSIGN(const std::optional<ScratchName> scratch, scratch_named(parent, directory, name));
+  if (!scratch) return unlink(parent, name);
+  if (scratch->file) {
+    CODECFS_TRY(mount_.scratch.unlink(scratch->directory, name));
     mount_.times.set(parent, {}, now());
     return {};
   }
@@ -191,10 +192,10 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
                              const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place from, policy_.changeable_directory(parent));
   CODECFS_ASSIGN(const Place to, policy_.changeable_directory(to_parent, to_name));
-  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(from));
-  const std::optional<Ino> scratch = mount_.scratch.find(holder, name);
+  CODECFS_ASSIGN(const std::optional<ScratchName> found, scratch_named(parent, from, name));
+  if (!found) return rename(parent, name, to_parent, to_name, replace, cancelled);
+  const auto& [holder, scratch] = *found;
   if (!scratch) {
-    if (!is_still(parent, from)) return rename(parent, name, to_parent, to_name, replace, cancelled);
     CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
     // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
     if (S_ISREG(there.st_mode))
@@ -244,9 +245,14 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   return {};
 }
 
-bool TreeChanges::is_still(Ino ino, const Place& place) {
+/// None if the directory has become another one. One step, because the temporary files of a group that becomes an array
+/// move to the directories of its chunks after these are known.
+Result<std::optional<TreeChanges::ScratchName>> TreeChanges::scratch_named(Ino parent, const Place& directory,
+                                                                           std::string_view name) {
   const SharedLock naming(mount_.names);
-  return mount_.is_still(ino, place);
+  if (!mount_.is_still(parent, directory)) return std::nullopt;
+  CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
+  return ScratchName{holder, mount_.scratch.find(holder, name)};
 }
 
 /// Makes the content that of a metadata file or chunk, and returns its inode number.

@@ -44,7 +44,11 @@ class TreeChanges {
                   const Cancelled& cancelled = {});
 
  private:
-  bool is_still(Ino ino, const Place& place);
+  struct ScratchName {
+    Ino directory = 0;        // that holds the scratch files of the directory
+    std::optional<Ino> file;  // none: no scratch file has the name
+  };
+  Result<std::optional<ScratchName>> scratch_named(Ino parent, const Place& directory, std::string_view name);
   Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,
                           const std::optional<ChunkPlace>& chunk, const std::string& content,
                           const Cancelled& cancelled);

@@ -1,6 +1,9 @@
 // What a written zarr.json changes in the source.
 
+#include <atomic>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include "filters/core/codec_json.h"
 #include "support/filesystem_testing.h"
@@ -225,6 +228,37 @@ TEST_F(MetadataEditorZarr3Test, ATemporaryFileIsLinkedToItsName) {
   EXPECT_EQ(error_of(fs().tree().make_hard_link(ino("/v/c/0", kDecoded), n, "zarr.json")), EPERM);
   ASSERT_TRUE(fs().tree().unlink(n, "zarr.1.partial"));
   EXPECT_EQ(error_of(find("/n/zarr.1.partial", kDecoded)), ENOENT);
+}
+
+TEST_F(MetadataEditorZarr3Test, TemporaryFilesAreFoundWhileTheirGroupBecomesADirectoryOfChunks) {
+  const auto during_change = [&](const std::string& path, const std::function<Result<>(Ino directory)>& request) {
+    make_directory(path);
+    make_directory(path + "/c");
+    EXPECT_TRUE(write_file(path + "/c/0.x.partial", "wxyz", kDecoded));
+    const Ino directory = ino(path + "/c", kDecoded);
+    Result<> done = fail(EINVAL, "the request was not made");
+    std::jthread other;
+    std::atomic<bool> is_first = true;
+    // The array is asked for when the directories of its chunks are known and the temporary files are about to move.
+    source_->before_variable = [&](ObjectId id) {
+      if (id != source_->object(path) || !is_first.exchange(false)) return;
+      other = std::jthread([&] { done = request(directory); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    EXPECT_TRUE(put(path, array()));
+    if (other.joinable()) other.join();
+    source_->before_variable = {};
+    EXPECT_TRUE(done) << path << ": " << (done ? "" : done.error().reason);
+  };
+  during_change("/renamed",
+                [&](Ino directory) { return fs().tree().rename(directory, "0.x.partial", directory, "0", true); });
+  EXPECT_EQ(read("/renamed/0"), "wxyz");
+  during_change("/removed", [&](Ino directory) { return fs().tree().unlink(directory, "0.x.partial"); });
+  EXPECT_EQ(error_of(find("/removed/c/0.x.partial", kDecoded)), ENOENT);
+  during_change("/found", [&](Ino directory) -> Result<> {
+    CODECFS_TRY(fs().names().lookup(directory, "0.x.partial"));
+    return {};
+  });
 }
 
 TEST_F(MetadataEditorZarr3Test, AVariableIsRemovedWithItsDirectories) {
