@@ -9,6 +9,7 @@
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
+#include "backends/worker/known_layouts.h"
 #include "backends/worker/stored_bytes.h"
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
@@ -19,7 +20,6 @@ namespace codecfs {
 namespace worker {
 namespace {
 
-constexpr size_t kLayouts = 1024;
 constexpr size_t kKnownVariables = 4096;
 constexpr int kTries = 4;
 
@@ -126,7 +126,7 @@ class IsolatedHdf5 final : public Source {
     return {};
   }
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
-    CODECFS_ASSIGN(const LayoutPtr known, layout_for_writing(id));
+    CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.for_writing(id, changes_));
     if (!known || known->second.facts().chunk_bytes != chunk.size())
       return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
     const auto& [name, layout] = *known;
@@ -204,7 +204,6 @@ class IsolatedHdf5 final : public Source {
 
  private:
   using Kind = hdf5::StoredPlace::Kind;
-  using LayoutPtr = LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>>::Pointer;
 
   /// During its lifetime, what is known of chunks and variables is not valid.
   class Change {
@@ -304,14 +303,6 @@ class IsolatedHdf5 final : public Source {
     return done;
   }
 
-  struct PresentLayout {
-    uint64_t number = 0;
-    bool is_direct = false;
-    LayoutPtr layout;
-  };
-  Result<PresentLayout> ask_for_layout(ObjectId id);
-  Result<LayoutPtr> layout(ObjectId id, uint64_t number);
-  Result<LayoutPtr> layout_for_writing(ObjectId id);
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
@@ -319,41 +310,13 @@ class IsolatedHdf5 final : public Source {
   WorkerClient client_;  // uses `held_`
   const StoredBytes bytes_;
   std::unique_ptr<ChunkIndex> index_;
-  LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
+  KnownLayouts layouts_{client_};
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
-  LruMap<ObjectId, std::pair<uint64_t, LayoutPtr>> encoders_{kLayouts};  // `changes_`, layout_for_writing()
   std::atomic<bool> begun_ = false;
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
-
-Result<IsolatedHdf5::PresentLayout> IsolatedHdf5::ask_for_layout(ObjectId id) {
-  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<hdf5::IsolatedSource::Layout>(Call::layout, id));
-  const LayoutPtr made = std::make_shared<const std::pair<std::string, hdf5::ChunkLayout>>(
-      std::move(found.name), hdf5::ChunkLayout(std::move(found.facts)));
-  layouts_.put(found.number, made);
-  return PresentLayout{found.number, found.is_direct, made};
-}
-
-// Null if the layout is another one by now.
-Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout(ObjectId id, uint64_t number) {
-  if (auto known = layouts_.get(number)) return known;
-  CODECFS_ASSIGN(const PresentLayout present, ask_for_layout(id));
-  return present.number == number ? present.layout : nullptr;
-}
-
-// For chunks that are encoded here; null if the process encodes them.
-Result<IsolatedHdf5::LayoutPtr> IsolatedHdf5::layout_for_writing(ObjectId id) {
-  const uint64_t before = changes_;
-  if (const auto known = encoders_.get(id); known && known->first == before) return known->second;
-  CODECFS_ASSIGN(const PresentLayout present, ask_for_layout(id));
-  const filters::Pipeline* const pipeline = present.layout->second.pipeline();
-  const bool encodes = present.is_direct && pipeline != nullptr && !pipeline->empty();
-  LayoutPtr layout = encodes ? present.layout : nullptr;
-  encoders_.put(id, std::make_shared<const std::pair<uint64_t, LayoutPtr>>(before, layout));
-  return layout;
-}
 
 // None if the bytes are no longer there.
 Result<std::optional<Buffer>> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
@@ -404,7 +367,7 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
       CODECFS_ASSIGN(fetched, client_.call<std::optional<hdf5::FetchedChunk>>(Call::fetch_encoded, id, number));
       if (!fetched) break;
     }
-    CODECFS_ASSIGN(const LayoutPtr known, layout(id, fetched ? fetched->layout : found.layout));
+    CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, fetched ? fetched->layout : found.layout));
     if (!known) {
       index_->invalidate();
       continue;
