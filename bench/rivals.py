@@ -75,7 +75,7 @@ class Rivals:
             if shutil.which(name):
                 self.versions[name] = "program"
             else:
-                self.missing[name] = "not installed (scripts/install-packages)"
+                self.missing[name] = "not installed (scripts/install-packages --tests)"
         self._worker("zarr-python", "zarr", sys.executable)
         if extras:
             self._install(pathlib.Path(data_directory) / "venv")
