@@ -105,13 +105,14 @@ Result<> check_shards(const Array& read, const Variable& wanted) {
 Result<std::string> print_new_array(const Variable& variable) {
   Json data_type = variable.zarr3_type;
   if (variable.zarr3_type.empty()) {
-    CODECFS_ASSIGN(data_type, or_invalid(print_zarr3_type(variable.type, variable.object_codec)));
+    CODECFS_ASSIGN(data_type,
+                   or_invalid(print_zarr3_type(variable.type, variable.object_codec, variable.is_zarr3_struct)));
   }
   CODECFS_ASSIGN(Json codecs, print_codecs(variable));
   const ChunkGrid& files = variable.shards ? variable.shards->grid : variable.grid;
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
-  const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type};
+  const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type, variable.is_zarr3_struct};
   CODECFS_ASSIGN(Json attributes, print_attributes(variable));
   Json json = {{"zarr_format", 3},
                {"node_type", "array"},
