@@ -63,6 +63,9 @@ class IsolatedHdf5 final : public Source {
     return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
   }
   Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
+  Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
+    return client_.call<std::vector<Attribute>>(Call::variable_attributes, id);
+  }
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
     return client_.call<std::vector<std::string>>(Call::missing_sources, id);
   }
@@ -154,6 +157,12 @@ class IsolatedHdf5 final : public Source {
 
   // --- changes of the tree and of metadata
 
+  Result<> change_in_bulk() override {
+    CODECFS_TRY(begin_writing_to(0));
+    client_.forbid_restart();
+    is_bulk_ = true;
+    return client_.call<void>(Call::change_in_bulk);
+  }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
     return edit<Entry>(Call::make_group, group, name);
   }
@@ -296,7 +305,7 @@ class IsolatedHdf5 final : public Source {
   template <class R, class... Arguments>
   Result<R> edit(Call call, const Arguments&... arguments) {
     CODECFS_TRY(begin_writing_to(0));
-    CODECFS_TRY(seal());
+    if (!is_bulk_) CODECFS_TRY(seal());
     const LockGuard one(edit_mutex_);
     const Change change(*this);
     Result<R> done = client_.call<R>(call, ++edits_, arguments...);
@@ -324,6 +333,7 @@ class IsolatedHdf5 final : public Source {
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   LruMap<ObjectId, std::pair<uint64_t, LayoutPtr>> encoders_{kLayouts};  // `changes_`, layout_for_writing()
   std::atomic<bool> begun_ = false;
+  std::atomic<bool> is_bulk_ = false;  // change_in_bulk()
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };

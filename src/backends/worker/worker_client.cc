@@ -126,6 +126,9 @@ Result<WorkerClient::SessionPtr> WorkerClient::current() {
   {
     const LockGuard lock(mutex_);
     session_.reset();
+    if (is_final_)
+      return fail(EIO, "{}: the process that writes it has ended{}{}; what it has not committed is lost", path_,
+                  last_end_.empty() ? "" : ": libhdf5 ", last_end_);
     if (defects_ >= kMaxDefects)
       return fail(EIO, "{}: libhdf5 has failed {} times because of it; it is not tried again", path_, defects_);
   }

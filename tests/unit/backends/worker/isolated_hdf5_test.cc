@@ -13,8 +13,10 @@
 #include <numeric>
 #include <thread>
 
+#include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/chunk_index.h"
 #include "base/worker_process.h"
+#include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
 
 namespace codecfs::hdf5_testing {
