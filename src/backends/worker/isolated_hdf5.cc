@@ -28,8 +28,9 @@ class IsolatedHdf5 final : public Source {
   IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_), bytes_(client_.fd()) {}
   explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object)
       : client_(object, held_), bytes_(client_.fd(), object) {}
-  Result<> open(std::shared_ptr<ChunkRanges> ranges) {
-    CODECFS_TRY(client_.open());
+  Result<> open(std::shared_ptr<ChunkRanges> ranges, const WorkerClient* twin = nullptr) {
+    ranges_ = ranges;
+    CODECFS_TRY(client_.open(twin));
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
       return client_.call<hdf5::StoredPlaces>(Call::places, variable, first, count);
     };
@@ -47,6 +48,13 @@ class IsolatedHdf5 final : public Source {
   [[nodiscard]] bool shares_metadata() const override { return true; }
   [[nodiscard]] size_t reads_at_once() const override { return bytes_.reads_at_once(); }
   [[nodiscard]] Entry root() const override { return client_.opened().root; }
+
+  Result<std::unique_ptr<Source>> open_twin() override {
+    if (begun_ || bytes_.reads_at_once() != 0) return Source::open_twin();  // written, or in an object store
+    auto twin = std::make_unique<IsolatedHdf5>(client_.path(), false);
+    CODECFS_TRY(twin->open(ranges_, &client_));
+    return std::unique_ptr<Source>(std::move(twin));
+  }
 
   // --- reading the tree
 
@@ -327,6 +335,7 @@ class IsolatedHdf5 final : public Source {
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
   const StoredBytes bytes_;
+  std::shared_ptr<ChunkRanges> ranges_;
   std::unique_ptr<ChunkIndex> index_;
   LruMap<uint64_t, std::pair<std::string, hdf5::ChunkLayout>> layouts_{kLayouts};
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended

@@ -48,8 +48,9 @@ class WorkerClient {
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
 
-  /// Starts the first process, which opens the file. The errors of open_hdf5().
-  Result<> open();
+  /// Starts the first process, which opens the file. The errors of open_hdf5(). `twin`: another client, which must not
+  /// write, whose numbers of objects this one takes over.
+  Result<> open(const WorkerClient* twin = nullptr);
   /// What the file said when it was opened.
   struct Opened {
     std::string format;

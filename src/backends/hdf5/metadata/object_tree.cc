@@ -266,7 +266,10 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
   ObjectInfo info;
   if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
-  if (info.type == H5O_TYPE_DATASET && info.attributes > 0) {
+  // Whether it has the attribute is found out without opening it, which takes as long as all else here.
+  if (info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
+      H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0) {
+    (void)recorder_->object(info.address);
     const Handle dataset(open_object(file_, info.address));
     if (dataset && recorder_->attributes(info.address) && is_dimension_without_variable(dataset.get()))
       return std::optional<Entry>();

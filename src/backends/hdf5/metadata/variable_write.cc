@@ -344,7 +344,8 @@ Result<> TreeWriter::carry_out_resize(const Dataset& dataset, std::span<const hs
   if (H5Iinc_ref(dataset.id()) < 0) return fail_library(EIO, "{}", dataset.name());
   Handle same(dataset.id());
   if (H5Dset_extent(dataset.id(), dims.data()) < 0) return fail_library(EIO, "{}: changing its shape", dataset.name());
-  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized, Dataset::open(file_, std::move(same), dataset.name()));
+  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized,
+                 Dataset::open(file_, std::move(same), dataset.address(), dataset.name()));
   CODECFS_TRY(edges.repair(*resized));
   return DimensionWriter::grow(scales);
 }
