@@ -88,6 +88,7 @@ class Conversion {
   static bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
 
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+    bool has_attributes = false;
     return from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
       if (interrupted) return fail(ECANCELED, "interrupted");
       const std::string item_path = path + "/" + item.name;
@@ -99,10 +100,33 @@ class Conversion {
         return copy_directory(below, made, item_path);
       }
       if (item.name == "_Filter" || item.name == "_Codecs") return {};
+      if (item.name == ".zarray" && to_.consolidates()) {
+        CODECFS_ASSIGN(has_attributes, copy_attributes_first(from, to, path));
+      }
+      if (item.name == ".zattrs" && has_attributes) return {};
       if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
       chunks_waiting_.push_back({from, to, item.name, item_path});
       return chunks_waiting_.size() < kBatch ? Result<>() : copy_batch();
     });
+  }
+
+  /// Copies .zattrs before .zarray, so that the array is made with its attributes and dimensions: to set them later
+  /// looks at all dimensions of an HDF5 file. Returns whether it was copied: there, and without a _FillValue, which
+  /// would have to be compared with that of the array.
+  Result<bool> copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+    constexpr const char* kAttributes = ".zattrs";
+    const Result<TreeFiles::Ino> file = from_.find(from, kAttributes);
+    if (!file && file.error().code == ENOENT) return false;
+    if (!file) return std::unexpected(file.error());
+    bool has_fill = false;
+    CODECFS_TRY(from_.read(*file, [&](Bytes content) -> Result<> {
+      const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+      has_fill = text.find("_FillValue") != text.npos;
+      return {};
+    }));
+    if (has_fill) return false;
+    CODECFS_TRY(copy_metadata(from, to, kAttributes, path + "/" + kAttributes));
+    return true;
   }
 
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
@@ -307,6 +331,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
     if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(options.format)));
     CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
     CODECFS_TRY(made->writable());
+    CODECFS_TRY(made->change_in_bulk());  // what an interruption loses is made again by --resume
     tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
     target = make_tree_target(*tree);
   }

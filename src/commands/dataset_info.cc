@@ -19,8 +19,8 @@ namespace {
 
 constexpr size_t kBatch = 4096;     // chunks
 constexpr size_t kVariables = 256;  // in one call
-// With so many, opening a file once more takes less time than it saves.
-constexpr size_t kManyVariables = 10'000;
+// With so many, another process saves more time than its start takes.
+constexpr size_t kManyVariables = 2'000;
 
 std::string name_of(const FilterStage& stage) {
   if (const filters::FilterPtr filter = filters::find_for(stage)) return filter->name;

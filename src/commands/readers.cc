@@ -41,11 +41,17 @@ void Readers::give_back(Reader& reader) {
 }
 
 std::unique_ptr<Readers::Reader> Readers::open() {
-  Result<std::unique_ptr<Source>> again = open_again_();
+  Result<std::unique_ptr<Source>> again = first_.source->open_twin();
+  const bool is_twin = again.has_value();
+  if (!is_twin) again = open_again_();
   if (!again) return nullptr;
   const struct stat& before = first_.source->status();
   const struct stat& now = (*again)->status();
   if (now.st_dev != before.st_dev || now.st_ino != before.st_ino) return nullptr;
+  if (is_twin) {
+    Source* const source = again->get();
+    return std::make_unique<Reader>(source, *std::move(again), first_.objects);
+  }
   auto reader = std::make_unique<Reader>(again->get(), nullptr, std::vector<ObjectId>());
   const Result<> walked = walk(
       *reader->source,

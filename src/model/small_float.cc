@@ -1,5 +1,6 @@
 #include "model/small_float.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -75,6 +76,12 @@ const SmallInt* small_int_named(std::string_view name) {
     if (integer.name == name) return &integer;
   return nullptr;
 }
+
+unsigned SmallInt::bits() const {
+  return static_cast<unsigned>(std::bit_width(static_cast<uint64_t>(highest))) + (is_signed ? 1U : 0U);
+}
+
+double largest_value(const SmallFloat& format) { return finite_value(format, largest_finite(format)); }
 
 double small_float_value(const SmallFloat& format, uint32_t bits) {
   const uint32_t magnitude = bits & magnitude_mask(format);

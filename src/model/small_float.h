@@ -31,11 +31,14 @@ struct SmallInt {
   bool is_signed;
   int64_t lowest;
   int64_t highest;
+  [[nodiscard]] unsigned bits() const;
 };
 
 /// Null if there is no such type.
 const SmallInt* small_int_named(std::string_view name);
 
+/// The largest finite value.
+double largest_value(const SmallFloat& format);
 double small_float_value(const SmallFloat& format, uint32_t bits);
 /// The bits of the nearest value, ties to even; none if the format cannot represent NaN, an infinity or the sign.
 std::optional<uint32_t> small_float_bits(const SmallFloat& format, double value);

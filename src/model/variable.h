@@ -79,6 +79,8 @@ struct Variable {
   std::optional<Sharding> shards;
   /// Zarr3Type::name of a source of Zarr v3: "bfloat16". Empty for types that numpy has.
   std::string zarr3_type;
+  /// Zarr3Type::is_struct of a source of Zarr v3.
+  bool is_zarr3_struct = false;
   /// Of a source of Zarr: axis i of a stored chunk is axis stored_order[i] of the array. Empty: stored chunks need not
   /// be transposed. Chunks are presented in C order in any case.
   std::vector<size_t> stored_order;

@@ -239,10 +239,11 @@ Json zarr3_fill_json(const Zarr3Type& type, std::span<const std::byte> element) 
     case TypeKind::string:
     case TypeKind::raw: return encode_base64(element);  // zarr-python takes no list for raw_bytes
     case TypeKind::structured: {
+      if (!type.is_struct && common_byte_order(stored) != ByteOrder::big) return encode_base64(element);
       Json object = Json::object();
       size_t at = 0;
       for (const TypeMember& part : stored.members) {
-        object[part.name] = zarr3_fill_json({part.type, {}, {}}, element.subspan(at, part.type.size));
+        object[part.name] = zarr3_fill_json({part.type, {}, {}, true}, element.subspan(at, part.type.size));
         at += part.type.size;
       }
       return object;

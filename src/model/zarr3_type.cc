@@ -117,11 +117,9 @@ Result<DataType> time_type(TypeKind kind, const Json& data_type, const Json& con
 
 Result<Zarr3Type> parse_nested(const Json& data_type, int depth);
 
-/// {"fields": [{"name": "a", "data_type": "int16"}]}, or with pairs ["a", "int16"] as earlier releases of zarr-python
-/// wrote them.
-Result<DataType> struct_type(const Json& data_type, const Json& configuration, int depth) {
+/// `fields`: [{"name": "a", "data_type": "int16"}], or with pairs ["a", "int16"].
+Result<DataType> struct_type(const Json& data_type, const Json& fields, int depth) {
   if (depth >= kMaxNesting) return fail(EINVAL, "\"data_type\": nested more than {} deep", kMaxNesting);
-  const Json fields = member(configuration, "fields");
   if (!fields.is_array() || fields.empty()) return malformed(data_type);
   DataType type;
   type.kind = TypeKind::structured;
@@ -141,25 +139,30 @@ Result<DataType> struct_type(const Json& data_type, const Json& configuration, i
 }
 
 Result<Zarr3Type> parse_nested(const Json& data_type, int depth) {
+  const auto plain = [](Result<DataType> type) -> Result<Zarr3Type> {
+    if (!type) return std::unexpected(type.error());
+    return Zarr3Type{*std::move(type), {}, {}};
+  };
   if (data_type.is_string()) {
     auto known = named_type(data_type.get_ref<const std::string&>());
     if (!known) return unknown(data_type);
     return *std::move(known);
   }
+  if (data_type.is_array()) return plain(struct_type(data_type, data_type, depth));  // as tensorstore wrote them first
   const Json name = member(data_type, "name");
   const Json configuration = member(data_type, "configuration");
   if (!name.is_string() || (!configuration.is_null() && !configuration.is_object())) return malformed(data_type);
   const auto& text = name.get_ref<const std::string&>();
-  const auto plain = [](Result<DataType> type) -> Result<Zarr3Type> {
-    if (!type) return std::unexpected(type.error());
-    return Zarr3Type{*std::move(type), {}, {}};
-  };
   if (text == "fixed_length_utf32") return plain(sized(TypeKind::unicode, data_type, configuration));
   if (text == "null_terminated_bytes") return plain(sized(TypeKind::string, data_type, configuration));
   if (text == "raw_bytes") return plain(sized(TypeKind::raw, data_type, configuration));
   if (text == "numpy.datetime64") return plain(time_type(TypeKind::datetime, data_type, configuration));
   if (text == "numpy.timedelta64") return plain(time_type(TypeKind::timedelta, data_type, configuration));
-  if (text == "struct" || text == "structured") return plain(struct_type(data_type, configuration, depth));
+  if (text == "struct" || text == "structured") {
+    auto type = plain(struct_type(data_type, member(configuration, "fields"), depth));
+    if (type) type->is_struct = text == "struct";
+    return type;
+  }
   if (configuration.is_null() || configuration.empty())
     if (auto known = named_type(text)) return *std::move(known);
   return unknown(data_type);
@@ -169,7 +172,7 @@ Json extension(const char* name, Json configuration) {
   return {{"name", name}, {"configuration", std::move(configuration)}};
 }
 
-Result<Json> print_nested(const DataType& type) {
+Result<Json> print_nested(const DataType& type, bool is_struct) {
   const auto no_type = [&] {
     return fail(EOPNOTSUPP, "Zarr v3 has no data type for elements of dtype {}", print_json(print_dtype(type)));
   };
@@ -189,10 +192,13 @@ Result<Json> print_nested(const DataType& type) {
       Json fields = Json::array();
       for (const TypeMember& part : type.members) {
         if (!part.shape.empty() || part.name.empty()) return no_type();
-        CODECFS_ASSIGN(Json data_type, print_nested(part.type));
-        fields.push_back({{"name", part.name}, {"data_type", std::move(data_type)}});
+        CODECFS_ASSIGN(Json data_type, print_nested(part.type, is_struct));
+        if (is_struct)
+          fields.push_back({{"name", part.name}, {"data_type", std::move(data_type)}});
+        else
+          fields.push_back(Json::array({part.name, std::move(data_type)}));
       }
-      return extension("struct", {{"fields", std::move(fields)}});
+      return extension(is_struct ? "struct" : "structured", {{"fields", std::move(fields)}});
     }
     default:
       for (const CoreType& core : kCoreTypes)
@@ -207,7 +213,7 @@ bool has_mixed_orders(const DataType& type) { return !common_byte_order(type).ha
 
 Result<Zarr3Type> parse_zarr3_type(const Json& data_type) { return parse_nested(data_type, 0); }
 
-Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec) {
+Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec, bool is_struct) {
   if (type.kind == TypeKind::object) {
     const Json id = member(object_codec, "id");
     if (id == "vlen-utf8") return "string";
@@ -217,7 +223,7 @@ Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec) {
   if (has_mixed_orders(type))
     return fail(EOPNOTSUPP, "Zarr v3 has no data type for dtype {}, with members of different byte orders",
                 print_json(print_dtype(type)));
-  return print_nested(type);
+  return print_nested(type, is_struct || common_byte_order(type) == ByteOrder::big);
 }
 
 std::optional<ByteOrder> common_byte_order(const DataType& type) {

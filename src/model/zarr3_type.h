@@ -6,6 +6,15 @@
 //
 //   bfloat16, float8_*, complex_float16, ...   raw
 //   int2, int4, uint2, uint4                   int8, uint8 (one byte per element, as the codec `bytes` stores them)
+//
+// A compound type has two forms. The registry demands the second one of writers, but zarr-python reads it since 3.2
+// only, which needs Python 3.12; it and tensorstore read the first one too. So types that a source of another format
+// has are printed in the first form, and those of Zarr v3 in their own.
+//
+//   {"name": "structured", "configuration": {"fields": [["a", "int16"]]}}                           fill value: base64
+//   {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int16"}]}}          fill value: object
+//
+// Readers do not agree on the byte order of a fill value in base64, so big-endian compounds have the second form.
 
 #include <optional>
 #include <span>
@@ -22,14 +31,16 @@ struct Zarr3Type {
   DataType type;           // little-endian where a byte order applies; kind object for variable length
   JsonValue object_codec;  // for variable length: {"id": "vlen-utf8"} or {"id": "vlen-bytes"}; else null
   std::string name;        // of a type that numpy lacks; else empty
+  bool is_struct = false;  // a compound in the form "struct"
 };
 
 /// "data_type" of a zarr.json. EINVAL if it is not a valid name or extension object, is nested deeper than 32, or an
 /// element exceeds 1 GiB; EOPNOTSUPP if it is not known.
 Result<Zarr3Type> parse_zarr3_type(const Json& data_type);
-/// The data_type for elements of this type. `object_codec`: Variable::object_codec. EOPNOTSUPP with the reason if Zarr
-/// v3 has none: members of different byte orders or with a shape, longdouble, other object codecs.
-Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec);
+/// The data_type for elements of this type. `object_codec`: Variable::object_codec; `is_struct`: of Zarr3Type.
+/// EOPNOTSUPP with the reason if Zarr v3 has none: members of different byte orders or with a shape, longdouble, other
+/// object codecs.
+Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec, bool is_struct = false);
 
 /// "fill_value" as the bytes of one element in the type's byte order, and back. Of a type of variable length, as the
 /// object codec stores an element (LE32 length and bytes). EINVAL.

@@ -199,6 +199,60 @@ def test_an_interrupted_one_is_resumed(tmp_path, form, how):
         assert not [name for _, _, names in os.walk(made) for name in names if "codecfs" in name]
 
 
+def many_small(path, count):
+    """A store of Zarr v2 with scalars and short arrays, with and without names of dimensions."""
+    group = zarr.open_group(str(path), "w")
+    for i in range(count):
+        shape = () if i % 2 == 0 else (3,)
+        array = group.create_dataset(f"v{i}", shape=shape, chunks=shape or None, dtype="f8", compressor=None)
+        array[...] = i + 0.5
+        array.attrs["number"] = i
+        if i % 4 == 3:
+            array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    return path
+
+
+def test_many_small_variables(tmp_path):
+    run("convert", many_small(tmp_path / "a.zarr", 400), tmp_path / "b.nc")
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
+    with netCDF4.Dataset(tmp_path / "b.nc") as file:
+        assert all(float(file[f"v{i}"][...].ravel()[-1]) == i + 0.5 and file[f"v{i}"].number == i for i in range(400))
+        assert file["v3"].dimensions == file["v399"].dimensions == ("x",)
+
+
+def workers_of(session):
+    """Processes of a session that run libhdf5 and may write."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "comm").read_text() == "codecfs-hdf5\n" and os.getsid(int(entry.name)) == session:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_end_of_the_process_that_writes_is_told_and_resumed(tmp_path):
+    """Its changes since the last commit are lost: the command does not go on as if they were there."""
+    source, made, partial = many_small(tmp_path / "a.zarr", 3000), tmp_path / "b.nc", tmp_path / "b.nc.codecfs-partial"
+    process = subprocess.Popen([CODECFS, "convert", source, made], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (partial.exists() and workers_of(process.pid)):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    for worker in workers_of(process.pid):
+        os.kill(worker, signal.SIGKILL)
+    _, told = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was faster than the signal")
+    assert "is lost" in told and not made.exists() and partial.exists()
+    with h5py.File(partial, "r"):
+        pass
+    run("convert", "--resume", source, made)
+    run("compare", source, made)
+
+
 def test_a_changed_source_is_not_resumed(tmp_path):
     source = make_source(tmp_path / "a.nc")
     made = tmp_path / "b.zarr"

@@ -44,8 +44,7 @@ def test_each_variable_gets_its_chain(mount, source):
     assert filter_out(at / "a,b") == "32004,239"
     assert filter_out(at / "temp sea") == "307,9"
     assert filter_out(at / "*") == "1,2"
-    escaped = [name for name in os.listdir(at) if name.startswith("100")]
-    assert escaped == ["100%2525"] and filter_out(at / escaped[0]) == "1,1"
+    assert filter_out(at / "100%25") == "1,1"
     assert filter_out(at / "group/plain") is None
     assert filter_out(at / "deflated") is None
     assert filter_out(at) is None and filter_out(at / "group") is None

@@ -104,6 +104,18 @@ CASES = {
                                                         named("packbits", last_bit=4, padding_encoding="last_byte")], "int32", -1, -1),
     "shard_cast": (counting("i4", 21, 17) % 200, (8, 6), [sharding([2, 3], [named("cast_value", data_type="uint8"), named("bytes")])],
                    "int32", 0, 0),
+    "shard_after_cast": (counting("i4", 21, 17) % 100 + 3, (8, 6),
+                         [named("scale_offset", offset=3), named("cast_value", data_type="uint8"),
+                          sharding([2, 3], [named("bytes"), ZSTD], _fill=0)], "int32", 3, 3),
+    "shard_after_casts": ((counting("f8", 21, 17) % 11 / 2).astype(">f8"), (16, 12),
+                          [named("scale_offset", scale=2), named("transpose", order=[1, 0]),
+                           named("cast_value", data_type="int16"),
+                           sharding([6, 8], [sharding([3, 2], [named("bytes", endian="big")], _fill=0), named("crc32c")])],
+                          "float64", 0, 0.0),
+    "cast_bfloat16": (counting("f4", 30) / 4, (8,), [named("cast_value", data_type="bfloat16"), LITTLE, ZSTD], "float32", 0.5, 0.5),
+    "shard_after_bfloat16": (counting("f4", 30) / 4, (8,),
+                             [named("cast_value", data_type="bfloat16"), sharding([2], [LITTLE])], "float32", 0.5, 0.5),
+    "cast_int4": (counting("i4", 30) % 16 - 8, (8,), [named("cast_value", data_type="int4"), named("bytes")], "int32", 0, 0),
 }
 ENCODINGS = {"plain": named("v2", separator="."), "shard": named("v2", separator="/"), "gzip": named("default", separator="."),
              "scalar": named("v2", separator="."), "empty": "v2", "transpose": {"name": "default"}}

@@ -207,7 +207,9 @@ def test_damaged_chunks(mount, tmp_path, name):
 
 @pytest.mark.parametrize("codecs, says", [
     ([named("cast_value", data_type="uint8", rounding="up"), "bytes"], "rounding"),
-    ([named("cast_value", data_type="bfloat16"), LITTLE], "bfloat16"),
+    ([named("cast_value", data_type="bfloat16"), named("bytes", endian="big")], "bfloat16"),
+    ([named("cast_value", data_type="complex64"), LITTLE], "complex64"),
+    ([named("numcodecs.delta", dtype="<i4"), sharding([4], [LITTLE])], "sharding_indexed"),
     ([named("cast_value"), LITTLE], "data_type"),
     ([named("scale_offset", scale=0), LITTLE], "scale"),
     ([named("scale_offset", surprise=1), LITTLE], "surprise"),

@@ -16,6 +16,7 @@ namespace codecfs::fs {
 
 class RecordingInvalidator final : public Invalidator {
  public:
+  [[nodiscard]] bool has_kernel() const override { return true; }
   // The texts of the notifications. Inode numbers are shown as slot:local.
   static std::string content(Ino ino) { return "content of " + name_of_ino(ino); }
   static std::string part(Ino ino, uint64_t offset, uint64_t size) {

@@ -29,6 +29,8 @@ def dtype_of(data_type, order):
     length = configuration.get("length_bytes")
     if name == "struct":
         return np.dtype([(field["name"], dtype_of(field["data_type"], order)) for field in configuration["fields"]])
+    if name == "structured":
+        return np.dtype([(field, dtype_of(data_type, order)) for field, data_type in configuration["fields"]])
     if name in ("numpy.datetime64", "numpy.timedelta64"):
         return np.dtype(f"{order}{'M' if name[6] == 'd' else 'm'}8[{configuration['scale_factor']}{configuration['unit']}]")
     return np.dtype({"null_terminated_bytes": f"S{length}", "raw_bytes": f"V{length}",
@@ -43,6 +45,8 @@ def fill_of(dtype, value):
     """One element."""
     if dtype == object:
         return value
+    if dtype.names and isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value), dtype)[0]
     if dtype.names:
         return np.array([tuple(fill_of(dtype[name], value[name]) for name in dtype.names)], dtype)[0]
     if dtype.kind in "SV":

@@ -53,6 +53,7 @@ def vlen(items):
 
 NUMBERS = {f"{kind}{bits}": np.dtype(f"{kind[0]}{bits // 8}")
            for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64) if (kind, bits) != ("float", 8)}
+NUMBERS["int4"] = np.dtype("i1")
 ROUNDING = {"nearest-even": np.rint, "towards-zero": np.trunc, "towards-positive": np.ceil, "towards-negative": np.floor,
             "nearest-away": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}
 
@@ -126,8 +127,12 @@ def encode(chunk, codecs):
         elif name == "scale_offset":
             number = data.dtype.type
             data = ((data - number(c.get("offset", 0))) * number(c.get("scale", 1))).astype(data.dtype)
+        elif name == "cast_value" and c["data_type"] == "bfloat16":  # of numbers that it can hold
+            data = (data.astype("f4").view("u4") >> 16).astype("u2")
         elif name == "cast_value":
             data = cast(data, c, NUMBERS[c["data_type"]], "encode")
+            if c["data_type"] == "int4":
+                data ^= np.int8(0x50)  # the upper bits are arbitrary
         elif name == "reshape":
             data = np.ascontiguousarray(data).reshape(reshaped(data.shape, c))
         elif name == "packbits":
@@ -250,8 +255,12 @@ def decode(data, codecs, shape, dtype, fill):
         number, stored = dtype.type, decode(data, rest, shape, dtype, fill)
         quotient = stored // number(c.get("scale", 1)) if dtype.kind in "iu" else stored / number(c.get("scale", 1))
         return (quotient + number(c.get("offset", 0))).astype(dtype)
+    if name == "cast_value" and c["data_type"] == "bfloat16":
+        bits = decode(data, rest, shape, np.dtype("u2"), np.array(fill, "f4").view("u4") >> 16)
+        return (bits.astype("u4") << 16).view("f4").astype(dtype)
     if name == "cast_value":
-        return cast(decode(data, rest, shape, NUMBERS[c["data_type"]], 0), c, dtype, "decode")
+        stored = decode(data, rest, shape, NUMBERS[c["data_type"]], 0)
+        return cast(stored << 4 >> 4 if c["data_type"] == "int4" else stored, c, dtype, "decode")
     if name == "reshape":
         return decode(data, rest, reshaped(shape, c), dtype, fill).reshape(shape)
     if name == "numcodecs.delta":

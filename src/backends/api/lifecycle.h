@@ -28,6 +28,10 @@ class Lifecycle {
   /// EBUSY; ESTALE if the path no longer refers to the opened source; EROFS.
   virtual Result<> begin_writing_to(ObjectId) { return writable(); }
 
+  /// For a program that makes very many changes and can begin again: they need not survive the end of the process that
+  /// makes them, nor be read, before the next commit. If it ends, all calls fail (EIO), and the source has the state of
+  /// a commit. A failure may undo all since then. As begin_writing_to(). Must be called before the first change.
+  virtual Result<> change_in_bulk() { return {}; }
   /// Makes all previous writes durable. Cheap if there are none.
   virtual Result<> commit() { return {}; }
   /// The periodic commit, for which no caller waits. False: nothing was done, because a commit costs too much to run

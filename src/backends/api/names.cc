@@ -1,5 +1,5 @@
-// In addition to the rules in the header: the empty name is "%~". So a '%' before a '~' is escaped too, which keeps
-// "%~" unambiguous as the mark of a truncated name.
+// In addition to the rules in the header: the empty name is "%~". Where a name is escaped, so is its '%' before two hex
+// digits and before '~', so that the name can be restored and "%~" marks truncated names alone.
 
 #include "backends/api/names.h"
 
@@ -42,33 +42,34 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-}  // namespace
-
-std::string escape_name(std::string_view name) {
+/// The escaped form of a name.
+std::string escaped(std::string_view name) {
   if (name.empty()) return std::string(kEmptyName);
   const bool is_reserved = std::ranges::find(kReserved, name) != kReserved.end();
-  std::string escaped;
-  size_t cut = 0;  // the longest prefix of `escaped` that ends at a character boundary and leaves room for the tail
+  std::string text;
+  size_t cut = 0;  // the longest prefix of `text` that ends at a character boundary and leaves room for the tail
   for (std::string_view rest = name; !rest.empty();) {
     const char c = rest[0];
     size_t length = utf8_length(rest);
-    if (length == 0 || c == '/' || c == '\0' || (c == '%' && starts_escape(rest)) || (is_reserved && escaped.empty())) {
+    if (length == 0 || c == '/' || c == '\0' || (c == '%' && starts_escape(rest)) || (is_reserved && text.empty())) {
       length = 1;
-      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     } else {
-      escaped += rest.substr(0, length);
+      text += rest.substr(0, length);
     }
     rest.remove_prefix(length);
-    if (escaped.size() <= kMaxFileName - kCutTail) cut = escaped.size();
+    if (text.size() <= kMaxFileName - kCutTail) cut = text.size();
   }
-  if (escaped.size() <= kMaxFileName) return escaped;
-  return fmt::format("{}{}{:016x}", std::string_view(escaped).substr(0, cut), kCutMark, hash_of(name));
+  if (text.size() <= kMaxFileName) return text;
+  return fmt::format("{}{}{:016x}", std::string_view(text).substr(0, cut), kCutMark, hash_of(name));
 }
 
-std::optional<std::string> unescape_name(std::string_view file_name) {
-  if (file_name == kEmptyName) return "";
+/// The name, another one, of which this is the escaped form; none if there is none, or it was truncated.
+std::optional<std::string> escaped_from(std::string_view text) {
+  if (text == kEmptyName) return "";
+  if (text.size() > kMaxFileName || text.find('%') == text.npos) return std::nullopt;
   std::string name;
-  for (std::string_view rest = file_name; !rest.empty();) {
+  for (std::string_view rest = text; !rest.empty();) {
     if (rest[0] == '%' && starts_escape(rest)) {
       if (rest.starts_with(kCutMark)) return std::nullopt;
       name += static_cast<char>(hex_value(rest[1]) * 16 + hex_value(rest[2]));
@@ -78,9 +79,36 @@ std::optional<std::string> unescape_name(std::string_view file_name) {
       rest.remove_prefix(1);
     }
   }
-  // Accept only the canonical form of a name: not "%61" for "a", and not an unescaped "..".
-  if (escape_name(name) != file_name) return std::nullopt;
+  // Only the one form of a name: not "%61" for "a".
+  if (name == text || escaped(name) != text) return std::nullopt;
   return name;
+}
+
+/// Whether a name cannot be a file name as it is, for itself.
+bool is_unfit(std::string_view name) {
+  return name.empty() || name.size() > kMaxFileName || std::ranges::find(kReserved, name) != kReserved.end() ||
+         name.find_first_of(std::string_view("/\0", 2)) != name.npos || !is_utf8(name) || is_cut_name(name);
+}
+
+/// Whether the file name of a name is its escaped form: it is unfit, or is the file name of another name.
+bool is_escaped(std::string_view name) {
+  std::optional<std::string> other;
+  while (!is_unfit(name)) {
+    std::optional<std::string> before = escaped_from(name);  // shorter
+    if (!before) return false;
+    name = *(other = std::move(before));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string escape_name(std::string_view name) { return is_escaped(name) ? escaped(name) : std::string(name); }
+
+std::optional<std::string> unescape_name(std::string_view file_name) {
+  if (!is_escaped(file_name)) return std::string(file_name);
+  if (std::optional<std::string> name = escaped_from(file_name); name && is_escaped(*name)) return name;
+  return std::nullopt;
 }
 
 std::string with_suffix(std::string_view file_name, std::string_view suffix) {

@@ -1,9 +1,16 @@
 #pragma once
-// Maps the names of a dataset's objects to file names. Most are equal. Names that cannot be file names or that codecfs
-// uses itself (empty, ".", "..", with '/' or NUL, not UTF-8, .zarray, .zgroup, .zattrs, .zmetadata, zarr.json,
-// .codecfs) are percent-escaped. A '%' before two hex digits is escaped too, so that unescape_name() is the inverse. If
-// the escaped form is over 255 bytes, it is truncated and ends in "%~" and 16 hex digits of its hash. Such a name can
-// only be found by escaping the names of all members of the group and comparing.
+// Maps the names of a dataset's objects to file names. Nearly all are equal. Names that cannot be file names or that
+// codecfs uses itself (empty, ".", "..", with '/' or NUL, not UTF-8, .zarray, .zgroup, .zattrs, .zmetadata, zarr.json,
+// .codecfs) are percent-escaped, and so is each name that equals the escaped form of another one. All other names keep
+// their '%': "100%" and "a%41", as no name has "a%41" as its escaped form. If the escaped form is over 255 bytes, it is
+// truncated and ends in "%~" and 16 hex digits of its hash. Such a name can only be found by escaping the names of all
+// members of the group and comparing.
+//
+//   name       file name
+//   a%41       a%41         "aA" is not escaped
+//   a/b        a%2Fb
+//   a%2Fb      a%252Fb      because a%2Fb is the file name of a/b
+//   a%252Fb    a%25252Fb    because a%252Fb is the file name of a%2Fb
 
 #include <optional>
 #include <string>
@@ -12,7 +19,8 @@
 namespace codecfs {
 
 std::string escape_name(std::string_view name);
-/// The object's name; none if escape_name() cannot have produced this file name, or has truncated it.
+/// The object's name, so that escape_name() produces this file name; none if there is no such name, or it was
+/// truncated.
 std::optional<std::string> unescape_name(std::string_view file_name);
 /// Whether escape_name() truncated the name, so that only a search finds the object.
 bool is_cut_name(std::string_view file_name);

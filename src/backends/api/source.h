@@ -51,6 +51,10 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
   /// Whether new filter pipelines must be decodable by numcodecs (Zarr) in what stores this object.
   virtual bool chains_for_numcodecs_in(ObjectId) { return false; }
 
+  /// Another source of the same file, for reading by another thread, in which objects have the same numbers as here:
+  /// those that this one has told so far. It may outlive this one. ENOTSUP if there is no such source. Other errors of
+  /// opening the file.
+  virtual Result<std::unique_ptr<Source>> open_twin() { return fail(ENOTSUP, "it is opened by its path"); }
   /// Of variables, in the same order. Sources in another process answer them together; callers should ask for some
   /// hundred at a time.
   virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);

@@ -38,6 +38,12 @@ class TreeReader {
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;
   /// The same without attributes and dimension names, which may require scanning the whole source.
   virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
+  /// The attributes alone. EIO if they cannot be read.
+  virtual Result<std::vector<Attribute>> variable_attributes(ObjectId variable) {
+    CODECFS_ASSIGN(const VariablePtr all, this->variable(variable));
+    if (all->unreadable_attributes) return std::unexpected(*all->unreadable_attributes);
+    return all->attributes;
+  }
   /// What a variable takes data from and is not there, for messages ("/v in other.h5"): readers find the fill value in
   /// its place.
   virtual Result<std::vector<std::string>> missing_sources(ObjectId) { return std::vector<std::string>(); }

@@ -28,6 +28,7 @@ enum class Call : uint32_t {
   find,
   group_attributes,
   variable,
+  variable_attributes,
   facts,
   missing_sources,
   locate,
@@ -46,6 +47,7 @@ enum class Call : uint32_t {
   remove_chunk,
   seal,
   begin_writing_to,
+  change_in_bulk,
   // These begin with the number of the edit (SharedState::edit).
   make_group,
   make_variable,

@@ -115,6 +115,7 @@ class Work {
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
       case Call::variable: return run(in, out, &Source::variable);
+      case Call::variable_attributes: return run(in, out, &Source::variable_attributes);
       case Call::missing_sources: return run(in, out, &Source::missing_sources);
       case Call::facts: return run(in, out, &Source::facts);
       case Call::locate: return run(in, out, &Source::locate);
@@ -133,6 +134,7 @@ class Work {
       case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
       case Call::seal: return run(in, out, &hdf5::IsolatedSource::seal);
       case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
+      case Call::change_in_bulk: return run(in, out, &Source::change_in_bulk);
       case Call::make_group: return edit(in, out, &Source::make_group);
       case Call::make_variable: return edit(in, out, &Source::make_variable);
       case Call::make_link: return edit(in, out, &Source::make_link);

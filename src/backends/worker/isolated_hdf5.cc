@@ -28,8 +28,9 @@ class IsolatedHdf5 final : public Source {
   IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_), bytes_(client_.fd()) {}
   explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object)
       : client_(object, held_), bytes_(client_.fd(), object) {}
-  Result<> open(std::shared_ptr<ChunkRanges> ranges) {
-    CODECFS_TRY(client_.open());
+  Result<> open(std::shared_ptr<ChunkRanges> ranges, const WorkerClient* twin = nullptr) {
+    ranges_ = ranges;
+    CODECFS_TRY(client_.open(twin));
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
       return client_.call<hdf5::StoredPlaces>(Call::places, variable, first, count);
     };
@@ -48,6 +49,13 @@ class IsolatedHdf5 final : public Source {
   [[nodiscard]] size_t reads_at_once() const override { return bytes_.reads_at_once(); }
   [[nodiscard]] Entry root() const override { return client_.opened().root; }
 
+  Result<std::unique_ptr<Source>> open_twin() override {
+    if (begun_ || bytes_.reads_at_once() != 0) return Source::open_twin();  // written, or in an object store
+    auto twin = std::make_unique<IsolatedHdf5>(client_.path(), false);
+    CODECFS_TRY(twin->open(ranges_, &client_));
+    return std::unique_ptr<Source>(std::move(twin));
+  }
+
   // --- reading the tree
 
   Result<std::vector<Entry>> list(ObjectId group) override {
@@ -63,6 +71,9 @@ class IsolatedHdf5 final : public Source {
     return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
   }
   Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
+  Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
+    return client_.call<std::vector<Attribute>>(Call::variable_attributes, id);
+  }
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
     return client_.call<std::vector<std::string>>(Call::missing_sources, id);
   }
@@ -154,6 +165,12 @@ class IsolatedHdf5 final : public Source {
 
   // --- changes of the tree and of metadata
 
+  Result<> change_in_bulk() override {
+    CODECFS_TRY(begin_writing_to(0));
+    client_.forbid_restart();
+    is_bulk_ = true;
+    return client_.call<void>(Call::change_in_bulk);
+  }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
     return edit<Entry>(Call::make_group, group, name);
   }
@@ -295,7 +312,7 @@ class IsolatedHdf5 final : public Source {
   template <class R, class... Arguments>
   Result<R> edit(Call call, const Arguments&... arguments) {
     CODECFS_TRY(begin_writing_to(0));
-    CODECFS_TRY(seal());
+    if (!is_bulk_) CODECFS_TRY(seal());
     const LockGuard one(edit_mutex_);
     const Change change(*this);
     Result<R> done = client_.call<R>(call, ++edits_, arguments...);
@@ -309,11 +326,13 @@ class IsolatedHdf5 final : public Source {
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
   const StoredBytes bytes_;
+  std::shared_ptr<ChunkRanges> ranges_;
   std::unique_ptr<ChunkIndex> index_;
   KnownLayouts layouts_{client_};
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
+  std::atomic<bool> is_bulk_ = false;  // change_in_bulk()
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };

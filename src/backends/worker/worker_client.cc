@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/library/access_recorder.h"
 #include "backends/worker/worker_session.h"
+#include "base/file_io.h"
 #include "base/log.h"
 #include "filters/plugins/plugins.h"
 
@@ -91,7 +93,23 @@ WorkerClient::WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrite
 
 WorkerClient::~WorkerClient() = default;
 
-Result<> WorkerClient::open() {
+namespace {
+
+Result<> copy_content(const UniqueFd& from, const UniqueFd& to) {
+  std::array<std::byte, 65536> buffer{};
+  const File source{.fd = UniqueFd(::dup(from.get())), .path = "numbers of objects"};
+  for (uint64_t at = 0;;) {
+    CODECFS_ASSIGN(const size_t count, read_at(source, at, buffer));
+    if (count == 0) return {};
+    if (::pwrite(to.get(), buffer.data(), count, static_cast<off_t>(at)) != static_cast<ssize_t>(count))
+      return fail_errno(errno, "no memory for the numbers of objects");
+    at += count;
+  }
+}
+
+}  // namespace
+
+Result<> WorkerClient::open(const WorkerClient* twin) {
   if (object_) {
     CODECFS_ASSIGN(SharedMirror::Descriptors mirror, object_->mirror().for_reader());
     fd_ = std::move(mirror.content);
@@ -113,6 +131,7 @@ Result<> WorkerClient::open() {
   if (shared_fd_ && journal_)
     at = ::mmap(nullptr, sizeof(hdf5::SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_.get(), 0);
   if (at == MAP_FAILED) return fail_errno(errno, "cannot create shared memory");
+  if (twin != nullptr) CODECFS_TRY(copy_content(twin->journal_, journal_));
   shared_ = {static_cast<hdf5::SharedState*>(at),
              [](hdf5::SharedState* state) { ::munmap(state, sizeof(hdf5::SharedState)); }};
   const auto session = current();
@@ -126,6 +145,9 @@ Result<WorkerClient::SessionPtr> WorkerClient::current() {
   {
     const LockGuard lock(mutex_);
     session_.reset();
+    if (is_final_)
+      return fail(EIO, "{}: the process that writes it has ended{}{}; what it has not committed is lost", path_,
+                  last_end_.empty() ? "" : ": libhdf5 ", last_end_);
     if (defects_ >= kMaxDefects)
       return fail(EIO, "{}: libhdf5 has failed {} times because of it; it is not tried again", path_, defects_);
   }

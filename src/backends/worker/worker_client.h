@@ -48,8 +48,9 @@ class WorkerClient {
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
 
-  /// Starts the first process, which opens the file. The errors of open_hdf5().
-  Result<> open();
+  /// Starts the first process, which opens the file. The errors of open_hdf5(). `twin`: another client, which must not
+  /// write, whose numbers of objects this one takes over.
+  Result<> open(const WorkerClient* twin = nullptr);
   /// What the file said when it was opened.
   struct Opened {
     std::string format;
@@ -89,6 +90,8 @@ class WorkerClient {
   }
   /// From now on each new process begins with acquiring the right to write, which recovers the log.
   void set_writing() { writing_ = true; }
+  /// From now on no other process is started if this one ends: calls fail with EIO.
+  void forbid_restart() { is_final_ = true; }
   /// Ends the process, and so gives back all memory of libhdf5, if there was no call for so long. The next call starts
   /// another one.
   void end_unused(std::chrono::seconds unused_for);
@@ -126,6 +129,7 @@ class WorkerClient {
   std::shared_ptr<hdf5::SharedState> shared_;
   Opened opened_;
   std::atomic<bool> writing_ = false;
+  std::atomic<bool> is_final_ = false;
   std::atomic<std::chrono::steady_clock::time_point> latest_call_ = std::chrono::steady_clock::now();
 
   Mutex starting_;

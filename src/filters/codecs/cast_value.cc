@@ -10,17 +10,21 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/endian.h"
 #include "filters/codecs/element_types.h"
 #include "filters/codecs/number_types.h"
 #include "filters/codecs/rounding.h"
 #include "filters/core/encoded_type.h"
 #include "filters/core/filter.h"
 #include "model/json.h"
+#include "model/small_float.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::filters::codecs {
@@ -33,12 +37,17 @@ constexpr size_t kMaxElement = 8;      // bytes
 /// How the elements of a type become numbers, and back. The types of both sides are converted apart, as in
 /// fixedscaleoffset: code for each pair of types would be large.
 struct Elements {
-  DataType type;  // in native byte order
+  ElementType type;  // in native byte order
   NumberFormat format;
-  void (*load)(const std::byte* from, double* to, size_t count);  // one of both pairs is set
-  void (*store)(const double* from, std::byte* to, size_t count);
-  void (*load_integers)(const std::byte* from, WideInteger* to, size_t count);
-  void (*store_integers)(const WideInteger* from, std::byte* to, size_t count);
+  std::function<void(const std::byte* from, double* to, size_t count)> load;  // one of both pairs is set
+  std::function<void(const double* from, std::byte* to, size_t count)> store;
+  std::function<void(const std::byte* from, WideInteger* to, size_t count)> load_integers;
+  std::function<void(const WideInteger* from, std::byte* to, size_t count)> store_integers;
+
+  [[nodiscard]] size_t size() const { return type.type.size; }
+  [[nodiscard]] std::string text() const {
+    return type.name.empty() ? print_json(print_dtype(type.type)) : fmt::format("\"{}\"", type.name);
+  }
 };
 
 template <class T, class Number>
@@ -56,11 +65,79 @@ void store_from(const Number* from, std::byte* to, size_t count) {
   }
 }
 
-Result<Elements> elements_of(const DataType& type) {
+/// bfloat16 is the upper half of a float.
+void load_bfloat16(const std::byte* from, double* to, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    to[i] = std::bit_cast<float>(uint32_t{load_le<uint16_t>(from + i * sizeof(uint16_t))} << 16);
+}
+
+void store_bfloat16(const double* from, std::byte* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    auto bits = std::bit_cast<uint32_t>(static_cast<float>(from[i]));
+    if (std::isnan(from[i])) bits |= 0x400000;  // which bits of a NaN are set in the lower half does not matter
+    store_le(to + i * sizeof(uint16_t), static_cast<uint16_t>(bits >> 16));
+  }
+}
+
+/// All values of a format of one byte.
+struct SmallValues {
+  const SmallFloat& format;
+  std::array<double, 256> of_bits{};
+  std::vector<double> finite;  // those without sign: the index has the bits
+
+  explicit SmallValues(const SmallFloat& small) : format(small) {
+    for (uint32_t bits = 0; bits < of_bits.size(); ++bits) of_bits.at(bits) = small_float_value(small, bits);
+    const double largest = largest_value(small);
+    for (const double value : of_bits) {
+      finite.push_back(value);
+      if (value == largest) break;
+    }
+  }
+  /// `value`: one that the format can represent.
+  [[nodiscard]] uint8_t bits_of(double value) const {
+    if (!std::isfinite(value)) return static_cast<uint8_t>(small_float_bits(format, value).value_or(0));
+    const auto bits = static_cast<unsigned>(std::ranges::lower_bound(finite, std::fabs(value)) - finite.begin());
+    const bool has_sign = std::signbit(value) && (bits != 0 || format.nan != SmallFloat::Nan::negative_zero);
+    return static_cast<uint8_t>(bits | (has_sign ? 1U << (format.exponent + format.mantissa) : 0U));
+  }
+};
+
+Elements small_floats(const ElementType& type, const SmallFloat& small) {
+  Elements elements{type, NumberFormat::of(small), load_bfloat16, store_bfloat16, {}, {}};
+  if (small.bytes > 1) return elements;
+  const auto values = std::make_shared<const SmallValues>(small);
+  elements.load = [values](const std::byte* from, double* to, size_t count) {
+    for (size_t i = 0; i < count; ++i) to[i] = values->of_bits[static_cast<uint8_t>(from[i])];
+  };
+  elements.store = [values](const double* from, std::byte* to, size_t count) {
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(values->bits_of(from[i]));
+  };
+  return elements;
+}
+
+/// Bits above those of the integer are arbitrary.
+Elements small_integers(const ElementType& type, const SmallInt& small) {
+  Elements elements{type, NumberFormat::of(small), {}, {}, {}, store_from<int8_t, WideInteger>};
+  const unsigned unused = 8 - small.bits();
+  elements.load_integers = [unused, is_signed = small.is_signed](const std::byte* from, WideInteger* to, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto shifted = static_cast<uint8_t>(static_cast<unsigned>(from[i]) << unused);
+      to[i] = is_signed ? static_cast<int8_t>(shifted) >> unused : shifted >> unused;
+    }
+  };
+  return elements;
+}
+
+Result<Elements> elements_of(const ElementType& element_type) {
+  if (const SmallFloat* small = small_float_named(element_type.name)) return small_floats(element_type, *small);
+  if (const SmallInt* small = small_int_named(element_type.name)) return small_integers(element_type, *small);
+  if (!element_type.name.empty())
+    return fail(EINVAL, "does not work on elements of data type {}, which are no real numbers", element_type.name);
+  const DataType& type = element_type.type;
   const ByteOrder native = std::endian::native == std::endian::little ? ByteOrder::little : ByteOrder::big;
   return visit_number_type(type, [&](auto number) -> Result<Elements> {
     using T = decltype(number);
-    Elements elements{with_byte_order(type, native), NumberFormat::of(type), nullptr, nullptr, nullptr, nullptr};
+    Elements elements{{with_byte_order(type, native), {}}, NumberFormat::of(type), {}, {}, {}, {}};
     if constexpr (std::same_as<T, Bool>) {
       return fail(EINVAL, "does not work on elements of data type bool");
     } else if constexpr (FloatElement<T>) {
@@ -101,9 +178,9 @@ class ScalarMap {
   std::vector<std::array<std::byte, kMaxElement>> elements_;
 };
 
-Result<std::vector<std::byte>> scalar_bytes(const DataType& type, Json value) {
+Result<std::vector<std::byte>> scalar_bytes(const ElementType& type, Json value) {
   if (value == "+Infinity") value = "Infinity";  // as in the specification's example
-  auto bytes = zarr3_fill_bytes({type, {}, {}}, value);
+  auto bytes = zarr3_fill_bytes({type.type, {}, type.name}, value);
   if (!bytes) return fail(EINVAL, "\"scalar_map\": {}", bytes.error().reason);
   return bytes;
 }
@@ -157,8 +234,8 @@ class Conversion {
   /// `code`: the errno for an element that cannot be converted.
   Result<> run(const std::byte* from, std::byte* to, size_t count, int code) const {
     for (size_t done = 0; done < count; done += kBlock) {
-      const std::byte* const in = from + done * source_.type.size;
-      std::byte* const out = to + done * target_.type.size;
+      const std::byte* const in = from + done * source_.size();
+      std::byte* const out = to + done * target_.size();
       const size_t size = std::min(kBlock, count - done);
       if (source_.format.is_float) {
         std::array<double, kBlock> numbers;
@@ -196,7 +273,7 @@ Result<> Conversion::convert(std::span<const Number> numbers, const ScalarMap<Nu
       const auto result = is_mapped ? decltype(converted(numbers[i]))(0) : converted(numbers[i]);
       if (!result)
         return fail(code, "the element {} is out of range of {}, and neither \"out_of_range\" nor \"scalar_map\" helps",
-                    static_cast<double>(numbers[i]), print_json(print_dtype(target_.type)));
+                    static_cast<double>(numbers[i]), target_.text());
       results[i] = *result;
     }
     store(results, to, numbers.size());
@@ -215,7 +292,7 @@ Result<> Conversion::convert(std::span<const Number> numbers, const ScalarMap<Nu
   if (map.empty()) return {};
   for (size_t i = 0; i < numbers.size(); ++i)
     if (const std::byte* const mapped = map.find(numbers[i]))
-      std::copy_n(mapped, target_.type.size, to + i * target_.type.size);
+      std::copy_n(mapped, target_.size(), to + i * target_.size());
   return {};
 }
 
@@ -261,11 +338,9 @@ Result<Json> scalar_pairs(const Json& codec, const char* direction) {
 
 Result<Coder> make_coder(const StageContext& context) {
   const Json& codec = context.stage.codec;
-  if (!context.chunk.type_name.empty())
-    return fail(EINVAL, "does not work on elements of data type {} here", context.chunk.type_name);
-  CODECFS_ASSIGN(const DataType type, cast_type(codec, context.chunk.type));
+  CODECFS_ASSIGN(const ElementType type, cast_type(codec, context.chunk.type));
   CODECFS_ASSIGN(const ConversionRule rule, parse_rule(codec));
-  CODECFS_ASSIGN(const Elements decoded, elements_of(context.chunk.type));
+  CODECFS_ASSIGN(const Elements decoded, elements_of({context.chunk.type, context.chunk.type_name}));
   CODECFS_ASSIGN(const Elements encoded, elements_of(type));
   if (rule.out_of_range == OutOfRange::wrap && encoded.format.is_float)
     return fail(EINVAL, "\"out_of_range\": \"wrap\" is for integers");
@@ -274,14 +349,14 @@ Result<Coder> make_coder(const StageContext& context) {
   CODECFS_ASSIGN(auto encode, Conversion::make(decoded, encoded, rule, encode_pairs));
   CODECFS_ASSIGN(auto decode, Conversion::make(encoded, decoded, rule, decode_pairs));
   Coder coder = make_checked_coder(
-      {context.chunk.type, type},
+      {context.chunk.type, type.type},
       [decode = std::move(decode)](const std::byte* from, std::byte* to, size_t count) {
         return decode.run(from, to, count, EIO);
       },
       [encode = std::move(encode)](const std::byte* from, std::byte* to, size_t count) {
         return encode.run(from, to, count, EINVAL);
       });
-  coder.encoded_chunk = retyped(context.chunk, type);
+  coder.encoded_chunk = retyped(context.chunk, type.type, type.name);
   return coder;
 }
 

@@ -60,6 +60,7 @@ NumberFormat NumberFormat::of(const DataType& type) {
     format.largest = type.size == 2   ? 65504
                      : type.size == 4 ? double{std::numeric_limits<float>::max()}
                                       : std::numeric_limits<double>::max();
+    format.lowest_float = -format.largest;
     return format;
   }
   format.bits = bits;
@@ -69,14 +70,37 @@ NumberFormat NumberFormat::of(const DataType& type) {
   return format;
 }
 
+NumberFormat NumberFormat::of(const SmallFloat& small) {
+  NumberFormat format;
+  format.is_float = true;
+  format.digits = static_cast<int>(small.mantissa) + 1;
+  format.lowest_exponent = (small.mantissa == 0 ? 0 : 1) - small.bias - static_cast<int>(small.mantissa);
+  format.largest = largest_value(small);
+  format.lowest_float = small.is_signed ? -format.largest : small_float_value(small, 0);
+  format.has_nan = small.nan != SmallFloat::Nan::none;
+  format.has_infinity = small.has_infinity;
+  return format;
+}
+
+NumberFormat NumberFormat::of(const SmallInt& small) {
+  NumberFormat format;
+  format.lowest = small.lowest;
+  format.highest = small.highest;
+  format.bits = small.bits();
+  return format;
+}
+
 std::optional<double> float_of(double number, const NumberFormat& format, const ConversionRule& rule) {
-  if (!std::isfinite(number) || number == 0 || format.digits == kDoubleDigits) return number;
+  if (std::isnan(number)) return format.has_nan ? std::optional(number) : std::nullopt;
+  if (std::isinf(number)) return format.has_infinity ? std::optional(number) : std::nullopt;
+  if (format.digits == kDoubleDigits || (number == 0 && format.lowest_float <= 0)) return number;
   int exponent = 0;
   std::frexp(number, &exponent);
   const int unit = std::max(exponent - format.digits, format.lowest_exponent);
   const double result = std::ldexp(rounded(std::ldexp(number, -unit), rule.rounding), unit);
-  if (std::fabs(result) <= format.largest) return result;
+  if (result >= format.lowest_float && result <= format.largest) return result;
   if (rule.out_of_range != OutOfRange::clamp) return std::nullopt;
+  if (!format.has_infinity) return std::clamp(result, format.lowest_float, format.largest);
   return std::copysign(std::numeric_limits<double>::infinity(), number);
 }
 

@@ -62,10 +62,7 @@ unsigned bits_of(const SmallFloat& format) { return format.exponent + format.man
 
 Result<Parts> parts_of(const DataType& type, const std::string& name) {
   if (const SmallInt* small = small_int_named(name))
-    return Parts{.bytes = 1,
-                 .bits = static_cast<unsigned>(std::bit_width(static_cast<uint64_t>(small->highest))) +
-                         (small->is_signed ? 1U : 0U),
-                 .is_signed = small->is_signed};
+    return Parts{.bytes = 1, .bits = small->bits(), .is_signed = small->is_signed};
   if (const SmallFloat* small = small_float_named(name)) return Parts{.bytes = small->bytes, .bits = bits_of(*small)};
   if (const SmallFloat* small = small_complex_part(name))
     return Parts{.bytes = small->bytes, .bits = bits_of(*small), .count = 2};

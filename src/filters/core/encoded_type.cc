@@ -8,6 +8,7 @@
 #include "filters/core/codec_json.h"
 #include "filters/core/pipeline.h"
 #include "model/json.h"
+#include "model/small_float.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::filters {
@@ -20,9 +21,10 @@ constexpr std::array<std::string_view, 4> kRetyping = {"astype", "delta", "fixed
 constexpr std::array<const char*, 3> kTypeKeys = {"encode_dtype", "astype", "dtype"};
 
 /// Encodes one element with one stage, or decodes it. `type`: of the decoded element.
-Result<std::vector<std::byte>> convert_one(const FilterStage& stage, const DataType& type, Bytes element,
+Result<std::vector<std::byte>> convert_one(const FilterStage& stage, const ElementType& element_type, Bytes element,
                                            bool is_decoding) {
-  const ChunkShape chunk{.bytes = type.size, .type = type, .shape = {1}, .chunks = {1}, .type_name = {}};
+  const auto& [type, name] = element_type;
+  const ChunkShape chunk{.bytes = type.size, .type = type, .shape = {1}, .chunks = {1}, .type_name = name};
   CODECFS_ASSIGN(const Pipeline pipeline, Pipeline::make(std::span(&stage, 1), chunk));
   Buffer result;
   if (is_decoding) {
@@ -37,7 +39,7 @@ Result<std::vector<std::byte>> convert_one(const FilterStage& stage, const DataT
 
 }  // namespace
 
-Result<DataType> cast_type(const Json& codec, const DataType& from) {
+Result<ElementType> cast_type(const Json& codec, const DataType& from) {
   const auto given = codec.is_object() ? codec.find("data_type") : codec.end();
   if (!codec.is_object() || given == codec.end()) return fail(EINVAL, "\"data_type\" is missing");
   Result<Zarr3Type> parsed = parse_zarr3_type(*given);
@@ -45,40 +47,40 @@ Result<DataType> cast_type(const Json& codec, const DataType& from) {
   DataType type = std::move(parsed->type);
   const bool is_number =
       type.kind == TypeKind::signed_int || type.kind == TypeKind::unsigned_int || type.kind == TypeKind::floating;
-  if (!is_number || !parsed->name.empty())
-    return fail(EINVAL, "\"data_type\": {} is not supported in cast_value", print_json(*given));
+  if (!is_number && small_float_named(parsed->name) == nullptr)
+    return fail(EINVAL, "\"data_type\": {} is no real number, as cast_value makes them", print_json(*given));
   CODECFS_ASSIGN(const std::string endian, text_field(codec, "endian", ""));
   ByteOrder order = from.order == ByteOrder::none ? ByteOrder::little : from.order;
   if (endian == "big") order = ByteOrder::big;
   if (endian == "little") order = ByteOrder::little;
-  return with_byte_order(std::move(type), order);
+  return ElementType{with_byte_order(std::move(type), order), std::move(parsed->name)};
 }
 
-DataType encoded_type(const FilterStage& stage, DataType type) {
+ElementType encoded_type(const FilterStage& stage, ElementType type) {
   const std::string_view id = codec_id(stage);
-  if (id == kCastValue) return cast_type(stage.codec, type).value_or(type);
+  if (id == kCastValue) return cast_type(stage.codec, type.type).value_or(type);
   if (std::ranges::find(kRetyping, id) == kRetyping.end()) return type;
   for (const char* const key : kTypeKeys)
-    if (const auto named = dtype_field(stage.codec, key); named && *named) return **named;
+    if (const auto named = dtype_field(stage.codec, key); named && *named) return {**named, {}};
   return type;
 }
 
-DataType encoded_type(std::span<const FilterStage> stages, DataType type) {
+ElementType encoded_type(std::span<const FilterStage> stages, ElementType type) {
   for (const FilterStage& stage : stages) type = encoded_type(stage, std::move(type));
   return type;
 }
 
-ChunkShape retyped(ChunkShape chunk, const DataType& type) {
+ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name) {
   if (chunk.bytes && chunk.type.size > 0) *chunk.bytes = *chunk.bytes / chunk.type.size * type.size;
   chunk.type = type;
-  chunk.type_name.clear();
+  chunk.type_name = std::move(name);
   return chunk;
 }
 
 Result<> check_fill(std::span<const FilterStage> stages, const Variable& variable) {
-  DataType type = variable.type;
+  ElementType type{variable.type, variable.zarr3_type};
   std::vector<std::byte> fill = variable.fill;
-  if (fill.empty()) fill.resize(type.size);
+  if (fill.empty()) fill.resize(type.type.size);
   for (const FilterStage& stage : stages) {
     const std::string_view id = codec_id(stage);
     if (id == kReshape) continue;
@@ -90,8 +92,9 @@ Result<> check_fill(std::span<const FilterStage> stages, const Variable& variabl
     if (id == kCastValue) {
       const auto decoded = convert_one(stage, type, *encoded, true);
       if (!decoded) return fail(EINVAL, "the fill value: {}", decoded.error().reason);
-      const Json before = fill_json(type, fill);
-      const Json after = fill_json(type, *decoded);
+      const Zarr3Type shown{type.type, {}, type.name};
+      const Json before = zarr3_fill_json(shown, fill);
+      const Json after = zarr3_fill_json(shown, *decoded);
       if (print_json(before) != print_json(after))
         return fail(EINVAL, "the codec {} changes the fill value {} to {}", print_json(stage.codec), print_json(before),
                     print_json(after));

@@ -3,6 +3,7 @@
 // "cast_value" and "scale_offset".
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -18,17 +19,24 @@ inline constexpr std::string_view kScaleOffset = "zarr3:scale_offset";
 inline constexpr std::string_view kReshape = "zarr3:reshape";
 inline constexpr std::string_view kPackbits = "zarr3:packbits";
 
-/// The encoded type of a codec cast_value that is applied to elements of type `from`. Its byte order is the member
-/// "endian" of the stage's JSON, which Zarr v3 states in the codec `bytes`; else that of `from`, else little. EINVAL
-/// for a data type that numpy lacks or that is not a real number.
-Result<DataType> cast_type(const Json& codec, const DataType& from);
+/// The type of elements.
+struct ElementType {
+  DataType type;
+  std::string name;  // Variable::zarr3_type
+  bool operator==(const ElementType&) const = default;
+};
+
+/// The encoded type of a codec cast_value that is applied to elements of type `from`. Its byte order, if it has one, is
+/// the member "endian" of the stage's JSON, which Zarr v3 states in the codec `bytes`; else that of `from`, else
+/// little. EINVAL for a data type that is not a real number.
+Result<ElementType> cast_type(const Json& codec, const DataType& from);
 
 /// The type of the elements behind a stage, or behind stages. A stage that does not say leaves it unchanged.
-DataType encoded_type(const FilterStage& stage, DataType type);
-DataType encoded_type(std::span<const FilterStage> stages, DataType type);
+ElementType encoded_type(const FilterStage& stage, ElementType type);
+ElementType encoded_type(std::span<const FilterStage> stages, ElementType type);
 
-/// The chunk with elements of another type.
-ChunkShape retyped(ChunkShape chunk, const DataType& type);
+/// The chunk with elements of another type. `name`: Variable::zarr3_type.
+ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name = {});
 
 /// EINVAL if cast_value or scale_offset cannot encode the fill value of the variable, or cast_value does not decode it
 /// to itself: readers of Zarr v3 refuse such an array.

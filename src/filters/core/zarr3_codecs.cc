@@ -195,17 +195,19 @@ class ListParser {
   /// here, if its type has one.
   void settle_byte_order() {
     const ByteOrder order = codecs_.byte_order.value_or(ByteOrder::little);
-    DataType type = with_byte_order(type_, order);
+    ElementType type{with_byte_order(type_, order), {}};
     for (FilterStage& stage : codecs_.stages) {
-      DataType next = encoded_type(stage, type);
-      if (next.order != ByteOrder::none && next.order != order) {
+      ElementType next = encoded_type(stage, type);
+      if (!next.name.empty() && next.type.size > 1 && order == ByteOrder::big)
+        return refuse(fmt::format("big-endian {} is not supported", next.name));
+      if (next.type.order != ByteOrder::none && next.type.order != order) {
         if (codec_id(stage) != kCastValue)
           return refuse(fmt::format("codec {} makes elements of another byte order than `bytes` stores",
                                     print_json(stage.codec)));
         Json codec = stage.codec;
         codec["endian"] = order == ByteOrder::big ? "big" : "little";
         stage.codec = std::move(codec);
-        next.order = order;
+        next.type.order = order;
       }
       type = std::move(next);
     }
@@ -326,20 +328,25 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
     list.push_back(
         {{"name", "transpose"}, {"configuration", {{"order", std::vector<size_t>(order.begin(), order.end())}}}});
   size_t at = 0;
-  DataType encoded = type;
+  ElementType behind{type, std::string(type_name)};
   for (; at < stages.size() && is_one_of(kArrayToArray, codec_id(stages[at])); ++at) {
-    list.push_back(print_zarr3_stage(stages[at], encoded.size));
-    encoded = encoded_type(stages[at], std::move(encoded));
+    list.push_back(print_zarr3_stage(stages[at], behind.type.size));
+    behind = encoded_type(stages[at], std::move(behind));
   }
+  const DataType& encoded = behind.type;
   if (at < stages.size() && is_one_of(kSerializers, codec_id(stages[at]))) {
     if (common_byte_order(encoded) == ByteOrder::big)
       return fail(EOPNOTSUPP, "codec {} stores elements in little-endian order", codec_id(stages[at]));
     list.push_back(print_zarr3_stage(stages[at++], encoded.size));
   } else {
-    // Elements of one byte have no order: that of the array is kept.
+    // Elements of one byte have no order: that of the array is kept. bfloat16 is always little-endian
+    // here.
+    const bool is_raw = !behind.name.empty() && encoded.size > 1;
+    if (is_raw && common_byte_order(type) == ByteOrder::big)
+      return fail(EOPNOTSUPP, "big-endian {} is not supported", behind.name);
     const bool keeps_type = encoded == type || encoded.order == ByteOrder::none;
-    CODECFS_ASSIGN(Json serializer, keeps_type ? print_zarr3_serializer(type, object_codec, type_name)
-                                               : print_zarr3_serializer(encoded, object_codec));
+    CODECFS_ASSIGN(Json serializer, keeps_type && !is_raw ? print_zarr3_serializer(type, object_codec, type_name)
+                                                          : print_zarr3_serializer(encoded, object_codec, behind.name));
     list.push_back(std::move(serializer));
   }
   for (; at < stages.size(); ++at) {

@@ -19,6 +19,9 @@ class Invalidator {
   Invalidator& operator=(const Invalidator&) = delete;
   virtual ~Invalidator() = default;
 
+  /// Whether there is a kernel: otherwise callers need not find out what it may have.
+  [[nodiscard]] virtual bool has_kernel() const { return false; }
+
   // `wait`: returns when the kernel has done it, at most a second later.
 
   /// The pages and attributes of an inode have changed.

@@ -29,6 +29,7 @@ class KernelNotices final : public Invalidator {
  public:
   KernelNotices() = default;
   ~KernelNotices() override { stop(); }
+  [[nodiscard]] bool has_kernel() const override { return true; }
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 

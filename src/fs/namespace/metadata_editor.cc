@@ -70,14 +70,21 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   std::optional<std::vector<std::string>> dimensions;  // of a variable, before the change
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
-    CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
-    if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
-    now = variable->attributes;
-    dimensions = variable->dimensions;
+    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    const Variable& facts = *view->facts;
     // Zarr writers tell it as the fill_value of .zarray, and only there.
-    keeps_fill = !variable->fill_value.is_null();
-    if (written->dimensions == std::vector<std::string>{"_scalar_"} && variable->grid.rank() == 0)
+    keeps_fill = !facts.fill_value.is_null();
+    if (written->dimensions == std::vector<std::string>{"_scalar_"} && facts.grid.rank() == 0)
       written->dimensions.reset();
+    if (written->dimensions) {
+      CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
+      if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
+      now = variable->attributes;
+      dimensions = variable->dimensions;
+      if (dimensions && dimensions->empty() && written->dimensions->empty()) written->dimensions.reset();
+    } else {  // the names of dimensions may take a walk through the whole source
+      CODECFS_ASSIGN(now, source.variable_attributes(node.object));
+    }
   } else {
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
   }

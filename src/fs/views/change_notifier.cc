@@ -140,6 +140,7 @@ void ChangeNotifier::layout_changed(const Node& node, bool wait) {
   mount_.dataset.forget_all();
   mount_.xattrs.clear();
   forms_.forget_all();
+  if (!mount_.kernel->has_kernel()) return metadata_changed(node, wait);  // the rest grows with the number of variables
   const std::string top = path_of_dataset(node);
   for (const Ino directory : mount_.nodes.variables()) {
     const Result<Place> place = mount_.nodes.at(directory);

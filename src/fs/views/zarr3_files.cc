@@ -146,6 +146,7 @@ Result<> parse_codecs(const Json& json, bool with_codecs, Variable& variable) {
   variable.type = with_byte_order(std::move(type.type), codecs.byte_order.value_or(ByteOrder::little));
   variable.object_codec = std::move(type.object_codec);
   variable.zarr3_type = std::move(type.name);
+  variable.is_zarr3_struct = type.is_struct;
   variable.filters = std::move(codecs.stages);
   return {};
 }
@@ -203,7 +204,7 @@ namespace {
 Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json codecs, const ChunkKeys& keys) {
   Json data_type = described.zarr3_type;
   if (described.zarr3_type.empty()) {
-    CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec));
+    CODECFS_ASSIGN(data_type, print_zarr3_type(described.type, described.object_codec, described.is_zarr3_struct));
   }
   Json json = node_json("array");
   json["shape"] = described.grid.shape();
@@ -211,7 +212,8 @@ Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json c
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", grid.chunks()}}}};
   json["chunk_key_encoding"] = print_chunk_keys(keys);
   json["fill_value"] =
-      zarr3_fill_json({described.type, described.object_codec, described.zarr3_type}, fill_element(described));
+      zarr3_fill_json({described.type, described.object_codec, described.zarr3_type, described.is_zarr3_struct},
+                      fill_element(described));
   json["codecs"] = std::move(codecs);
   json["attributes"] = attributes_json(described);
   if (const std::optional<OptionalNames> names = names_of(described)) {

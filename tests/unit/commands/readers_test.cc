@@ -55,6 +55,27 @@ TEST_F(ReadersTest, EachLeaseHasASourceOfItsOwn) {
   EXPECT_TRUE(&again.source() == second_source || &other.source() == second_source);
 }
 
+class SourceWithTwin final : public MemorySource {
+ public:
+  Result<std::unique_ptr<Source>> open_twin() override {
+    auto twin = std::make_unique<MemorySource>();
+    for (const char* name : {"/v", "/w"}) twin->add_variable(name, text_variable({4}, {2}));
+    return Result<std::unique_ptr<Source>>(std::move(twin));
+  }
+};
+
+TEST_F(ReadersTest, ATwinHasTheNumbersOfTheFirst) {
+  SourceWithTwin source;
+  fill(source, {"/v", "/w"});
+  const std::vector<Named> named = {{"v", *object_of(source, "v")}, {"w", *object_of(source, "w")}};
+  Readers readers(source, named, opens({"/v", "/w"}));
+  const Readers::Lease first = readers.take();
+  const Readers::Lease second = readers.take();
+  EXPECT_NE(&second.source(), &source);
+  EXPECT_TRUE(std::ranges::equal(second.objects(), first.objects()));
+  EXPECT_EQ(opened_, 0);
+}
+
 TEST_F(ReadersTest, AnotherFileIsNotRead) {
   for (const std::vector<std::string>& names : {std::vector<std::string>{"/v", "/x"}, {"/v"}, {"/v", "/w", "/x"}}) {
     Readers readers(source_, named_, opens(names));

@@ -42,6 +42,12 @@ constexpr Zarr3TypeCase kZarr3Types[] = {
      "0700000000000000"},
     {R"({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int8"}, {"name": "b", "data_type": "uint16"}]}})",
      R"([["a", "|i1"], ["b", "<u2"]])", R"({"a": -1, "b": 258})", "ff0201"},
+    {R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b", "uint16"]]}})",
+     R"([["a", "|i1"], ["b", "<u2"]])", R"("/wIB")", "ff0201"},
+    {R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b",
+         {"name": "structured", "configuration": {"fields": [["c", "int8"], ["d",
+         {"name": "raw_bytes", "configuration": {"length_bytes": 1}}]]}}]]}})",
+     R"([["a", "|i1"], ["b", [["c", "|i1"], ["d", "|V1"]]]])", R"("AQID")", "010203"},
     {R"("string")", R"("|O")", R"("ab")", "020000006162"},
     {R"("variable_length_bytes")", R"("|O")", R"("YWI=")", "020000006162"},
 };
@@ -51,7 +57,8 @@ TEST(Zarr3Type, BothDirections) {
     const auto type = parse_zarr3_type(json(one.data_type));
     ASSERT_TRUE(type) << one.data_type << type.error().reason;
     EXPECT_EQ(print_json(print_dtype(type->type)), print_json(json(one.dtype)));
-    EXPECT_EQ(print_json(print_zarr3_type(type->type, type->object_codec).value()), print_json(json(one.data_type)));
+    EXPECT_EQ(print_json(print_zarr3_type(type->type, type->object_codec, type->is_struct).value()),
+              print_json(json(one.data_type)));
     const auto fill = zarr3_fill_bytes(*type, json(one.fill_value));
     ASSERT_TRUE(fill) << one.data_type << fill.error().reason;
     EXPECT_EQ(hex(*fill), one.bytes) << one.data_type;
@@ -70,7 +77,22 @@ TEST(Zarr3Type, FormsThatAreOnlyRead) {
       parse_zarr3_type(json(R"({"name": "structured", "configuration": {"fields": [["a", "int8"], ["b", "int8"]]}})"))
           .value();
   EXPECT_EQ(hex(zarr3_fill_bytes(fields, "AQI=").value()), "0102");
+  EXPECT_EQ(hex(zarr3_fill_bytes(fields, json(R"({"b": 2, "a": 1})")).value()), "0102");
+  const Zarr3Type bare = parse_zarr3_type(json(R"([["a", "int8"], ["b", "int8"]])")).value();
+  EXPECT_EQ(bare.type, fields.type);
   EXPECT_EQ(hex(zarr3_fill_bytes(parse_zarr3_type("r24").value(), json("[1, 2, 255]")).value()), "0102ff");
+}
+
+TEST(Zarr3Type, BigEndianCompoundsHaveTheFormWhoseFillValueIsClear) {
+  const char* const form = R"({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int16"}]}})";
+  Zarr3Type type = parse_zarr3_type(json(form)).value();
+  type.is_struct = false;
+  type.type = with_byte_order(type.type, ByteOrder::big);
+  EXPECT_EQ(print_json(print_zarr3_type(type.type, {}).value()), print_json(json(form)));
+  const auto fill = zarr3_fill_bytes(type, json(R"({"a": 258})"));
+  ASSERT_TRUE(fill);
+  EXPECT_EQ(hex(*fill), "0102");
+  EXPECT_EQ(zarr3_fill_json(type, *fill), json(R"({"a": 258})"));
 }
 
 TEST(Zarr3Type, TypesThatNumpyLacks) {

@@ -205,7 +205,10 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
     if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
     for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
   }
-  dimensions_.forget();
+  if (changes)
+    dimensions_.forget();
+  else
+    dimensions_.forget_numbers();
   return link;
 }
 

@@ -36,8 +36,11 @@ class Dimensions {
   Dimensions(hid_t file, const ObjectTree& tree, const AccessRecorder& recorder)
       : file_(file), tree_(tree), recorder_(recorder) {}
 
-  /// Sets the identifier of the reopened file.
-  void use(hid_t file) { file_ = file; }
+  /// Sets the identifier of the reopened file, in which changes may have been undone.
+  void use(hid_t file) {
+    file_ = file;
+    forget();
+  }
 
   /// One name per dimension of dataset.facts().grid.
   Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
@@ -70,6 +73,8 @@ class Dimensions {
     numbering_.reset();
     members_.clear();
   }
+  /// The same where no dimension or scale was added, moved or removed, and no link but one to a new variable or group.
+  void forget_numbers() { numbering_.reset(); }
 
  private:
   // The result of the walk.

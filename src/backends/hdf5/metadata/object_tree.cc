@@ -35,8 +35,7 @@ Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct s
   tree.recorder_ = &recorder;
   tree.file_path_ = std::move(path);
   tree.status_ = status;
-  tree.nodes_.push_back({info.address, kRoot, "", true});
-  tree.numbers_.emplace(info.address, kRoot);
+  tree.add({info.address, kRoot, "", true});
   return tree;
 }
 
@@ -44,8 +43,7 @@ Result<ObjectTree> ObjectTree::below(hid_t file, uint64_t group, const AccessRec
   ObjectTree tree;
   tree.file_ = file;
   tree.recorder_ = &recorder;
-  tree.nodes_.push_back({group, kRoot, "", true});
-  tree.numbers_.emplace(group, kRoot);
+  tree.add({group, kRoot, "", true});
   tree.places_.emplace();
   return tree;
 }
@@ -58,6 +56,18 @@ void ObjectTree::keep_journal(std::unique_ptr<NodeJournal> journal) {
     if (!nodes_[number].gone) numbers_[nodes_[number].address] = number;
   }
   journal_ = std::move(journal);
+  member_counts_.assign(nodes_.size(), 0);
+  for (ObjectId id = 1; id < nodes_.size(); ++id)
+    if (!nodes_[id].gone && nodes_[id].parent < nodes_.size()) ++member_counts_[nodes_[id].parent];
+}
+
+ObjectId ObjectTree::add(TreeNode node) {
+  const ObjectId number = nodes_.size();
+  numbers_.emplace(node.address, number);
+  member_counts_.push_back(0);
+  if (number != kRoot) ++member_counts_[node.parent];
+  nodes_.push_back(std::move(node));
+  return number;
 }
 
 void ObjectTree::note(ObjectId object) const {
@@ -256,7 +266,10 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
   ObjectInfo info;
   if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
-  if (info.type == H5O_TYPE_DATASET && info.attributes > 0) {
+  // Whether it has the attribute is found out without opening it, which takes as long as all else here.
+  if (info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
+      H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0) {
+    (void)recorder_->object(info.address);
     const Handle dataset(open_object(file_, info.address));
     if (dataset && recorder_->attributes(info.address) && is_dimension_without_variable(dataset.get()))
       return std::optional<Entry>();
@@ -283,9 +296,7 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
   if (known != numbers_.end()) {
     entry.object = known->second;
   } else {
-    entry.object = nodes_.size();
-    nodes_.push_back({info.address, group, link.name, info.type == H5O_TYPE_GROUP});
-    numbers_.emplace(info.address, entry.object);
+    entry.object = add({info.address, group, link.name, info.type == H5O_TYPE_GROUP});
     note(entry.object);
   }
   return entry;
@@ -373,6 +384,8 @@ bool ObjectTree::is_within(ObjectId object, ObjectId group) const {
 
 std::vector<ObjectId> ObjectTree::subtree(ObjectId object) const {
   std::vector<ObjectId> found;
+  if (member_counts_[object] == 0)  // all others need not be looked at
+    return nodes_[object].gone ? found : std::vector<ObjectId>{object};
   for (ObjectId id = 0; id < nodes_.size(); ++id)
     if (!nodes_[id].gone && is_within(id, object)) found.push_back(id);
   return found;
@@ -381,12 +394,17 @@ std::vector<ObjectId> ObjectTree::subtree(ObjectId object) const {
 void ObjectTree::removed(ObjectId object) {
   for (const ObjectId id : subtree(object)) {
     nodes_[id].gone = true;
+    if (id != kRoot) --member_counts_[nodes_[id].parent];
     numbers_.erase(nodes_[id].address);
     note(id);
   }
 }
 
 void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
+  if (object != kRoot && !nodes_[object].gone) {
+    --member_counts_[nodes_[object].parent];
+    ++member_counts_[group];
+  }
   nodes_[object].parent = group;
   nodes_[object].name = std::move(link_name);
   note(object);
@@ -414,10 +432,10 @@ void ObjectTree::update_path(uint64_t address) {
   for (uint64_t at = address; at != nodes_[kRoot].address; at = places_->at(at).parent) chain.push_back(at);
   ObjectId parent = kRoot;
   for (const uint64_t at : std::views::reverse(chain)) {
-    const auto [known, is_new] = numbers_.try_emplace(at, nodes_.size());
-    if (is_new) nodes_.push_back({at, parent, "", true});
-    moved(known->second, parent, places_->at(at).name);
-    parent = known->second;
+    const auto known = numbers_.find(at);
+    const ObjectId number = known != numbers_.end() ? known->second : add({at, parent, "", true});
+    moved(number, parent, places_->at(at).name);
+    parent = number;
   }
 }
 

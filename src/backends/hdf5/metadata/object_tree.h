@@ -107,6 +107,7 @@ class ObjectTree {
   };
 
   ObjectTree() = default;
+  ObjectId add(TreeNode node);
   /// Calls `visit` with each member that is shown, or the reason why it cannot be read.
   Result<> for_each(ObjectId group, const std::function<void(const Link& link, Result<Entry> entry)>& visit);
   Result<std::optional<Entry>> entry_of(ObjectId group, hid_t handle, const Link& link);
@@ -127,6 +128,7 @@ class ObjectTree {
   void note(ObjectId object) const;
 
   std::vector<TreeNode> nodes_;
+  std::vector<uint64_t> member_counts_;  // for each of them, how many are in it and not gone
   std::unique_ptr<NodeJournal> journal_;
   std::unordered_map<uint64_t, ObjectId> numbers_;             // by address
   std::optional<std::unordered_map<uint64_t, Place>> places_;  // of groups and of objects with several links

@@ -37,7 +37,7 @@ Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   H5Pset_obj_track_times(properties.get(), false);
   const Handle made(H5Gcreate2(parent.get(), link.c_str(), link_properties(link).get(), properties.get(), H5P_DEFAULT));
   if (!made) return done(Result<Entry>(fail_library(EIO, "{}: making the group \"{}\"", tree_.path(group), link)));
-  dimensions_.forget();
+  dimensions_.forget_numbers();
   return tree_.find(group, name);
 }
 

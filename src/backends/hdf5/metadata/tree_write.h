@@ -66,10 +66,14 @@ class TreeWriter {
   Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);
 
-  /// Ends a change: if it failed, nothing of it may be committed.
+  /// Ends a change: if it failed, nothing of it may be committed. `has_moved`: links may have changed, other than by a
+  /// new variable.
   template <class T>
-  Result<T> done(Result<T> result) {
-    dimensions_.forget();
+  Result<T> done(Result<T> result, bool has_moved = true) {
+    if (has_moved || !result)
+      dimensions_.forget();
+    else
+      dimensions_.forget_numbers();  // the rest is forgotten with the change of a dimension
     if (!result) return file_.change_failed(pass_on(result));
     return result;
   }

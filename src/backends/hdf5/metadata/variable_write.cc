@@ -196,7 +196,7 @@ Result<Entry> TreeWriter::make_variable(ObjectId group, std::string_view name, c
       H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT));
   if (!dataset) return fail_library(EINVAL, "{}: HDF5 does not make such a dataset", name);
   CODECFS_TRY(made->attributes.apply(dataset.get()));
-  const Result<> linked = done(carry_out_making(group, *made, dataset.get()));
+  const Result<> linked = done(carry_out_making(group, *made, dataset.get()), false);
   if (!linked) return std::unexpected(linked.error());
   return tree_.find(group, name);
 }
@@ -256,7 +256,7 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
   }
   if (change.empty()) return {};
   CODECFS_TRY(file_.allow_change(change.bytes()));
-  return done(change.apply(handle.get()));
+  return done(change.apply(handle.get()), false);
 }
 
 Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
@@ -284,7 +284,7 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
   auto plan = scales_.plan(group, netcdf_name(link), extents, names.first(rank));
   if (!plan) return fail(plan.error().code, "{}: {}", dataset.name(), plan.error().reason);
   CODECFS_TRY(file_.allow_change(0));
-  auto moved = done(scales_.apply(*plan, dataset.id(), link));
+  auto moved = done(scales_.apply(*plan, dataset.id(), link), false);
   if (!moved) return pass_on(moved);
   tree_.moved(variable, group, std::move(*moved));
   tree_.links_changed();
@@ -344,7 +344,8 @@ Result<> TreeWriter::carry_out_resize(const Dataset& dataset, std::span<const hs
   if (H5Iinc_ref(dataset.id()) < 0) return fail_library(EIO, "{}", dataset.name());
   Handle same(dataset.id());
   if (H5Dset_extent(dataset.id(), dims.data()) < 0) return fail_library(EIO, "{}: changing its shape", dataset.name());
-  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized, Dataset::open(file_, std::move(same), dataset.name()));
+  CODECFS_ASSIGN(const std::shared_ptr<Dataset> resized,
+                 Dataset::open(file_, std::move(same), dataset.address(), dataset.name()));
   CODECFS_TRY(edges.repair(*resized));
   return DimensionWriter::grow(scales);
 }

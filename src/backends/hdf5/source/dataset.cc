@@ -84,13 +84,10 @@ std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
 
 }  // namespace
 
-Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset, std::string name) {
+Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset, uint64_t address, std::string name) {
   const LibraryLock lock;
   std::shared_ptr<Dataset> opened(new Dataset(file, std::move(dataset), std::move(name)));
-  ObjectInfo info;
-  if (!object_info(opened->dataset_.get(), info))
-    return fail_library(EIO, "{}: its header cannot be read", opened->name_);
-  opened->address_ = info.address;
+  opened->address_ = address;
   CODECFS_TRY(opened->read_facts());
   return opened;
 }
@@ -132,6 +129,7 @@ Result<> Dataset::read_facts() {
   const Handle properties(H5Dget_create_plist(dataset_.get()));
   if (!type || !properties) return fail_library(EIO, "{}: its type cannot be read", name_);
   CODECFS_ASSIGN(mapped_, map_type(type.get()));
+  stored_element_ = H5Tget_size(type.get());
   facts_.type = mapped_.type;
   facts_.unreadable = mapped_.unreadable;
   if (mapped_.tell) facts_.type_text = type_text(type.get());
@@ -174,8 +172,7 @@ Result<> Dataset::read_grid(hid_t properties) {
     raw_partial_chunks_ = H5Pget_chunk_opts(properties, &options) >= 0 &&
                           (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 && H5Pget_nfilters(properties) > 0;
   } else {
-    const Handle type(H5Dget_type(dataset_.get()));
-    chunks = cut_into_pieces(shape, H5Tget_size(type.get()));
+    chunks = cut_into_pieces(shape, stored_element_);
   }
   if (null_space) {
     shape.assign(1, 0);

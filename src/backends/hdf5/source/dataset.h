@@ -39,8 +39,9 @@ inline constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
 class Dataset {
  public:
-  /// `dataset` must be opened with default access; `name` is for messages; `file` must outlive the Dataset.
-  static Result<std::shared_ptr<Dataset>> open(SourceFile& file, Handle dataset, std::string name);
+  /// `dataset` must be opened with default access, and has this address in the file; `name` is for messages; `file`
+  /// must outlive the Dataset.
+  static Result<std::shared_ptr<Dataset>> open(SourceFile& file, Handle dataset, uint64_t address, std::string name);
   /// Sets the shown shape, of the same rank and nowhere smaller than the stored one. Must be called before the Dataset
   /// is shared; only for chunked storage. EOVERFLOW.
   Result<> show_shape(const std::vector<uint64_t>& shape);
@@ -183,6 +184,7 @@ class Dataset {
   std::string name_;
   Variable facts_;
   MappedType mapped_;
+  uint64_t stored_element_ = 0;  // bytes of an element in memory, as libhdf5 has it
   size_t rank_ = 0;
   bool longer_ = false;         // the shown shape differed from the stored one at open
   bool direct_ = false;         // read without libhdf5

@@ -110,7 +110,7 @@ Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mas
   CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
   if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
   // libhdf5 fills and encodes all other chunks with its own pipeline.
-  CODECFS_TRY(file_.commit());  // see allow_risky_change()
+  CODECFS_TRY(file_.commit_before_risk());
   register_temporarily(facts_);
   const ChangeTurn turn(file_);
   const LibraryRead library;
@@ -158,7 +158,7 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
 }
 
 Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
-  CODECFS_TRY(file_.commit());  // see allow_risky_change()
+  CODECFS_TRY(file_.commit_before_risk());
   register_temporarily(facts_);
   const ChangeTurn turn(file_);
   const LibraryRead library;
@@ -172,7 +172,7 @@ Result<> Dataset::write_by_library(const Region& region, Bytes chunk) {
   note_change();
   const bool written =
       H5Dwrite(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, chunk.data()) >= 0 &&
-      H5Dflush(id()) >= 0;  // write to the driver, from where the direct path reads
+      (file_.is_bulk || H5Dflush(id()) >= 0);  // write to the driver, from where the direct path reads
   if (!has_storage_) outdated_ = true;
   if (written) return repair_mask(region, before);
   return file_.change_failed(

@@ -93,11 +93,7 @@ class Hdf5Source final : public IsolatedSource {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
       const LibraryLock lock;
-      if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
-      const Result<> readable = mounted_.file.recorder->attributes(dataset.address());
-      auto attributes =
-          readable ? attributes_of(dataset)
-                   : Result<std::vector<Attribute>>(fail(EIO, "{}: {}", dataset.name(), readable.error().reason));
+      auto attributes = attributes_of(dataset);
       if (attributes)
         variable->attributes = *std::move(attributes);
       else if (attributes.error().code == EIO && !dataset.outdated())
@@ -106,6 +102,12 @@ class Hdf5Source final : public IsolatedSource {
         return pass_on(attributes);
       CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
       return VariablePtr(std::move(variable));
+    });
+  }
+  Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
+    return with_dataset(id, [&](const Dataset& dataset) {
+      const LibraryLock lock;
+      return attributes_of(dataset);
     });
   }
   Result<VariablePtr> facts(ObjectId id) override {
@@ -194,6 +196,11 @@ class Hdf5Source final : public IsolatedSource {
 
   // --- changes of the tree and of metadata
 
+  Result<> change_in_bulk() override {
+    const LibraryLock lock;
+    mounted_.file.is_bulk = true;
+    return {};
+  }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
     return guarded([&] { return changes_.make_group(group, name); });
   }
@@ -263,6 +270,9 @@ class Hdf5Source final : public IsolatedSource {
 
  private:
   Result<std::vector<Attribute>> attributes_of(const Dataset& dataset) const {
+    if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
+    if (const Result<> readable = mounted_.file.recorder->attributes(dataset.address()); !readable)
+      return fail(EIO, "{}: {}", dataset.name(), readable.error().reason);
     return read_attributes(dataset.id(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())}, dataset.name());
   }
   template <class Use>

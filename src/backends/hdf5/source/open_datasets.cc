@@ -43,7 +43,7 @@ Result<DatasetPtr> OpenDatasets::get_locked(ObjectId id) {
   const ObjectTree& tree = *mounted_.tree;
   CODECFS_ASSIGN(Handle handle, mounted_.tree->open(id));
   if (H5Iget_type(handle.get()) != H5I_DATASET) return fail(EISDIR, "{} is a group", tree.path(id));
-  CODECFS_ASSIGN(DatasetPtr dataset, Dataset::open(mounted_.file, std::move(handle), tree.path(id)));
+  CODECFS_ASSIGN(DatasetPtr dataset, Dataset::open(mounted_.file, std::move(handle), tree.address(id), tree.path(id)));
   show_record_shape(*dataset);
   recent_.push_front({id, dataset, memory_estimate(dataset->facts())});
   held_ += recent_.front().bytes;

@@ -183,7 +183,7 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
 }
 
 Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
-  CODECFS_TRY(commit_locked());
+  if (!is_bulk) CODECFS_TRY(commit_locked());
   return allow_change(size, growth);
 }
 
@@ -205,7 +205,7 @@ std::unexpected<Error> SourceFile::abort_changes(std::unexpected<Error> error, b
     return error;
   }
   failure.reset();
-  if (loses_others && !is_isolated) {  // else the daemon makes them again
+  if (loses_others && (!is_isolated || is_bulk)) {  // else the daemon makes them again
     loss = fail(EIO, "{}: all writes since the last commit are lost because a change failed: {}", path,
                 error.error().reason)
                .error();

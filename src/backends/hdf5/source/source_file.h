@@ -40,6 +40,8 @@ struct SourceFile {
   struct stat status{};                    // when it was opened
   Handle file;
   bool is_isolated = false;  // another process continues if this one is killed: see seal_change()
+  std::atomic<bool> is_bulk =
+      false;  // none does, and changes are sealed by the next commit: Lifecycle::change_in_bulk()
   std::unique_ptr<const AccessRecorder> recorder = std::make_unique<AccessRecorder>();
 
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO with libhdf5's reason.
@@ -82,9 +84,10 @@ struct SourceFile {
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
   /// The same for a change that may fail, because libhdf5 runs filters or allocates much: commits the previous changes
-  /// first, so that a failure rolls back this change alone. Call commit() before, without the LibraryLock, so that
-  /// little is left to sync under it.
+  /// first, so that a failure rolls back this change alone (but for changes in bulk, which are lost together). Call
+  /// commit_before_risk() before, without the LibraryLock, so that little is left to sync under it.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
+  Result<> commit_before_risk() { return is_bulk ? Result<>() : commit(); }
   /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the
   /// last commit and reopens the file, which invalidates all identifiers; if that fails too, further writes fail.
   /// Returns `error`.

@@ -43,7 +43,7 @@ bool TreeChanges::begin_edit(uint64_t edit) {
 // The numbers of objects first: the next process drops them if the change is not in the log (MountedFile::resume()).
 Result<> TreeChanges::seal() {
   SourceFile& file = mounted_.file;
-  if (!file.is_isolated) return {};
+  if (!file.is_isolated || file.is_bulk) return {};
   SharedState& shared = *file.shared;
   mounted_.tree->write_journal();
   const LoggedFile::LastCommit last = file.bytes->last_commit();

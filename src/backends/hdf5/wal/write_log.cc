@@ -107,6 +107,11 @@ void LoggedFile::show(Overlay overlay, int log, int memory) {
   change([&next](Readable& readable) { std::swap(readable, next); });
 }
 
+void LoggedFile::begin_buffering() {
+  if (!buffer_dirty_) size_before_buffered_ = buffered_floor_ = readable_.overlay.size();
+  buffer_dirty_ = true;
+}
+
 Result<> LoggedFile::buffer_write(uint64_t offset, Bytes bytes) {
   if (!buffer_) buffer_ = UniqueFd(::memfd_create("codecfs-buffer", MFD_CLOEXEC));
   if (!buffer_) return fail_errno(errno, "no memory to keep {} bytes of {}", bytes.size(), source_.path);
@@ -119,8 +124,8 @@ Result<> LoggedFile::buffer_write(uint64_t offset, Bytes bytes) {
     }
     done += static_cast<size_t>(count);
   }
-  if (!buffer_dirty_) buffered_floor_ = readable_.overlay.size();
-  buffer_dirty_ = true;
+  begin_buffering();
+  buffered_.write(offset, bytes.size(), Overlay::Origin::memory, buffered_bytes_);
   change([&](Readable& readable) {
     readable.memory = buffer_.get();
     readable.overlay.write(offset, bytes.size(), Overlay::Origin::memory, buffered_bytes_);
@@ -149,27 +154,27 @@ Result<> LoggedFile::set_size(uint64_t bytes) {
   if (log_ && !held_) {
     CODECFS_TRY(log_->append(FrameKind::size, bytes, {}));
   } else {
-    if (!buffer_dirty_) buffered_floor_ = now;
+    begin_buffering();
     buffered_floor_ = std::min(buffered_floor_, bytes);
-    buffer_dirty_ = true;
+    buffered_.set_size(bytes);
   }
   change([bytes](Readable& readable) { readable.overlay.set_size(bytes); });
   return {};
 }
 
-// `overlay`: the state before writes were buffered.
-Result<Overlay> LoggedFile::append_buffered(LogFile& log, Overlay overlay) const {
-  if (!buffer_dirty_) return overlay;
-  const auto set_size = [&](uint64_t size) -> Result<> {
-    if (size == overlay.size()) return {};
-    CODECFS_TRY(log.append(FrameKind::size, size, {}));
-    overlay.set_size(size);
+// `size`: of the file before writes were buffered.
+Result<std::vector<LoggedFile::Appended>> LoggedFile::append_buffered(LogFile& log, uint64_t size) const {
+  std::vector<Appended> appended;
+  if (!buffer_dirty_) return appended;
+  const auto set_size = [&](uint64_t wanted) -> Result<> {
+    if (wanted == size) return {};
+    CODECFS_TRY(log.append(FrameKind::size, wanted, {}));
+    size = wanted;
     return {};
   };
-  CODECFS_TRY(set_size(std::min(buffered_floor_, overlay.size())));
+  CODECFS_TRY(set_size(std::min(buffered_floor_, size)));
   std::vector<std::byte> buffer;
-  for (const auto& [start, extent] : readable_.overlay.extents()) {
-    if (extent.origin != Overlay::Origin::memory) continue;
+  for (const auto& [start, extent] : buffered_.extents()) {
     for (uint64_t at = start; at < extent.end;) {
       const auto part = static_cast<size_t>(std::min<uint64_t>(extent.end - at, kCopyBytes));
       if (buffer.size() < part) buffer.resize(part);
@@ -177,34 +182,42 @@ Result<Overlay> LoggedFile::append_buffered(LogFile& log, Overlay overlay) const
       CODECFS_ASSIGN(const size_t got, read_at(buffer_.get(), source_.path, extent.position + (at - start), bytes));
       if (got < part) return fail(EIO, "{}: the buffered writes are gone", source_.path);
       CODECFS_ASSIGN(const uint64_t position, log.append(FrameKind::data, at, bytes));
-      overlay.write(at, part, Overlay::Origin::log, position);
+      appended.push_back({at, part, position});
       at += part;
+      size = std::max(size, at);
     }
   }
   CODECFS_TRY(set_size(readable_.overlay.size()));
-  return overlay;
+  return appended;
 }
 
 void LoggedFile::reset_buffer() {
-  buffer_.reset();
+  constexpr uint64_t kKept = uint64_t{1} << 20;  // bytes; a new memfd takes time
+  if (buffered_bytes_ > kKept) buffer_.reset();
   buffered_bytes_ = 0;
+  buffered_ = Overlay();
   buffer_dirty_ = false;
-  held_.reset();
+  held_ = false;
 }
 
 void LoggedFile::hold() {
-  if (log_ && !held_) held_ = readable_.overlay;
+  if (log_) held_ = true;
 }
 
+// The overlay has as many ranges as the log has frames: only those that were buffered are looked at.
 Result<> LoggedFile::release() {
   if (!held_) return {};
   const LogFile::Mark before = log_->mark();
-  auto overlay = append_buffered(*log_, *held_);
-  if (!overlay) {
+  auto appended = append_buffered(*log_, size_before_buffered_);
+  if (!appended) {
     log_->rewind(before);
-    return pass_on(overlay);
+    return pass_on(appended);
   }
-  show(std::move(*overlay), log_->file().fd.get(), -1);
+  change([&](Readable& readable) {
+    for (const Appended& part : *appended)
+      readable.overlay.write(part.offset, part.length, Overlay::Origin::log, part.position);
+    readable.memory = -1;
+  });
   reset_buffer();
   return {};
 }

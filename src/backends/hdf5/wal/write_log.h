@@ -41,6 +41,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/recode/left_space.h"
@@ -182,8 +183,13 @@ class LoggedFile {
   Result<FoundLog> find_unchanged() const;
   Result<> recover_found(const FoundLog& found_at);
   Result<> clear_log();
-  Result<Overlay> append_buffered(LogFile& log, Overlay overlay) const;
+  /// A range of the file, and its position in the log.
+  struct Appended {
+    uint64_t offset, length, position;
+  };
+  Result<std::vector<Appended>> append_buffered(LogFile& log, uint64_t size) const;
   void reset_buffer();
+  void begin_buffering();
   Result<> buffer_write(uint64_t offset, Bytes bytes);
   void drop_buffered();
   Result<> drop_uncommitted();
@@ -213,10 +219,12 @@ class LoggedFile {
   std::unique_ptr<LogFile> log_;  // changed under both
   UniqueFd buffer_;               // a memfd
   uint64_t buffered_bytes_ = 0;
-  uint64_t buffered_floor_ = 0;  // the smallest size that the file had while writes were buffered
+  Overlay buffered_;                   // the buffered writes alone
+  uint64_t size_before_buffered_ = 0;  // of the file
+  uint64_t buffered_floor_ = 0;        // the smallest size that the file had while writes were buffered
   bool buffer_dirty_ = false;
   bool rewriting_allocates_ = false;
-  std::optional<Overlay> held_;  // the state at hold()
+  bool held_ = false;  // between hold() and release()
 
   Mutex write_mutex_;  // held by each change of the log's content and by a checkpoint
 

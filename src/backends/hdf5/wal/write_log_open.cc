@@ -140,11 +140,8 @@ Result<> LoggedFile::recover_found(const FoundLog& found_at) {
   Overlay overlay(committed.size());
   if (buffer_dirty_) {
     overlay.set_size(std::min(buffered_floor_, committed.size()));
-    for (const auto& [start, extent] : readable_.overlay.extents()) {
-      if (extent.origin == Overlay::Origin::memory) {
-        overlay.write(start, extent.end - start, extent.origin, extent.position);
-      }
-    }
+    for (const auto& [start, extent] : buffered_.extents())
+      overlay.write(start, extent.end - start, extent.origin, extent.position);
     overlay.set_size(readable_.overlay.size());
   }
   show(std::move(overlay), -1, buffer_.get());
@@ -187,12 +184,18 @@ Result<> LoggedFile::begin_writing() {
     unlock();
     return pass_on(log);
   }
-  auto overlay = append_buffered(**log, Overlay(identity_.size));
-  if (!overlay) {
+  auto appended = append_buffered(**log, identity_.size);
+  if (!appended) {
     // The log has no commit: if it remains, the next writer removes it.
     if (io_.unlink(directory_, log_name)) (void)io_.sync(directory_);
     unlock();
-    return pass_on(overlay);
+    return pass_on(appended);
+  }
+  Overlay overlay(identity_.size);
+  if (buffer_dirty_) {
+    overlay.set_size(std::min(buffered_floor_, identity_.size));
+    for (const Appended& part : *appended) overlay.write(part.offset, part.length, Overlay::Origin::log, part.position);
+    overlay.set_size(readable_.overlay.size());
   }
   if (Result<> marked = mark_source(**log); !marked) {
     // Keep the log if its mark could not be removed.
@@ -205,7 +208,7 @@ Result<> LoggedFile::begin_writing() {
     log_ = std::move(*log);
   }
   rewriting_allocates_ = overwriting_allocates(writable_);
-  show(std::move(*overlay), log_->file().fd.get(), -1);
+  show(std::move(overlay), log_->file().fd.get(), -1);
   reset_buffer();
   if (!remove_left_space(io_, writable_)) left_space_ = {};  // a stale attribute could be used again
   return {};

@@ -85,6 +85,25 @@ Result<ShardIndexForm> parse_index_form(const Json& configuration, size_t rank, 
   return form;
 }
 
+/// Codecs that may stand in front of sharding_indexed. They treat each element alone, so that the chunks in a shard can
+/// be decoded one by one, and Zarr v3 defines what they make of the fill value, which stands for absent chunks.
+constexpr std::string_view kElementwise[] = {filters::kCastValue, filters::kScaleOffset, "bitround"};
+
+/// The codecs in front of sharding_indexed, but for transpose: for each chunk in a shard they are the first ones.
+/// `stages`: of them.
+Result<Json> codecs_before_sharding(const Json& list, std::span<const FilterStage> stages) {
+  for (const FilterStage& stage : stages)
+    if (std::ranges::find(kElementwise, stage.codec->value("id", std::string())) == std::end(kElementwise))
+      return fail(EOPNOTSUPP, "codec {} in front of sharding_indexed is not supported", print_json(stage.codec));
+  Json codecs = Json::array();
+  for (const Json& codec : list) {
+    const Json name = codec.is_object() ? codec.value("name", Json()) : codec;
+    if (name == "sharding_indexed") break;
+    if (name != "transpose") codecs.push_back(codec);
+  }
+  return codecs;
+}
+
 Result<std::vector<uint64_t>> parse_inner_shape(const Json& configuration, const std::vector<uint64_t>& shard,
                                                 const std::vector<size_t>& order) {
   const Json shape = configuration.value("chunk_shape", Json());
@@ -149,9 +168,8 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
     if (layout.levels.size() == kMaxLevels) return fail(EINVAL, "\"codecs\": more than {} nested shards", kMaxLevels);
     const Json& configuration = **parsed.sharding;
     ShardLevel level;
-    if (!parsed.stages_before.empty() && !unreadable)
-      unreadable = Error{EOPNOTSUPP, fmt::format("codec {} in front of sharding_indexed is not supported",
-                                                 print_json(parsed.stages_before.front().codec))};
+    Result<Json> first = codecs_before_sharding(codecs, parsed.stages_before);
+    if (!first && !unreadable) unreadable = std::move(first.error());
     CODECFS_ASSIGN(const auto inner, parse_inner_shape(configuration, result.chunks, order));
     for (size_t axis = 0; axis < rank; ++axis) {
       level.cells.push_back(result.chunks[axis] / inner[axis]);
@@ -163,7 +181,12 @@ Result<ShardedCodecs> parse_sharded_codecs(const Json& list, const DataType& typ
     level.stages = std::move(parsed.stages);
     layout.levels.push_back(std::move(level));
     result.chunks = inner;
-    codecs = configuration.value("codecs", Json());
+    Json below = configuration.value("codecs", Json());
+    if (first && below.is_array()) {
+      for (Json& codec : below) first->push_back(std::move(codec));
+      below = *std::move(first);
+    }
+    codecs = std::move(below);
   }
   result.codecs.order = std::ranges::is_sorted(order) ? std::vector<size_t>() : order;
   result.codecs.unreadable = unreadable;

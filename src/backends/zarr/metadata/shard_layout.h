@@ -6,7 +6,8 @@
 //   level 1   each of these may be a shard itself, and so on
 //
 // Coordinates and shapes are in the order of the array's axes. A transpose in front of a sharding codec permutes the
-// axes of its index: ShardLevel::order.
+// axes of its index: ShardLevel::order. Codecs in front of it that treat each element alone are the first codecs of the
+// innermost chunks.
 
 #include <cstdint>
 #include <optional>

@@ -202,6 +202,7 @@ Result<Array> parse_unguarded(std::string_view text) {
   const ByteOrder byte_order = inner.byte_order.value_or(ByteOrder::little);
   variable.type = with_byte_order(type.type, byte_order);
   variable.zarr3_type = variable.type_text = type.name;
+  variable.is_zarr3_struct = type.is_struct;
   if (!type.name.empty() && byte_order == ByteOrder::big && type.type.size > 1 && !unreadable)
     unreadable = Error{EOPNOTSUPP, fmt::format("big-endian {} is not supported", type.name)};
   if (type.type.kind == TypeKind::object) {

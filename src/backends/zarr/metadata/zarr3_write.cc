@@ -105,13 +105,14 @@ Result<> check_shards(const Array& read, const Variable& wanted) {
 Result<std::string> print_new_array(const Variable& variable) {
   Json data_type = variable.zarr3_type;
   if (variable.zarr3_type.empty()) {
-    CODECFS_ASSIGN(data_type, or_invalid(print_zarr3_type(variable.type, variable.object_codec)));
+    CODECFS_ASSIGN(data_type,
+                   or_invalid(print_zarr3_type(variable.type, variable.object_codec, variable.is_zarr3_struct)));
   }
   CODECFS_ASSIGN(Json codecs, print_codecs(variable));
   const ChunkGrid& files = variable.shards ? variable.shards->grid : variable.grid;
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
-  const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type};
+  const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type, variable.is_zarr3_struct};
   CODECFS_ASSIGN(Json attributes, print_attributes(variable));
   Json json = {{"zarr_format", 3},
                {"node_type", "array"},
@@ -143,17 +144,24 @@ Result<std::string> print_new_array(const Variable& variable) {
   return text;
 }
 
-/// The list of codecs of the innermost chunks.
+bool is_named(const Json& codec, std::string_view name) {
+  return (codec.is_object() ? codec.value("name", Json()) : codec) == name;
+}
+
+/// The list of codecs of the innermost chunks. Removes codecs in front of a sharding codec that are the first ones of
+/// the innermost chunks (shard_layout.h): the caller replaces all of them.
 Json* innermost_codecs(Json& codecs) {
   Json* list = &codecs;
-  for (bool is_sharded = true; is_sharded;) {
-    is_sharded = false;
+  const auto is_sharding = [](const Json& codec) { return is_named(codec, "sharding_indexed"); };
+  while (std::ranges::any_of(*list, is_sharding)) {
+    Json kept = Json::array();
+    bool is_before = true;
     for (Json& codec : *list) {
-      if (!codec.is_object() || codec.value("name", Json()) != "sharding_indexed") continue;
-      list = &codec["configuration"]["codecs"];
-      is_sharded = true;
-      break;
+      if (is_sharding(codec)) is_before = false;
+      if (!is_before || is_named(codec, "transpose")) kept.push_back(std::move(codec));
     }
+    *list = std::move(kept);
+    list = &(*std::ranges::find_if(*list, is_sharding))["configuration"]["codecs"];
   }
   return list;
 }
@@ -201,7 +209,7 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   Json* const codecs = innermost_codecs(json["codecs"]);
   CODECFS_ASSIGN(Json list, or_invalid(filters::print_zarr3_codecs(chain, variable.type, variable.object_codec, {},
                                                                    variable.zarr3_type)));
-  const DataType encoded_type = filters::encoded_type(chain, variable.type);
+  const filters::ElementType type{variable.type, variable.zarr3_type};
   // What is in front of the stages stays: the order of the axes.
   Json kept = Json::array();
   for (const Json& codec : *codecs)
@@ -214,7 +222,7 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
   if (read->variable.stored_order != variable.stored_order)
     return fail(EINVAL, "{}: the order of its axes would change", kZarrJson);
   const auto& stages = read->variable.filters;
-  if (read->variable.type != variable.type || filters::encoded_type(stages, variable.type) != encoded_type)
+  if (read->variable.type != variable.type || filters::encoded_type(stages, type) != filters::encoded_type(chain, type))
     return fail(EINVAL, "{}: Zarr v3 cannot represent the byte order of elements with these codecs", kZarrJson);
   return changed;
 } catch (const std::bad_alloc&) {

@@ -17,7 +17,7 @@ constexpr const char* kGroupFiles[] = {kGroupFile, ".nczgroup"};
 constexpr std::string_view kOwnFiles[] = {".zgroup", ".zattrs",  ".zmetadata", ".nczgroup",
                                           ".nczarr", ".nczattr", "zarr.json"};
 
-/// Whether a name is invalid for a directory, or refers to another one ("%2E." is "..").
+/// Whether a name is invalid for a directory, or refers to another one.
 bool is_no_name(std::string_view name) {
   return name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\0", 2)) != name.npos;
 }
@@ -86,12 +86,14 @@ Result<std::optional<Hierarchy::Member>> Hierarchy::find(const std::string& grou
 }
 
 Result<std::string> Hierarchy::new_name(const std::string& group, std::string_view entry) {
-  const auto refuse = [&](const char* why) {
+  const auto refuse = [&](std::string_view why) {
     return fail(EINVAL, "{}: cannot be made in Zarr: {}", join_key(group, entry), why);
   };
   auto name = unescape_name(entry);
-  if (!name) return refuse("the name is not correctly escaped");
-  if (is_no_name(*name)) return refuse("no directory can have this name");
+  if (!name || is_no_name(entry)) return refuse("no directory can have this name");
+  if (is_no_name(*name))
+    return refuse(fmt::format("it is how a name that no directory can have is shown; {} makes a member of this name",
+                              escape_name(entry)));
   if (name->starts_with(".z") || name->starts_with(".ncz")) return refuse("such names are for files of metadata");
   if (is_temporary_name(*name)) return refuse("such names are for what is being written");
   return std::move(*name);

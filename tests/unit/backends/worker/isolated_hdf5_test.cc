@@ -13,8 +13,10 @@
 #include <numeric>
 #include <thread>
 
+#include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/chunk_index.h"
 #include "base/worker_process.h"
+#include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
 
 namespace codecfs::hdf5_testing {
@@ -138,6 +140,77 @@ TEST_F(IsolatedHdf5Test, GoesOnAfterEachKill) {
   const auto again = open_source_of(path());
   expect_values(*again);
   EXPECT_EQ(again->list(0)->size(), 5U);  // group, plain, g0x, g2x, g4x
+}
+
+TEST_F(IsolatedHdf5Test, ATwinHasTheSameNumbers) {
+  auto source = open(false);
+  const ObjectId group = object_at(*source, "group");
+  const ObjectId chunked = object_at(*source, "group/chunked");
+  const ObjectId plain = object_at(*source, "plain");
+  auto twin = source->open_twin();
+  ASSERT_TRUE(twin) << twin.error().reason;
+  EXPECT_EQ(workers().size(), 2U);
+  source.reset();
+  // Asked for without a listing before: the numbers are known.
+  const auto chunk = (*twin)->read_chunk(chunked, 3);
+  ASSERT_TRUE(chunk) << chunk.error().reason;
+  EXPECT_EQ(std::memcmp(chunk->data(), values_.data() + 300, 400), 0);
+  EXPECT_TRUE((*twin)->facts(plain));
+  EXPECT_EQ((*twin)->list(group)->front().object, chunked);
+  kill_workers();
+  EXPECT_EQ((*twin)->find(group, "chunked")->object, chunked);
+  twin->reset();
+  auto written = open(true);
+  ASSERT_TRUE(written->begin_writing_to(0));
+  EXPECT_EQ(written->open_twin().error().code, ENOTSUP);
+}
+
+TEST_F(IsolatedHdf5Test, ChangesInBulkAreWrittenWithTheCommit) {
+  const auto writes_of_groups = [&](bool is_bulk) {
+    crash_testing::Recorder io(std::filesystem::path(path()).parent_path());
+    hdf5::IsolatedState state;
+    state.shared = std::make_shared<hdf5::SharedState>();
+    state.journal = UniqueFd(::memfd_create("journal", MFD_CLOEXEC));
+    const auto source = hdf5::open_isolated(path(), true, std::move(state), io);
+    EXPECT_TRUE(source) << source.error().reason;
+    EXPECT_TRUE((*source)->begin_writing_to(0));
+    if (is_bulk) {
+      EXPECT_TRUE((*source)->change_in_bulk());
+    }
+    const size_t before = io.operations().size();
+    for (uint64_t i = 1; i <= 100; ++i) {
+      EXPECT_FALSE((*source)->begin_edit(i));
+      EXPECT_TRUE((*source)->make_group(0, fmt::format("{}{}", is_bulk ? "bulk" : "one", i)));
+    }
+    const size_t writes = io.operations().size() - before;
+    EXPECT_TRUE((*source)->finish());
+    return writes;
+  };
+  EXPECT_GE(writes_of_groups(false), 200U) << "a change and its commit frame";
+  EXPECT_LT(writes_of_groups(true), 20U);
+  EXPECT_EQ(open_source_of(path())->list(0)->size(), 202U);
+}
+
+TEST_F(IsolatedHdf5Test, AfterTheEndOfItsProcessChangesInBulkFail) {
+  auto source = open(true);
+  ASSERT_TRUE(source->change_in_bulk());
+  ASSERT_TRUE(source->make_group(0, "committed"));
+  ASSERT_TRUE(source->commit());
+  ASSERT_TRUE(source->make_group(0, "lost"));
+  kill_workers();
+  for (int i = 0; i < 2; ++i) {
+    const auto made = source->make_group(0, "more");
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, EIO);
+    EXPECT_NE(made.error().reason.find("is lost"), std::string::npos) << made.error().reason;
+    EXPECT_FALSE(source->commit());
+  }
+  EXPECT_FALSE(source->finish());
+  source.reset();
+  const auto again = open_source_of(path());
+  EXPECT_TRUE(again->find(0, "committed"));
+  EXPECT_EQ(again->find(0, "lost").error().code, ENOENT);
+  expect_values(*again);
 }
 
 // What is encoded in the daemon is stored only by the chain that it was encoded with.

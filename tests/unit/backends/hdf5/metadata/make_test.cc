@@ -214,16 +214,16 @@ TEST_F(Hdf5Make, AVariableTakesThePlaceOfAnEmptyGroup) {
 TEST_F(Hdf5Make, GroupsKeepTheOrderInWhichTheyWereMade) {
   for (const char* name : {"z", "a", "m"}) EXPECT_GOOD(make_group(name));
   EXPECT_GOOD(make_group("a/été"));
-  EXPECT_GOOD(make_group("100%2525"));
-  EXPECT_EQ(names(""), (Names{"z", "a", "m", "100%2525"}));
+  EXPECT_GOOD(make_group("100%25"));
+  EXPECT_EQ(names(""), (Names{"z", "a", "m", "100%25"}));
   reopen();
-  EXPECT_EQ(names(""), (Names{"z", "a", "m", "100%2525"}));
+  EXPECT_EQ(names(""), (Names{"z", "a", "m", "100%25"}));
   EXPECT_EQ(names("a"), Names{"été"});
   EXPECT_REFUSED(remove("a"), ENOTEMPTY);
   EXPECT_REFUSED(source().remove(at(""), "none"), ENOENT);
   EXPECT_GOOD(remove("a/été"));
   EXPECT_GOOD(remove("a"));
-  EXPECT_EQ(names(""), (Names{"z", "m", "100%2525"}));
+  EXPECT_EQ(names(""), (Names{"z", "m", "100%25"}));
   CODECFS_NEEDS(have_h5py());
   EXPECT_EQ(h5py("print(sorted(f))\n"), "['100%25', 'm', 'z']\n");
 }

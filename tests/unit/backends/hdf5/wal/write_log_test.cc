@@ -2,6 +2,7 @@
 
 #include "backends/hdf5/wal/write_log.h"
 
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -754,6 +755,23 @@ TEST_F(WriteLog, ReadersSeeOldOrNewOfEachWrite) {
   ASSERT_TRUE(file->commit());
   ASSERT_TRUE(file->finish());
   EXPECT_TRUE(content_of(source_) == last);
+}
+
+// Otherwise each change of a file would take longer than the one before it.
+TEST_F(WriteLog, HoldDoesNotCopyWhatIsInTheLog) {
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  const Content bytes = noise(8, 1);
+  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(file->write(i * 16, bytes));
+  ASSERT_TRUE(file->commit());
+  const auto in_use = [] { return ::mallinfo2().uordblks; };
+  const size_t before = in_use();
+  file->hold();
+  EXPECT_LT(in_use(), before + 20'000);
+  ASSERT_TRUE(file->write(8, bytes));
+  ASSERT_TRUE(file->release());
+  EXPECT_LT(in_use(), before + 100'000);
+  ASSERT_TRUE(file->finish());
 }
 
 // Writes, sizes, commits, checkpoints, hold, release and rollback in any order, compared with a model.

@@ -55,6 +55,39 @@ TEST(ShardLayout, ATransposePermutesTheIndex) {
   EXPECT_EQ(codecs->codecs.order, (std::vector<size_t>{1, 0}));
 }
 
+TEST(ShardLayout, ElementwiseCodecsInFrontAreTheFirstOfTheInnermostChunks) {
+  const std::string cast = R"({"name": "cast_value", "configuration": {"data_type": "int16"}}, )";
+  const std::string scale = R"({"name": "scale_offset", "configuration": {"offset": 1}}, )";
+  const std::string transpose = R"({"name": "transpose", "configuration": {"order": [1, 0]}}, )";
+  const std::string inner = R"([{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "crc32c"}])";
+  const auto codecs = layout_of(scale + transpose + cast + sharding("[3, 2]", "[" + sharding("[3, 1]", inner) + "]"));
+  ASSERT_TRUE(codecs) << codecs.error().reason;
+  EXPECT_FALSE(codecs->codecs.unreadable) << codecs->codecs.unreadable->reason;
+  EXPECT_EQ(codecs->layout->levels.size(), 2U);
+  EXPECT_EQ(codecs->chunks, (std::vector<uint64_t>{1, 3}));
+  EXPECT_EQ(codecs->codecs.order, (std::vector<size_t>{1, 0}));
+  std::vector<Json> stages;
+  for (const FilterStage& stage : codecs->codecs.stages) stages.push_back(*stage.codec);
+  EXPECT_EQ(stages,
+            (std::vector<Json>{shard_json(R"({"id": "zarr3:scale_offset", "offset": 1})"),
+                               shard_json(R"({"id": "zarr3:cast_value", "data_type": "int16", "endian": "big"})"),
+                               shard_json(R"({"id": "crc32c"})")}));
+}
+
+TEST(ShardLayout, OtherCodecsInFrontCannotBeDecoded) {
+  for (const char* text :
+       {R"({"name": "numcodecs.delta", "configuration": {"dtype": "|u1"}}, )",
+        R"({"name": "numcodecs.fixedscaleoffset", "configuration": {"offset": 1, "scale": 2, "dtype": "|u1"}}, )",
+        R"({"name": "reshape", "configuration": {"shape": [48]}}, )"}) {
+    const auto codecs = layout_of(text + sharding("[2, 3]"));
+    ASSERT_TRUE(codecs) << codecs.error().reason;
+    ASSERT_TRUE(codecs->codecs.unreadable) << text;
+    EXPECT_EQ(codecs->codecs.unreadable->code, EOPNOTSUPP);
+    EXPECT_NE(codecs->codecs.unreadable->reason.find("in front of sharding_indexed"), std::string::npos)
+        << codecs->codecs.unreadable->reason;
+  }
+}
+
 TEST(ShardLayout, EveryFormOfAnIndexComesBack) {
   std::vector<ShardEntry> entries;
   for (uint64_t i = 0; i < 16; ++i)

@@ -196,13 +196,23 @@ TEST_F(ZarrChangeTest, GroupsAreMade) {
   ASSERT_TRUE(group) << group.error().reason;
   EXPECT_EQ(group->kind, EntryKind::group);
   EXPECT_EQ(get_json("g/.zgroup"), Json({{"zarr_format", 2}}));
-  EXPECT_FALSE(source().make_group(group->object, "a%2Eb"));  // no escape is needed there
   ASSERT_TRUE(source().make_group(group->object, "h"));
   EXPECT_EQ(names_in("g"), (Names{".zgroup", "h"}));
+  // Each name but the escaped form of another one is stored as it is.
+  for (const char* name : {"a%2Eb", "%41", "%2541", "per%20cent"}) {
+    const auto made = source().make_group(group->object, name);
+    ASSERT_TRUE(made) << made.error().reason;
+    EXPECT_EQ(made->name, name);
+  }
+  ASSERT_TRUE(source().make_group(group->object, "a%252Fb"));
+  EXPECT_EQ(names_in("g"), (Names{"%2541", "%41", ".zgroup", "a%2Eb", "a%2Fb", "h", "per%20cent"}));
+  const auto refused = source().make_group(group->object, "a%2Fb");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().reason.find("a%252Fb"), std::string::npos) << refused.error().reason;
   EXPECT_CODE(source().make_group(object(""), "g"), EEXIST);
   files::create_directory(root_ / "strange");
   EXPECT_CODE(source().make_group(object(""), "strange"), EEXIST);
-  for (const char* name : {"", ".", "..", "a/b", "a%2Fb", "%2E%2E", "%2Ezarray", ".v.codecfs-1-1", ".nczarr"})
+  for (const char* name : {"", ".", "..", "a/b", "a%2Fb", "%2E.", "%2Ezarray", ".v.codecfs-1-1", ".nczarr"})
     EXPECT_CODE(source().make_group(object(""), name), EINVAL);
   EXPECT_CODE(source().make_link(object(""), "l", "g"), EPERM);
   put_array("v", 1);

@@ -91,13 +91,17 @@ TEST_F(ZarrSourceTest, ListsGroupsAndArraysByName) {
   put("file", "x");
   put("温度/.zarray", zarray("[4]", "[2]", "\"<i4\""));
   put("50%ab/.zgroup", kGroup);
+  put("50%2Fab/.zgroup", kGroup);
   put("bad\xFF/.zgroup", kGroup);
   put(".hidden/.zgroup", kGroup);
   EXPECT_EQ(source().root().kind, EntryKind::group);
-  EXPECT_EQ(list(source().root().object), (Names{".hidden:group", "50%25ab:group", "a:group", "b:variable",
-                                                 "bad%FF:group", "both:variable", "v480:group", "温度:variable"}));
+  EXPECT_EQ(list(source().root().object),
+            (Names{".hidden:group", "50%252Fab:group", "50%ab:group", "a:group", "b:variable", "bad%FF:group",
+                   "both:variable", "v480:group", "温度:variable"}));
   EXPECT_EQ(list(find("a/deep").object), Names{"x:variable"});
-  EXPECT_EQ(find("50%25ab").kind, EntryKind::group);
+  EXPECT_EQ(find("50%ab").kind, EntryKind::group);
+  EXPECT_EQ(find("50%252Fab").kind, EntryKind::group);
+  EXPECT_EQ(source().find(source().root().object, "50%25ab").error().code, ENOENT);
   EXPECT_EQ(find("bad%FF").kind, EntryKind::group);
   EXPECT_EQ(find("a/deep/x").kind, EntryKind::variable);
   EXPECT_EQ(find("a").object, find("a").object);
