@@ -14,6 +14,7 @@
 #include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
 #include "backends/api/unsupported_format.h"
+#include "backends/folder/bucket_files.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
 #include "backends/worker/chunk_index.h"
@@ -151,6 +152,27 @@ Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient
   return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 
+/// Null if no key begins with this one and a "/".
+Result<std::unique_ptr<Source>> open_bucket_folder(const std::shared_ptr<remote::ObjectClient>& client,
+                                                   const std::string& key, std::string name) {
+  std::string prefix = key;
+  if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
+  while (name.ends_with('/')) name.pop_back();
+  const auto open = [client, name, prefix](const std::string& wanted,
+                                           bool is_store) -> Result<std::unique_ptr<Source>> {
+    const std::string shown = name + "/" + wanted.substr(prefix.size());
+    if (is_store) return open_zarr_objects(client, wanted, shown);
+    CODECFS_ASSIGN(auto object, open_object(client, wanted, shown));
+    if (!object) return fail(ENOENT, "{}: there is no such object", shown);
+    return object;
+  };
+  auto files = std::make_unique<folder::BucketFiles>(
+      folder::BucketFiles::Place{client, prefix, name, object_options().connections}, open);
+  CODECFS_ASSIGN(const bool has_any, files->has_any());
+  if (!has_any) return nullptr;
+  return open_folder(std::move(files), false);
+}
+
 Result<std::unique_ptr<Source>> open_url(const std::string& text) {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   const std::string name = remote::shown_url(text);
@@ -165,6 +187,9 @@ Result<std::unique_ptr<Source>> open_url(const std::string& text) {
   if (store || store.error().code != EINVAL || is_file_name) return store;
   CODECFS_ASSIGN(auto object, open_object(client, url.key, name));
   if (object) return object;
+  if (!url.is_s3) return store;
+  CODECFS_ASSIGN(auto folder, open_bucket_folder(client, url.key, name));
+  if (folder) return folder;
   return store;
 }
 
