@@ -149,6 +149,8 @@ std::optional<Level> level_named(std::string_view name) {
 
 void set_level(Level level) { instance().logger.set_level(to_spdlog(level)); }
 
+bool is_logged(Level level) { return instance().logger.should_log(to_spdlog(level)); }
+
 std::string recent() { return recent_messages().text; }
 
 RecentMessages recent_messages(uint64_t from) { return instance().recent->from(from); }

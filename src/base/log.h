@@ -27,6 +27,8 @@ Result<> to_file(const std::string& path);
 void to_function(std::function<void(Level, std::string_view)> function);
 /// Messages below this level are dropped. Default: info.
 void set_level(Level level);
+/// Whether messages of this level are not dropped.
+bool is_logged(Level level);
 /// "debug", "info", "warning", "error".
 std::optional<Level> level_named(std::string_view name);
 /// The latest messages (at most kRecentMessages), oldest first, one per line.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/interruption.h"
 #include "base/mutex.h"
 
 namespace codecfs::commands {
@@ -24,10 +25,13 @@ Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t numbe
   std::atomic<bool> failed = false;
   Mutex mutex;
   std::optional<Error> first;
+  const Interruption::Check check = [] { return interrupted.load(); };
   const auto run = [&] {
+    const Interruption::Scope scope(&check);
     for (uint64_t number = 0; !failed && (number = next++) < count;) {
-      const Result<> done = interrupted ? Result<>(fail(ECANCELED, "interrupted")) : work(number);
+      Result<> done = interrupted ? Result<>(fail(ECANCELED, "interrupted")) : work(number);
       if (done) continue;
+      if (interrupted && done.error().code == EINTR) done = fail(ECANCELED, "interrupted");
       const LockGuard lock(mutex);
       if (!first) first = done.error();
       failed = true;

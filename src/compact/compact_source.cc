@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "backends/api/source.h"
 #include "backends/api/source_format.h"
 #include "backends/zarr/store/zip_store.h"
 #include "backends/zarr/store/zip_writer.h"
@@ -28,6 +29,12 @@ Result<std::string> compact_zip(const std::string& path) {
 Result<std::string> compact_source(const std::string& path, const std::function<bool()>& cancelled) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
   switch (format) {
+    case SourceFormat::object_store:
+      return fmt::format(
+          "{}: HDF5 files and archives are not changed in an object store, and each object of a Zarr store has no "
+          "unused "
+          "space: to make a file smaller, copy it here and compact the copy",
+          shown_source(path));
     case SourceFormat::zarr_directory: return fmt::format("{}: a Zarr directory has no unused space", path);
     case SourceFormat::zarr_zip: return compact_zip(path);
     case SourceFormat::hdf5: break;

@@ -119,6 +119,10 @@ void set_mmap_threshold() {
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
 }
 
+/// Threads beside those that read from an object store: while readers wait for it, as many as the kernel lets read
+/// ahead, interrupts and other requests must be answered.
+constexpr unsigned kWaiting = 96;
+
 /// SIGTERM, SIGINT and SIGHUP end the mount. They are blocked in all threads; a separate thread waits for them.
 sigset_t block_termination_signals() {
   sigset_t termination;
@@ -168,6 +172,7 @@ class TerminationSignals {
       }
     }
     // Stop notifications first: one may be waiting in the kernel for the answer to a request, uninterruptibly.
+    mount.stops_waiting = true;
     mount.filesystem.stop_reading_ahead();
     mount.notices.stop();
     mount.ending = true;
@@ -296,8 +301,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const Watchdog watchdog(mountpoint, name, !filesystem.read_only(), log);
   const std::unique_ptr<fuse_loop_config, DestroyLoopConfig> config(fuse_loop_cfg_create());
   const auto reads = static_cast<unsigned>(filesystem.context().dataset.source().reads_at_once());
-  const unsigned threads =
-      options.threads != 0 ? options.threads : std::max({8U, reads, std::thread::hardware_concurrency()});
+  const unsigned threads = options.threads != 0
+                               ? options.threads
+                               : std::max({8U, reads == 0 ? 0 : reads + kWaiting, std::thread::hardware_concurrency()});
+  if (reads != 0) mount.device = fuse_session_fd(session.get());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "base/human.h"
 #include "base/mount_table.h"
@@ -144,6 +146,10 @@ std::string status_text(const std::vector<MountStatus>& mounts) {
     if (!mount.read_only) text += fmt::format("  waiting   {} to be stored\n", bytes("dirty_bytes"));
     text += fmt::format("  cache     {}, {} hits, {} chunks decoded\n", bytes("cache_bytes"),
                         human_count(mount.counter("cache_hits")), human_count(mount.counter("chunks_decoded")));
+    if (const uint64_t gets = mount.counter("object_gets"); gets > 0 || mount.counter("object_lists") > 0)
+      text += fmt::format("  store     {} requests, {} received, {} repeated, {} failed\n",
+                          human_count(mount.counter("object_time_count")), bytes("object_bytes_received"),
+                          human_count(mount.counter("object_retries")), human_count(mount.counter("object_failures")));
     if (mount.counter("reclaimable_bytes") > 0)
       text += fmt::format("  unused    {} in the source (codecfs compact)\n", bytes("reclaimable_bytes"));
     for (const std::string& work : mount.work) text += fmt::format("  working   {}\n", printable(work));
@@ -166,6 +172,39 @@ Json status_json(const std::vector<MountStatus>& mounts) {
   return list;
 }
 
+namespace {
+
+/// The upper bound of a bucket of the histogram of requests, in seconds; none if the counter is none.
+std::optional<std::string> bound_of(std::string_view counter) {
+  constexpr std::string_view kPrefix = "object_time_le_";
+  unsigned milliseconds = 0;
+  if (!counter.starts_with(kPrefix)) return std::nullopt;
+  counter.remove_prefix(kPrefix.size());
+  std::from_chars(counter.data(), counter.data() + counter.size(), milliseconds);
+  return fmt::format("{}", milliseconds / 1000.0);
+}
+
+/// The counters of the times of requests as Prometheus has histograms.
+std::string request_times(const std::vector<MountStatus>& mounts) {
+  constexpr const char* kName = "codecfs_object_time_seconds";
+  std::string text = fmt::format("# TYPE {} histogram\n", kName);
+  for (const MountStatus& mount : mounts) {
+    const auto count = std::ranges::find(mount.counters, "object_time_count", &std::pair<std::string, uint64_t>::first);
+    if (count == mount.counters.end()) continue;
+    const std::string labels = fmt::format("mountpoint={},source={}", quoted(mount.path), quoted(mount.source));
+    for (const auto& [name, value] : mount.counters)
+      if (const auto bound = bound_of(name))
+        text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", kName, labels, *bound, value);
+    text += fmt::format("{}_bucket{{{},le=\"+Inf\"}} {}\n", kName, labels, count->second);
+    text += fmt::format("{}_sum{{{}}} {}\n", kName, labels,
+                        static_cast<double>(mount.counter("object_time_sum_ms")) / 1000);
+    text += fmt::format("{}_count{{{}}} {}\n", kName, labels, count->second);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string status_prometheus(const std::vector<MountStatus>& mounts) {
   std::string text = "# HELP codecfs_up Whether the mount answers.\n# TYPE codecfs_up gauge\n";
   const auto labels = [](const MountStatus& mount) {
@@ -177,7 +216,12 @@ std::string status_prometheus(const std::vector<MountStatus>& mounts) {
     for (const auto& [name, value] : mount.counters)
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
+  bool has_times = false;
   for (const std::string& name : names) {
+    if (name.starts_with("object_time_")) {
+      if (!std::exchange(has_times, true)) text += request_times(mounts);
+      continue;
+    }
     text += fmt::format("# TYPE codecfs_{} untyped\n", name);
     for (const MountStatus& mount : mounts)
       if (mount.unreachable.empty()) text += fmt::format("codecfs_{}{} {}\n", name, labels(mount), mount.counter(name));

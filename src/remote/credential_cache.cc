@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/interruption.h"
 #include "base/log.h"
 
 namespace codecfs::remote {
@@ -36,6 +37,7 @@ Result<Credentials> CredentialCache::get() {
   }
   const auto search = search_ = std::make_shared<Search>();
   lock.unlock();
+  const Interruption::Scope scope(nullptr);  // others may wait for them, too
   Result<Credentials> found = find_();
   lock.lock();
   return finish(*search, std::move(found));

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/interruption.h"
+
 namespace codecfs::remote {
 namespace {
 
@@ -24,25 +26,33 @@ bool has(const std::vector<ByteRange>& ranges, const ByteRange& range) {
 
 }  // namespace
 
-ExpectedRanges::ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes)
-    : get_(std::move(get)), threads_(threads), most_bytes_(most_bytes) {}
+ExpectedRanges::ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes, std::atomic<uint64_t>& all_bytes)
+    : get_(std::move(get)), threads_(threads), most_bytes_(most_bytes), all_bytes_(all_bytes) {}
 
 ExpectedRanges::~ExpectedRanges() {
-  const LockGuard lock(mutex_);
-  arrived_.wait(mutex_, [&]() CODECFS_REQUIRES(mutex_) { return running_ == 0; });
+  UniqueLock lock(mutex_);
+  arrived_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return running_ == 0; });
+  all_bytes_ -= bytes_;
+}
+
+bool ExpectedRanges::has_room(uint64_t bytes) const { return bytes_ == 0 || all_bytes_ + bytes <= most_bytes_; }
+
+void ExpectedRanges::change_bytes(int64_t difference) {
+  bytes_ += static_cast<uint64_t>(difference);
+  all_bytes_ += static_cast<uint64_t>(difference);
 }
 
 void ExpectedRanges::drop(const WindowPtr& window) {
-  if (std::erase(windows_, window) != 0) bytes_ -= window->range.size;
+  if (std::erase(windows_, window) != 0) change_bytes(-static_cast<int64_t>(window->range.size));
 }
 
 // Makes room by what readers have left.
 void ExpectedRanges::drop_unread(uint64_t needed) {
   const auto now = Clock::now();
-  for (auto at = windows_.begin(); at != windows_.end() && bytes_ + needed > most_bytes_;) {
+  for (auto at = windows_.begin(); at != windows_.end() && !has_room(needed);) {
     const Window& window = **at;
     if (window.content && window.readers == 0 && now - window.made > kUnread) {
-      bytes_ -= window.range.size;
+      change_bytes(-static_cast<int64_t>(window.range.size));
       at = windows_.erase(at);
     } else {
       ++at;
@@ -66,7 +76,7 @@ void ExpectedRanges::expect(std::span<const ByteRange> ranges) {
                          [&](const ByteRange& range) CODECFS_REQUIRES(mutex_) { return !is_known(range); });
     for (const ByteRange& request : plan_requests(wanted)) {
       drop_unread(request.size);
-      if (bytes_ + request.size > most_bytes_) break;
+      if (!has_room(request.size)) break;
       auto window = std::make_shared<Window>();
       window->range = request;
       window->made = Clock::now();
@@ -74,7 +84,7 @@ void ExpectedRanges::expect(std::span<const ByteRange> ranges) {
         if (contains(request, range)) window->expected.push_back(range);
       if (window->expected.empty()) continue;  // of a range in several pieces, which its reader requests itself
       windows_.push_back(window);
-      bytes_ += request.size;
+      change_bytes(static_cast<int64_t>(request.size));
       ++running_;
       made.push_back(std::move(window));
     }
@@ -99,8 +109,9 @@ Result<std::optional<Buffer>> ExpectedRanges::take(const ByteRange& range) {
   if (found == windows_.end()) return std::nullopt;
   const WindowPtr window = *found;
   ++window->readers;
-  arrived_.wait(lock, [&]() { return window->content.has_value(); });
+  const bool has_arrived = Interruption::wait(arrived_, lock, [&]() { return window->content.has_value(); });
   --window->readers;
+  if (!has_arrived) return Interruption::error();
   std::erase(window->expected, range);
   if (window->expected.empty() || !*window->content) drop(window);
   if (!*window->content) return fail(window->content->error().code, "{}", window->content->error().reason);

@@ -1,8 +1,8 @@
 #pragma once
 // Ranges of an object that will be read soon: they are requested together, and kept until they are read. Thread-safe.
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,8 +24,9 @@ class ExpectedRanges {
  public:
   using Get = std::function<Result<Buffer>(const ByteRange&)>;
 
-  /// `get`: requests a range. `most_bytes`: of what is requested and not read yet. `threads` must outlive this.
-  ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes);
+  /// `get`: requests a range. `most_bytes`: of what is requested and not read yet, of all that count in `all_bytes`;
+  /// one request is always possible. `threads` and `all_bytes` must outlive this.
+  ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes, std::atomic<uint64_t>& all_bytes);
   /// Waits for its requests.
   ~ExpectedRanges();
   ExpectedRanges(const ExpectedRanges&) = delete;
@@ -36,7 +37,7 @@ class ExpectedRanges {
   void expect(std::span<const ByteRange> ranges);
   /// The bytes of an expected range, once; waits for their request. None if it was not expected, or not in one piece:
   /// then the caller requests it.
-  /// Errors are those of `get`.
+  /// Errors are those of `get`; EINTR (Interruption of the thread: the range is expected as before).
   Result<std::optional<Buffer>> take(const ByteRange& range);
 
  private:
@@ -56,6 +57,8 @@ class ExpectedRanges {
   };
 
   [[nodiscard]] bool is_known(const ByteRange& range) const CODECFS_REQUIRES(mutex_);
+  [[nodiscard]] bool has_room(uint64_t bytes) const CODECFS_REQUIRES(mutex_);
+  void change_bytes(int64_t difference) CODECFS_REQUIRES(mutex_);
   void drop_unread(uint64_t needed) CODECFS_REQUIRES(mutex_);
   void drop(const WindowPtr& window) CODECFS_REQUIRES(mutex_);
   void run(const WindowPtr& window);
@@ -63,8 +66,9 @@ class ExpectedRanges {
   const Get get_;
   RequestThreads& threads_;
   const uint64_t most_bytes_;
+  std::atomic<uint64_t>& all_bytes_;
   Mutex mutex_;
-  std::condition_variable_any arrived_;
+  ConditionVariable arrived_;
   std::list<WindowPtr> windows_ CODECFS_GUARDED_BY(mutex_);  // oldest first
   std::deque<Taken> taken_ CODECFS_GUARDED_BY(mutex_);       // the latest
   uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;            // of windows_

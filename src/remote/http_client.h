@@ -58,11 +58,15 @@ class HttpClient {
   /// Any status is a response. Errors, which are worth a retry: ETIMEDOUT, ECONNREFUSED, ECONNRESET (also of a body
   /// that is too short), EHOSTUNREACH (no such host); not worth one: EFBIG (max_body), EPROTO (certificates, no HTTP),
   /// EINVAL (the URL), ENOMEM, ECANCELED. Reasons name the host, not the URL.
+  /// An Interruption of the thread ends a GET or HEAD: EINTR.
   Result<HttpResponse> perform(HttpRequest request);
 
   using Done = std::function<void(Result<HttpResponse>)>;
   /// The same without waiting. `done` is called in the thread of the client and must not block.
-  void start_request(HttpRequest request, Done done);
+  /// Returns a number of the request.
+  uint64_t start_request(HttpRequest request, Done done);
+  /// Ends a request that still runs, with ECANCELED.
+  void cancel(uint64_t number);
 
  private:
   class Loop;

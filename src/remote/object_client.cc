@@ -133,7 +133,7 @@ class RealClient final : public ObjectClient {
     return {};
   }
 
-  [[nodiscard]] RequestCounts counts() const override { return requests_->counts(); }
+  [[nodiscard]] RequestStatistics& statistics() const override { return requests_->statistics(); }
 
  private:
   /// `known`: the ETag that need not be sent again; empty: none.

@@ -6,7 +6,8 @@
 //
 // Errors: EACCES (credentials, permissions), ESTALE (the object is not the one that was expected), EIO (the server
 // failed for longer than ObjectOptions::retry_time, or sent what it must not), EOPNOTSUPP (the server cannot do this),
-// EINVAL, ENOMEM, ECANCELED; with the host, the status and the id of the request, never with secrets.
+// EINVAL, ENOMEM, ECANCELED, EINTR (Interruption of the thread; not of changes); with the host, the status and the id
+// of the request, never with secrets.
 
 #include <chrono>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/result.h"
 #include "remote/object_url.h"
+#include "remote/request_statistics.h"
 
 namespace codecfs::remote {
 
@@ -32,8 +34,9 @@ struct ObjectOptions {
   bool requester_pays = false;
   size_t connections = 64;
   std::chrono::seconds retry_time{45};
-  std::string cache_directory;                // of a DiskCache; empty: none
-  uint64_t cache_bytes = uint64_t{10} << 30;  // that it may have
+  std::string cache_directory;                      // of a DiskCache; empty: none
+  uint64_t cache_bytes = uint64_t{10} << 30;        // that it may have
+  std::shared_ptr<RequestStatistics> statistics{};  // in which the client counts; null: in its own
 };
 
 /// A whole object or a part of it.
@@ -68,13 +71,6 @@ struct WriteCondition {
   std::string etag;     // it is this one; empty: any
 };
 
-struct RequestCounts {
-  uint64_t requests = 0;  // with repetitions
-  uint64_t retries = 0;
-  uint64_t received = 0;  // bytes of bodies
-  uint64_t sent = 0;      // bytes of bodies
-};
-
 class ObjectClient {
  public:
   /// EINVAL, EACCES for settings that cannot be right. Requests nothing yet.
@@ -103,7 +99,7 @@ class ObjectClient {
 
   /// Names the object among those of all servers, without secrets.
   [[nodiscard]] virtual std::string identity_of(const std::string& key) const = 0;
-  [[nodiscard]] virtual RequestCounts counts() const = 0;
+  [[nodiscard]] virtual RequestStatistics& statistics() const = 0;
 };
 
 }  // namespace codecfs::remote

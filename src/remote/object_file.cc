@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
 #include <utility>
 
 namespace codecfs::remote {
@@ -13,8 +12,9 @@ constexpr uint64_t kSmall = uint64_t{8} << 20;       // a smaller object is requ
 constexpr uint64_t kLeast = uint64_t{64} << 10;      // bytes of a request
 constexpr uint64_t kMostGrown = uint64_t{1} << 20;   // bytes of a request for a sequential reader
 constexpr uint64_t kMostBytes = uint64_t{8} << 20;   // of a request
-constexpr uint64_t kMirrored = uint64_t{256} << 20;  // bytes, of one object
-constexpr uint64_t kExpected = uint64_t{128} << 20;  // bytes, of one object
+constexpr uint64_t kMirrored = uint64_t{256} << 20;  // bytes, of all objects
+constexpr uint64_t kOwn = uint64_t{16} << 20;        // bytes of it that each object may have in any case
+constexpr uint64_t kExpected = uint64_t{128} << 20;  // bytes, of all objects
 constexpr uint64_t kPage = SharedMirror::kPage;
 
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
@@ -100,9 +100,15 @@ ObjectFile::ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, st
       mirror_(std::move(mirror)),
       request_bytes_(kLeast),
       threads_(connections),
-      expected_([this](const ByteRange& range) { return get(range); }, threads_, kExpected) {}
+      expected_([this](const ByteRange& range) { return get_in_thread(range); }, threads_, kExpected,
+                client_->statistics().expected_bytes) {}
 
-ObjectFile::~ObjectFile() = default;
+ObjectFile::~ObjectFile() {
+  is_ending_ = true;
+  threads_.wait();
+  const LockGuard lock(mutex_);
+  client_->statistics().mirrored_bytes -= mirrored_;
+}
 
 void ObjectFile::use_hints(Hints hints) {
   {
@@ -117,8 +123,12 @@ void ObjectFile::use_hints(Hints hints) {
 
 /// Exactly these bytes.
 Result<Buffer> ObjectFile::get(const ByteRange& range) const {
-  if (cached_)
-    if (auto bytes = cached_->find(range)) return *std::move(bytes);
+  RequestStatistics& statistics = client_->statistics();
+  if (cached_) {
+    auto bytes = cached_->find(range);
+    ++(bytes ? statistics.disk_hits : statistics.disk_misses);
+    if (bytes) return *std::move(bytes);
+  }
   CODECFS_ASSIGN(auto part, client_->get(key_, ObjectRange{range.offset, range.size}, range.size, etag_));
   if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", name_);
   if (part->total != size()) return fail(ESTALE, "{}: the object was replaced since it was opened", name_);
@@ -126,6 +136,17 @@ Result<Buffer> ObjectFile::get(const ByteRange& range) const {
     return fail(EIO, "{}: the server sent {} bytes instead of {}", name_, part->bytes.size(), range.size);
   if (cached_) cached_->store(range, part->bytes.bytes());
   return std::move(part->bytes);
+}
+
+void ObjectFile::count_read(bool was_in_memory) const {
+  RequestStatistics& statistics = client_->statistics();
+  ++(was_in_memory ? statistics.memory_hits : statistics.memory_misses);
+}
+
+/// The same, also for readers that come later: only the end of this object interrupts it.
+Result<Buffer> ObjectFile::get_in_thread(const ByteRange& range) const {
+  const Interruption::Scope scope(&ends_);
+  return get(range);
 }
 
 // --- the mirror
@@ -196,6 +217,7 @@ void ObjectFile::fetch(const ByteRange& range, Done done) {
     requests = plan(range, true, waiter);
     is_complete = waiter->left == 0;
   }
+  count_read(requests.empty());
   if (is_complete) waiter->finish();
   start(requests);
 }
@@ -205,7 +227,7 @@ void ObjectFile::start(const std::vector<ByteRange>& requests) {
 }
 
 void ObjectFile::run(const ByteRange& request) {
-  auto content = get(request);
+  auto content = get_in_thread(request);
   Result<> stored = content ? mirror_.store(request.offset, content->bytes()) : Result<>(pass_on(content));
   if (stored) follow_hints(request, content->bytes());
   std::vector<WaiterPtr> complete;
@@ -277,15 +299,18 @@ void ObjectFile::note_arrival(Extents::iterator extent) {
   extent->second.is_there = true;
   extent->second.age = ages_.insert(ages_.end(), extent->first);
   mirrored_ += extent->second.end - extent->first;
+  client_->statistics().mirrored_bytes += extent->second.end - extent->first;
   drop_oldest();
 }
 
 void ObjectFile::drop_oldest() {
-  while (mirrored_ > kMirrored && ages_.size() > 1) {
+  RequestStatistics::Counter& all = client_->statistics().mirrored_bytes;
+  while (all > kMirrored && mirrored_ > kOwn && ages_.size() > 1) {
     const auto extent = extents_.find(ages_.front());
     ages_.pop_front();
     const uint64_t bytes = extent->second.end - extent->first;
     mirrored_ -= bytes;
+    all -= bytes;
     mirror_.drop(extent->first, bytes);
     extents_.erase(extent);
   }
@@ -299,9 +324,20 @@ Result<> ObjectFile::read_mirrored(uint64_t offset, MutableBytes to) {
   for (;;) {
     CODECFS_ASSIGN(const bool was_there, mirror_.read(offset, to));
     if (was_there) return {};
-    const auto result = std::make_shared<std::promise<Result<>>>();
-    fetch({offset, to.size()}, [result](const Result<>& done) { result->set_value(done); });
-    CODECFS_TRY(result->get_future().get());
+    struct Wait {
+      Mutex mutex;
+      ConditionVariable ended;
+      std::optional<Result<>> result;
+    };
+    const auto wait = std::make_shared<Wait>();
+    fetch({offset, to.size()}, [wait](const Result<>& done) {
+      const LockGuard lock(wait->mutex);
+      wait->result = done;
+      wait->ended.notify_all();
+    });
+    UniqueLock lock(wait->mutex);
+    if (!Interruption::wait(wait->ended, lock, [&] { return wait->result.has_value(); })) return Interruption::error();
+    CODECFS_TRY(*wait->result);
   }
 }
 
@@ -315,10 +351,12 @@ Result<Buffer> ObjectFile::read(uint64_t offset, uint64_t size) {
     CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(size));
     CODECFS_ASSIGN(const bool was_there, mirror_.read(offset, bytes.mutable_bytes()));
     if (!was_there && is_small) CODECFS_TRY(read_mirrored(offset, bytes.mutable_bytes()));
+    if (was_there) count_read(true);
     if (was_there || is_small) return bytes;
   }
   const ByteRange range{offset, size};
   CODECFS_ASSIGN(auto expected, expected_.take(range));
+  count_read(expected.has_value());
   if (expected) return *std::move(expected);
   const std::vector<ByteRange> requests = plan_requests({range});
   if (requests.size() <= 1) return get(range);

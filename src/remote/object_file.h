@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/interruption.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/shared_mirror.h"
@@ -39,7 +40,7 @@ class ObjectFile {
   static Result<std::unique_ptr<ObjectFile>> open(std::shared_ptr<ObjectClient> client, const std::string& key,
                                                   const std::string& name, size_t connections,
                                                   std::shared_ptr<DiskCache> cache = nullptr);
-  /// Waits for all requests.
+  /// Ends all requests.
   ~ObjectFile();
   ObjectFile(const ObjectFile&) = delete;
   ObjectFile& operator=(const ObjectFile&) = delete;
@@ -58,7 +59,7 @@ class ObjectFile {
   /// Calls `done`, perhaps before it returns, when these bytes were in the mirror; they may be dropped later, where
   /// there are too many. Errors: EIO beyond the end; ESTALE if the object was replaced; those of ObjectClient.
   void fetch(const ByteRange& range, Done done);
-  /// The same, and reads them.
+  /// The same, and reads them. EINTR: Interruption of the thread.
   Result<> read_mirrored(uint64_t offset, MutableBytes to);
   /// Reads bytes that are not kept. Errors as of fetch().
   Result<Buffer> read(uint64_t offset, uint64_t size);
@@ -82,6 +83,8 @@ class ObjectFile {
   Result<Buffer> get(const ByteRange& range) const;
   std::vector<ByteRange> plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
   ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
+  void count_read(bool was_in_memory) const;
+  Result<Buffer> get_in_thread(const ByteRange& range) const;
   void start(const std::vector<ByteRange>& requests);
   void run(const ByteRange& request);
   void fetch_hinted(std::vector<ByteRange> wanted);
@@ -89,6 +92,8 @@ class ObjectFile {
   void note_arrival(Extents::iterator extent) CODECFS_REQUIRES(mutex_);
   void drop_oldest() CODECFS_REQUIRES(mutex_);
 
+  std::atomic<bool> is_ending_ = false;
+  const Interruption::Check ends_ = [this] { return is_ending_.load(); };  // of requests in threads_
   const std::shared_ptr<ObjectClient> client_;
   const std::string key_;
   const std::string name_;

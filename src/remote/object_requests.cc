@@ -3,10 +3,12 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <thread>
 
+#include "base/interruption.h"
 #include "base/log.h"
+#include "base/terminal_text.h"
 #include "remote/signature.h"
 
 namespace codecfs::remote {
@@ -38,13 +40,35 @@ milliseconds asked_wait(const HttpResponse& response) {
   return std::chrono::seconds(std::min(seconds, 60U));
 }
 
+/// By which the operators of the server find the request in their logs: that of S3, Google and Azure.
+std::string id_of(const HttpResponse& response) {
+  for (const char* const name : {"x-amz-request-id", "x-guploader-uploadid", "x-ms-request-id"})
+    if (const std::string_view id = response.header(name); !id.empty()) return printable(id.substr(0, 80));
+  return {};
+}
+
+bool is_list(const ObjectRequest& request) {
+  return !request.query.empty() && request.query.front().first == "list-type";
+}
+
+RequestStatistics::Counter& counter_of(RequestStatistics& statistics, const ObjectRequest& request) {
+  if (request.method == "GET") return is_list(request) ? statistics.lists : statistics.gets;
+  if (request.method == "HEAD") return statistics.heads;
+  if (request.method == "PUT") return statistics.puts;
+  return request.method == "DELETE" ? statistics.deletes : statistics.others;
+}
+
+std::string_view value_of(const std::vector<std::pair<std::string, std::string>>& query, std::string_view name) {
+  const auto found = std::ranges::find(query, name, [](const auto& pair) { return std::string_view(pair.first); });
+  return found == query.end() ? std::string_view() : std::string_view(found->second);
+}
+
 /// "503 SlowDown (Please reduce your request rate), request 4D2...".
 std::string description(const HttpResponse& response, const ObjectError& error) {
   std::string text = fmt::format("status {}", response.status);
   if (!error.code.empty()) text += " " + error.code;
   if (!error.message.empty()) text += fmt::format(" ({})", error.message);
-  const std::string_view id = response.header("x-amz-request-id");
-  if (!id.empty()) text += fmt::format(", request {}", id.substr(0, 80));
+  if (const std::string id = id_of(response); !id.empty()) text += fmt::format(", request {}", id);
   return text;
 }
 
@@ -71,7 +95,9 @@ ObjectRequests::ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& opt
       options_(options),
       http_(std::move(http)),
       retries_(options.retry_time),
-      endpoint_(std::move(endpoint)) {
+      limit_(options.connections),
+      endpoint_(std::move(endpoint)),
+      statistics_(options.statistics ? options.statistics : std::make_shared<RequestStatistics>()) {
   if (is_s3_ && !options.anonymous) {
     const LockGuard lock(mutex_);
     credentials_ = make_credential_provider(*http_, {options.profile, endpoint_.region()});
@@ -87,8 +113,6 @@ std::string ObjectRequests::identity_of(const std::string& key) const {
   const LockGuard lock(mutex_);
   return endpoint_.identity_of(key);
 }
-
-RequestCounts ObjectRequests::counts() const { return {requests_, repeated_, received_, sent_}; }
 
 Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attempt& attempt) {
   HttpRequest http{
@@ -113,21 +137,46 @@ Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attemp
 }
 
 Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Attempt& attempt) {
+  const auto permit = limit_.acquire();
+  if (!permit) return Interruption::error();
   CODECFS_ASSIGN(HttpRequest http, prepare(request, attempt));
   const std::string host = host_of(http.url);
   const auto began = RetryPolicy::Clock::now();
-  ++requests_;
-  sent_ += request.body.size();
+  ++counter_of(*statistics_, request);
+  if (attempt.failures > 0) ++statistics_->retries;
+  statistics_->bytes_sent += request.body.size();
+  statistics_->begin();
   Result<HttpResponse> response = http_->perform(std::move(http));
-  if (response) received_ += response->body.size();
-  const auto took = std::chrono::duration_cast<milliseconds>(RetryPolicy::Clock::now() - began).count();
-  if (response) {
-    log::debug("{} {} at {}: status {}, {} bytes in {} ms, request {}", request.method, name_of(request.key), host,
-               response->status, response->body.size(), took, response->header("x-amz-request-id"));
-  } else {
-    log::debug("{} {} at {}: {} in {} ms", request.method, name_of(request.key), host, response.error().reason, took);
+  const auto took = std::chrono::duration_cast<milliseconds>(RetryPolicy::Clock::now() - began);
+  statistics_->end(took);
+  if (response) statistics_->bytes_received += response->body.size();
+  const bool is_overloaded =
+      response ? response->status == 503 || response->status == 429 : response.error().code == ETIMEDOUT;
+  if (is_overloaded) {
+    limit_.overloaded();
+  } else if (response) {
+    limit_.succeeded(response->body.size());
   }
+  log_request(request, host, response, took);
   return response;
+}
+
+/// The query of a URL, headers and keys are secrets.
+void ObjectRequests::log_request(const ObjectRequest& request, const std::string& host,
+                                 const Result<HttpResponse>& response, milliseconds took) const {
+  if (!log::is_logged(log::Level::debug)) return;
+  std::string text = is_list(request) ? "LIST " + name_of(std::string(value_of(request.query, "prefix")))
+                                      : fmt::format("{} {}", request.method, name_of(request.key));
+  for (const HttpHeader& header : request.headers)
+    if (header.name == "Range") text += " " + header.value;
+  text += fmt::format(" at {}: ", host);
+  if (response) {
+    text += fmt::format("status {}, {} bytes in {} ms", response->status, response->body.size(), took.count());
+    if (const std::string id = id_of(*response); !id.empty()) text += ", request " + id;
+  } else {
+    text += fmt::format("{} in {} ms", response.error().reason, took.count());
+  }
+  log::debug("{}", text);
 }
 
 /// Whether the same request can succeed now, because of what the server says.
@@ -168,15 +217,26 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
   return false;
 }
 
+std::unexpected<Error> ObjectRequests::give_up(const ObjectRequest& request, const Attempt& attempt,
+                                               const Error& failure) const {
+  ++(failure.code == EINTR ? statistics_->interrupted : statistics_->failures);
+  return fail(failure.code, "{} {}: {}{}", request.method, name_of(request.key), failure.reason,
+              attempt.failures > 1 ? fmt::format(", after {} attempts", attempt.failures) : "");
+}
+
 Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
   Attempt attempt;
+  const bool can_be_interrupted = request.method == "GET" || request.method == "HEAD";
+  const Interruption::Scope scope(can_be_interrupted ? Interruption::current() : nullptr);
   while (true) {
+    if (Interruption::is_requested()) return give_up(request, attempt, {EINTR, "interrupted"});
     Error failure;
     milliseconds asked{};
     bool goes_on = false;
     auto response = send_once(request, attempt);
     if (!response) {
       failure = std::move(response.error());
+      if (failure.code == EINTR) return give_up(request, attempt, failure);
       goes_on = is_transient(failure.code) && (was_answered_ || attempt.failures + 1 < kFirstContact);
       if (is_transient(failure.code) || failure.code == EPROTO) failure.code = EIO;
     } else {
@@ -208,11 +268,8 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
       }
     }
     const auto wait = goes_on ? retries_.next_wait(attempt.began, ++attempt.failures, asked) : std::nullopt;
-    if (!wait)
-      return fail(failure.code, "{} {}: {}{}", request.method, name_of(request.key), failure.reason,
-                  attempt.failures > 1 ? fmt::format(", after {} attempts", attempt.failures) : "");
-    ++repeated_;
-    std::this_thread::sleep_for(*wait);
+    if (!wait) return give_up(request, attempt, failure);
+    (void)Interruption::sleep(*wait);
   }
 }
 

@@ -11,11 +11,13 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "remote/adaptive_limit.h"
 #include "remote/credentials.h"
 #include "remote/http_client.h"
 #include "remote/object_client.h"
 #include "remote/object_endpoint.h"
 #include "remote/object_list.h"
+#include "remote/request_statistics.h"
 #include "remote/retry_policy.h"
 
 namespace codecfs::remote {
@@ -41,9 +43,10 @@ class ObjectRequests {
  public:
   static Result<std::unique_ptr<ObjectRequests>> make(const ObjectUrl& url, const ObjectOptions& options);
 
-  /// Answers 2xx, 304, 404, 410, 412 and 416. Errors of object_client.h for all else.
+  /// Answers 2xx, 304, 404, 410, 412 and 416. Errors of object_client.h for all else. An Interruption of the thread
+  /// ends a GET or HEAD with EINTR.
   Result<ObjectResponse> send(const ObjectRequest& request);
-  [[nodiscard]] RequestCounts counts() const;
+  [[nodiscard]] RequestStatistics& statistics() const { return *statistics_; }
   [[nodiscard]] bool is_s3() const { return is_s3_; }
   /// ObjectClient::identity_of().
   [[nodiscard]] std::string identity_of(const std::string& key) const;
@@ -57,20 +60,22 @@ class ObjectRequests {
   Result<HttpRequest> prepare(const ObjectRequest& request, Attempt& attempt);
   Result<bool> learn_from(const HttpResponse& response, const ObjectError& error, Attempt& attempt);
   Result<HttpResponse> send_once(const ObjectRequest& request, Attempt& attempt);
+  void log_request(const ObjectRequest& request, const std::string& host, const Result<HttpResponse>& response,
+                   std::chrono::milliseconds took) const;
+  [[nodiscard]] std::unexpected<Error> give_up(const ObjectRequest& request, const Attempt& attempt,
+                                               const Error& failure) const;
 
   const bool is_s3_;
   const ObjectOptions options_;
   std::unique_ptr<HttpClient> http_;
   std::unique_ptr<CredentialProvider> credentials_;  // after http_, which it uses; null for anonymous requests
   RetryPolicy retries_;
+  AdaptiveLimit limit_;
   mutable Mutex mutex_;
   ObjectEndpoint endpoint_ CODECFS_GUARDED_BY(mutex_);
   std::atomic<int64_t> clock_offset_ = 0;  // seconds that the server's clock is ahead
   std::atomic<bool> was_answered_ = false;
-  std::atomic<uint64_t> requests_ = 0;
-  std::atomic<uint64_t> repeated_ = 0;
-  std::atomic<uint64_t> received_ = 0;
-  std::atomic<uint64_t> sent_ = 0;
+  const std::shared_ptr<RequestStatistics> statistics_;
 };
 
 }  // namespace codecfs::remote

@@ -55,6 +55,11 @@ RequestThreads::~RequestThreads() {
   wait_until_idle();
 }
 
+void RequestThreads::wait() {
+  const LockGuard lock(mutex_);
+  wait_until_idle();
+}
+
 void RequestThreads::wait_until_idle() {
   idle_.wait(mutex_, [&]() CODECFS_REQUIRES(mutex_) { return running_ == 0; });
 }

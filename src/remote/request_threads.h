@@ -21,6 +21,9 @@ class RequestThreads {
   RequestThreads(const RequestThreads&) = delete;
   RequestThreads& operator=(const RequestThreads&) = delete;
 
+  /// Waits for all work.
+  void wait();
+
   /// Runs `work`, which must not throw, in one of the threads; in this one if there can be none.
   void run(std::function<void()> work);
 

@@ -38,9 +38,10 @@ class OneObject final : public remote::ObjectClient {
     return fail(EROFS, "no");
   }
   Result<> remove(const std::string&) override { return fail(EROFS, "no"); }
-  [[nodiscard]] remote::RequestCounts counts() const override { return {}; }
+  [[nodiscard]] remote::RequestStatistics& statistics() const override { return statistics_; }
 
  private:
+  mutable remote::RequestStatistics statistics_;
   std::string key_;
   std::string_view text_;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/interruption.h"
 #include "remote/object_client.h"
 #include "remote/range_plan.h"
 
@@ -36,7 +37,9 @@ class GeneratedObject final : public remote::ObjectClient {
       const std::lock_guard lock(mutex_);
       requests_.push_back({range->offset, range->size});
     }
+    const bool is_interrupted = hangs && !Interruption::sleep(std::chrono::seconds(100));
     --running_;
+    if (is_interrupted) return Interruption::error();
     if (fails && fails(*range)) return fail(EIO, "the server failed");
     if (!wanted.empty() && wanted != etag) return fail(ESTALE, "replaced");
     remote::ObjectPart part;
@@ -61,7 +64,7 @@ class GeneratedObject final : public remote::ObjectClient {
     return fail(EIO, "put");
   }
   Result<> remove(const std::string&) override { return fail(EIO, "remove"); }
-  [[nodiscard]] remote::RequestCounts counts() const override { return {}; }
+  [[nodiscard]] remote::RequestStatistics& statistics() const override { return statistics_; }
 
   /// The ranges that were requested since the last call.
   std::vector<remote::ByteRange> take_requests() {
@@ -72,6 +75,7 @@ class GeneratedObject final : public remote::ObjectClient {
   std::string etag = "\"1\"";
   std::function<bool(const remote::ObjectRange&)> fails;
   std::chrono::milliseconds delay{0};
+  std::atomic<bool> hangs = false;  // until the thread is interrupted
   std::atomic<int> most_running = 0;
   std::atomic<int> unchanged = 0;  // answers that the object is still the same
 
@@ -87,6 +91,7 @@ class GeneratedObject final : public remote::ObjectClient {
   }
 
   const uint64_t size_;
+  mutable remote::RequestStatistics statistics_;
   std::atomic<int> running_ = 0;
   std::mutex mutex_;
   std::vector<remote::ByteRange> requests_;

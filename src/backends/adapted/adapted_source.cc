@@ -45,6 +45,9 @@ class AdaptedSource final : public Source {
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_->find(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_->group_attributes(group); }
   Result<UniqueFd> open_file(ObjectId file) override { return source_->open_file(file); }
+  Result<std::shared_ptr<const ContentReader>> open_content(ObjectId file) override {
+    return source_->open_content(file);
+  }
   bool changed_outside(ObjectId object) override;
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<VariablePtr> facts(ObjectId variable) override;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
 #include "backends/api/unsupported_format.h"
+#include "backends/folder/bucket_files.h"
 #include "backends/folder/folder_source.h"
 #include "backends/hdf5/source/hdf5_source.h"
 #include "backends/worker/chunk_index.h"
@@ -107,6 +109,20 @@ remote::ObjectOptions& object_options() {
   return options;
 }
 
+/// Of all URLs that were opened.
+remote::RequestStatistics& statistics() {
+  static remote::RequestStatistics all;
+  return all;
+}
+std::atomic<bool> has_opened_url = false;
+
+Result<std::shared_ptr<remote::ObjectClient>> client_of(const remote::ObjectUrl& url) {
+  remote::ObjectOptions options = object_options();
+  options.statistics = {&statistics(), [](auto*) {}};
+  has_opened_url = true;
+  return remote::ObjectClient::make(url, options);
+}
+
 Result<std::unique_ptr<remote::ObjectFile>> open_object_file(std::shared_ptr<remote::ObjectClient> client,
                                                              const std::string& key, const std::string& name) {
   std::shared_ptr<remote::DiskCache> cache;
@@ -117,10 +133,10 @@ Result<std::unique_ptr<remote::ObjectFile>> open_object_file(std::shared_ptr<rem
 }
 
 /// Opens the object with the key itself. Null if there is none.
-Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const remote::ObjectUrl& url,
+Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                             const std::string& name) {
-  if (url.key.empty() || url.key.ends_with('/')) return nullptr;
-  auto opened = open_object_file(std::move(client), url.key, name);
+  if (key.empty() || key.ends_with('/')) return nullptr;
+  auto opened = open_object_file(std::move(client), key, name);
   if (!opened && opened.error().code == ENOENT) return nullptr;
   if (!opened) return pass_on(opened);
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
@@ -136,22 +152,44 @@ Result<std::unique_ptr<Source>> open_object(std::shared_ptr<remote::ObjectClient
   return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 
+/// Null if no key begins with this one and a "/".
+Result<std::unique_ptr<Source>> open_bucket_folder(const std::shared_ptr<remote::ObjectClient>& client,
+                                                   const std::string& key, std::string name) {
+  std::string prefix = key;
+  if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
+  while (name.ends_with('/')) name.pop_back();
+  const auto open = [client, name, prefix](const std::string& wanted,
+                                           bool is_store) -> Result<std::unique_ptr<Source>> {
+    const std::string shown = name + "/" + wanted.substr(prefix.size());
+    if (is_store) return open_zarr_objects(client, wanted, shown);
+    CODECFS_ASSIGN(auto object, open_object(client, wanted, shown));
+    if (!object) return fail(ENOENT, "{}: there is no such object", shown);
+    return object;
+  };
+  auto files = std::make_unique<folder::BucketFiles>(
+      folder::BucketFiles::Place{client, prefix, name, object_options().connections}, open);
+  CODECFS_ASSIGN(const bool has_any, files->has_any());
+  if (!has_any) return nullptr;
+  return open_folder(std::move(files), false);
+}
+
 Result<std::unique_ptr<Source>> open_url(const std::string& text) {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   const std::string name = remote::shown_url(text);
-  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
+  CODECFS_ASSIGN(const std::shared_ptr<remote::ObjectClient> client, client_of(url));
   // What the name says is tried first, because each try costs requests.
-  const bool is_file_name = url.key.ends_with(".zip") || std::ranges::any_of(kFileNames, [&](std::string_view end) {
-                              return url.key.ends_with(end);
-                            });
+  const bool is_file_name = url.key.ends_with(".zip") || has_hdf5_name(url.key);
   if (is_file_name) {
-    CODECFS_ASSIGN(auto object, open_object(client, url, name));
+    CODECFS_ASSIGN(auto object, open_object(client, url.key, name));
     if (object) return object;
   }
   auto store = open_zarr_objects(client, url.key, name);
   if (store || store.error().code != EINVAL || is_file_name) return store;
-  CODECFS_ASSIGN(auto object, open_object(client, url, name));
+  CODECFS_ASSIGN(auto object, open_object(client, url.key, name));
   if (object) return object;
+  if (!url.is_s3) return store;
+  CODECFS_ASSIGN(auto folder, open_bucket_folder(client, url.key, name));
+  if (folder) return folder;
   return store;
 }
 
@@ -159,7 +197,7 @@ Result<std::unique_ptr<Source>> open_url(const std::string& text) {
 
 Result<> copy_object(const std::string& text, const std::string& to, const std::function<bool()>& cancelled) {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
-  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, remote::ObjectClient::make(url, object_options()));
+  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, client_of(url));
   CODECFS_ASSIGN(const auto object, open_object_file(std::move(client), url.key, remote::shown_url(text)));
   const File copy{.fd = UniqueFd(::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), .path = to};
   if (!copy.fd) return fail_errno(errno, "{}", to);
@@ -176,6 +214,12 @@ Result<> copy_object(const std::string& text, const std::string& to, const std::
   }
   return real_file_io().sync(copy);
 }
+
+bool has_hdf5_name(std::string_view name) {
+  return std::ranges::any_of(kFileNames, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+std::string object_counters() { return has_opened_url ? statistics().print() : std::string(); }
 
 bool is_source_url(std::string_view path) { return remote::is_object_url(path); }
 
@@ -237,12 +281,16 @@ bool is_zip(const std::string& path) {
 }
 
 constexpr const char* kNoLog = "{}: a Zarr store has no log: each chunk is old or new at any time";
+constexpr const char* kNoObjectLog =
+    "{}: nothing in an object store has a log: HDF5 files and archives are not changed there, and each object of a "
+    "Zarr "
+    "store is old or new at any time";
 constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
 
 Result<SourceFormat> source_format_of(const std::string& path) {
-  if (is_source_url(path)) return SourceFormat::zarr_directory;
+  if (is_source_url(path)) return SourceFormat::object_store;
   if (is_directory(path)) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd && !looks_like_zarr(fd.get()))
@@ -256,6 +304,7 @@ Result<SourceFormat> source_format_of(const std::string& path) {
 
 Result<SourceCheck> check_source(const std::string& path) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
+  if (format == SourceFormat::object_store) return SourceCheck{.text = fmt::format(kNoObjectLog, shown_source(path))};
   if (format == SourceFormat::zarr_directory) return SourceCheck{.text = fmt::format(kNoLog, path)};
   if (format == SourceFormat::zarr_zip) return SourceCheck{.text = fmt::format(kNoZipLog, path)};
   return check_hdf5_log(path);
@@ -263,6 +312,7 @@ Result<SourceCheck> check_source(const std::string& path) {
 
 Result<std::string> recover_source(const std::string& path) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
+  if (format == SourceFormat::object_store) return fmt::format(kNoObjectLog, shown_source(path));
   if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
   if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);

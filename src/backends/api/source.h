@@ -73,6 +73,9 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
 bool is_source_url(std::string_view path);
 /// The name of a source without what may be secret in a URL, for messages and the mount table.
 std::string shown_source(const std::string& path);
+/// Counters of all requests that this process has sent for sources, in lines of "name value"; empty if none was opened
+/// by a URL.
+std::string object_counters();
 /// For the URLs that are opened from now on. Not thread-safe: to be called before the first of them is opened.
 void set_object_options(const remote::ObjectOptions& options);
 

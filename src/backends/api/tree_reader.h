@@ -7,9 +7,11 @@
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include "backends/api/chunk_reader.h"
 #include "backends/api/object.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -49,6 +51,10 @@ class TreeReader {
   virtual Result<std::vector<std::string>> missing_sources(ObjectId) { return std::vector<std::string>(); }
   /// Opens a file of a folder for reading.
   virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
+  /// The same of one that is no file of this machine; null for others.
+  virtual Result<std::shared_ptr<const ContentReader>> open_content(ObjectId) {
+    return std::shared_ptr<const ContentReader>();
+  }
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
   /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }

@@ -9,10 +9,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool is_same_file(const struct stat& one, const struct stat& other) {
-  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 /// Compares the status of files. A directory's status does not show changes inside it.
 bool has_same_content(const struct stat& one, const struct stat& other) {
   return S_ISDIR(one.st_mode) || (one.st_size == other.st_size && one.st_mtim.tv_sec == other.st_mtim.tv_sec &&
@@ -99,17 +95,10 @@ struct stat Datasets::status_of(const Dataset& dataset) const {
 }
 
 Result<std::shared_ptr<Source>> Datasets::open(const std::string& key, const Found& expected) const {
-  auto opened = open_source(files_.path_of(key), may_write_);
-  if (!opened) {
-    Error error = std::move(opened.error());
-    if (error.code == EINVAL) error.code = EIO;
-    return std::unexpected(std::move(error));
-  }
-  std::shared_ptr<Source> source = std::move(*opened);
-  // The path may refer to another file by now, also through a link.
-  if (!is_same_file(source->status(), expected.status) || source->root().kind != expected.kind)
-    return fail(ESTALE, "{}: is another file now", files_.path_of(key));
-  return source;
+  auto opened = files_.open_dataset(key, expected, may_write_);
+  if (opened || opened.error().code != EINVAL) return opened;
+  opened.error().code = EIO;
+  return opened;
 }
 
 Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
@@ -137,8 +126,10 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
     if (!opened) {
       if (opened.error().code == ENOENT && purpose == For::writing)
         return fail(ESTALE, "{}: was deleted by another program", key);
-      // Do not try to open a damaged file again until it changes. A directory's status does not show its repair.
-      if (opened.error().code == EIO && S_ISREG(expected.status.st_mode)) dataset->refusal_ = opened.error();
+      // Do not try to open a damaged file again until it changes. A directory's status does not show its repair, and a
+      // server that fails may be there again later.
+      if (files_.reads_at_once() == 0 && opened.error().code == EIO && S_ISREG(expected.status.st_mode))
+        dataset->refusal_ = opened.error();
       return pass_on(opened);
     }
     dataset->source_ = std::move(*opened);
@@ -192,7 +183,8 @@ std::vector<Datasets::Closing> Datasets::take_unused(std::chrono::seconds unused
   std::vector<Closing> unused;
   for (auto at = open_.begin(); at != open_.end();) {
     const DatasetPtr dataset = *at++;
-    const auto limit = dataset->written_ ? unused_for : std::min(unused_for, kReadingRest);
+    const bool is_locked = !dataset->written_ && files_.reads_at_once() == 0;
+    const auto limit = is_locked ? std::min(unused_for, kReadingRest) : unused_for;
     if (Clock::now() - dataset->used_ < limit) continue;
     if (auto closing = take_to_close(dataset)) unused.push_back(std::move(*closing));
   }
@@ -213,7 +205,12 @@ void Datasets::close(Closing closing) {
   const Result<> finished = closing.source->finish();
   closing.source.reset();
   std::string key = key_of(*closing.dataset);
-  const auto status = files_.stat(key);
+  bool was_written = false;
+  {
+    const LockGuard lock(mutex_);
+    was_written = closing.dataset->written_;
+  }
+  const auto status = was_written ? files_.stat(key) : Result<std::optional<struct stat>>();
   const LockGuard lock(mutex_);
   // Our own writes changed the file.
   if (std::exchange(closing.dataset->written_, false) && status && *status &&

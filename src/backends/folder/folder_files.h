@@ -1,10 +1,11 @@
 #pragma once
-// The files of a mounted folder, named by keys: paths relative to the folder, "" for the folder itself. Symbolic links
-// are never followed, so no file outside of the folder is accessed. Thread-safe.
+// The files of a mounted folder, named by keys: paths relative to the folder, "" for the folder itself. A folder is a
+// directory (local_files.h) or a prefix of a bucket (bucket_files.h). Thread-safe.
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,45 +20,52 @@ namespace codecfs::folder {
 
 /// What was found under a name.
 struct Found {
-  EntryKind kind = EntryKind::file;  // group or variable: a dataset, by its content
+  EntryKind kind = EntryKind::file;  // group or variable: a dataset
   struct stat status = {};
   std::string target;  // of symlinks, as stored
 };
 
 class FolderFiles {
  public:
-  /// ENOENT, EACCES, ENOTDIR.
-  static Result<FolderFiles> open(const std::string& path);
+  FolderFiles() = default;
+  FolderFiles(const FolderFiles&) = delete;
+  FolderFiles& operator=(const FolderFiles&) = delete;
+  virtual ~FolderFiles() = default;
 
   /// Status of the folder when it was opened.
-  [[nodiscard]] const struct stat& status() const { return status_; }
-  [[nodiscard]] struct statvfs filesystem() const;
+  [[nodiscard]] virtual const struct stat& status() const = 0;
+  [[nodiscard]] virtual struct statvfs filesystem() const = 0;
+  /// See Source::reads_at_once().
+  [[nodiscard]] virtual size_t reads_at_once() const { return 0; }
   /// For messages, and for libraries that open files by path.
-  [[nodiscard]] std::string path_of(const std::string& key) const;
+  [[nodiscard]] virtual std::string path_of(const std::string& key) const = 0;
   /// The key of an absolute path without links; none if it is outside of the folder.
-  [[nodiscard]] std::optional<std::string> key_of(const std::string& path) const;
+  [[nodiscard]] virtual std::optional<std::string> key_of(const std::string& path) const = 0;
 
-  /// lstat(); none if the name does not exist.
-  [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const;
-  /// Status and kind. None also for files that are not shown: sockets, FIFOs, devices, and the auxiliary files that
-  /// codecfs creates beside datasets while it writes them.
-  [[nodiscard]] Result<std::optional<Found>> look(const std::string& key) const;
+  /// lstat(); none if the name does not exist. Device and number identify a file, size and time its content.
+  [[nodiscard]] virtual Result<std::optional<struct stat>> stat(const std::string& key) const = 0;
+  /// Status and kind. None also for what is not shown.
+  [[nodiscard]] virtual Result<std::optional<Found>> look(const std::string& key) const = 0;
   /// All visible names of a directory, in its own order, except the key `except`. A file that cannot be opened is
   /// listed with the type in its directory entry.
-  [[nodiscard]] Result<std::vector<std::pair<std::string, Found>>> list(const std::string& key,
-                                                                        const std::optional<std::string>& except) const;
-  /// Opens a regular file for reading.
-  [[nodiscard]] Result<UniqueFd> open_file(const std::string& key) const;
-
- private:
-  [[nodiscard]] Result<UniqueFd> directory(std::string_view key, int flags) const;
-
-  std::string path_;  // absolute, without links
-  UniqueFd root_;
-  struct stat status_ = {};
+  using Names = std::vector<std::pair<std::string, Found>>;
+  [[nodiscard]] virtual Result<Names> list(const std::string& key, const std::optional<std::string>& except) const = 0;
+  /// Opens a regular file for reading. EOPNOTSUPP if it is none of this machine.
+  [[nodiscard]] virtual Result<UniqueFd> open_file(const std::string& key) const = 0;
+  /// The same of one that is none of this machine; null otherwise.
+  [[nodiscard]] virtual Result<std::shared_ptr<const ContentReader>> open_content(const std::string& /*key*/) const {
+    return std::shared_ptr<const ContentReader>();
+  }
+  /// Opens a dataset. ESTALE if it is not the one that was found; EINVAL if it is none.
+  [[nodiscard]] virtual Result<std::shared_ptr<Source>> open_dataset(const std::string& key, const Found& expected,
+                                                                     bool may_write) const = 0;
 };
 
 /// The key of a name in a directory.
 std::string join(const std::string& directory, std::string_view name);
+/// Whether they are the same file, perhaps with other content.
+inline bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
 
 }  // namespace codecfs::folder

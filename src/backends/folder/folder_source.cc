@@ -10,6 +10,7 @@
 
 #include "backends/folder/datasets.h"
 #include "backends/folder/folder_files.h"
+#include "backends/folder/local_files.h"
 #include "backends/folder/object_ids.h"
 
 namespace codecfs {
@@ -39,21 +40,22 @@ void allow_many_files() {
 
 class FolderSource final : public Source {
  public:
-  FolderSource(FolderFiles files, bool may_write)
-      : files_(std::move(files)), may_write_(may_write), datasets_(files_, may_write) {
+  FolderSource(std::unique_ptr<FolderFiles> files, bool may_write)
+      : files_(std::move(files)), may_write_(may_write), datasets_(*files_, may_write) {
     root_.kind = EntryKind::folder;
     root_.object = ids_.of("", EntryKind::folder);
   }
 
-  [[nodiscard]] const struct stat& status() const override { return files_.status(); }
-  [[nodiscard]] struct statvfs filesystem() const override { return files_.filesystem(); }
+  [[nodiscard]] const struct stat& status() const override { return files_->status(); }
+  [[nodiscard]] struct statvfs filesystem() const override { return files_->filesystem(); }
   [[nodiscard]] std::string format() const override { return "folder"; }
   [[nodiscard]] bool shares_metadata() const override { return true; }
+  [[nodiscard]] size_t reads_at_once() const override { return files_->reads_at_once(); }
   [[nodiscard]] Entry root() const override { return root_; }
 
   Result<> exclude_path(const std::string& path) override {
-    const auto key = files_.key_of(path);
-    if (key == "" || path == "/" || files_.path_of("").starts_with(path + "/"))
+    const auto key = files_->key_of(path);
+    if (key == "" || path == "/" || files_->path_of("").starts_with(path + "/"))
       return fail(EINVAL, "{}: the folder cannot be mounted over itself, nor over one that holds it", path);
     excluded_ = key;
     return {};
@@ -62,8 +64,8 @@ class FolderSource final : public Source {
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset != nullptr) return datasets_.status_of(*object.dataset);
-    CODECFS_ASSIGN(const auto status, files_.stat(object.name));
-    if (!status) return fail(ENOENT, "{}: no longer exists", files_.path_of(object.name));
+    CODECFS_ASSIGN(const auto status, files_->stat(object.name));
+    if (!status) return fail(ENOENT, "{}: no longer exists", files_->path_of(object.name));
     return *status;
   }
 
@@ -83,7 +85,7 @@ class FolderSource final : public Source {
       return entries;
     }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
-    CODECFS_ASSIGN(const auto found, files_.list(object.name, excluded_));
+    CODECFS_ASSIGN(const auto found, files_->list(object.name, excluded_));
     std::vector<Entry> entries;
     entries.reserve(found.size());
     for (const auto& [name, what] : found) entries.push_back(entry_of(object.name, name, what));
@@ -101,7 +103,7 @@ class FolderSource final : public Source {
     const std::string key = folder::join(object.name, name);
     const bool is_name = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos;
     if (!is_name || key == excluded_) return not_there(key);
-    CODECFS_ASSIGN(const auto found, files_.look(key));
+    CODECFS_ASSIGN(const auto found, files_->look(key));
     if (!found) return not_there(key);
     return entry_of(object.name, std::string(name), *found);
   }
@@ -115,7 +117,12 @@ class FolderSource final : public Source {
   Result<UniqueFd> open_file(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.kind != EntryKind::file) return fail(EISDIR, "{}: is not a file", object.name);
-    return files_.open_file(object.name);
+    return files_->open_file(object.name);
+  }
+  Result<std::shared_ptr<const ContentReader>> open_content(ObjectId id) override {
+    CODECFS_ASSIGN(const Object object, ids_.get(id));
+    if (object.kind != EntryKind::file) return fail(EISDIR, "{}: is not a file", object.name);
+    return files_->open_content(object.name);
   }
 
   Result<std::vector<Attribute>> group_attributes(ObjectId id) override {
@@ -161,7 +168,7 @@ class FolderSource final : public Source {
   // --- changes
 
   Result<> writable() override {
-    if (!may_write_) return fail(EROFS, "{}: was opened only to be read", files_.path_of(""));
+    if (!may_write_) return fail(EROFS, "{}: was opened only to be read", files_->path_of(""));
     return {};
   }
   Result<> variable_writable(ObjectId id) override { return reading<&Source::variable_writable>(id); }
@@ -272,7 +279,7 @@ class FolderSource final : public Source {
     CODECFS_ASSIGN(Object object, ids_.get(id));
     if (object.dataset == nullptr)
       return fail(EPERM, "{}: is a {} of the folder that is mounted, which itself is only read",
-                  files_.path_of(object.name), object.kind == EntryKind::folder ? "directory" : "file");
+                  files_->path_of(object.name), object.kind == EntryKind::folder ? "directory" : "file");
     CODECFS_ASSIGN(Datasets::Use use, datasets_.use(object.dataset, purpose));
     // If the dataset was reopened since, look the object up by name, from the nearest group whose id is current.
     std::vector<ObjectId> below;
@@ -333,7 +340,7 @@ class FolderSource final : public Source {
     return result;
   }
 
-  const FolderFiles files_;
+  const std::unique_ptr<FolderFiles> files_;
   const bool may_write_;
   Datasets datasets_;  // after files_, which it uses
   folder::ObjectIds ids_;
@@ -344,7 +351,11 @@ class FolderSource final : public Source {
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_folder(const std::string& path, bool may_write) {
-  CODECFS_ASSIGN(FolderFiles files, FolderFiles::open(path));
+  CODECFS_ASSIGN(auto files, folder::LocalFiles::open(path));
+  return open_folder(std::move(files), may_write);
+}
+
+Result<std::unique_ptr<Source>> open_folder(std::unique_ptr<folder::FolderFiles> files, bool may_write) {
   allow_many_files();
   return std::make_unique<FolderSource>(std::move(files), may_write);
 }

@@ -9,11 +9,14 @@
 #include <string>
 
 #include "backends/api/source.h"
+#include "backends/folder/folder_files.h"
 #include "base/result.h"
 
 namespace codecfs {
 
 /// Opens the folder at a path, which must not be a dataset itself.
 Result<std::unique_ptr<Source>> open_folder(const std::string& path, bool may_write = false);
+/// Another kind of folder.
+Result<std::unique_ptr<Source>> open_folder(std::unique_ptr<folder::FolderFiles> files, bool may_write);
 
 }  // namespace codecfs

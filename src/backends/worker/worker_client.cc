@@ -14,6 +14,7 @@
 #include "backends/hdf5/library/access_recorder.h"
 #include "backends/worker/worker_session.h"
 #include "base/file_io.h"
+#include "base/interruption.h"
 #include "base/log.h"
 #include "filters/plugins/plugins.h"
 
@@ -310,6 +311,7 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
       const LockGuard lock(mutex_);
       if (const auto known = refused_.find(key); known != refused_.end()) return std::unexpected(known->second);
     }
+    if (object_ && Interruption::is_requested()) return Interruption::error();
     CODECFS_ASSIGN(const SessionPtr session, current());
     auto connection = session->connect();
     if (!connection && connection.error().code != EPIPE) return pass_on(connection);
@@ -328,9 +330,18 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
         session->give_back(*std::move(connection));
         return done;
       }
-      CallState* const state = channel.state();                                 // sending may have moved it
-      const int interval = progress != nullptr && state != nullptr ? 100 : -1;  // milliseconds
+      CallState* const state = channel.state();  // sending may have moved it
+      const bool has_progress = progress != nullptr && state != nullptr;
+      // Nothing is changed in an object store, so it does not matter whether the process makes the call.
+      const bool can_be_interrupted = object_ != nullptr && Interruption::current() != nullptr;
+      const int interval = has_progress || can_be_interrupted ? 100 : -1;  // milliseconds
       while (done && !session->wait(channel, interval)) {
+        if (can_be_interrupted && Interruption::is_requested() && session->abandon(*connection)) {
+          // It would hold libhdf5's lock for as long as it waits. The next process finds all that has arrived.
+          if (session->is_unused()) session->await_end(true);
+          return Interruption::error();
+        }
+        if (!has_progress) continue;
         progress->done = state->done.load();
         progress->total = state->total.load();
         if (progress->cancelled && progress->cancelled()) state->cancelled = 1;

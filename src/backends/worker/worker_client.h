@@ -64,6 +64,7 @@ class WorkerClient {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] hdf5::SharedState& shared() const { return *shared_; }
 
+  /// EINTR: Interruption of the thread, if the file is in an object store.
   template <class R, class... Arguments>
   Result<R> call(Call call, const Arguments&... arguments) {
     return call_with_progress<R>(call, nullptr, arguments...);

@@ -2,8 +2,10 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "backends/api/references.h"
@@ -18,6 +20,7 @@ namespace codecfs::worker {
 namespace {
 
 constexpr size_t kLongestMessage = 8192;
+constexpr size_t kMostAbandoned = 32;  // connections: each has a thread in the process
 
 // Of the first process; the others have the same. None: there was none so far.
 std::atomic<int64_t> protections = -1;
@@ -75,6 +78,7 @@ WorkerSession::~WorkerSession() { await_end(true); }
 Result<std::unique_ptr<WorkerSession::Connection>> WorkerSession::connect() {
   const LockGuard lock(mutex_);
   if (ended_) return fail(EPIPE, "the process has ended");
+  take_late_answers();
   if (!idle_.empty()) {
     auto connection = std::move(idle_.back());
     idle_.pop_back();
@@ -92,6 +96,28 @@ Result<std::unique_ptr<WorkerSession::Connection>> WorkerSession::connect() {
 void WorkerSession::give_back(std::unique_ptr<Connection> connection) {
   const LockGuard lock(mutex_);
   idle_.push_back(std::move(connection));
+}
+
+bool WorkerSession::abandon(std::unique_ptr<Connection>& connection) {
+  const LockGuard lock(mutex_);
+  if (abandoned_.size() >= kMostAbandoned) return false;
+  abandoned_.push_back(std::move(connection));
+  return true;
+}
+
+bool WorkerSession::is_unused() {
+  const LockGuard lock(mutex_);
+  return idle_.size() + abandoned_.size() == connections_;
+}
+
+void WorkerSession::take_late_answers() {
+  for (auto& connection : abandoned_) {
+    pollfd event{connection->channel.socket(), POLLIN, 0};
+    if (::poll(&event, 1, 0) <= 0) continue;
+    if (connection->channel.receive()) idle_.push_back(std::move(connection));
+    connection.reset();
+  }
+  std::erase(abandoned_, nullptr);
 }
 
 void WorkerSession::answer_file_calls() {
@@ -129,13 +155,18 @@ bool WorkerSession::has_ended() {
 bool WorkerSession::wait(const Channel& channel, int milliseconds) {
   std::array<pollfd, 3> events{
       {{channel.socket(), POLLIN, 0}, {process_.control.get(), POLLIN, 0}, {listener(), POLLIN, 0}}};
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
   for (;;) {
-    const int ready = ::poll(events.data(), events.size(), milliseconds);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    const int ready =
+        ::poll(events.data(), events.size(), milliseconds < 0 ? -1 : static_cast<int>(std::max<int64_t>(left, 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return false;
     if ((events[2].revents & (POLLHUP | POLLERR)) != 0) events[2].fd = -1;  // the process ends
     const bool ended = (events[1].revents | events[2].revents) != 0 && has_ended();
     if (ended || events[0].revents != 0) return true;
+    if (milliseconds >= 0 && Clock::now() >= end) return false;
   }
 }
 

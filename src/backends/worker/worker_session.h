@@ -59,6 +59,10 @@ class WorkerSession {
   /// EPIPE if the process has ended.
   Result<std::unique_ptr<Connection>> connect();
   void give_back(std::unique_ptr<Connection> connection);
+  /// The same while an answer has not arrived, for which the process may wait long. False if there are too many such.
+  bool abandon(std::unique_ptr<Connection>& connection);
+  /// Whether no call waits for an answer but abandoned ones.
+  [[nodiscard]] bool is_unused();
 
   /// Waits until an answer has arrived or the process has ended, at most for some milliseconds (-1: no limit), and
   /// handles what it sends meanwhile. False if the time is over.
@@ -81,6 +85,7 @@ class WorkerSession {
   WorkerSession(FileBroker& broker, OnDamage on_damage) : broker_(broker), on_damage_(std::move(on_damage)) {}
   void answer_file_calls();
   [[nodiscard]] int listener() const { return file_calls_ ? file_calls_->listener() : -1; }
+  void take_late_answers() CODECFS_REQUIRES(mutex_);
   void fetch(const std::string& message);
   void handle(const std::string& message, std::vector<UniqueFd> fds) CODECFS_REQUIRES(control_mutex_);
 
@@ -97,6 +102,7 @@ class WorkerSession {
   std::atomic<Damage> reported_ = Damage::none;
   Mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_ CODECFS_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Connection>> abandoned_ CODECFS_GUARDED_BY(mutex_);
   uint32_t connections_ CODECFS_GUARDED_BY(mutex_) = 0;
   Mutex control_mutex_;  // held while a message is received and handled
   std::map<uint64_t, std::unique_ptr<WrittenSource>> written_ CODECFS_GUARDED_BY(control_mutex_);

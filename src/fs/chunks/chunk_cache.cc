@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/interruption.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr uint64_t kShareOfPushed = 4;  // they take at most this fraction of th
 
 Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode) {
   UniqueLock lock(mutex_);
-  if (const auto found = slots_.find(key); found != slots_.end()) {
+  for (auto found = slots_.find(key); found != slots_.end(); found = slots_.find(key)) {
     const std::shared_ptr<Slot> slot = found->second;
     slot->wanted = true;
     if (slot->ready) {
@@ -23,15 +25,25 @@ Result<ChunkPtr> ChunkCache::get(ChunkKey key, uint64_t estimate, const std::fun
     } else {
       ++stats_.decodes_shared;
     }
-    changed_.wait(lock, [&] { return slot->ready; });
+    if (!Interruption::wait(changed_, lock, [&] { return slot->ready; })) return Interruption::error();
+    // The thread that decoded it was interrupted, but this one was not.
+    if (!slot->result && slot->result.error().code == EINTR && !Interruption::is_requested()) continue;
     return slot->result;
   }
 
   const auto slot = std::make_shared<Slot>();
   slot->wanted = true;
   slots_.emplace(key, slot);
-  changed_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
-  decode_into(slot, key, estimate, decode);
+  const bool has_room = Interruption::wait(
+      changed_, lock, [&]() CODECFS_REQUIRES(mutex_) { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  if (has_room) {
+    decode_into(slot, key, estimate, decode);
+  } else {
+    slot->result = Interruption::error();
+    if (!slot->dropped) slots_.erase(key);
+    slot->ready = true;
+    changed_.notify_all();
+  }
   return slot->result;
 }
 

@@ -39,7 +39,7 @@ class ChunkCache {
   ChunkCache(uint64_t limit_bytes, Stats& stats) : limit_(limit_bytes), stats_(stats) {}
 
   /// Returns the decoded chunk; calls `decode` if it is neither cached nor being decoded. `estimate`: approximate
-  /// maximum of bytes for decoding it.
+  /// maximum of bytes for decoding it. EINTR: Interruption of the thread.
   Result<ChunkPtr> get(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
   /// Decodes the chunk into the cache, unless there is no room now or a reader has just finished with it. Returns the
   /// chunk if this call decoded it and no get() has requested it since; else null.

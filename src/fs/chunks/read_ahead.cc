@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/interruption.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -178,6 +180,8 @@ void ReadAhead::soon(std::function<void()> work) {
 }
 
 void ReadAhead::run(const std::stop_token& stop) {
+  const Interruption::Check ends = [&stop] { return stop.stop_requested(); };
+  const Interruption::Scope scope(&ends);
   UniqueLock lock(mutex_);
   while (work_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return !tasks_.empty() || !background_.empty(); })) {
     if (stop.stop_requested()) return;

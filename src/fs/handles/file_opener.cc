@@ -7,6 +7,7 @@
 
 #include "fs/handles/array_handle.h"
 #include "fs/handles/chunk_handle.h"
+#include "fs/handles/content_handle.h"
 #include "fs/handles/log_handle.h"
 #include "fs/handles/plain_handle.h"
 #include "fs/handles/scratch_handle.h"
@@ -73,6 +74,8 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
 
 FileOpener::Opened FileOpener::open_plain(const Node& node, bool for_writing) {
   if (for_writing) CODECFS_TRY(uses_.policy.changeable_directory(node.ino()));
+  CODECFS_ASSIGN(auto content, mount_.dataset.source().open_content(node.object));
+  if (content) return std::make_unique<ContentHandle>(mount_.stats, std::move(content));
   CODECFS_ASSIGN(UniqueFd file, mount_.dataset.source().open_file(node.object));
   return std::make_unique<PlainHandle>(mount_.stats, std::move(file));
 }

@@ -34,7 +34,7 @@ double absence_timeout(Filesystem& filesystem, Ino parent, const char* name) {
 }
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  answer(request, parent, [&]() -> Result<> {
+  answer_reading(request, parent, [&]() -> Result<> {
     // The kernel accepts names of up to 1024 bytes. It looks up each name before it creates it.
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
     const Result<struct stat> status = filesystem_of(request).names().lookup(parent, name);
@@ -54,7 +54,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     Result<struct stat> found = filesystem_of(request).names().attributes(ino);
     // The file was removed since it was opened: the kernel requests attributes before it reads.
     if (!found && found.error().code == ENOENT && info != nullptr) found = file_of(info)->attributes_of_removed(ino);
@@ -65,7 +65,7 @@ void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 }
 
 void op_readlink(fuse_req_t request, fuse_ino_t ino) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const std::string target, filesystem_of(request).names().link_target(ino));
     fuse_reply_readlink(request, target.c_str());
     return {};
@@ -78,7 +78,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   static std::once_flag tuned;
   std::call_once(tuned, [&] { raise_readahead(mount_of(request).mountpoint, kMaxRead); });
   const bool for_writing = (info->flags & O_ACCMODE) != O_RDONLY;
-  answer(
+  answer_reading(
       request, ino,
       [&]() -> Result<> {
         CODECFS_ASSIGN(
@@ -107,7 +107,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 }
 
 void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  answer(
+  answer_reading(
       request, ino,
       [&]() -> Result<> {
         ++filesystem_of(request).context().stats.reads;
@@ -129,7 +129,7 @@ void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 }
 
 void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(std::unique_ptr<OpenDirectory> directory, filesystem_of(request).listing().open(ino));
     Mount& mount = mount_of(request);
     info->fh = mount.directories.add(std::move(directory));
@@ -163,7 +163,7 @@ size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& ite
 template <class Add>
 void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
                     bool plus) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
     const Result<> read =
@@ -210,7 +210,7 @@ void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
 }
 
 void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     const std::string_view wanted = name;
     if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
     if (ino == kRootIno && wanted.starts_with(kUnmountXattr)) {
@@ -241,7 +241,7 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
 }
 
 void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
-  answer(request, ino, [&]() -> Result<> {
+  answer_reading(request, ino, [&]() -> Result<> {
     CODECFS_ASSIGN(const XattrView view, filesystem_of(request).xattrs().all(ino));
     std::string names;
     for (const Xattr& xattr : view.live) names += xattr.name + '\0';

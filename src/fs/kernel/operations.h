@@ -58,6 +58,8 @@ struct Mount {
   OpenHandles<FileHandle> files{};
   OpenHandles<OpenDirectory> directories{};
   std::atomic<bool> ending = false;           // no new requests are accepted
+  std::atomic<bool> stops_waiting = false;    // readers do not wait for an object store any more
+  int device = -1;                            // of /dev/fuse, if readers may wait for an object store
   alignas(64) std::atomic<bool> used = true;  // set by each request; cleared by IdleUnmounter
 };
 

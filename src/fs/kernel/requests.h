@@ -2,9 +2,11 @@
 // Common code of operations.cc and operations_write.cc: from a request to the mount, and from errors to replies.
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <new>
 
+#include "base/interruption.h"
 #include "fs/kernel/operations.h"
 
 namespace codecfs::fs {
@@ -23,7 +25,8 @@ inline Filesystem& filesystem_of(fuse_req_t request) { return mount_of(request).
 inline FileHandle* file_of(fuse_file_info* info) { return OpenHandles<FileHandle>::at(info->fh); }
 
 inline void reply_error(fuse_req_t request, Ino ino, const Error& error, RequestKind kind) {
-  filesystem_of(request).context().note_error(ino, error, kind);
+  const bool was_interrupted = error.code == EINTR && Interruption::current() != nullptr;
+  if (!was_interrupted) filesystem_of(request).context().note_error(ino, error, kind);
   fuse_reply_err(request, error.code);
 }
 
@@ -42,6 +45,23 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
     result = fail(EIO, "internal error: {}", exception.what());
   }
   if (!result) reply_error(request, ino, result.error(), kind);
+}
+
+/// Whether no client waits for the answer any more: it was interrupted, or the mount ends. The kernel tells neither
+/// that it has unmounted nor anything else while all threads wait.
+inline bool is_unwanted(fuse_req_t request) {
+  const Mount& mount = mount_of(request);
+  if (mount.ending || mount.stops_waiting || fuse_req_interrupted(request) != 0) return true;
+  pollfd device{mount.device, 0, 0};
+  return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
+}
+
+/// answer() for operations that change nothing: EINTR if they wait for an object store and are not wanted any more.
+template <class Operation>
+void answer_reading(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
+  const Interruption::Check check = [request] { return is_unwanted(request); };
+  const Interruption::Scope scope(mount_of(request).device >= 0 ? &check : nullptr);
+  answer(request, ino, std::move(operation), kind);
 }
 
 inline double timeout_of(fuse_req_t request, Ino ino) {

@@ -110,9 +110,12 @@ std::string MetadataView::stats_text() {
                                                         mount_.conversion_stats.chunks_decoded.load(),
                                                         mount_.conversion_stats.decodes_ahead.load());
   const Recodings::Chunks recoding = mount_.recodings.of_all();
+  Source& source = mount_.dataset.source();
+  // In an object store there is none, and asking may wait for requests.
+  const uint64_t reclaimable = source.reads_at_once() == 0 ? source.reclaimable_bytes() : 0;
   text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", recoding.done,
-                      recoding.total, mount_.dataset.source().reclaimable_bytes());
-  return text;
+                      recoding.total, reclaimable);
+  return text + object_counters();
 }
 
 }  // namespace codecfs::fs

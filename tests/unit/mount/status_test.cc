@@ -47,6 +47,27 @@ TEST(Status, PrometheusEscapesLabels) {
       << text;
 }
 
+TEST(Status, PrometheusHasAHistogramOfRequests) {
+  MountStatus mount = one_mount();
+  mount.path = "/mnt";
+  mount.source = "s3://b/k";
+  mount.counters = {{"object_gets", 5},           {"object_retries", 1},    {"object_time_le_5ms", 2},
+                    {"object_time_le_1000ms", 4}, {"object_time_count", 5}, {"object_time_sum_ms", 2500}};
+  const std::string text = status_prometheus({one_mount(), mount});
+  const std::string labels = R"(mountpoint="/mnt",source="s3://b/k")";
+  for (const std::string& line :
+       {std::string("# TYPE codecfs_object_time_seconds histogram\n"),
+        "codecfs_object_time_seconds_bucket{" + labels + ",le=\"0.005\"} 2\n",
+        "codecfs_object_time_seconds_bucket{" + labels + ",le=\"1\"} 4\n",
+        "codecfs_object_time_seconds_bucket{" + labels + ",le=\"+Inf\"} 5\n",
+        "codecfs_object_time_seconds_sum{" + labels + "} 2.5\n",
+        "codecfs_object_time_seconds_count{" + labels + "} 5\n", "codecfs_object_gets{" + labels + "} 5\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << " is not in\n" << text;
+  EXPECT_EQ(text.find("object_time_le"), std::string::npos) << text;
+  const std::string shown = status_text({mount});
+  EXPECT_NE(shown.find("5 requests"), std::string::npos) << shown;
+}
+
 TEST(Status, OnlyMountsOfCodecfsAreAsked) {
   FakeMounts mounts;
   const std::string place = testing::TempDir();

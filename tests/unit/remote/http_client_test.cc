@@ -4,10 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <future>
 #include <span>
 #include <string>
+#include <thread>
 
+#include "base/interruption.h"
 #include "support/environment.h"
 #include "support/http_server.h"
 
@@ -89,6 +92,34 @@ TEST(HttpClient, SendsBodies) {
                                .headers = {{"x-a", "1"}},
                                .body = std::as_bytes(std::span(body))}));
   EXPECT_EQ(seen, "PUT 1 " + body);
+}
+
+TEST(HttpClient, AnInterruptedRequestEnds) {
+  std::promise<void> ended;
+  std::shared_future<void> end = ended.get_future();
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.target == "/slow") end.wait();
+    return http_answer(200);
+  });
+  const auto client = HttpClient::start(1).value();
+  const auto began = std::chrono::steady_clock::now();
+  const Interruption::Check later = [&] {
+    return std::chrono::steady_clock::now() - began > std::chrono::milliseconds(50);
+  };
+  std::jthread waiting([&] {
+    const Interruption::Scope scope(&later);
+    EXPECT_EQ(client->perform({.url = server.url() + "/slow"}).error().code, EINTR);
+  });
+  // One that waits for the connection, and so was not sent.
+  std::jthread queued([&] {
+    const Interruption::Scope scope(&later);
+    EXPECT_EQ(client->perform({.url = server.url() + "/slow"}).error().code, EINTR);
+  });
+  waiting.join();
+  queued.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_EQ(client->perform({.url = server.url() + "/a"}).value().status, 200) << "the connection is free";
+  ended.set_value();
 }
 
 TEST(HttpClient, EndsRequestsWhenItEnds) {

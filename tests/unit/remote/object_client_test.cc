@@ -50,7 +50,7 @@ TEST(ObjectClient, AnotherPartIsAskedForAgain) {
   });
   const auto client = client_of(server);
   EXPECT_EQ(text_of(*client->get("k", ObjectRange{.offset = 2, .size = 3}, 3).value()), "cde");
-  EXPECT_EQ(client->counts().retries, 1U);
+  EXPECT_EQ(client->statistics().retries, 1U);
 }
 
 TEST(ObjectClient, AServerWithoutPartsIsToldSo) {
@@ -98,7 +98,7 @@ TEST(ObjectClient, AHostThatNeverAnsweredIsGivenUpSoon) {
   const ObjectUrl url{.is_s3 = false, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
   const auto client = ObjectClient::make(url, {}).value();
   EXPECT_EQ(client->get("k", {}, 10).error().code, EIO);
-  EXPECT_EQ(client->counts().requests, 4U) << "not as many as to a host that did";
+  EXPECT_EQ(client->statistics().requests(), 4U) << "not as many as to a host that did";
 }
 
 TEST(ObjectClient, ConditionsOfWrites) {
@@ -140,7 +140,7 @@ TEST(ObjectClient, RegionsOfServersAreNames) {
     HttpServer server([&](const ServedRequest&) { return http_answer(301, "", {{"x-amz-bucket-region", region}}); });
     const auto client = client_of(server);
     EXPECT_FALSE(client->get("k", {}, 10)) << region;
-    EXPECT_EQ(client->counts().requests, 1U) << region;
+    EXPECT_EQ(client->statistics().requests(), 1U) << region;
   }
 }
 

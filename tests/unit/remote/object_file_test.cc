@@ -201,6 +201,34 @@ TEST(ObjectFile, FollowsHints) {
   EXPECT_LE(object->take_requests().size(), 20U);
 }
 
+TEST(ObjectFile, WaitsCanBeInterrupted) {
+  auto [object, file] = open(100 * kMiB);
+  object->hangs = true;
+  const Ranges chunk{{70 * kMiB, 100}};
+  file->expect(chunk);
+  std::vector<std::byte> bytes(100);
+  const Interruption::Check yes = [] { return true; };
+  {
+    const Interruption::Scope scope(&yes);
+    EXPECT_EQ(file->read_mirrored(50 * kMiB, bytes).error().code, EINTR);
+    EXPECT_EQ(file->read(60 * kMiB, 100).error().code, EINTR);
+    EXPECT_EQ(file->read(70 * kMiB, 100).error().code, EINTR);
+  }
+  const auto began = std::chrono::steady_clock::now();
+  file.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5)) << "its end waits for no request";
+}
+
+TEST(ObjectFile, CountsWhatMemoryHas) {
+  auto [object, file] = open(100 * kMiB);
+  const RequestStatistics& statistics = object->statistics();
+  ASSERT_TRUE(file->read(100, 100));
+  EXPECT_EQ(statistics.memory_hits, 1U);
+  ASSERT_TRUE(file->read(50 * kMiB, 100));
+  EXPECT_EQ(statistics.memory_misses, 1U);
+  EXPECT_EQ(statistics.disk_misses, 0U) << "there is no such cache";
+}
+
 TEST(ObjectFile, CanBeUsedAfterAFork) {
   auto [object, file] = open(100 * kMiB);
   object->delay = std::chrono::milliseconds(30);

@@ -13,7 +13,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr int kMaxDepth = 1000;  // of groups
+constexpr int kMaxGroupDepth = 1000;  // of groups
 
 // The scale that names a dimension: the last one attached, as in netCDF. None if a dimension has no scale; empty if the
 // dataset has no list of scales.
@@ -40,7 +40,7 @@ bool netcdf_understands(hid_t dataset) {
   }
 }
 
-herr_t refuse_external(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+herr_t refuse_external_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
 }  // namespace
 
@@ -82,7 +82,7 @@ class Dimensions::Walk {
  public:
   Walk(hid_t file, const AccessRecorder& recorder)
       : file_(file), recorder_(recorder), access_(H5Pcreate(H5P_LINK_ACCESS)) {
-    H5Pset_elink_cb(access_.get(), refuse_external, nullptr);  // do not follow external links
+    H5Pset_elink_cb(access_.get(), refuse_external_link, nullptr);  // do not follow external links
   }
 
   Numbering run(uint64_t root) {
@@ -130,7 +130,7 @@ class Dimensions::Walk {
     visited_.insert(address);
     if (!recorder_.object(address)) return;
     const Handle handle(open_object(file_, address));
-    if (!handle || depth > kMaxDepth) return;
+    if (!handle || depth > kMaxGroupDepth) return;
     auto links = links_of(handle.get());
     if (!links) return;
     std::vector<uint64_t> children;

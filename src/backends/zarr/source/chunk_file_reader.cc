@@ -64,6 +64,7 @@ Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray
     if (!facts.variable.unreadable) {
       const auto listed = store.shards().list(array, shard, numbers);
       if (listed) continue;
+      if (listed.error().code == EINTR) return std::unexpected(listed.error());
       log::warning("{}", listed.error().reason);
     }
     numbers.resize(before);

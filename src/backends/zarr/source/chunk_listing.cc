@@ -8,6 +8,7 @@
 #include <span>
 #include <tuple>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/mutex.h"
 
@@ -90,7 +91,8 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
 
 Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, bool is_flat,
                                                   const Scan& scan, uint64_t from, size_t limit) {
-  const LockGuard lock(mutex_);
+  const Interruption::Guard lock(mutex_);  // a scan may wait for requests
+  if (!lock.owns_lock()) return Interruption::error();
   auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));

@@ -49,6 +49,7 @@ Result<> Hierarchy::for_each(const std::string& group,
     if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
+    if (!kind && kind.error().code == EINTR) return std::unexpected(kind.error());
     if (!kind) {  // a link to itself or an inaccessible directory must not hide the other members
       log::warning("{}: left out of the listing: {}", key, kind.error().reason);
       return {};

@@ -52,6 +52,7 @@ Result<std::vector<UnreadableMember>> UnreadableMembers::of(const Hierarchy& hie
     if (type == Store::EntryType::file || type == Store::EntryType::special) return {};
     const std::string key = join_key(group, name);
     const auto kind = hierarchy.kind_of(key);
+    if (!kind && kind.error().code == EINTR) return std::unexpected(kind.error());
     if (!kind) {
       if (kind.error().code != ELOOP) found.push_back({escape_name(name), kind.error()});
     } else if (!*kind && is_listed(hierarchy, key)) {

@@ -2,12 +2,21 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <climits>
 #include <cstring>
 #include <ctime>
 #include <new>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/store/listing_prefixes.h"
+#include "base/mutex.h"
+#include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -23,6 +32,10 @@ constexpr size_t kOpened = 256;
 constexpr uint64_t kMostListed = uint64_t{10'000'000};      // objects below one array, or members of a group
 constexpr uint64_t kMostListedBytes = uint64_t{512} << 20;  // of their keys
 constexpr unsigned kMostEmptyPages = 100;                   // of a list in a row: deleted objects can make some
+constexpr unsigned kPagesInOrder = 2;                       // then the rest of a list is divided
+constexpr uint64_t kKeysOfList = 4000;                      // of a part of it
+constexpr size_t kMostLists = 64;                           // parts
+constexpr size_t kListsAtOnce = 32;
 
 std::unexpected<Error> unidentified(const std::string& key) {
   return fail(
@@ -50,10 +63,11 @@ struct ObjectStore::Size {
   Clock::time_point at;
 };
 
-/// A request for a file that several threads wait for.
-struct ObjectStore::Flight {
-  ConditionVariable ended;
-  std::optional<Result<PartPtr>> result;  // guarded by the mutex of the store
+/// What the requests of one list have found.
+struct ObjectStore::ListedSoFar {
+  std::atomic<uint64_t> bytes = 0;  // of keys
+  unsigned most_pages = UINT_MAX;   // of each list; then it ends early
+  std::atomic<bool> is_incomplete = false;
 };
 
 /// One state of an object, with its end in memory.
@@ -68,6 +82,8 @@ struct ObjectStore::File final : public StoredFile {
     if (offset > tail->total || size > tail->total - offset)
       return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail->total, size, offset);
     const uint64_t tail_at = tail->total - tail->bytes.size();
+    remote::RequestStatistics& statistics = client->statistics();
+    ++(offset >= tail_at ? statistics.memory_hits : statistics.memory_misses);
     if (offset >= tail_at) return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
     if (size == 0) return Buffer();
     CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail->etag));
@@ -150,31 +166,10 @@ ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
   }
 }
 
-/// One request for all threads that ask for the same.
-Result<ObjectStore::PartPtr> ObjectStore::share(const std::string& name,
-                                                const std::function<Result<PartPtr>()>& request) const {
-  std::shared_ptr<Flight> flight;
-  {
-    UniqueLock<Mutex> lock(mutex_);
-    if (const auto found = flights_.find(name); found != flights_.end()) {
-      flight = found->second;
-      while (!flight->result) flight->ended.wait(lock);
-      return *flight->result;
-    }
-    flight = std::make_shared<Flight>();
-    flights_.emplace(name, flight);
-  }
-  const Result<PartPtr> result = request();
-  const LockGuard lock(mutex_);
-  flight->result = result;
-  flight->ended.notify_all();
-  flights_.erase(name);
-  return result;
-}
-
 /// All of a file, or its first kFirstPart bytes; null if it does not exist.
 Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key) const {
-  return share("first part of " + key, [&]() -> Result<PartPtr> {
+  ++client_->statistics().memory_misses;
+  return parts_under_way_.run("first part of " + key, [&]() -> Result<PartPtr> {
     CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}));
     if (part) sizes_.put(key, std::make_shared<const Size>(part->total, Clock::now()));
     return part;
@@ -215,7 +210,9 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     return bytes;
   }
   PartPtr part = kept_.take(key);
-  if (!part) {
+  if (part) {
+    ++client_->statistics().memory_hits;
+  } else {
     CODECFS_ASSIGN(part, first_part(key));
   }
   if (!part) return std::nullopt;
@@ -250,13 +247,13 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::stri
     file->tail = tail;
     return file;
   };
-  CODECFS_ASSIGN(const PartPtr tail, share("end of " + key, [&]() -> Result<PartPtr> {
-                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
-                   // The index is kept, and must not be used for another state.
-                   if (part && part->etag.empty()) return unidentified(key);
-                   if (part) opened_.put(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()));
-                   return part;
-                 }));
+  CODECFS_ASSIGN(const PartPtr tail, parts_under_way_.run("end of " + key, [&]() -> Result<PartPtr> {
+    CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
+    // The index is kept, and must not be used for another state.
+    if (part && part->etag.empty()) return unidentified(key);
+    if (part) opened_.put(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()));
+    return part;
+  }));
   if (!tail) return std::shared_ptr<const StoredFile>();
   return file_of(tail);
 }
@@ -270,20 +267,24 @@ Result<std::unique_ptr<Store>> ObjectStore::below(const std::string&) const {
 }
 
 /// `take` adds the content of a page to what was found before, and returns the number of all.
-Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited,
+Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
                                     const std::function<size_t(const remote::ObjectList&)>& take) const {
   std::string token;
   size_t known = 0;
-  uint64_t bytes = 0;
   unsigned without_new = 0;
+  unsigned pages = 0;
   do {
+    if (pages++ == so_far.most_pages) {
+      so_far.is_incomplete = true;
+      return {};
+    }
     CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, delimited, token));
     const size_t found = take(page);
     without_new = found == known ? without_new + 1 : 0;
     known = found;
-    for (const auto& object : page.objects) bytes += object.key.size() + object.etag.size();
-    for (const auto& below : page.prefixes) bytes += below.size();
-    if (known > kMostListed || bytes > kMostListedBytes)
+    for (const auto& object : page.objects) so_far.bytes += object.key.size() + object.etag.size();
+    for (const auto& below : page.prefixes) so_far.bytes += below.size();
+    if (known > kMostListed || so_far.bytes > kMostListedBytes)
       return fail(EFBIG, "{}: has more than {} objects, or their names more than {} bytes", prefix, kMostListed,
                   kMostListedBytes);
     if (without_new > kMostEmptyPages) return fail(EIO, "{}: the list of objects does not end", prefix);
@@ -308,21 +309,73 @@ Result<> ObjectStore::check_state(const std::string& key, const std::string& eta
   return {};
 }
 
-Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const try {
-  auto listing = std::make_shared<Listing>();
-  const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
-  CODECFS_TRY(for_each_page(prefix, false, [&](const remote::ObjectList& page) {
+Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const {
+  return listings_under_way_.run(directory, [&]() -> Result<ListingPtr> {
+    try {
+      auto listing = std::make_shared<Listing>();
+      CODECFS_TRY(list_into(*listing, directory));
+      listing->made = Clock::now();
+      listing->changed = now();
+      listings_.put(directory, listing);
+      return listing;
+    } catch (const std::bad_alloc&) {
+      return fail(ENOMEM, "{}: no memory to list what is in it", directory);
+    }
+  });
+}
+
+/// The first pages in their order. If there are more, and the directory is that of an array's chunks, lists of parts of
+/// the chunks are requested at the same time: what else is there is then left out.
+Result<> ObjectStore::list_into(Listing& listing, const std::string& directory) const {
+  Mutex mutex;
+  const auto take = [&](const remote::ObjectList& page) {
+    const LockGuard lock(mutex);
     for (const remote::ListedObject& object : page.objects)
       if (object.key.size() > prefix_.size() && !object.key.ends_with('/'))
-        listing->sizes.emplace(object.key.substr(prefix_.size()), Listed{object.size, object.etag});
-    return listing->sizes.size();
-  }));
-  listing->made = Clock::now();
-  listing->changed = now();
-  listings_.put(directory, listing);
-  return listing;
-} catch (const std::bad_alloc&) {
-  return fail(ENOMEM, "{}: no memory to list what is in it", directory);
+        listing.sizes.emplace(object.key.substr(prefix_.size()), Listed{object.size, object.etag});
+    return listing.sizes.size();
+  };
+  const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
+  const std::vector<std::string> parts = divided(directory);
+  ListedSoFar so_far{.most_pages = parts.empty() ? UINT_MAX : kPagesInOrder};
+  CODECFS_TRY(for_each_page(prefix, false, so_far, take));
+  if (!so_far.is_incomplete) return {};
+  so_far.most_pages = UINT_MAX;
+  std::atomic<bool> has_failed = false;
+  Result<> first;
+  remote::run_in_parallel(parts.size(), kListsAtOnce, [&](size_t i) {
+    if (has_failed) return;
+    Result<> listed;
+    try {
+      listed = for_each_page(prefix_ + parts[i], false, so_far, take);
+    } catch (const std::bad_alloc&) {
+      listed = std::unexpected(Error{ENOMEM, {}});
+    }
+    if (!listed && !has_failed.exchange(true)) first = std::move(listed);
+  });
+  return first;
+}
+
+/// Prefixes of keys in the store that all chunks below the directory begin with; none if it is not that of all chunks
+/// of an array, or they are few.
+std::vector<std::string> ObjectStore::divided(const std::string& directory) const {
+  std::string array = directory;
+  // In this order, so that no metadata file is asked for below an array.
+  if (texts_.is_in_array(directory).value_or(true)) {
+    array = holder_of(directory);
+    if (name_of(directory) != "c" || texts_.is_in_array(array).value_or(true)) return {};
+  } else if (!texts_.is_array(directory).value_or(false)) {
+    return {};
+  }
+  const auto text = texts_.get(join_key(array, texts_.is_v3() ? kZarr3File : kArrayFile));
+  if (!text || !**text) return {};
+  const std::string& json = ***text;
+  const auto parsed = texts_.is_v3() ? parse_zarr3_array(json) : parse_array({.zarray = json, .zattrs = {}});
+  if (!parsed || parsed->rectilinear) return {};
+  const ChunkGrid& grid = parsed->shards ? parsed->shards->grid : parsed->variable.grid;
+  std::vector<std::string> prefixes = listing_prefixes(grid, parsed->keys, kKeysOfList, kMostLists);
+  for (std::string& prefix : prefixes) prefix = array.empty() ? prefix : array + "/" + prefix;
+  return prefixes;
 }
 
 Result<> ObjectStore::for_each(const std::string& key,
@@ -360,7 +413,8 @@ Result<> ObjectStore::list_group(const std::string& group,
     names = std::move(*members);
   } else {
     const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
-    CODECFS_TRY(for_each_page(prefix, true, [&](const remote::ObjectList& page) {
+    ListedSoFar so_far;
+    CODECFS_TRY(for_each_page(prefix, true, so_far, [&](const remote::ObjectList& page) {
       for (const std::string& listed : page.prefixes) {
         const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
         if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) names.insert(name);

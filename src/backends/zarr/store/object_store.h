@@ -10,12 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/zarr/store/object_texts.h"
 #include "backends/zarr/store/store.h"
 #include "base/lru_map.h"
-#include "base/mutex.h"
 #include "base/result.h"
+#include "base/single_flight.h"
 #include "remote/object_client.h"
 
 namespace codecfs::zarr {
@@ -58,17 +59,18 @@ class ObjectStore final : public Store {
   struct OpenedFile;
   using PartPtr = std::shared_ptr<const remote::ObjectPart>;
   struct Size;
-  struct Flight;
+  struct ListedSoFar;
 
   ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix);
-  Result<> for_each_page(const std::string& prefix, bool delimited,
+  Result<> for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
                          const std::function<size_t(const remote::ObjectList&)>& take) const;
   Result<> check_state(const std::string& key, const std::string& etag) const;
-  Result<PartPtr> share(const std::string& name, const std::function<Result<PartPtr>()>& request) const;
   Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range) const;
   Result<PartPtr> first_part(const std::string& key) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory) const;
+  Result<> list_into(Listing& listing, const std::string& directory) const;
+  [[nodiscard]] std::vector<std::string> divided(const std::string& directory) const;
   Result<> list_group(const std::string& group,
                       const std::function<Result<>(const char* name, EntryType type)>& visit) const;
 
@@ -79,8 +81,8 @@ class ObjectStore final : public Store {
   mutable LruMap<std::string, remote::ObjectPart> kept_;  // read by locate() for read()
   mutable LruMap<std::string, Size> sizes_;               // of files that were read
   mutable LruMap<std::string, uint64_t> states_;  // of the objects that were read or listed: hashes of their ETags
-  mutable Mutex mutex_;
-  mutable std::map<std::string, std::shared_ptr<Flight>> flights_ CODECFS_GUARDED_BY(mutex_);  // requests under way
+  mutable SingleFlight<PartPtr> parts_under_way_;
+  mutable SingleFlight<ListingPtr> listings_under_way_;
   mutable LruMap<std::string, Listing> listings_;  // by the key of the directory
   mutable LruMap<std::string, OpenedFile> opened_;
 };

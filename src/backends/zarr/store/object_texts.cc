@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <system_error>
-#include <thread>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "base/log.h"
 #include "model/json.h"
+#include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -107,17 +105,7 @@ Result<ObjectTexts::Text> ObjectTexts::get(const std::string& key) {
 
 void ObjectTexts::prepare(const std::vector<std::string>& keys) {
   if (is_consolidated_ || keys.empty()) return;
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < keys.size(); i = next++) (void)get(keys[i]);
-  };
-  std::vector<std::jthread> threads;
-  try {
-    for (size_t i = 1; i < std::min(kAtOnce, keys.size()); ++i) threads.emplace_back(work);
-  } catch (const std::system_error&) {
-    // Those that there are do it.
-  }
-  work();
+  remote::run_in_parallel(keys.size(), kAtOnce, [&](size_t i) { (void)get(keys[i]); });
 }
 
 Result<bool> ObjectTexts::is_array(const std::string& key) {

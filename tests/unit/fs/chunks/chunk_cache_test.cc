@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/interruption.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -41,6 +43,37 @@ TEST(ChunkCache, DecodesOnceForManyReaders) {
   EXPECT_EQ(decodes, 1);
   EXPECT_EQ(stats.chunks_decoded, 1);
   EXPECT_EQ(stats.cache_hits + stats.decodes_shared, 7);
+}
+
+TEST(ChunkCache, AnInterruptedReaderDoesNotFailOthers) {
+  Stats stats;
+  ChunkCache cache(16 * kChunk, stats);
+  std::atomic<bool> is_decoding = false;
+  std::atomic<bool> is_unwanted = false;
+  std::jthread first([&] {
+    const Interruption::Check check = [&] { return is_unwanted.load(); };
+    const Interruption::Scope scope(&check);
+    const auto chunk = cache.get(7, kChunk, [&]() -> Result<Buffer> {
+      is_decoding = true;
+      if (!Interruption::sleep(std::chrono::seconds(100))) return Interruption::error();
+      return chunk_of(1);
+    });
+    EXPECT_EQ(chunk.error().code, EINTR);
+  });
+  while (!is_decoding) std::this_thread::yield();
+  std::jthread second([&] {
+    const auto chunk = cache.get(7, kChunk, [] { return chunk_of(2); });
+    ASSERT_TRUE(chunk);
+    EXPECT_EQ((*chunk)->data()[0], std::byte{2});
+  });
+  std::jthread third([&] {
+    const Interruption::Check yes = [] { return true; };
+    const Interruption::Scope scope(&yes);
+    EXPECT_EQ(cache.get(7, kChunk, [] { return chunk_of(3); }).error().code, EINTR) << "it does not wait";
+  });
+  third.join();
+  while (stats.decodes_shared < 2) std::this_thread::yield();
+  is_unwanted = true;
 }
 
 TEST(ChunkCache, KeepsAtMostItsLimit) {

@@ -1,4 +1,4 @@
-#include "backends/folder/folder_files.h"
+#include "backends/folder/local_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -73,27 +73,27 @@ std::string join(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
 }
 
-Result<FolderFiles> FolderFiles::open(const std::string& path) {
-  FolderFiles files;
+Result<std::unique_ptr<LocalFiles>> LocalFiles::open(const std::string& path) {
+  std::unique_ptr<LocalFiles> files(new LocalFiles);
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return fail_errno(errno, "{}", path);
-  files.path_ = real.get();
-  files.root_ = UniqueFd(::open(real.get(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!files.root_ || ::fstat(files.root_.get(), &files.status_) != 0) return fail_errno(errno, "{}", path);
+  files->path_ = real.get();
+  files->root_ = UniqueFd(::open(real.get(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!files->root_ || ::fstat(files->root_.get(), &files->status_) != 0) return fail_errno(errno, "{}", path);
   return files;
 }
 
-struct statvfs FolderFiles::filesystem() const {
+struct statvfs LocalFiles::filesystem() const {
   struct statvfs numbers{};
   if (::fstatvfs(root_.get(), &numbers) != 0) numbers = {};
   return numbers;
 }
 
-std::string FolderFiles::path_of(const std::string& key) const {
+std::string LocalFiles::path_of(const std::string& key) const {
   return path_ == "/" || key.empty() ? path_ + key : path_ + "/" + key;
 }
 
-std::optional<std::string> FolderFiles::key_of(const std::string& path) const {
+std::optional<std::string> LocalFiles::key_of(const std::string& path) const {
   if (path == path_) return "";
   const std::string start = path_ == "/" ? path_ : path_ + "/";
   if (!path.starts_with(start)) return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<std::string> FolderFiles::key_of(const std::string& path) const {
 }
 
 /// Opens a directory in the folder component by component. `flags`: O_PATH, or O_RDONLY to list it.
-Result<UniqueFd> FolderFiles::directory(std::string_view key, int flags) const {
+Result<UniqueFd> LocalFiles::directory(std::string_view key, int flags) const {
   UniqueFd at(::openat(root_.get(), ".", O_PATH | kDirectory));
   while (at && !key.empty()) {
     const std::string part(key.substr(0, key.find('/')));
@@ -113,7 +113,7 @@ Result<UniqueFd> FolderFiles::directory(std::string_view key, int flags) const {
   return at;
 }
 
-Result<std::optional<struct stat>> FolderFiles::stat(const std::string& key) const {
+Result<std::optional<struct stat>> LocalFiles::stat(const std::string& key) const {
   const auto [holder, name] = split(key);
   const auto directory = this->directory(holder, O_PATH);
   struct stat status;
@@ -125,7 +125,7 @@ Result<std::optional<struct stat>> FolderFiles::stat(const std::string& key) con
   return status;
 }
 
-Result<std::optional<Found>> FolderFiles::look(const std::string& key) const {
+Result<std::optional<Found>> LocalFiles::look(const std::string& key) const {
   const auto [holder, name] = split(key);
   auto directory = this->directory(holder, O_PATH);
   if (!directory && (directory.error().code == ENOENT || directory.error().code == ENOTDIR))
@@ -136,14 +136,13 @@ Result<std::optional<Found>> FolderFiles::look(const std::string& key) const {
   return found;
 }
 
-Result<std::vector<std::pair<std::string, Found>>> FolderFiles::list(const std::string& key,
-                                                                     const std::optional<std::string>& except) const {
+Result<FolderFiles::Names> LocalFiles::list(const std::string& key, const std::optional<std::string>& except) const {
   auto fd = this->directory(key, O_RDONLY);
   if (!fd) return fail(fd.error().code, "{}: {}", path_of(key), fd.error().reason);
   const DirectoryStream stream(::fdopendir(fd->get()));
   if (!stream) return fail_errno(errno, "{}", path_of(key));
   (void)fd->release();  // fclose or closedir closes it
-  std::vector<std::pair<std::string, Found>> entries;
+  Names entries;
   for (errno = 0; const dirent* const entry = ::readdir(stream.get()); errno = 0) {
     std::string name = entry->d_name;
     if (name == "." || name == ".." || (except && join(key, name) == *except)) continue;
@@ -156,7 +155,7 @@ Result<std::vector<std::pair<std::string, Found>>> FolderFiles::list(const std::
   return entries;
 }
 
-Result<UniqueFd> FolderFiles::open_file(const std::string& key) const {
+Result<UniqueFd> LocalFiles::open_file(const std::string& key) const {
   const auto [holder, name] = split(key);
   auto directory = this->directory(holder, O_PATH);
   if (!directory) return fail(directory.error().code, "{}: {}", path_of(key), directory.error().reason);
@@ -167,6 +166,15 @@ Result<UniqueFd> FolderFiles::open_file(const std::string& key) const {
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path_of(key));
   if (!S_ISREG(status.st_mode)) return fail(ESTALE, "{}: is no longer a file", path_of(key));
   return fd;
+}
+
+Result<std::shared_ptr<Source>> LocalFiles::open_dataset(const std::string& key, const Found& expected,
+                                                         bool may_write) const {
+  CODECFS_ASSIGN(std::shared_ptr<Source> source, open_source(path_of(key), may_write));
+  // The path may refer to another file by now, also through a link.
+  if (!is_same_file(source->status(), expected.status) || source->root().kind != expected.kind)
+    return fail(ESTALE, "{}: is another file now", path_of(key));
+  return source;
 }
 
 }  // namespace codecfs::folder
