@@ -51,10 +51,11 @@ _codecfs_options() {
     strings=*) _codecfs_part "$last" = "vlen fixed bytes" ;;
     chunks=*) _codecfs_part "$last" = "stored clamped" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;
+    transport=*) _codecfs_part "$last" = "auto passthrough push read" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
-    cache=* | cache_size=* | dirty=* | index=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
+    cache=* | cache_size=* | dirty=* | index=* | passthrough_size=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G 4G" ;;
     plugin_path=* | cache_dir=*)
       local at=${last##*[=:]}
       COMPREPLY=()
@@ -67,8 +68,8 @@ _codecfs_options() {
     *=*) COMPREPLY=() ;;
     *)
       _codecfs_part "$last" , "allow_other allow_root anon auto_unmount builtin= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
-        endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty path_style
-        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= view= default_permissions noatime noexec"
+        endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
+        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= transport= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done

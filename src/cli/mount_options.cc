@@ -73,6 +73,20 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.threads, "threads", value, 256);
               }},
+    OwnOption{
+        "transport=HOW",
+        "how decoded chunks reach readers: passthrough (in memory; root, ro), push (into the page cache), read (on "
+        "request); default: auto, the first that is possible",
+        [](MountArguments& arguments, const std::string& value) -> Result<> {
+          const std::optional<fs::Transport> transport = fs::transport_named(value);
+          if (!transport) return fail(EINVAL, "-o transport={}: auto, passthrough, push or read", value);
+          arguments.options.transport = *transport;
+          return {};
+        }},
+    OwnOption{"passthrough_size=SIZE", "memory for chunks that are passed through, at most (default: an eighth)",
+              [](MountArguments& arguments, const std::string& value) {
+                return set_size(arguments.options.passthrough_bytes, "passthrough_size", value);
+              }},
     OwnOption{"idle=SECONDS", "unmount after this time without use (default: never)",
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);

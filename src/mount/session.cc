@@ -31,6 +31,7 @@
 #include "mount/mount_checks.h"
 #include "mount/mount_directory.h"
 #include "mount/service_manager.h"
+#include "mount/transport.h"
 #include "mount/unmount.h"
 #include "mount/watchdog.h"
 
@@ -282,6 +283,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
                 hint_for_failed_mount(allows_others(options)));
   fuse_set_log_func(log_message);
+  if (Result<> chosen = choose_transport(options, session.get(), mount); !chosen) {
+    fuse_session_unmount(session.get());
+    return pass_on(chosen);
+  }
 
   // The mount exists. Block the terminating signals before the parent reports success, so that a signal from then on
   // unmounts.
@@ -308,6 +313,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
+  fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
+  if (passthrough != nullptr) passthrough->start();
   std::optional<IdleUnmounter> idle;
   {
     const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);
@@ -320,6 +327,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   }
   filesystem.stop_reading_ahead();
   mount.notices.stop();
+  if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed
   fuse_session_unmount(session.get());
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", name));

@@ -156,6 +156,18 @@ def kill_with_survivors(pid):
 # --- a mount
 
 
+def wanted_transport(options):
+    """The option for $CODECFS_TEST_TRANSPORT, which selects how chunks reach readers in all mounts of a run of the tests: push,
+    read, or passthrough, for the mounts that can have it. Without it, the mount chooses."""
+    transport = os.environ.get("CODECFS_TEST_TRANSPORT")
+    words = ",".join(options).split(",")
+    if not transport or any(word.startswith("transport=") for word in words):
+        return []
+    if transport == "passthrough" and ("ro" not in words or "coherent" in words):
+        return []
+    return [f"transport={transport}"]
+
+
 class Mount:
     """A mount of `source` at `path`. `process` is the daemon, `log` the file with its messages.
 
@@ -171,6 +183,7 @@ class Mount:
         program = program or os.environ["CODECFS"]
         command = list(program) if isinstance(program, (list, tuple)) else [program]
         command += ["-f"] + [word for rule in rules for word in ("-F", rule)]
+        options = [*options, *wanted_transport(options)]
         if options:
             command += ["-o", ",".join(options)]
         self.log = pathlib.Path(log) if log else self.path.with_name(self.path.name + ".log")

@@ -58,6 +58,23 @@ ChunkPtr ChunkCache::fetch(ChunkKey key, uint64_t estimate, const std::function<
   return slot->result && !slot->wanted && !slot->dropped ? *slot->result : nullptr;
 }
 
+Result<ChunkPtr> ChunkCache::get_uncached(ChunkKey key, uint64_t estimate,
+                                          const std::function<Result<Buffer>()>& decode) {
+  UniqueLock lock(mutex_);
+  if (const auto found = slots_.find(key); found != slots_.end()) {
+    const std::shared_ptr<Slot> slot = found->second;
+    ++(slot->ready ? stats_.cache_hits : stats_.decodes_shared);
+    changed_.wait(lock, [&] { return slot->ready; });
+    return slot->result;
+  }
+  const auto slot = std::make_shared<Slot>();
+  slot->passing = true;
+  slots_.emplace(key, slot);
+  changed_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return in_flight_ == 0 || in_flight_ + estimate <= limit_; });
+  decode_into(slot, key, estimate, decode);
+  return slot->result;
+}
+
 bool ChunkCache::is_wanted(ChunkKey key) {
   const LockGuard lock(mutex_);
   const auto found = slots_.find(key);
@@ -86,7 +103,9 @@ void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, ui
     stats_.bytes_decoded += decoded->size();
     const uint64_t bytes = decoded->capacity();
     slot->result = std::make_shared<const Buffer>(std::move(*decoded));
-    if (!slot->dropped) {
+    if (!slot->dropped && slot->passing && !slot->wanted) {
+      slots_.erase(key);
+    } else if (!slot->dropped) {
       kept_ += bytes;
       slot->age = ages_.insert(ages_.begin(), key);
       make_room();

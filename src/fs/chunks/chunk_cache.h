@@ -44,6 +44,9 @@ class ChunkCache {
   /// Decodes the chunk into the cache, unless there is no room now or a reader has just finished with it. Returns the
   /// chunk if this call decoded it and no get() has requested it since; else null.
   ChunkPtr fetch(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
+  /// As get(), for a caller that keeps the chunk in another place: it is not cached, unless get() requests it
+  /// meanwhile.
+  Result<ChunkPtr> get_uncached(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
   /// Whether get() has requested the chunk since it was cached.
   bool is_wanted(ChunkKey key);
@@ -69,6 +72,7 @@ class ChunkCache {
     bool ready = false;
     bool wanted = false;                // requested by get()
     bool dropped = false;               // must not be cached
+    bool passing = false;               // decoded for get_uncached(): cached only if it is wanted
     bool pushed = false;                // in pushed_ instead of ages_
     Result<ChunkPtr> result;            // valid when ready
     uint64_t served = 0;                // bytes passed to the kernel

@@ -9,12 +9,25 @@ constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes wha
 
 }  // namespace
 
-void Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
-  if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread) return;
+std::optional<PassableChunk> Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
+  if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread)
+    return std::nullopt;
   const Variable& facts = *chunk.variable->facts;
-  mount_.read_ahead.note(
+  const bool is_sequential = mount_.read_ahead.note(
       node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
       [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); }, expect_of(chunk));
+  return passable(node, chunk, is_sequential);
+}
+
+std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkPlace& chunk, bool is_expected) {
+  const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
+  if (mount_.passthrough == nullptr || is_encoded(node.view) || !bytes || !mount_.passthrough->suits(*bytes))
+    return std::nullopt;
+  return PassableChunk{.key = chunk.key, .bytes = *bytes, .is_expected = is_expected, .produce = [this, chunk] {
+                         return mount_.cache.get_uncached(chunk.key,
+                                                          ChunkDecoder::decoding_bytes(*chunk.variable->facts),
+                                                          [&] { return mount_.decoder.decode(chunk); });
+                       }};
 }
 
 void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
@@ -52,6 +65,7 @@ void Prefetcher::give_chunk(Ino ino, const ArrayFile& file, uint64_t number, con
 }
 
 bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t changes) {
+  if (mount_.transport == Transport::read) return false;
   return mount_.kernel_pages.push_pages(ino, [&] {
     if (mount_.changes() != changes || !mount_.kernel->store_pages(ino, offset, content)) return false;
     ++mount_.stats.stores;
@@ -66,6 +80,15 @@ bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t ch
 void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const uint64_t changes = mount_.changes();
   const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  if (const std::optional<PassableChunk> passing = passable(node, chunk, true)) {
+    // The reader of a file that is open in cached mode decodes it itself.
+    if (!ino || mount_.passthrough->modes().is_cached(*ino)) return;
+    const bool is_made = mount_.passthrough->files().make(passing->key, passing->bytes, [&] {
+      ++mount_.stats.decodes_ahead;
+      return passing->produce();
+    });
+    if (is_made) return;  // else it may have room in the page cache
+  }
   const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.

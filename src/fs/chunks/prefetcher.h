@@ -12,8 +12,8 @@ namespace codecfs::fs {
 class Prefetcher {
  public:
   Prefetcher(MountContext& mount, EncodedView& encoded) : mount_(mount), encoded_(encoded) {}
-  /// The chunk's file was opened for reading.
-  void opened_to_read(const Node& node, const ChunkPlace& chunk);
+  /// The chunk's file was opened for reading. Returns what the kernel may read from a backing file, if it may.
+  std::optional<PassableChunk> opened_to_read(const Node& node, const ChunkPlace& chunk);
   /// A sequential reader of an array has reached this chunk.
   void chunk_of_array(const ChunkPlace& chunk);
   /// These chunks of an array, of which the first is `chunk`, will be read soon.
@@ -28,6 +28,8 @@ class Prefetcher {
   void fetch_file(const Node& node, const ChunkPlace& chunk);
   /// Decodes a chunk into the cache, if it is stored and not being edited. Null if a reader has asked for it already.
   ChunkPtr fetch_decoded(const ChunkPlace& chunk);
+  /// The chunk, if its file can be passed through. `is_expected`: see there.
+  std::optional<PassableChunk> passable(const Node& node, const ChunkPlace& chunk, bool is_expected);
   /// Null if the source need not know what is read ahead.
   [[nodiscard]] ReadAhead::Expect expect_of(const ChunkPlace& chunk) const;
   static ChunkPlace place_beside(ChunkPlace chunk, uint64_t number);

@@ -112,8 +112,8 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
 
 /// The chunks that are to be fetched after this one was read, without their function: up to `most` chunks ahead, once
 /// fewer than `least` are.
-std::vector<ReadAhead::Task> ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number,
-                                                    uint64_t most, uint64_t least) {
+ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
+                                        uint64_t least) {
   // A chunk is read by several requests in no particular order.
   if (std::ranges::find(noted_, std::pair(readers, number)) != noted_.end()) return {};
   noted_.emplace_back(readers, number);
@@ -124,8 +124,10 @@ std::vector<ReadAhead::Task> ReadAhead::tasks_after(uint64_t readers, const Chun
     const bool is_behind = stream != nullptr && !stream->by_name && task.stream == stream->id && task.number < number;
     return is_behind || (task.readers == readers && task.number == number);
   });
-  if (stream == nullptr || stream->in_row < kSequentialReads || stream->asked >= least || !have_threads()) return {};
-  std::vector<Task> tasks;
+  if (stream == nullptr || stream->in_row < kSequentialReads) return {};
+  Noted noted{.is_sequential = true, .tasks = {}};
+  if (stream->asked >= least || !have_threads()) return noted;
+  std::vector<Task>& tasks = noted.tasks;
   uint64_t next = number;
   for (uint64_t i = 0; i < most && tasks_.size() + tasks.size() < kMaxTasks; ++i) {
     if (!stream->is_known && next_by_name(grid, next) != next + 1) break;
@@ -136,30 +138,31 @@ std::vector<ReadAhead::Task> ReadAhead::tasks_after(uint64_t readers, const Chun
     tasks.push_back({stream->id, readers, next, {}});
     stream->asked = i + 1;
   }
-  return tasks;
+  return noted;
 }
 
-void ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
+bool ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
                      const std::function<void(uint64_t number)>& fetch, const Expect& expect) {
   const uint64_t most =
       std::min<uint64_t>(kAheadPerThread * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
-  if (most == 0 || grid.rank() == 0) return;
+  if (most == 0 || grid.rank() == 0) return false;
   UniqueLock lock(mutex_);
-  std::vector<Task> tasks = tasks_after(readers, grid, number, most, expect ? (most + 1) / 2 : most);
-  if (tasks.empty()) return;
+  auto [is_sequential, tasks] = tasks_after(readers, grid, number, most, expect ? (most + 1) / 2 : most);
+  if (tasks.empty()) return is_sequential;
   if (expect) {
     std::vector<uint64_t> numbers{number};
     for (const Task& task : tasks) numbers.push_back(task.number);
     lock.unlock();
     expect(numbers);
     lock.lock();
-    if (stopped_) return;
+    if (stopped_) return is_sequential;
   }
   for (Task& task : tasks) {
     task.fetch = fetch;
     tasks_.push_back(std::move(task));
   }
   work_.notify_all();
+  return is_sequential;
 }
 
 void ReadAhead::fetch(uint64_t readers, std::span<const uint64_t> numbers,

@@ -39,9 +39,10 @@ class ReadAhead {
   /// Records the read of a chunk or of a part of it. `readers` distinguishes kinds of readers of a variable. The
   /// threads call `fetch` for the expected next chunks; it must do nothing for chunks that are ready. `chunk_bytes`:
   /// size of one chunk. `expect`, if it is not null, is called before with the number of this chunk and of those that
-  /// will be fetched: then they are many at a time, so that their requests can be joined.
+  /// will be fetched: then they are many at a time, so that their requests can be joined. Returns whether the reader is
+  /// known to be sequential.
   using Expect = std::function<void(std::span<const uint64_t> numbers)>;
-  void note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
+  bool note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
             const std::function<void(uint64_t number)>& fetch, const Expect& expect = nullptr);
   /// Queues these chunks, without regard to what readers do.
   void fetch(uint64_t readers, std::span<const uint64_t> numbers, const std::function<void(uint64_t number)>& fetch);
@@ -71,7 +72,11 @@ class ReadAhead {
   };
 
   [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const CODECFS_REQUIRES(mutex_);
-  std::vector<Task> tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, uint64_t least)
+  struct Noted {
+    bool is_sequential = false;  // the reader
+    std::vector<Task> tasks;
+  };
+  Noted tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, uint64_t least)
       CODECFS_REQUIRES(mutex_);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);

@@ -15,6 +15,11 @@ std::string Stats::print() const {
   line("bytes_read", bytes_read);
   line("stores", stores);
   line("bytes_pushed", bytes_pushed);
+  line("passthrough", passthrough);
+  line("passthrough_opens", passthrough_opens);
+  line("passthrough_chunks", passthrough_chunks);
+  line("passthrough_bytes", passthrough_bytes);
+  line("passthrough_fallbacks", passthrough_fallbacks);
   line("chunks_decoded", chunks_decoded);
   line("bytes_decoded", bytes_decoded);
   line("bytes_stored", bytes_stored);

@@ -18,6 +18,11 @@ struct Stats {
   // times that content was stored in the kernel's page cache before it was requested
   Counter stores{0};
   Counter bytes_pushed{0};            // bytes of that content
+  Counter passthrough{0};             // 1: the mount passes chunks through in backing files, 0: it does not
+  Counter passthrough_opens{0};       // opens of which the kernel answers the reads itself
+  Counter passthrough_chunks{0};      // chunks for which a backing file was made
+  Counter passthrough_bytes{0};       // bytes of memory in backing files
+  Counter passthrough_fallbacks{0};   // chunks for which none could be made
   Counter chunks_decoded{0};          // chunks fetched and decoded
   Counter bytes_decoded{0};           // their decoded bytes
   Counter bytes_stored{0};            // their stored bytes

@@ -4,11 +4,14 @@
 
 #include <sys/stat.h>
 
+#include <optional>
+
 #include "base/result.h"
 #include "fs/chunks/page_copies.h"
 #include "fs/chunks/stats.h"
 #include "fs/handles/slice.h"
 #include "fs/kernel/kernel_pages.h"
+#include "fs/kernel/passthrough.h"
 #include "fs/namespace/mount_context.h"
 
 namespace codecfs::fs {
@@ -52,8 +55,10 @@ class FileHandle {
   [[nodiscard]] bool is_writer() const { return is_writer_; }
 
   Caching caching;
-  KernelPages::Writer pages;  // if it is open for writing
-  PageCopies::Writer copies;  // if it may be mapped for writing
+  KernelPages::Writer pages;              // if it is open for writing
+  PageCopies::Writer copies;              // if it may be mapped for writing
+  std::optional<PassableChunk> passable;  // until the open is answered, if the kernel may read it from a backing file
+  InodeModes::Open opened;                // from then on, if there was a `passable`
 
  protected:
   explicit FileHandle(bool is_writer) : is_writer_(is_writer) {}

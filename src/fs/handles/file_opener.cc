@@ -139,7 +139,7 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
   } else {
     file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, false);
   }
-  uses_.prefetcher.opened_to_read(node, chunk);
+  file->passable = uses_.prefetcher.opened_to_read(node, chunk);
   return file;
 }
 

@@ -14,14 +14,17 @@
 
 #include "base/log.h"
 #include "fs/kernel/kernel_tuning.h"
+#include "fs/kernel/passthrough_protocol.h"
 #include "fs/kernel/requests.h"
 
 namespace codecfs::fs {
 namespace {
 
 void op_init(void* userdata, fuse_conn_info* connection) {
-  (void)userdata;
+  Mount& mount = *static_cast<Mount*>(userdata);
   choose_capabilities(connection);
+  if (mount.offers_passthrough) request_passthrough(connection);
+  mount.is_initialised = true;
   connection->max_read = kMaxRead;  // as in the mount option
   connection->max_readahead = kMaxRead;
   connection->max_background = 64;
@@ -93,6 +96,10 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
         if (file->copies.is_first()) info->keep_cache = 0;
         info->noflush = !for_writing;
         Mount& mount = mount_of(request);
+        if (file->passable) {
+          mount.passable_opens.answer(request, ino, *info, std::move(file));
+          return {};
+        }
         info->fh = mount.files.add(std::move(file));
         const auto reply = [request, &mount, opened = *info] {
           if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);

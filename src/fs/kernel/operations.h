@@ -11,6 +11,7 @@
 #include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
+#include "fs/kernel/passable_opens.h"
 #include "fs/kernel/unmount_notifier.h"
 
 namespace codecfs::fs {
@@ -57,6 +58,9 @@ struct Mount {
   KernelNotices notices{};
   OpenHandles<FileHandle> files{};
   OpenHandles<OpenDirectory> directories{};
+  PassableOpens passable_opens{*this};
+  bool offers_passthrough = false;            // set before the first request
+  std::atomic<bool> is_initialised = false;   // INIT was answered
   std::atomic<bool> ending = false;           // no new requests are accepted
   std::atomic<bool> stops_waiting = false;    // readers do not wait for an object store any more
   int device = -1;                            // of /dev/fuse, if readers may wait for an object store

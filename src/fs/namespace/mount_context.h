@@ -20,6 +20,8 @@
 #include "fs/kernel/absent_chunks.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/kernel/kernel_pages.h"
+#include "fs/kernel/passthrough.h"
+#include "fs/kernel/transport.h"
 #include "fs/namespace/directory_overlay.h"
 #include "fs/namespace/error_book.h"
 #include "fs/namespace/inode_times.h"
@@ -121,6 +123,9 @@ struct MountContext {
 
   Invalidator* kernel;
   AbsentChunks absent_chunks;
+  // How decoded chunks reach their readers: not automatic. Constant from the first request on.
+  Transport transport = Transport::push;
+  std::unique_ptr<Passthrough> passthrough;  // for that transport, else null
   KernelPages kernel_pages;
   PageCopies page_copies;
   WriteBack write_back;  // its threads use the members above, and end before them

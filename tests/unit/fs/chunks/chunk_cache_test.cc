@@ -167,6 +167,38 @@ TEST(ChunkCache, DropsALargePushedChunk) {
   EXPECT_EQ(stats.cache_bytes, 0) << "it would take more than a quarter of the limit";
 }
 
+TEST(ChunkCache, DoesNotKeepWhatItsCallerKeeps) {
+  Stats stats;
+  ChunkCache cache(4 * kChunk, stats);
+  int decodes = 0;
+  const auto count = [&] {
+    ++decodes;
+    return chunk_of(1);
+  };
+  ASSERT_TRUE(cache.get_uncached(1, kChunk, count));
+  EXPECT_EQ(stats.cache_bytes, 0);
+  ASSERT_TRUE(cache.get(1, kChunk, count));
+  EXPECT_EQ(decodes, 2);
+  ASSERT_TRUE(cache.get_uncached(1, kChunk, count)) << "of what is cached, nothing is decoded";
+  EXPECT_EQ(decodes, 2);
+  EXPECT_EQ(stats.cache_bytes, kChunk);
+  EXPECT_FALSE(cache.get_uncached(2, kChunk, [] { return Result<Buffer>(fail(EIO, "damaged")); }));
+  EXPECT_TRUE(cache.get_uncached(2, kChunk, count));
+
+  // It is kept if a reader needs it meanwhile.
+  std::jthread reader;
+  ASSERT_TRUE(cache.get_uncached(3, kChunk, [&] {
+    const uint64_t shared = stats.decodes_shared;
+    reader = std::jthread([&] { EXPECT_TRUE(cache.get(3, kChunk, count)); });
+    while (stats.decodes_shared == shared) std::this_thread::yield();
+    return chunk_of(3);
+  }));
+  reader.join();
+  decodes = 0;
+  ASSERT_TRUE(cache.get(3, kChunk, count));
+  EXPECT_EQ(decodes, 0);
+}
+
 TEST(ChunkCache, ForgetsErrors) {
   Stats stats;
   ChunkCache cache(16 * kChunk, stats);

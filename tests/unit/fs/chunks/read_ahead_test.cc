@@ -77,6 +77,18 @@ TEST(ReadAhead, WhoReadsInOrderIsFollowed) {
   EXPECT_FALSE(fetched.numbers().contains(42));
 }
 
+TEST(ReadAhead, SaysWhetherAReaderIsSequential) {
+  const ChunkGrid grid = grid_of({100});
+  Fetched fetched;
+  ReadAhead ahead(1 << 20);
+  EXPECT_FALSE(ahead.note(kReader, grid, 40, kChunk, fetched.take()));
+  EXPECT_FALSE(ahead.note(kReader, grid, 41, kChunk, fetched.take()));
+  EXPECT_TRUE(ahead.note(kReader, grid, 42, kChunk, fetched.take()));
+  EXPECT_TRUE(ahead.note(kReader, grid, 43, kChunk, fetched.take()));
+  EXPECT_FALSE(ahead.note(kReader, grid, 7, kChunk, fetched.take()));
+  EXPECT_FALSE(ahead.note(kReader, grid, 44, uint64_t{2} << 20, fetched.take())) << "too large to be read ahead";
+}
+
 TEST(ReadAhead, TheOrderOfNamesIsAnOrder) {
   const ChunkGrid grid = grid_of({100});
   Fetched fetched;

@@ -1,0 +1,108 @@
+#pragma once
+// Decoded chunks in backing files, which the kernel reads in place of the chunks' files.
+//
+// A chunk's file is made once, with one write, and never changes. Its pages are never used for another chunk: a pipe or
+// socket may still have them after every reader has closed the file (splice, sendfile). All files together take at most
+// `budget` bytes of memory, which the system cannot reclaim; the least recently used files that are not open go first.
+// Under memory pressure the budget is halved, and doubled again when there was none for a while. At least as much as
+// the budget is left to other programs, so that many mounts do not take all memory.
+//
+// A mapping keeps the memory of a file beyond its last close. That memory is not counted here: it is bounded by the
+// size of the filesystem that holds the files, and store() fails with ENOSPC.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/chunks/chunk_cache.h"
+#include "fs/chunks/stats.h"
+#include "fs/kernel/backing_device.h"
+
+namespace codecfs::fs {
+
+/// Thread-safe.
+class BackingFiles {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Decodes the chunk. Called without locks.
+  using Produce = std::function<Result<ChunkPtr>()>;
+
+  /// `available`: the bytes that programs can still get. Called without locks, from time to time.
+  BackingFiles(BackingDevice& device, uint64_t budget, std::function<uint64_t()> available, Stats& stats);
+  BackingFiles(const BackingFiles&) = delete;
+  BackingFiles& operator=(const BackingFiles&) = delete;
+
+  /// The chunk's file, which stays while the result exists; null if it is not there now.
+  BackingPtr find(ChunkKey key);
+  /// Whether the chunk's file is being made.
+  bool is_coming(ChunkKey key);
+  /// The same as find(), but makes the file if it is not there, or waits for the thread that makes it. `bytes`: size of
+  /// the chunk. Null if it cannot be made: the chunk cannot be decoded, there is no room, or the kernel refuses the
+  /// file.
+  BackingPtr get(ChunkKey key, uint64_t bytes, const Produce& produce);
+  /// Makes the file ahead of its reader, unless it is there or being made. False if it cannot be made.
+  bool make(ChunkKey key, uint64_t bytes, const Produce& produce);
+
+  /// Bytes of the largest chunk that is worth a file: several of them have room.
+  [[nodiscard]] uint64_t max_chunk_bytes() const { return budget_ / 4; }
+  /// There is too little memory: gives half of it back, and takes no more than that for a while.
+  void shrink(Clock::time_point now = Clock::now());
+  /// No more calls of the device, which ends with all its files. Must be called when no other function runs; only
+  /// releases of files may follow.
+  void stop();
+
+ private:
+  struct File {
+    int32_t id = 0;  // 0: being made
+    uint64_t bytes = 0;
+    uint64_t users = 0;
+    std::list<ChunkKey>::iterator place;  // in closed_ if it has an id and no users, else in busy_
+  };
+  /// Gives the use back at its end.
+  class Use final : public Backing {
+   public:
+    Use(BackingFiles& files, ChunkKey key, int32_t id) : Backing(id), files_(files), key_(key) {}
+    ~Use() override { files_.release(key_); }
+
+   private:
+    BackingFiles& files_;
+    const ChunkKey key_;
+  };
+
+  BackingPtr use(ChunkKey key, File& file) CODECFS_REQUIRES(mutex_);
+  void release(ChunkKey key);
+  /// Reserves room and makes the file; the mutex is released meanwhile. False if it cannot be made.
+  bool make_locked(ChunkKey key, uint64_t bytes, const Produce& produce) CODECFS_REQUIRES(mutex_);
+  Result<int32_t> store(uint64_t bytes, const Produce& produce, bool checks_memory, bool& is_damaged);
+  /// Lowers the limit if little memory is available.
+  void check_memory();
+  /// Removes files that are not open until all take at most `most` bytes. Returns their ids.
+  std::vector<int32_t> evict(uint64_t most) CODECFS_REQUIRES(mutex_);
+  /// To be called without the mutex.
+  void close_all(const std::vector<int32_t>& ids);
+
+  BackingDevice& device_;
+  const uint64_t budget_;
+  const std::function<uint64_t()> available_;
+  Stats& stats_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::unordered_map<ChunkKey, File> files_ CODECFS_GUARDED_BY(mutex_);
+  std::list<ChunkKey> closed_ CODECFS_GUARDED_BY(mutex_);  // files without users, most recently used first
+  std::list<ChunkKey> busy_ CODECFS_GUARDED_BY(mutex_);    // other files
+  uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;           // bytes of all files, and of those being made
+  uint64_t unchecked_ CODECFS_GUARDED_BY(mutex_) = 0;      // bytes of files that were made since check_memory()
+  uint64_t limit_ CODECFS_GUARDED_BY(mutex_);              // at most the budget
+  Clock::time_point changed_limit_ CODECFS_GUARDED_BY(mutex_);
+  bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
+  // Chunks that could not be decoded, latest last: their readers get the reason from a READ.
+  std::list<ChunkKey> damaged_ CODECFS_GUARDED_BY(mutex_);
+};
+
+}  // namespace codecfs::fs
