@@ -22,19 +22,13 @@ constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
 constexpr uint64_t kMostListed = uint64_t{10'000'000};      // objects below one array, or members of a group
 constexpr uint64_t kMostListedBytes = uint64_t{512} << 20;  // of their keys
+constexpr unsigned kMostStates = 5;                         // of a file that is being read
 constexpr unsigned kMostEmptyPages = 100;                   // of a list in a row: deleted objects can make some
 
 std::unexpected<Error> unidentified(const std::string& key) {
   return fail(
       EOPNOTSUPP,
       "{}: the server sends neither ETag nor Last-Modified, so parts of different states could not be told apart", key);
-}
-
-/// A hash (FNV-1a): equal for equal keys of all stores.
-ino_t number_of(std::string_view key) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 timespec now() {
@@ -44,11 +38,6 @@ timespec now() {
 }
 
 }  // namespace
-
-struct ObjectStore::Size {
-  uint64_t bytes;
-  Clock::time_point at;
-};
 
 /// A request for a file that several threads wait for.
 struct ObjectStore::Flight {
@@ -84,37 +73,39 @@ struct ObjectStore::OpenedFile {
 };
 
 Result<std::unique_ptr<ObjectStore>> ObjectStore::open(std::shared_ptr<remote::ObjectClient> client,
-                                                       const std::string& key) {
+                                                       const std::string& key, std::optional<Error> unwritable) {
   std::string prefix = key;
   if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
-  std::unique_ptr<ObjectStore> store(new ObjectStore(std::move(client), std::move(prefix)));
+  std::unique_ptr<ObjectStore> store(new ObjectStore(std::move(client), std::move(prefix), std::move(unwritable)));
   CODECFS_TRY(store->texts_.open());
   return store;
 }
 
-ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix)
+ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix,
+                         std::optional<Error> unwritable)
     : client_(std::move(client)),
       prefix_(std::move(prefix)),
+      unwritable_(std::move(unwritable)),
       texts_(client_, prefix_),
       kept_(kKeptFiles, kKeptBytes),
       sizes_(kSizes),
       states_(kStates),
       listings_(kListings),
       opened_(kOpened) {
-  status_.st_mode = S_IFDIR | 0555;
+  status_.st_mode = S_IFDIR | (unwritable_ ? 0555 : 0755);
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
   status_.st_gid = ::getegid();
-  status_.st_ino = number_of("");
+  status_.st_ino = hash_of("");
   status_.st_mtim = status_.st_ctim = status_.st_atim = now();
 }
 
 Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) const {
   struct stat status = status_;
   if (key.empty()) return status;
-  status.st_ino = number_of(key);
+  status.st_ino = hash_of(key);
   const auto as_file = [&](uint64_t size) {
-    status.st_mode = S_IFREG | 0444;
+    status.st_mode = S_IFREG | (unwritable_ ? 0444 : 0644);
     status.st_size = static_cast<off_t>(size);
     return status;
   };
@@ -131,11 +122,13 @@ Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) con
     status.st_mtim = listing ? listing->changed : now();
     return status;
   }
-  if (listing) {
-    if (const auto found = listing->sizes.find(key); found != listing->sizes.end()) return as_file(found->second.bytes);
+  if (const auto known = listed(key)) {
+    if (*known) return as_file((*known)->bytes);
+    if (!listing) return std::nullopt;
     const auto below = listing->sizes.lower_bound(key + "/");
-    if (below == listing->sizes.end() || !below->first.starts_with(key + "/")) return std::nullopt;
-    return status;
+    const bool is_listed = below != listing->sizes.end() && below->first.starts_with(key + "/");
+    if (is_listed || own_.has_any(key + "/", listing->began)) return status;
+    return std::nullopt;
   }
   CODECFS_ASSIGN(const auto file, locate(key));
   if (!file) return std::nullopt;
@@ -144,7 +137,8 @@ Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) con
 
 ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
   for (std::string directory = key;; directory = holder_of(directory)) {
-    if (ListingPtr listing = listings_.get(directory); listing && Clock::now() - listing->made < kLifetime)
+    if (ListingPtr listing = listings_.get(directory);
+        listing && Clock::now() - listing->made < kLifetime && listing->began >= own_.known_since())
       return listing;
     if (directory.empty()) return nullptr;
   }
@@ -172,19 +166,34 @@ Result<ObjectStore::PartPtr> ObjectStore::share(const std::string& name,
   return result;
 }
 
-/// All of a file, or its first kFirstPart bytes; null if it does not exist.
-Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key) const {
-  return share("first part of " + key, [&]() -> Result<PartPtr> {
-    CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}));
-    if (part) sizes_.put(key, std::make_shared<const Size>(part->total, Clock::now()));
+std::optional<std::optional<ObjectStore::Listed>> ObjectStore::listed(const std::string& key) const {
+  const ListingPtr listing = listing_of(key);
+  if (!listing) return std::nullopt;
+  if (const auto write = own_.of(key, listing->began)) {
+    if (write->outcome == OwnWrites::Write::Outcome::unknown) return std::nullopt;
+    if (write->outcome == OwnWrites::Write::Outcome::removed) return std::optional<Listed>();
+    return Listed{.bytes = write->bytes, .etag = {}};
+  }
+  const auto found = listing->sizes.find(key);
+  return found == listing->sizes.end() ? std::optional<Listed>() : found->second;
+}
+
+/// All of a file, or its first kFirstPart bytes; null if it does not exist. `mark`: taken before.
+Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key, const OwnWrites::Mark& mark) const {
+  return share(fmt::format("first part {} of {}", mark.number, key), [&]() -> Result<PartPtr> {
+    CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}, mark));
+    if (part)
+      sizes_.put_if(key, std::make_shared<const Size>(part->total, Clock::now()), 0,
+                    [&] { return own_.is_unchanged(key, mark); });
     return part;
   });
 }
 
-Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range) const try {
+Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range,
+                                                  const OwnWrites::Mark& mark) const try {
   CODECFS_ASSIGN(auto part, client_->get(client_->key_of(prefix_, key), range, range.size));
   if (!part) return PartPtr();
-  CODECFS_TRY(check_state(key, part->etag));
+  if (own_.is_unchanged(key, mark)) CODECFS_TRY(check_state(key, part->etag));
   return std::make_shared<const remote::ObjectPart>(std::move(*part));
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to read it", key);
@@ -192,17 +201,20 @@ Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const 
 
 Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key) const {
   if (is_metadata_key(key)) return Store::locate(key);
-  if (const ListingPtr listing = listing_of(key)) {
-    const auto found = listing->sizes.find(key);
-    if (found == listing->sizes.end()) return std::nullopt;
-    CODECFS_TRY(check_state(key, found->second.etag));
-    return Stored{.bytes = found->second.bytes, .offset = 0};
+  if (const auto known = listed(key)) {
+    if (!*known) return std::nullopt;
+    if (unwritable_) CODECFS_TRY(check_state(key, (*known)->etag));
+    return Stored{.bytes = (*known)->bytes, .offset = 0};
   }
   if (const auto size = sizes_.get(key); size && Clock::now() - size->at < kLifetime)
     return Stored{.bytes = size->bytes, .offset = 0};
-  CODECFS_ASSIGN(const PartPtr part, first_part(key));
+  if (const auto write = own_.of(key, Clock::now() - kLifetime);
+      write && write->outcome == OwnWrites::Write::Outcome::removed)
+    return std::nullopt;
+  const OwnWrites::Mark mark = own_.mark_of(key);
+  CODECFS_ASSIGN(const PartPtr part, first_part(key, mark));
   if (!part) return std::nullopt;
-  kept_.put(key, part, part->bytes.capacity() + key.size());
+  kept_.put_if(key, part, part->bytes.capacity() + key.size(), [&] { return own_.is_unchanged(key, mark); });
   return Stored{.bytes = part->total, .offset = 0};
 }
 
@@ -215,25 +227,35 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     return bytes;
   }
   PartPtr part = kept_.take(key);
-  if (!part) {
-    CODECFS_ASSIGN(part, first_part(key));
+  for (unsigned attempt = 0;; ++attempt) {
+    if (!part) {
+      CODECFS_ASSIGN(part, first_part(key, own_.mark_of(key)));
+    }
+    if (!part) return std::nullopt;
+    if (part->total > limit)
+      return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
+    auto whole = read_parts(key, part);
+    // In a store that other programs write, the next state is read as well.
+    if (whole || whole.error().code != ESTALE || unwritable_ || attempt == kMostStates) return whole;
+    part = nullptr;
   }
-  if (!part) return std::nullopt;
-  if (part->total > limit)
-    return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
-  if (part->total == part->bytes.size()) {
-    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(part->bytes.bytes()));
+}
+
+/// The whole of a file of which the first part was read. ESTALE.
+Result<std::optional<Buffer>> ObjectStore::read_parts(const std::string& key, const PartPtr& first) const {
+  if (first->total == first->bytes.size()) {
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(first->bytes.bytes()));
     return bytes;
   }
-  if (part->etag.empty()) return unidentified(key);
-  CODECFS_ASSIGN(Buffer whole, Buffer::allocate(part->total));
-  size_t done = part->bytes.size();
-  std::memcpy(whole.data(), part->bytes.data(), done);
+  if (first->etag.empty()) return unidentified(key);
+  CODECFS_ASSIGN(Buffer whole, Buffer::allocate(first->total));
+  size_t done = first->bytes.size();
+  std::memcpy(whole.data(), first->bytes.data(), done);
   while (done < whole.size()) {
     const uint64_t size = std::min<uint64_t>(kFirstPart, whole.size() - done);
     CODECFS_ASSIGN(const auto next, client_->get(client_->key_of(prefix_, key),
-                                                 remote::ObjectRange{.offset = done, .size = size}, size, part->etag));
-    if (!next || next->total != part->total || next->bytes.size() != size)
+                                                 remote::ObjectRange{.offset = done, .size = size}, size, first->etag));
+    if (!next || next->total != first->total || next->bytes.size() != size)
       return fail(ESTALE, "{}: the object was replaced while it was read", key);
     std::memcpy(whole.data() + done, next->bytes.data(), size);
     done += size;
@@ -243,6 +265,16 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
 
 Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::string& key) const {
   if (const auto known = opened_.get(key); known && Clock::now() - known->at < kLifetime) return known->file;
+  return open_anew(key);
+}
+
+Result<std::shared_ptr<const StoredFile>> ObjectStore::reopen_file(const std::string& key) const {
+  if (unwritable_) return open_file(key);
+  opened_.erase(key);
+  return open_anew(key);
+}
+
+Result<std::shared_ptr<const StoredFile>> ObjectStore::open_anew(const std::string& key) const {
   const auto file_of = [&](const PartPtr& tail) {
     auto file = std::make_shared<File>();
     file->client = client_;
@@ -250,11 +282,15 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::stri
     file->tail = tail;
     return file;
   };
-  CODECFS_ASSIGN(const PartPtr tail, share("end of " + key, [&]() -> Result<PartPtr> {
-                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
+  const OwnWrites::Mark mark = own_.mark_of(key);
+  const std::string name = fmt::format("end {} of {}", mark.number, key);
+  CODECFS_ASSIGN(const PartPtr tail, share(name, [&]() -> Result<PartPtr> {
+                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}, mark));
                    // The index is kept, and must not be used for another state.
                    if (part && part->etag.empty()) return unidentified(key);
-                   if (part) opened_.put(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()));
+                   if (part)
+                     opened_.put_if(key, std::make_shared<const OpenedFile>(file_of(part), Clock::now()), 0,
+                                    [&] { return own_.is_unchanged(key, mark); });
                    return part;
                  }));
   if (!tail) return std::shared_ptr<const StoredFile>();
@@ -262,11 +298,12 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::stri
 }
 
 Result<> ObjectStore::may_change(const std::string&) const {
-  return fail(EROFS, "datasets in object stores are read-only");
+  if (unwritable_) return std::unexpected(*unwritable_);
+  return {};
 }
 
-Result<std::unique_ptr<Store>> ObjectStore::below(const std::string&) const {
-  return fail(EROFS, "datasets in object stores are read-only");
+Result<std::unique_ptr<Store>> ObjectStore::below(const std::string& key) const {
+  return fail(EOPNOTSUPP, "{}: a part of an object store cannot be opened by itself", key);
 }
 
 /// `take` adds the content of a page to what was found before, and returns the number of all.
@@ -292,24 +329,34 @@ Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited,
   return {};
 }
 
-/// The kernel and our caches keep what was read of an object, so only one state of it may be read.
+/// The kernel and our caches keep what was read of an object, so only one state of it may be read, or they must be
+/// told.
 Result<> ObjectStore::check_state(const std::string& key, const std::string& etag) const {
-  if (etag.empty()) return {};   // also of an empty object, which has no part that could be sent
-  std::string_view text = etag;  // lists and headers may differ in the quotes
-  if (text.starts_with("W/")) text.remove_prefix(2);
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
-  const uint64_t state = number_of(text);
+  if (etag.empty()) return {};  // also of an empty object, which has no part that could be sent
+  const uint64_t state = state_of(etag);
   uint64_t first = 0;
-  states_.update(key, [&](uint64_t& known) { first = known == 0 ? known = state : known; });
-  if (first != state)
+  states_.update(key, [&](uint64_t& known) {
+    first = known == 0 ? state : known;
+    if (known == 0 || !unwritable_) known = state;
+  });
+  if (first == state) return {};
+  if (unwritable_)
     return fail(ESTALE,
                 "{}: the object was replaced since it was first read: unmount and mount again to see what it is now",
                 key);
+  const LockGuard lock(mutex_);
+  if (changed_.size() < kStates) changed_.insert(key);
   return {};
+}
+
+bool ObjectStore::take_changed(const std::string& key) const {
+  const LockGuard lock(mutex_);
+  return changed_.erase(key) > 0;
 }
 
 Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const try {
   auto listing = std::make_shared<Listing>();
+  listing->began = Clock::now();
   const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
   CODECFS_TRY(for_each_page(prefix, false, [&](const remote::ObjectList& page) {
     for (const remote::ListedObject& object : page.objects)
@@ -337,6 +384,7 @@ Result<> ObjectStore::for_each(const std::string& key,
   if (!listing) {
     CODECFS_ASSIGN(listing, list_all(key));
   }
+  listing = with_own_writes(key, listing);
   const std::string prefix = key.empty() ? "" : key + "/";
   auto at = listing->sizes.lower_bound(prefix);
   if (at == listing->sizes.end() || !at->first.starts_with(prefix))
