@@ -246,9 +246,10 @@ def make_big(server, tmp_path, value):
     return (tmp_path / "big.zarr/0").read_bytes()
 
 
-def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote, tmp_path):
+@pytest.mark.parametrize("options", [[], ["ro"]], ids=["rw", "ro"])
+def test_an_object_that_is_replaced_between_its_parts_is_an_error(options, server, remote, tmp_path):
     make_big(server, tmp_path, 1)
-    there = remote("big.zarr", "ro")
+    there = remote("big.zarr", *options)
     server.fault("replace", key="big.zarr/0", nth=2, size=24_000_000)
     with pytest.raises(OSError) as caught:
         (there.path / "0").read_bytes()
@@ -256,11 +257,12 @@ def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote
     assert "the object was replaced" in there.log.read_text()
 
 
+@pytest.mark.parametrize("options", [[], ["ro"]], ids=["rw", "ro"])
 @pytest.mark.parametrize("view", ["decoded", "encoded", "npy"])
-def test_an_object_that_is_replaced_after_it_was_read_is_an_error(view, server, remote, tmp_path):
+def test_an_object_that_is_replaced_after_it_was_read_is_an_error(options, view, server, remote, tmp_path):
     """Parts of its first state may be in the page cache."""
     old = make_big(server, tmp_path, 1)
-    there = remote("big.zarr", "ro", f"view={view}", "cache=1M")
+    there = remote("big.zarr", *options, f"view={view}", "cache=1M")
     path = there.path / ("0" if view != "npy" else "data.npy")
     if not path.exists():
         path = next(there.path.glob("*.npy"))

@@ -181,7 +181,7 @@ std::optional<std::optional<ObjectStore::Listed>> ObjectStore::listed(const std:
 /// All of a file, or its first kFirstPart bytes; null if it does not exist. `mark`: taken before.
 Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key, const OwnWrites::Mark& mark) const {
   return share(fmt::format("first part {} of {}", mark.number, key), [&]() -> Result<PartPtr> {
-    CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}, mark));
+    CODECFS_ASSIGN(const PartPtr part, request(key, {.offset = 0, .size = kFirstPart}));
     if (part)
       sizes_.put_if(key, std::make_shared<const Size>(part->total, Clock::now()), 0,
                     [&] { return own_.is_unchanged(key, mark); });
@@ -189,11 +189,12 @@ Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key, con
   });
 }
 
-Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range,
-                                                  const OwnWrites::Mark& mark) const try {
+Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range) const try {
   CODECFS_ASSIGN(auto part, client_->get(client_->key_of(prefix_, key), range, range.size));
   if (!part) return PartPtr();
-  if (own_.is_unchanged(key, mark)) CODECFS_TRY(check_state(key, part->etag));
+  // In a store that may be written, only read() checks, so that a chunk that others have changed can be looked up, and
+  // then written.
+  if (unwritable_) CODECFS_TRY(check_state(key, part->etag));
   return std::make_shared<const remote::ObjectPart>(std::move(*part));
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to read it", key);
@@ -226,12 +227,15 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
     CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(std::as_bytes(std::span(**text))));
     return bytes;
   }
+  OwnWrites::Mark mark = own_.mark_of(key);
   PartPtr part = kept_.take(key);
   for (unsigned attempt = 0;; ++attempt) {
     if (!part) {
-      CODECFS_ASSIGN(part, first_part(key, own_.mark_of(key)));
+      mark = own_.mark_of(key);
+      CODECFS_ASSIGN(part, first_part(key, mark));
     }
     if (!part) return std::nullopt;
+    if (!unwritable_ && own_.is_unchanged(key, mark)) CODECFS_TRY(check_state(key, part->etag));
     if (part->total > limit)
       return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
     auto whole = read_parts(key, part);
@@ -285,7 +289,9 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_anew(const std::stri
   const OwnWrites::Mark mark = own_.mark_of(key);
   const std::string name = fmt::format("end {} of {}", mark.number, key);
   CODECFS_ASSIGN(const PartPtr tail, share(name, [&]() -> Result<PartPtr> {
-                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}, mark));
+                   CODECFS_ASSIGN(PartPtr part, request(key, {.offset = 0, .size = kTail, .is_at_end = true}));
+                   if (part && !unwritable_) adopt(key);
+                   if (part && own_.is_unchanged(key, mark)) CODECFS_TRY(check_state(key, part->etag));
                    // The index is kept, and must not be used for another state.
                    if (part && part->etag.empty()) return unidentified(key);
                    if (part)
@@ -335,12 +341,14 @@ Result<> ObjectStore::check_state(const std::string& key, const std::string& eta
   if (etag.empty()) return {};  // also of an empty object, which has no part that could be sent
   const uint64_t state = state_of(etag);
   uint64_t first = 0;
+  bool is_adopted = false;
   states_.update(key, [&](uint64_t& known) {
-    first = known == 0 ? state : known;
-    if (known == 0 || !unwritable_) known = state;
+    first = known & ~kAdopted;
+    is_adopted = (known & kAdopted) != 0;
+    if (first == 0 || is_adopted) known = state | (known & kAdopted);
   });
-  if (first == state) return {};
-  if (unwritable_)
+  if (first == 0 || first == state) return {};
+  if (!is_adopted)
     return fail(ESTALE,
                 "{}: the object was replaced since it was first read: unmount and mount again to see what it is now",
                 key);

@@ -2,10 +2,10 @@
 // A store whose files are objects below a prefix of a bucket, or below a URL.
 //
 // The look-up of a chunk is the request for its content, which is kept for the read that follows. Listings and opened
-// files are used for kLifetime. Of an object of a store that is only read, only the state is read that was the first
-// (ESTALE otherwise). A store that may be written is shared with other programs: there, later states are read too, and
-// take_changed() tells of them. What was written here is read from then on, also where a list or a request that began
-// before does not have it.
+// files are used for kLifetime. Of an object, only the state is read that was the first (ESTALE otherwise). A store
+// that may be written is shared with other programs: of objects that this one changes, and of shards, later states are
+// read too, and take_changed() tells of them. What was written here is read from then on, also where a list or a
+// request that began before does not have it.
 
 #include <chrono>
 #include <functional>
@@ -96,14 +96,16 @@ class ObjectStore final : public Store {
                          const std::function<size_t(const remote::ObjectList&)>& take) const;
   Result<> check_state(const std::string& key, const std::string& etag) const;
   void note_state(const std::string& key, const std::string& etag) const;
+  static constexpr uint64_t kAdopted = 1;  // in states_
   static uint64_t state_of(std::string_view etag);
+  void adopt(const std::string& key) const;
   void forget_content(const std::string& key) const;
   Result<std::shared_ptr<const StoredFile>> open_anew(const std::string& key) const;
   /// What a list says of a file, with what was written since; null in it: there is none. None: no list knows it.
   [[nodiscard]] std::optional<std::optional<Listed>> listed(const std::string& key) const;
   [[nodiscard]] ListingPtr with_own_writes(const std::string& directory, const ListingPtr& listing) const;
   Result<PartPtr> share(const std::string& name, const std::function<Result<PartPtr>()>& request) const;
-  Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range, const OwnWrites::Mark& mark) const;
+  Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range) const;
   Result<PartPtr> first_part(const std::string& key, const OwnWrites::Mark& mark) const;
   Result<std::optional<Buffer>> read_parts(const std::string& key, const PartPtr& first) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;

@@ -25,6 +25,7 @@ ObjectStore::ListingPtr ObjectStore::with_own_writes(const std::string& director
 }
 
 Result<std::optional<remote::ObjectPart>> ObjectStore::read_now(const std::string& key, uint64_t limit) {
+  adopt(key);
   const OwnWrites::Mark mark = own_.mark_of(key);
   CODECFS_ASSIGN(auto part, client_->get(object_key(key), {}, limit));
   if (part && own_.is_unchanged(key, mark)) CODECFS_TRY(check_state(key, part->etag));
@@ -41,7 +42,12 @@ uint64_t hash_of(std::string_view text) {
 uint64_t ObjectStore::state_of(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') etag = etag.substr(1, etag.size() - 2);
-  return hash_of(etag);
+  return hash_of(etag) & ~kAdopted;
+}
+
+/// This program changes the object, so it uses each state of it, and tells of a new one.
+void ObjectStore::adopt(const std::string& key) const {
+  states_.update(key, [](uint64_t& known) { known |= kAdopted; });
 }
 
 /// Of what this program has written.
@@ -49,7 +55,7 @@ void ObjectStore::note_state(const std::string& key, const std::string& etag) co
   if (etag.empty())
     states_.erase(key);
   else
-    states_.put(key, std::make_shared<const uint64_t>(state_of(etag)));
+    states_.put(key, std::make_shared<const uint64_t>(state_of(etag) | kAdopted));
 }
 
 /// While a write is underway nothing older is kept again.
