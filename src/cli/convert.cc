@@ -26,7 +26,8 @@ class ConvertCommand final : public Command {
         "source, or v2. Stored bytes are passed through where both formats have the codec; else chunks are decoded\n"
         "and encoded, on all cores. With -F, variables get other filters on their way.\n"
         "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
-        "interruption --resume goes on where it ended.\n"
+        "interruption --resume goes on where it ended. At s3:// URLs Zarr is written below DEST itself, and is a\n"
+        "store once it is complete.\n"
         "\nExamples:\n"
         "  codecfs convert era5.nc era5.zarr\n"
         "  codecfs convert --format zarr3 -F '*,shuffle|zstd,3' era5.nc era5.zarr\n"
@@ -49,9 +50,6 @@ class ConvertCommand final : public Command {
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
       return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
-    if (is_source_url(destination_))
-      return fail(EINVAL, "{}: nothing is written to object stores; convert to a directory, and copy that there",
-                  shown_source(destination_));
     return options_.prepare();
   }
   int run() override {
@@ -60,8 +58,8 @@ class ConvertCommand final : public Command {
     for (const std::string& warning : done->warnings)
       std::fprintf(stderr, "codecfs: warning: %s\n", printable(warning).c_str());
     const std::string present = done->present == 0 ? "" : fmt::format("; {} were there", human_count(done->present));
-    return print(
-        fmt::format("{}: {}, {}{}\n", destination_, counted(done->chunks, "chunk"), human_bytes(done->bytes), present));
+    return print(fmt::format("{}: {}, {}{}\n", shown_source(destination_), counted(done->chunks, "chunk"),
+                             human_bytes(done->bytes), present));
   }
 
  private:

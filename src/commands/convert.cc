@@ -12,9 +12,11 @@
 #include <span>
 #include <utility>
 
+#include "backends/api/source_copy.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
 #include "commands/convert_file.h"
+#include "commands/convert_objects.h"
 #include "commands/convert_target.h"
 #include "commands/dataset_info.h"
 #include "commands/partial.h"
@@ -195,7 +197,8 @@ class Conversion {
 
   Result<> copy_batch() {
     CODECFS_TRY(in_parallel(
-        chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); }, from_.reads_at_once()));
+        chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); },
+        std::max(from_.reads_at_once(), to_.files_at_once())));
     chunks_waiting_.clear();
     return {};
   }
@@ -305,15 +308,13 @@ Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
   return {};
 }
 
-Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
-                               ConvertOptions options) {
-  const bool is_v3 = options.format == DatasetFormat::zarr3;
-  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
-  CODECFS_TRY(check_skips(options.skip, info));
-  if (options.format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
-    return convert_file(partial, std::move(source), info, std::move(options));
-  ProgressReporter progress(fmt::format("converting {}", name), ProgressReporter::Unit::chunks);
-  progress.expect(count_files(info, is_v3));
+/// A target for the files of this view, and whether it has some of an interrupted conversion.
+using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
+
+Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo& info, ConvertOptions options,
+                               bool resumed, const MakeTarget& make_target) {
+  ProgressReporter progress(fmt::format("converting {}", info.source), ProgressReporter::Unit::chunks);
+  progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
   const fs::View view = view_for(options.format, *source, info);
   // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
   // in the depth.
@@ -321,24 +322,40 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
       std::move(source),
       {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
   CODECFS_TRY(from.filesystem().rules().check());
-  const bool resumed = is_there(partial.path());
-  std::optional<TreeFiles> tree;
-  std::unique_ptr<ConvertTarget> target;
-  if (options.format == DatasetFormat::zarr || is_v3) {
-    if (!resumed && mkdir(partial.path().c_str(), 0777) != 0) return fail_errno(errno, "{}", partial.path());
-    target = make_directory_target(partial.path(), partial.is_of_this_boot());
-  } else {
-    if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(options.format)));
-    CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
-    CODECFS_TRY(made->writable());
-    CODECFS_TRY(made->change_in_bulk());  // what an interruption loses is made again by --resume
-    tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
-    target = make_tree_target(*tree);
-  }
+  CODECFS_ASSIGN(ConvertTarget* const target, make_target(view));
   Result<Converted> done = Conversion(from, *target, resumed, options.skip, progress).run();
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (done) CODECFS_TRY(finished);
   return done;
+}
+
+Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
+                               ConvertOptions options) {
+  const DatasetFormat format = options.format;
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
+  CODECFS_TRY(check_skips(options.skip, info));
+  if (format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
+    return convert_file(partial, std::move(source), info, std::move(options));
+  const bool resumed = is_there(partial.path());
+  std::optional<TreeFiles> tree;
+  std::unique_ptr<ConvertTarget> target;
+  return convert_tree(std::move(source), info, std::move(options), resumed,
+                      [&](fs::View view) -> Result<ConvertTarget*> {
+                        if (format == DatasetFormat::zarr || format == DatasetFormat::zarr3) {
+                          if (!resumed && mkdir(partial.path().c_str(), 0777) != 0)
+                            return fail_errno(errno, "{}", partial.path());
+                          target = make_directory_target(partial.path(), partial.is_of_this_boot());
+                          return target.get();
+                        }
+                        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format)));
+                        CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
+                        CODECFS_TRY(made->writable());
+                        // What an interruption loses is made again by --resume.
+                        CODECFS_TRY(made->change_in_bulk());
+                        tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
+                        target = make_tree_target(*tree);
+                        return target.get();
+                      });
 }
 
 /// Another attempt would fail in the same way.
@@ -353,6 +370,33 @@ bool is_temporary(int code) {
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
+/// Into an object store: below the key of the new store itself.
+Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::string& name,
+                                 const std::string& destination, ConvertOptions options) {
+  const std::string shown = shown_source(destination);
+  if (options.format != DatasetFormat::zarr && options.format != DatasetFormat::zarr3)
+    return fail(EINVAL, "{}: only Zarr can be written to object stores, with --format zarr or zarr3", shown);
+  const Json identity = identity_of(*source, shown_source(name), options);
+  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, shown_source(name)));
+  CODECFS_TRY(check_skips(options.skip, info));
+  CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
+  CODECFS_ASSIGN(const auto target,
+                 ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));
+  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(),
+                           [&](fs::View) -> Result<ConvertTarget*> { return target.get(); });
+  if (done) {
+    CODECFS_TRY(target->complete());
+    return done;
+  }
+  const Error& error = done.error();
+  if (is_lasting(error.code)) {
+    target->discard();
+    return done;
+  }
+  return fail(error.code, "{}; what was done so far is below {}: {}--resume goes on with it", error.reason, shown,
+              is_temporary(error.code) ? "" : "if the error does not last, ");
+}
+
 }  // namespace
 
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
@@ -363,6 +407,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
         "{}: is a folder of datasets; convert each of them. A Zarr store has .zgroup, .zarray or zarr.json at its "
         "top: if its .zgroup is lost, make it anew with the text {{\"zarr_format\": 2}}",
         name);
+  if (is_source_url(destination)) return convert_to_url(std::move(source), name, destination, std::move(options));
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));

@@ -43,10 +43,10 @@ struct Converted {
   std::vector<std::string> warnings;
 };
 
-/// Creates `destination`. It is made beside it, under the name DESTINATION.codecfs-partial, and renamed when it is
-/// complete and durable. EINVAL if nothing has a path of `skip`; EEXIST if `destination` exists, or a partial one
-/// unless `resume` is set; ECANCELED and other errors: the partial one stays, except after those (as EINVAL) that
-/// would come again. `name`: the source as the user named it.
+/// Creates `destination`; for a URL see convert_objects.h. It is made beside it, under the name
+/// DESTINATION.codecfs-partial, and renamed when it is complete and durable. EINVAL if nothing has a path of `skip`;
+/// EEXIST if `destination` exists, or a partial one unless `resume` is set; ECANCELED and other errors: the partial one
+/// stays, except after those (as EINVAL) that would come again. `name`: the source as the user named it.
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options);
 

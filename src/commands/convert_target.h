@@ -1,5 +1,6 @@
 #pragma once
-// Where a conversion puts its files: a directory of this machine, or a dataset through the encoded view of one.
+// Where a conversion puts its files: a directory of this machine, or a dataset through the encoded view of one
+// (convert_objects.h: objects).
 
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ class ConvertTarget {
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
   /// Whether the target makes consolidated metadata itself.
   [[nodiscard]] virtual bool consolidates() const = 0;
+  /// How many files are best written at a time, more than there are cores if each waits for a network; 0: one a core.
+  [[nodiscard]] virtual size_t files_at_once() const { return 0; }
   /// Makes everything durable; the last call.
   virtual Result<> finish() = 0;
 };

@@ -31,7 +31,9 @@ Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& 
       tree_changes_(mount_, coherence_, notifier_, chunk_files_, editor_, names_, policy_),
       inode_changes_(mount_, filters_, notifier_, arrays_, names_, policy_),
       opener_({mount_, coherence_, notifier_, inode_attributes_, filters_, encoded_, chunk_files_, arrays_, metadata_,
-               editor_, prefetcher_, names_, policy_}) {}
+               editor_, prefetcher_, names_, policy_}) {
+  mount_.on_changed_outside = [this](const ChunkPlace& chunk) { coherence_.chunk_changed_outside(chunk); };
+}
 
 // Threads of the context call the components, which end before it.
 Filesystem::~Filesystem() { mount_.read_ahead.stop(); }

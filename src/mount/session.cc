@@ -221,6 +221,15 @@ fs::MakeReferences references_of(const Options& options) {
   };
 }
 
+/// -o create. Whether the source was created.
+Result<bool> create_if_absent(const Options& options) {
+  if (options.create.empty()) return false;
+  if (is_source_url(options.source)) return create_remote_source(options.source, options.create);
+  if (access(options.source.c_str(), F_OK) == 0 || errno != ENOENT) return false;
+  CODECFS_TRY(create_source(options.source, options.create));
+  return true;
+}
+
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
@@ -236,14 +245,11 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
-  if (is_source_url(options.source) && !options.create.empty())
-    return fail(EROFS, "{}: -o create: nothing is created in object stores", name);
-  const bool is_new = !options.create.empty() && access(options.source.c_str(), F_OK) != 0 && errno == ENOENT;
-  if (is_new) CODECFS_TRY(create_source(options.source, options.create));
+  set_object_options(options.objects);
+  CODECFS_ASSIGN(const bool is_new, create_if_absent(options));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
   set_hdf5_options(options.hdf5);
-  set_object_options(options.objects);
   set_reference_rules(rules_of_references(options, mountpoint));
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source,

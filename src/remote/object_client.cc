@@ -2,9 +2,12 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <charconv>
+#include <span>
 #include <utility>
 
+#include "base/log.h"
 #include "remote/object_requests.h"
 #include "remote/signature.h"
 
@@ -111,21 +114,29 @@ class RealClient final : public ObjectClient {
   Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
     ObjectRequest request{.method = "PUT", .key = key, .body = content};
     if (condition.is_new) request.headers.push_back({"If-None-Match", "*"});
-    if (!condition.etag.empty()) request.headers.push_back({"If-Match", condition.etag});
+    if (!condition.etag.empty() && !is_for_conditions(condition.etag))
+      return fail(EOPNOTSUPP, "{}: the server gives it no ETag that could be a condition of a write", name(key));
+    if (!condition.etag.empty())
+      request.headers.push_back(
+          {"If-Match", unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag});
     CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
     if (response.http.status == 404)
       return fail(response.error.code == "NoSuchBucket" ? ENOENT : ESTALE, "{}: there is no such {}", name(key),
                   response.error.code == "NoSuchBucket" ? "bucket" : "object any more");
     if (response.http.status == 412) {
-      // An attempt whose answer was lost may have been the one that changed the object.
-      if (response.is_repeated) {
-        CODECFS_ASSIGN(const auto now, get(key, ObjectRange{0, 1}, 1, {}));
-        if (now && unquoted(now->etag) == md5_hex(content)) return now->etag;
-      }
+      CODECFS_ASSIGN(auto etag, etag_if_stored(key, content, response.is_repeated));
+      if (etag) return *std::move(etag);
       return condition.is_new ? fail(EEXIST, "{}: exists", name(key))
                               : fail(ESTALE, "{}: was changed by another program", name(key));
     }
     return std::string(response.http.header("etag"));
+  }
+
+  Result<> check_conditions(const std::string& key) override {
+    const Result<> checked = try_conditions(key);
+    if (const Result<> removed = remove(key); !removed && checked)
+      log::warning("an object that was made to try the server was left behind: {}", removed.error().reason);
+    return checked;
   }
 
   Result<> remove(const std::string& key) override {
@@ -184,6 +195,50 @@ class RealClient final : public ObjectClient {
     return part;
   }
 
+  /// After a refusal: the ETag of the object if it has this content. An attempt whose answer was lost may have been the
+  /// one that changed it; libcurl repeats some itself, when a connection that was used before has ended.
+  Result<std::optional<std::string>> etag_if_stored(const std::string& key, Bytes content, bool is_repeated) {
+    auto now = get(key, ObjectRange{0, 1}, 1, {});
+    if (!now && is_repeated) return pass_on(now);
+    if (!now || !*now) return std::nullopt;
+    if (unquoted((*now)->etag) == md5_hex(content)) return std::move((*now)->etag);
+    // The ETag of an encrypted object is another one.
+    if (!is_repeated || content.empty() || (*now)->total != content.size()) return std::nullopt;
+    CODECFS_ASSIGN(auto whole, get(key, ObjectRange{0, content.size()}, content.size(), {}));
+    if (!whole || !std::ranges::equal(whole->bytes.bytes(), content)) return std::nullopt;
+    return std::move(whole->etag);
+  }
+
+  /// A different content each time, so that the ETags differ.
+  Result<> try_conditions(const std::string& key) {
+    const auto try_put = [&](std::string_view text, const WriteCondition& condition) {
+      return put(key, std::as_bytes(std::span(text)), condition);
+    };
+    const auto refused = [&](const Result<std::string>& etag, int code) -> Result<> {
+      if (!etag && etag.error().code == code) return {};
+      if (!etag) return std::unexpected(etag.error());
+      return fail(EOPNOTSUPP,
+                  "{}: the server ignores the conditions of writes, so programs that write at the same time would lose "
+                  "each other's changes: only whole chunks can be written",
+                  name(""));
+    };
+    const std::string other = "\"" + md5_hex(std::as_bytes(std::span("another object"))) + "\"";
+    CODECFS_ASSIGN(std::string etag, try_put("first", {.is_new = true, .etag = {}}));
+    CODECFS_TRY(refused(try_put("second", {.is_new = true, .etag = {}}), EEXIST));
+    CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
+    auto matching = try_put("fourth", {.is_new = false, .etag = etag});
+    if (!matching && matching.error().code == ESTALE && unquoted(etag) != etag) {
+      // Ceph 16
+      unquoted_in_put_ = true;
+      CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
+      matching = try_put("fourth", {.is_new = false, .etag = etag});
+    }
+    if (matching) return {};
+    if (matching.error().code != ESTALE) return pass_on(matching);
+    return fail(EOPNOTSUPP, "{}: the server refuses writes on the condition that the object is unchanged, though it is",
+                name(""));
+  }
+
   [[nodiscard]] std::string name(const std::string& key) const { return requests_->name_of(key); }
   [[nodiscard]] std::unexpected<Error> replaced(const std::string& key) const {
     return fail(ESTALE, "{}: the object was replaced since it was opened", name(key));
@@ -214,7 +269,8 @@ class RealClient final : public ObjectClient {
   }
 
   std::unique_ptr<ObjectRequests> requests_;
-  std::atomic<bool> unquoted_ = false;
+  std::atomic<bool> unquoted_ = false;  // in If-Match of GET
+  std::atomic<bool> unquoted_in_put_ = false;
 };
 
 }  // namespace

@@ -92,8 +92,12 @@ class ObjectClient {
   /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told
   /// as prefixes. EOPNOTSUPP for plain HTTP.
   virtual Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) = 0;
-  /// Returns the new ETag. EEXIST or ESTALE if the condition does not hold.
+  /// Returns the new ETag. EEXIST or ESTALE if the condition does not hold, unless the object has this content already:
+  /// then the answer to an earlier attempt may have been lost.
   virtual Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) = 0;
+  /// Tries with a new object of this key, which is removed afterwards, whether the server heeds WriteCondition, and in
+  /// which form. EOPNOTSUPP if it does not: then put() must not be called with a condition.
+  virtual Result<> check_conditions(const std::string& key) = 0;
   /// It is no error if there is no such object.
   virtual Result<> remove(const std::string& key) = 0;
 

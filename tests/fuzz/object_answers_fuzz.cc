@@ -37,6 +37,7 @@ class OneObject final : public remote::ObjectClient {
   Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override {
     return fail(EROFS, "no");
   }
+  Result<> check_conditions(const std::string&) override { return fail(EROFS, "no"); }
   Result<> remove(const std::string&) override { return fail(EROFS, "no"); }
   [[nodiscard]] remote::RequestStatistics& statistics() const override { return statistics_; }
 

@@ -245,9 +245,10 @@ def make_big(server, tmp_path, value):
     return (tmp_path / "big.zarr/0").read_bytes()
 
 
-def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote, tmp_path):
+@pytest.mark.parametrize("options", [[], ["ro"]], ids=["rw", "ro"])
+def test_an_object_that_is_replaced_between_its_parts_is_an_error(options, server, remote, tmp_path):
     make_big(server, tmp_path, 1)
-    there = remote("big.zarr")
+    there = remote("big.zarr", *options)
     server.fault("replace", key="big.zarr/0", nth=2, size=24_000_000)
     with pytest.raises(OSError) as caught:
         (there.path / "0").read_bytes()
@@ -255,11 +256,12 @@ def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote
     assert "the object was replaced" in there.log.read_text()
 
 
+@pytest.mark.parametrize("options", [[], ["ro"]], ids=["rw", "ro"])
 @pytest.mark.parametrize("view", ["decoded", "encoded", "npy"])
-def test_an_object_that_is_replaced_after_it_was_read_is_an_error(view, server, remote, tmp_path):
+def test_an_object_that_is_replaced_after_it_was_read_is_an_error(options, view, server, remote, tmp_path):
     """Parts of its first state may be in the page cache."""
     old = make_big(server, tmp_path, 1)
-    there = remote("big.zarr", f"view={view}", "cache=1M")
+    there = remote("big.zarr", *options, f"view={view}", "cache=1M")
     path = there.path / ("0" if view != "npy" else "data.npy")
     if not path.exists():
         path = next(there.path.glob("*.npy"))
@@ -431,12 +433,12 @@ def test_commands(store, server, tmp_path):
     assert refused.returncode == 32 and "references are of one file" in refused.stderr
 
 
-@pytest.mark.parametrize("store", ["v2"], indirect=True)
-def test_nothing_is_written(store, server, remote, tmp_path):
-    there = remote(store.name)
+@pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
+def test_nothing_is_written_below_a_url(store, server, mount):
+    there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}", env=environment(server))
     with pytest.raises(OSError) as caught:
         (there.path / "a/0.0").write_bytes(b"\0" * 9600)
     assert caught.value.errno == errno.EROFS
-    refused = codecfs(server, "convert", store, f"s3://{BUCKET}/new.zarr")
-    assert refused.returncode != 0 and "object store" in refused.stderr
+    refused = codecfs(server, "convert", store, f"{server.endpoint}/_files/{BUCKET}/new.zarr")
+    assert refused.returncode != 0 and "web server" in refused.stderr
     assert not any(entry["method"] in ("PUT", "DELETE", "POST") for entry in server.log())

@@ -63,6 +63,7 @@ class GeneratedObject final : public remote::ObjectClient {
   Result<std::string> put(const std::string&, Bytes, const remote::WriteCondition&) override {
     return fail(EIO, "put");
   }
+  Result<> check_conditions(const std::string&) override { return fail(EIO, "check_conditions"); }
   Result<> remove(const std::string&) override { return fail(EIO, "remove"); }
   [[nodiscard]] remote::RequestStatistics& statistics() const override { return statistics_; }
 

@@ -28,6 +28,7 @@ struct ChunkInfo {
 struct DecodedChunk {
   Buffer bytes;              // exactly Variable::chunk_bytes if that is known, C order, edge chunks padded with fill
   uint64_t stored_size = 0;  // as ChunkInfo::stored_size
+  bool is_changed = false;   // another program has changed it, or others with it, since it was last read here
 };
 
 /// A file that is open for reading, with the content that it had when it was opened. Thread-safe.

@@ -5,9 +5,12 @@
 // The defaults are those of a source that can only be read.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "backends/api/object.h"
 #include "base/buffer.h"
+#include "base/byte_set.h"
 #include "base/result.h"
 
 namespace codecfs {
@@ -27,6 +30,36 @@ class ChunkWriter {
   /// False if encoded bytes cannot be stored (see ChunkReader::read_stored()), so that the caller must use
   /// write_chunk().
   virtual Result<bool> write_stored(ObjectId, uint64_t, Bytes) { return false; }
+
+  // --- Sources that other programs may write at the same time. There, a chunk of a fixed length of which not all bytes
+  // were written must be stored by update_chunk(), so that what others store meanwhile is kept.
+
+  [[nodiscard]] virtual bool is_shared() const { return false; }
+  /// Must succeed before the first update_chunk(): EOPNOTSUPP with the reason if parts of chunks cannot be stored
+  /// safely, and the errors of variable_writable().
+  virtual Result<> begin_updates(ObjectId variable) { return variable_writable(variable); }
+  struct Base {
+    std::optional<Buffer> chunk;         // none: it is not stored
+    std::optional<std::string> version;  // for update_chunk()
+    bool is_changed = false;             // another program has changed it since it was last read here
+  };
+  /// A chunk as it is now, to change a part of it.
+  virtual Result<Base> fetch_base(ObjectId variable, uint64_t) {
+    CODECFS_TRY(variable_writable(variable));
+    return fail(EOPNOTSUPP, "no part of a chunk can be changed");
+  }
+  struct Updated {
+    std::optional<std::string> version;  // what is stored is `chunk`, and this its version; none: that is not known
+    bool has_others = false;             // what others have stored is in it, too
+  };
+  /// write_chunk() that keeps what others have stored, except for the `written` bytes of `chunk`. `version`: the one of
+  /// which all other bytes of `chunk` are; none: they are not used.
+  virtual Result<Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& /*written*/,
+                                       const std::optional<std::string>& /*version*/) {
+    CODECFS_TRY(write_chunk(variable, number, chunk));
+    return Updated{};
+  }
+
   /// Makes a chunk read as fill; it is deleted if the format permits. Not an error if the chunk is not stored.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
 

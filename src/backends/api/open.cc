@@ -158,10 +158,12 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const std::shared_ptr<remote:
   std::string prefix = key;
   if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
   while (name.ends_with('/')) name.pop_back();
-  const auto open = [client, name, prefix](const std::string& wanted,
-                                           bool is_store) -> Result<std::unique_ptr<Source>> {
+  const Error only_read{EROFS,
+                        fmt::format("{}: a folder of a bucket is only read; mount the store itself to write it", name)};
+  const auto open = [client, name, prefix, only_read](const std::string& wanted,
+                                                      bool is_store) -> Result<std::unique_ptr<Source>> {
     const std::string shown = name + "/" + wanted.substr(prefix.size());
-    if (is_store) return open_zarr_objects(client, wanted, shown);
+    if (is_store) return open_zarr_objects(client, wanted, shown, only_read);
     CODECFS_ASSIGN(auto object, open_object(client, wanted, shown));
     if (!object) return fail(ENOENT, "{}: there is no such object", shown);
     return object;
@@ -173,7 +175,15 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const std::shared_ptr<remote:
   return open_folder(std::move(files), false);
 }
 
-Result<std::unique_ptr<Source>> open_url(const std::string& text) {
+/// Why a store at this URL is only read.
+std::optional<Error> unwritable(const remote::ObjectUrl& url, const std::string& name, bool may_write) {
+  if (!may_write) return Error{EROFS, fmt::format("{}: was opened only to be read", name)};
+  if (!url.is_s3) return Error{EROFS, fmt::format("{}: a web server is only read; s3:// can be written", name)};
+  if (object_options().anonymous) return Error{EROFS, fmt::format("{}: is only read with -o anon", name)};
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Source>> open_url(const std::string& text, bool may_write) {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   const std::string name = remote::shown_url(text);
   CODECFS_ASSIGN(const std::shared_ptr<remote::ObjectClient> client, client_of(url));
@@ -183,7 +193,7 @@ Result<std::unique_ptr<Source>> open_url(const std::string& text) {
     CODECFS_ASSIGN(auto object, open_object(client, url.key, name));
     if (object) return object;
   }
-  auto store = open_zarr_objects(client, url.key, name);
+  auto store = open_zarr_objects(client, url.key, name, unwritable(url, name, may_write));
   if (store || store.error().code != EINVAL || is_file_name) return store;
   CODECFS_ASSIGN(auto object, open_object(client, url.key, name));
   if (object) return object;
@@ -228,7 +238,7 @@ std::string shown_source(const std::string& path) { return remote::shown_url(pat
 void set_object_options(const remote::ObjectOptions& options) { object_options() = options; }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write) {
-  if (is_source_url(path)) return open_url(path);
+  if (is_source_url(path)) return open_url(path, may_write);
   if (path.contains("://") && ::access(path.c_str(), F_OK) != 0)
     return fail(EINVAL, "{}: URLs begin with s3://, https:// or http://", path);
   // O_NONBLOCK, because opening a FIFO would wait for a writer.
@@ -316,6 +326,21 @@ Result<std::string> recover_source(const std::string& path) {
   if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
   if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);
+}
+
+Result<bool> create_remote_source(const std::string& text, std::string_view format) {
+  if (format != "zarr" && format != "zarr3")
+    return fail(EROFS, "{}: only zarr and zarr3 can be created in an object store, not {}", remote::shown_url(text),
+                format);
+  CODECFS_ASSIGN(const ObjectPlace place, object_to_write(text));
+  return create_zarr_objects(*place.client, place.key, format == "zarr3");
+}
+
+Result<ObjectPlace> object_to_write(const std::string& text) {
+  CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
+  if (const auto why = unwritable(url, remote::shown_url(text), true)) return std::unexpected(*why);
+  CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, client_of(url));
+  return ObjectPlace{std::move(client), url.key};
 }
 
 Result<> create_source(const std::string& path, std::string_view format) {

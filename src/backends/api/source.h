@@ -43,8 +43,8 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
   [[nodiscard]] virtual const struct stat& status() const = 0;
   /// Statistics of the filesystem that contains the source. Zeros if unknown.
   [[nodiscard]] virtual struct statvfs filesystem() const { return {}; }
-  /// How many chunks are best read at a time: more than there are cores if each read waits for a network. 0: one a
-  /// core.
+  /// How many chunks are best read or written at a time: more than there are cores if each waits for a network. 0: one
+  /// a core.
   [[nodiscard]] virtual size_t reads_at_once() const { return 0; }
   /// Whether a change of one object may change the metadata of other objects (names and lengths of dimensions).
   [[nodiscard]] virtual bool shares_metadata() const { return false; }
@@ -114,6 +114,9 @@ Result<std::string> recover_source(const std::string& path);
 /// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3) or "zip" (Zarr in a zip archive). EEXIST if the path
 /// exists, EINVAL for another format.
 Result<> create_source(const std::string& path, std::string_view format);
+/// The same at the URL of an object store, "zarr" or "zarr3". False if there is a store already; EEXIST if there are
+/// other objects; EROFS.
+Result<bool> create_remote_source(const std::string& url, std::string_view format);
 
 /// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.
 std::string format_versions();

@@ -1,10 +1,12 @@
 #pragma once
-// Copies of whole HDF5 files.
+// Copies of whole HDF5 files, and places of new stores.
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "remote/object_client.h"
 
 namespace codecfs {
 
@@ -18,5 +20,13 @@ Result<> copy_hdf5_file(const std::string& from, const std::string& to, const st
 /// Copies the object of a URL, of one state, to `to`, which is created or replaced, and syncs the copy. ENOENT, ESTALE,
 /// ECANCELED, ENOSPC; the errors of ObjectClient.
 Result<> copy_object(const std::string& url, const std::string& to, const std::function<bool()>& cancelled);
+
+/// Where a new store at a URL is written.
+struct ObjectPlace {
+  std::shared_ptr<remote::ObjectClient> client;
+  std::string key;
+};
+/// EROFS for web servers, and without credentials; errors of ObjectClient::make().
+Result<ObjectPlace> object_to_write(const std::string& url);
 
 }  // namespace codecfs

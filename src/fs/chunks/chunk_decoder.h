@@ -11,8 +11,9 @@ namespace codecfs::fs {
 
 class ChunkDecoder {
  public:
-  ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats)
-      : dataset_(dataset), nodes_(nodes), cache_(cache), stats_(stats) {}
+  ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats,
+               WriteBack::ChangedOutside changed_outside = {})
+      : dataset_(dataset), nodes_(nodes), cache_(cache), stats_(stats), changed_outside_(std::move(changed_outside)) {}
 
   /// The decoded chunk of the source. ENOENT if it is not stored.
   Result<ChunkPtr> stored(const ChunkPlace& chunk);
@@ -30,6 +31,7 @@ class ChunkDecoder {
   const Nodes& nodes_;
   ChunkCache& cache_;
   Stats& stats_;
+  const WriteBack::ChangedOutside changed_outside_;
 };
 
 }  // namespace codecfs::fs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "fs/chunks/page_copies.h"
@@ -60,6 +61,7 @@ Result<> EditContent::begin(const Variable& variable, bool whole, uint64_t bytes
     size_ = bytes_->size();
   }
   CODECFS_TRY(make_private(bytes));
+  if (whole) is_own_ = true;
   encoded_.reset();
   return {};
 }
@@ -80,8 +82,11 @@ Result<> EditContent::make_private(uint64_t bytes) {
 
 /// A gap between the end of a short file and a write after it is zeros, as in any file: programs omit the zeros of
 /// sparse files, and the kernel's pages have zeros there.
-void EditContent::put_zeros(uint64_t end) {
-  if (end > size_ && !gaps_are_fill_) std::memset(bytes_->data() + size_, 0, end - size_);
+Result<> EditContent::put_zeros(uint64_t end) {
+  if (end <= size_ || gaps_are_fill_) return {};
+  CODECFS_TRY(note_written([&] { written_.add(size_, end - size_); }));
+  std::memset(bytes_->data() + size_, 0, end - size_);
+  return {};
 }
 
 bool EditContent::is_whole(const Variable& variable, uint64_t offset, Bytes bytes, Bytes mask) {
@@ -90,8 +95,9 @@ bool EditContent::is_whole(const Variable& variable, uint64_t offset, Bytes byte
 
 Result<> EditContent::write(const Variable& variable, uint64_t offset, Bytes bytes, Bytes mask) {
   const uint64_t end = offset + bytes.size();
+  CODECFS_TRY(note_written([&] { written_.add(offset, bytes.size(), mask); }));
   CODECFS_TRY(begin(variable, is_whole(variable, offset, bytes, mask), variable.chunk_bytes ? 0 : end));
-  put_zeros(offset);
+  CODECFS_TRY(put_zeros(offset));
   if (mask.empty())
     std::memcpy(bytes_->data() + offset, bytes.data(), bytes.size());
   else
@@ -102,15 +108,43 @@ Result<> EditContent::write(const Variable& variable, uint64_t offset, Bytes byt
 
 Result<> EditContent::change(const Variable& variable, bool whole, const std::function<void(MutableBytes)>& change) {
   CODECFS_TRY(begin(variable, whole, 0));
-  change(bytes_->mutable_bytes());
+  if (notes_written_ && !whole) {
+    CODECFS_TRY(note_bytes_of(change));
+  } else {
+    change(bytes_->mutable_bytes());
+    CODECFS_TRY(note_written([&] { written_.add_all(); }));
+  }
   size_ = bytes_->size();
   return {};
 }
 
+/// Changes the bytes, and a copy in which all bits are inverted: only written bytes are the same in both then.
+Result<> EditContent::note_bytes_of(const std::function<void(MutableBytes)>& change) {
+  CODECFS_ASSIGN(Buffer inverse, Buffer::allocate(bytes_->size()));
+  std::ranges::transform(bytes_->bytes(), inverse.data(), [](std::byte byte) { return ~byte; });
+  change(inverse.mutable_bytes());
+  change(bytes_->mutable_bytes());
+  std::transform(inverse.data(), inverse.data() + inverse.size(), bytes_->data(), inverse.data(),
+                 [](std::byte a, std::byte b) { return a == b ? std::byte{0xff} : std::byte{0}; });
+  return note_written([&] { written_.add(0, inverse.size(), inverse.bytes()); });
+}
+
+Result<> EditContent::note_written(const std::function<void()>& note) try {
+  if (notes_written_) note();
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory to note which bytes of a chunk were written");
+}
+
 Result<> EditContent::resize(const Variable& variable, uint64_t size, bool gaps_are_fill) {
   CODECFS_TRY(begin(variable, size == 0, variable.chunk_bytes ? 0 : size));
+  CODECFS_TRY(note_written([&] {
+    if (size == 0 || !variable.chunk_bytes) return written_.add_all();
+    const uint64_t from = std::min(size, size_);
+    written_.add(from, bytes_->size() - from);
+  }));
   gaps_are_fill_ = false;
-  put_zeros(size);
+  CODECFS_TRY(put_zeros(size));
   gaps_are_fill_ = gaps_are_fill && variable.chunk_bytes;
   if (variable.chunk_bytes)
     put_fill(variable, bytes_->mutable_bytes(), size);
@@ -122,12 +156,22 @@ Result<> EditContent::resize(const Variable& variable, uint64_t size, bool gaps_
 
 Result<bool> EditContent::create(const Variable& variable, bool is_absent, bool gaps_are_fill) {
   if (bytes_ != nullptr) return false;
-  CODECFS_TRY(is_absent ? resize(variable, 0, gaps_are_fill) : begin(variable, false, 0));
-  return is_absent;
+  if (!is_absent) {
+    CODECFS_TRY(begin(variable, false, 0));
+    return false;
+  }
+  // Nothing is written yet, so what another program stores meanwhile stays.
+  const bool notes = std::exchange(notes_written_, false);
+  const Result<> made = resize(variable, 0, gaps_are_fill);  // which makes it its own
+  notes_written_ = notes;
+  CODECFS_TRY(made);
+  return true;
 }
 
 void EditContent::replace(Buffer bytes, std::shared_ptr<const Buffer> encoded) {
   base_.reset();
+  written_.add_all();
+  is_own_ = true;
   bytes_ = std::make_shared<Buffer>(std::move(bytes));
   encoded_ = std::move(encoded);
   size_ = bytes_->size();

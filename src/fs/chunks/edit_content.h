@@ -5,8 +5,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "base/buffer.h"
+#include "base/byte_set.h"
 #include "base/result.h"
 #include "model/variable.h"
 
@@ -33,9 +36,12 @@ class EditContent {
 
   /// Whether a change of a part of the chunk is possible: otherwise set_base() must be called first.
   [[nodiscard]] bool has_base() const { return bytes_ != nullptr || base_ != nullptr; }
-  /// The chunk as the source has it, or fill. It becomes the content at the first change, and not before.
-  void set_base(std::shared_ptr<Buffer> base) {
-    if (bytes_ == nullptr) base_ = std::move(base);
+  /// The chunk as the source has it, or fill. It becomes the content at the first change, and not before. `version`:
+  /// see ChunkWriter::Base.
+  void set_base(std::shared_ptr<Buffer> base, std::optional<std::string> version = std::nullopt) {
+    if (bytes_ != nullptr) return;
+    base_ = std::move(base);
+    version_ = std::move(version);
   }
 
   // Changes. All of them need a base, unless the whole chunk is overwritten and its size is known. ENOMEM: nothing has
@@ -54,6 +60,17 @@ class EditContent {
   Result<bool> create(const Variable& variable, bool is_absent, bool gaps_are_fill);
   /// Replaces all. `encoded`: the same bytes, encoded with the stored pipeline; or null.
   void replace(Buffer bytes, std::shared_ptr<const Buffer> encoded);
+  /// Notes from now on which bytes are written. The fill that a new chunk begins with does not count as written.
+  void note_written_bytes() { notes_written_ = true; }
+  /// The bytes that were written since the last call. Empty if they are not noted.
+  ByteSet take_written() { return std::exchange(written_, {}); }
+  /// They could not be stored, so take_written() returns them again. std::bad_alloc.
+  void give_back_written(const ByteSet& written) { written_.add(written); }
+  /// Whether all bytes have been replaced, or the chunk was created, since this content exists.
+  [[nodiscard]] bool is_own() const { return is_own_; }
+  /// The version of the chunk of which the bytes are that were not written; none: not known.
+  [[nodiscard]] const std::optional<std::string>& version() const { return version_; }
+  void set_version(std::optional<std::string> version) { version_ = std::move(version); }
   /// Shows the file with the length of its chunk again.
   void show_whole();
 
@@ -65,13 +82,19 @@ class EditContent {
  private:
   Result<> begin(const Variable& variable, bool whole, uint64_t bytes);
   Result<> make_private(uint64_t bytes);
-  void put_zeros(uint64_t end);
+  Result<> put_zeros(uint64_t end);
+  Result<> note_bytes_of(const std::function<void(MutableBytes)>& change);
+  Result<> note_written(const std::function<void()>& note);
 
   std::shared_ptr<Buffer> base_;           // until the first change
   std::shared_ptr<Buffer> bytes_;          // the whole chunk, fill beyond size_; null before the first change
   std::shared_ptr<const Buffer> encoded_;  // the encoded form to be stored unchanged; or null
   uint64_t size_ = 0;                      // of the file
   bool gaps_are_fill_ = false;             // see resize()
+  bool is_own_ = false;
+  bool notes_written_ = false;
+  ByteSet written_;
+  std::optional<std::string> version_;
 };
 
 }  // namespace codecfs::fs

@@ -6,21 +6,33 @@
 namespace codecfs::fs {
 
 Result<> Edit::load(const ReadBase& read_base) {
+  return load_version([&](const ChunkPlace& chunk) -> Result<Base> {
+    CODECFS_ASSIGN(const ChunkPtr base, read_base(chunk));
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(base->bytes()));
+    return Base{.chunk = std::move(copy), .version = std::nullopt};
+  });
+}
+
+Result<> Edit::load_version(const FetchBase& fetch_base) {
   const LockGuard loading(loading_mutex);
   {
     const LockGuard lock(content_mutex);
     if (content.has_base()) return {};
   }
-  CODECFS_ASSIGN(const ChunkPtr base, read_base(place));
-  CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(base->bytes()));
+  CODECFS_ASSIGN(Base base, fetch_base(place));
   const LockGuard lock(content_mutex);
-  content.set_base(std::make_shared<Buffer>(std::move(copy)));
+  content.set_base(std::make_shared<Buffer>(std::move(base.chunk)), std::move(base.version));
   return {};
 }
 
 std::optional<EditContent::State> Edit::look() {
   const LockGuard lock(content_mutex);
   return content.state();
+}
+
+Edit::Taken Edit::take() {
+  const LockGuard lock(content_mutex);
+  return {*content.state(), content.take_written(), content.is_own(), content.version()};
 }
 
 EditPtr EditTable::find(ChunkKey key) const {

@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -34,8 +35,23 @@ class Edit {
   /// not wait. The caller holds no lock.
   using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
   Result<> load(const ReadBase& read_base);
+  /// The same with the version of the base.
+  struct Base {
+    Buffer chunk;
+    std::optional<std::string> version;
+  };
+  using FetchBase = std::function<Result<Base>(const ChunkPlace&)>;
+  Result<> load_version(const FetchBase& fetch_base);
   /// The content, under its mutex.
   std::optional<EditContent::State> look();
+  /// The content, to be stored, and what is known of it.
+  struct Taken {
+    EditContent::State content;
+    ByteSet written;  // since the last call
+    bool is_own = false;
+    std::optional<std::string> version;
+  };
+  Taken take();
 
   // The state, guarded by the owner of the table.
   /// Number of changes.

@@ -5,14 +5,15 @@
 
 namespace codecfs::fs {
 WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
-                     ReadBase read_base, CheckPlace check_place)
+                     ReadBase read_base, CheckPlace check_place, ChangedOutside changed_outside)
     : dataset_(dataset),
       cache_(cache),
       conversions_(conversions),
       stats_(stats),
       options_(options),
       read_base_(std::move(read_base)),
-      check_place_(std::move(check_place)) {}
+      check_place_(std::move(check_place)),
+      changed_outside_(std::move(changed_outside)) {}
 
 WriteBack::~WriteBack() = default;
 
@@ -73,6 +74,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   if (result) result = prepare(*edit);
   // Content and state must agree: content_mutex is held until the change is counted.
   const LockGuard content(edit->content_mutex);
+  if (dataset_.source().is_shared()) edit->content.note_written_bytes();
   if (result) result = change(edit->content);
   const LockGuard lock(mutex_);
   EditTable::unpin(*edit);
@@ -94,6 +96,32 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   return {};
 }
 
+/// What a change of a part of a chunk needs.
+Result<> WriteBack::load(Edit& edit) {
+  if (!dataset_.source().is_shared()) return edit.load(read_base_);
+  bool is_own = false;
+  {
+    const LockGuard lock(edit.content_mutex);
+    is_own = edit.content.is_own();
+  }
+  if (is_own) return {};
+  CODECFS_TRY(dataset_.source().begin_updates(edit.place.object));
+  return edit.load_version([this](const ChunkPlace& place) { return fetch_base(place); });
+}
+
+/// The chunk as it is now, as other programs may have changed it since it was cached.
+Result<Edit::Base> WriteBack::fetch_base(const ChunkPlace& place) {
+  CODECFS_ASSIGN(ChunkWriter::Base base, dataset_.source().fetch_base(place.object, place.number));
+  if (base.is_changed) tell_changed_outside(place);
+  Edit::Base fetched{.chunk = {}, .version = std::move(base.version)};
+  if (base.chunk) {
+    fetched.chunk = *std::move(base.chunk);
+  } else {
+    CODECFS_ASSIGN(fetched.chunk, make_fill_chunk(*place.variable->facts));
+  }
+  return fetched;
+}
+
 Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes bytes, Bytes mask) {
   const Variable& variable = *place.variable->facts;
   const uint64_t capacity = EditContent::capacity_of(variable);
@@ -102,7 +130,7 @@ Result<size_t> WriteBack::write(const ChunkPlace& place, uint64_t offset, Bytes 
   bytes = bytes.first(std::min<uint64_t>(bytes.size(), capacity - offset));
   const bool whole = EditContent::is_whole(variable, offset, bytes, mask);
   CODECFS_TRY(edit(
-      place, [&](Edit& edit) { return whole ? Result<>() : edit.load(read_base_); },
+      place, [&](Edit& edit) { return whole ? Result<>() : load(edit); },
       [&](EditContent& content) { return content.write(variable, offset, bytes, mask); }));
   return bytes.size();
 }
@@ -112,7 +140,7 @@ Result<> WriteBack::change(const ChunkPlace& place, bool whole, bool done,
   const Variable& variable = *place.variable->facts;
   const bool known = whole && variable.chunk_bytes;
   return edit(
-      place, [&](Edit& edit) { return known ? Result<>() : edit.load(read_base_); },
+      place, [&](Edit& edit) { return known ? Result<>() : load(edit); },
       [&](EditContent& content) { return content.change(variable, whole, change); },
       done ? After::close_chunk : After::nothing);
 }
@@ -123,7 +151,7 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are
   if (size > capacity) return fail(EFBIG, "a chunk has {} bytes; it cannot have {}", capacity, size);
   const bool known = size == 0 && variable.chunk_bytes;
   return edit(
-      place, [&](Edit& edit) { return known ? Result<>() : edit.load(read_base_); },
+      place, [&](Edit& edit) { return known ? Result<>() : load(edit); },
       [&](EditContent& content) { return content.resize(variable, size, gaps_are_fill); });
 }
 
@@ -136,7 +164,7 @@ Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
     // The pin prevents a removal, and only this edit can be stored for the chunk.
     CODECFS_ASSIGN(const ChunkInfo info, dataset_.source().locate(place.object, place.number));
     is_absent = !info.stored || removed(place.key);
-    return is_absent && variable.chunk_bytes ? Result<>() : edit.load(read_base_);
+    return is_absent && variable.chunk_bytes ? Result<>() : load(edit);
   };
   CODECFS_TRY(edit(place, prepare, [&](EditContent& content) -> Result<> {
     CODECFS_ASSIGN(is_new, content.create(variable, is_absent, gaps_are_fill));

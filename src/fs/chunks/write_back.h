@@ -48,10 +48,12 @@ class WriteBack {
   using ReadBase = Edit::ReadBase;
   /// ESTALE if the chunk was removed or its number now means another chunk: the caller must look it up again.
   using CheckPlace = std::function<Result<>(const ChunkPlace&)>;
+  /// Another program was found to have changed the chunk.
+  using ChangedOutside = std::function<void(const ChunkPlace&)>;
 
   /// `cache`, `conversions`: caches of decoded and converted chunks, by their keys.
   WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
-            ReadBase read_base, CheckPlace check_place);
+            ReadBase read_base, CheckPlace check_place, ChangedOutside changed_outside = {});
   /// Ends the threads. Edits are lost unless finish() was called.
   ~WriteBack();
 
@@ -119,6 +121,8 @@ class WriteBack {
   /// Counts the changes of content through this class. A caller that caches something derived from chunks must not keep
   /// it if this has changed meanwhile.
   [[nodiscard]] uint64_t changes_made() const { return changes_made_; }
+  /// Counts a change by another program as well.
+  void note_changed_outside() { ++changes_made_; }
 
   /// The source was changed without this class and must be committed.
   void note_change();
@@ -160,6 +164,11 @@ class WriteBack {
   template <class Prepare, class Change>
   Result<> edit(const ChunkPlace& place, Prepare prepare, Change change, After after = After::store_if_full);
   EditPtr pin(const ChunkPlace& place);
+  Result<> load(Edit& edit);
+  Result<Edit::Base> fetch_base(const ChunkPlace& place);
+  void tell_changed_outside(const ChunkPlace& place) const {
+    if (changed_outside_) changed_outside_(place);
+  }
   Result<> wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) CODECFS_REQUIRES(mutex_);
   void start_threads() CODECFS_REQUIRES(mutex_);
   void encode_until_stopped(const std::stop_token& stop);
@@ -173,6 +182,7 @@ class WriteBack {
   Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
   void stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
   void resume(ObjectId variable) CODECFS_EXCLUDES(mutex_);
   void drop_cached(ChunkKey key);
@@ -184,6 +194,7 @@ class WriteBack {
   const Options options_;
   const ReadBase read_base_;
   const CheckPlace check_place_;
+  const ChangedOutside changed_outside_;
 
   std::atomic<uint64_t> changes_made_ = 0;
 

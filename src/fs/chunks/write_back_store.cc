@@ -58,8 +58,10 @@ Result<> WriteBack::take_error(ObjectId variable) {
 
 void WriteBack::start_threads() {
   if (!encoders_.empty()) return;
-  const unsigned encoders =
-      options_.encoders != 0 ? options_.encoders : std::max(1U, std::thread::hardware_concurrency());
+  const unsigned encoders = options_.encoders != 0
+                                ? options_.encoders
+                                : std::max({1U, std::thread::hardware_concurrency(),
+                                            static_cast<unsigned>(dataset_.source().reads_at_once())});
   for (unsigned i = 0; i < encoders; ++i)
     encoders_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
   committer_ = std::jthread([this](const std::stop_token& stop) { commit_at_intervals(stop); });
@@ -81,22 +83,25 @@ void WriteBack::encode_until_stopped(const std::stop_token& stop) {
 }
 
 void WriteBack::store(const EditPtr& edit) {
-  auto [bytes, size, encoded] = *edit->look();
+  Edit::Taken taken = edit->take();
   Result<> stored;
   bool as_given = false;
   try {
-    Source& source = dataset_.source();
-    if (encoded != nullptr) {
-      const Result<bool> taken = source.write_stored(edit->place.object, edit->place.number, encoded->bytes());
-      if (!taken) stored = std::unexpected(taken.error());
-      as_given = !taken || *taken;
+    if (taken.content.encoded != nullptr) {
+      const Result<bool> given =
+          dataset_.source().write_stored(edit->place.object, edit->place.number, taken.content.encoded->bytes());
+      if (!given) stored = std::unexpected(given.error());
+      as_given = !given || *given;
     }
-    if (!as_given) stored = source.write_chunk(edit->place.object, edit->place.number, bytes->bytes());
+    if (!as_given) stored = store_bytes(edit, taken);
   } catch (const std::exception& exception) {
     stored = fail(EIO, "internal error: {}", exception.what());
   }
-  bytes.reset();
-  encoded.reset();
+  taken.content = {};
+  if (!stored) {
+    const LockGuard lock(edit->content_mutex);
+    edit->content.give_back_written(taken.written);
+  }
 
   const LockGuard lock(mutex_);
   if (stored) {
@@ -114,6 +119,31 @@ void WriteBack::store(const EditPtr& edit) {
     errors_[edit->place.object] = stored.error();
   }
   progress_.notify_all();
+}
+
+Result<> WriteBack::store_bytes(const EditPtr& edit, const Edit::Taken& taken) {
+  Source& source = dataset_.source();
+  const ChunkPlace& place = edit->place;
+  const Bytes bytes = taken.content.bytes->bytes();
+  std::optional<std::string> version;
+  bool is_whole = !source.is_shared() || !place.variable->facts->chunk_bytes || taken.written.has_first(bytes.size());
+  if (!is_whole && taken.is_own) {
+    // It has been replaced as a whole, which is safe in its own way where parts cannot be stored.
+    const Result<> possible = source.begin_updates(place.object);
+    is_whole = !possible && possible.error().code == EOPNOTSUPP;
+  }
+  if (is_whole) {
+    CODECFS_TRY(source.write_chunk(place.object, place.number, bytes));
+  } else {
+    // Bytes that were not written are what was read before, or fill, so they must not replace those of others.
+    CODECFS_ASSIGN(ChunkWriter::Updated updated,
+                   source.update_chunk(place.object, place.number, bytes, taken.written, taken.version));
+    if (updated.has_others) tell_changed_outside(place);
+    version = std::move(updated.version);
+  }
+  const LockGuard lock(edit->content_mutex);
+  edit->content.set_version(std::move(version));
+  return {};
 }
 
 Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {

@@ -95,6 +95,17 @@ void CoherenceMonitor::chunk_opened(const ChunkPlace& chunk) {
   mount_.conversions.drop_forms(chunk.key);
 }
 
+void CoherenceMonitor::chunk_changed_outside(const ChunkPlace& chunk) {
+  const Result<Place> place = mount_.nodes.at(chunk.key);
+  if (!place || !chunk.variable) return;
+  const Variable& facts = *chunk.variable->facts;
+  const std::vector<ChunkRange> ranges =
+      facts.shards ? chunks_of_shard(facts, file_of_chunk(View::encoded3, facts, chunk.number))
+                   : std::vector<ChunkRange>{{chunk.number, 1}};
+  mount_.write_back.note_changed_outside();
+  for (const ChunkRange& range : ranges) notifier_.chunks_changed_outside(*place->node, facts, range);
+}
+
 void CoherenceMonitor::look_outside(const Node& node) {
   if (!mount_.coherent || (node.kind != NodeKind::group && node.kind != NodeKind::variable)) return;
   if (!is_due(node.object)) return;

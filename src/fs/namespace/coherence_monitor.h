@@ -33,6 +33,9 @@ class CoherenceMonitor {
   /// The chunks of a variable that differ from the source's.
   WriteBack::Changes changes_of(const Node& node);
 
+  /// Another program was found to have changed a chunk: drops what is cached of it, or of its shard.
+  void chunk_changed_outside(const ChunkPlace& chunk);
+
   // -o coherent: what is cached of a file that is about to be opened is dropped.
   Result<> array_opened(const Node& node, const VariableView& variable);
   void chunk_opened(const ChunkPlace& chunk);

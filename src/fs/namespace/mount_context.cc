@@ -44,12 +44,13 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       nodes(dataset.source().root(), options.view),
       cache(options.cache_bytes, stats),
       conversions(options.cache_bytes / 4, conversion_stats),
-      decoder(dataset, nodes, cache, stats),
+      decoder(dataset, nodes, cache, stats, [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
       kernel(&no_kernel_),
       write_back(
           dataset, cache, conversions, stats, options.write_back,
           [this](const ChunkPlace& chunk) { return decoder.base_of(chunk); },
-          [this](const ChunkPlace& chunk) { return check_place(nodes, dataset, chunk); }),
+          [this](const ChunkPlace& chunk) { return check_place(nodes, dataset, chunk); },
+          [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
       read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {}
 Result<Place> MountContext::place_of(Ino ino) {
   CODECFS_ASSIGN(const Place place, nodes.at(ino));

@@ -85,6 +85,10 @@ struct MountContext {
   [[nodiscard]] bool lists_absent(const Node& node, const VariableView& view) const;
   /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
   [[nodiscard]] std::vector<std::string> files_not_stored();
+  /// Another program was found to have changed a chunk.
+  void changed_outside(const ChunkPlace& chunk) const {
+    if (on_changed_outside) on_changed_outside(chunk);
+  }
   /// Records why a request failed, for user._Error of that inode, the log and the statistics. Ignores errors without a
   /// reason: these are answers, not failures.
   void note_error(Ino ino, const Error& error, RequestKind kind = RequestKind::other);
@@ -97,6 +101,7 @@ struct MountContext {
   const bool nodelete;
   const std::string mountpoint;
   const MakeReferences make_references;
+  WriteBack::ChangedOutside on_changed_outside;  // set before there are requests
 
   Stats stats;
   Dataset dataset;

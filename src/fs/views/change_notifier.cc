@@ -112,6 +112,35 @@ void ChangeNotifier::names_in_range_changed(const Node& shown, const Variable& f
   for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
 }
 
+void ChangeNotifier::chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range) {
+  constexpr uint64_t kSingly = 64;  // parts of an array's file that are told one by one
+  const uint64_t count = facts.grid.count();
+  if (const Result<Ino> first = mount_.nodes.chunk_key(node, range.first, count)) {
+    mount_.cache.drop(*first, range.count);
+    mount_.conversions.drop_forms(*first, range.count);
+  }
+  const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+    if (shows_arrays(shown->view)) {
+      if (!view) continue;
+      const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
+      const Ino ino = shown->ino(FileKind::array);
+      if (!file || range.count > kSingly) {
+        mount_.kernel->content_changed(ino, false);
+        continue;
+      }
+      for (uint64_t i = 0; i < range.count; ++i)
+        if (const ArrayFile::Range part = file->range_of_chunk(range.first + i); part.size > 0)
+          mount_.kernel->part_changed(ino, part.offset, part.size, false);
+      continue;
+    }
+    const bool is_shard = shows_shards(shown->view, facts);
+    const uint64_t file = file_of_chunk(shown->view, facts, range.first);
+    const Result<Ino> first = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
+    if (first) mount_.kernel->contents_changed(*first, is_shard ? 1 : range.count, false);
+  }
+}
+
 void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
   metadata_changed_at_ = std::chrono::steady_clock::now();
   mount_.dataset.forget(node.object);

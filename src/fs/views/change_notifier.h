@@ -27,6 +27,8 @@ class ChangeNotifier {
   void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
   /// The same after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
   void shard_changed(const Node& node, uint64_t shard);
+  /// Another program has changed these chunks: invalidates them in all views. Does not wait.
+  void chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range);
   /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
   Result<> chunks_stored_anew(const Node& node);
   /// Gives the chunks of a paused variable new inode numbers. `before` and `now`: the number of chunks.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 
 #include "remote/signature.h"
 #include "support/environment.h"
@@ -149,6 +150,62 @@ TEST(ObjectClient, SignedRequestsFollowNoRedirects) {
   HttpServer server([&](const ServedRequest&) { return http_answer(307, "", {{"Location", other.url() + "/x"}}); });
   EXPECT_FALSE(client_of(server)->get("k", {}, 10));
   EXPECT_EQ(other.requests(), 0U);
+}
+
+/// A server with one object, whose ETag counts its states.
+class OneObjectServer {
+ public:
+  enum class Heeds { all, unquoted, creation, none };
+  explicit OneObjectServer(Heeds heeds) : heeds_(heeds) {}
+
+  std::string answer(const ServedRequest& request) {
+    const std::lock_guard lock(mutex_);
+    if (request.method == "DELETE") {
+      state_ = 0;
+      return http_answer(204);
+    }
+    const std::string etag = fmt::format("{}", state_);
+    if (request.method == "GET")
+      return http_answer(206, "x", {{"ETag", "\"" + etag + "\""}, {"Content-Range", "bytes 0-0/5"}});
+    const std::string match = request.header("if-match");
+    if (heeds_ != Heeds::none && request.header("if-none-match") == "*" && state_ != 0) return http_answer(412);
+    const bool matches = match == etag || (heeds_ == Heeds::all && match == "\"" + etag + "\"");
+    if ((heeds_ == Heeds::all || heeds_ == Heeds::unquoted) && !match.empty() && !matches) return http_answer(412);
+    state_ = ++count_;
+    return http_answer(200, "", {{"ETag", fmt::format("\"{}\"", state_)}});
+  }
+  [[nodiscard]] bool is_there() const { return state_ != 0; }
+
+ private:
+  const Heeds heeds_;
+  std::mutex mutex_;
+  unsigned state_ = 0;  // 0: there is none
+  unsigned count_ = 0;
+};
+
+TEST(ObjectClient, FindsOutHowAServerHeedsConditions) {
+  using Heeds = OneObjectServer::Heeds;
+  for (const Heeds heeds : {Heeds::all, Heeds::unquoted, Heeds::creation, Heeds::none}) {
+    OneObjectServer object(heeds);
+    HttpServer server([&](const ServedRequest& request) { return object.answer(request); });
+    const auto client = client_of(server);
+    const auto checked = client->check_conditions("probe");
+    EXPECT_FALSE(object.is_there()) << "it is removed again";
+    if (heeds == Heeds::creation || heeds == Heeds::none) {
+      EXPECT_EQ(checked.error().code, EOPNOTSUPP);
+      continue;
+    }
+    ASSERT_TRUE(checked) << checked.error().reason;
+    const std::string first = client->put("k", {}, {.is_new = true, .etag = {}}).value();
+    const auto second = client->put("k", {}, {.is_new = false, .etag = first});
+    ASSERT_TRUE(second) << second.error().reason;
+    EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = first}).error().code, ESTALE);
+  }
+}
+
+TEST(ObjectClient, AnEtagThatIsNoneIsNoCondition) {
+  HttpServer server([](const ServedRequest&) { return http_answer(200); });
+  EXPECT_EQ(client_of(server)->put("k", {}, {.is_new = false, .etag = "W/\"1\""}).error().code, EOPNOTSUPP);
 }
 
 }  // namespace

@@ -132,12 +132,14 @@ Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t nu
     uint64_t size = 0;
     for (const RectilinearPiece& piece : pieces) size += piece.bytes.size();
     CODECFS_ASSIGN(Buffer joined, join_rectilinear(*array, number, std::move(pieces)));
-    return DecodedChunk{std::move(joined), size};
+    return DecodedChunk{std::move(joined), size, false};
   }
   if (!stored) return fail(ENOENT, "{}: is not stored", chunk_name(*array, number));
   const uint64_t stored_size = stored->size();
   CODECFS_ASSIGN(Buffer bytes, decode_chunk(*array, chunk_name(*array, number), *std::move(stored)));
-  return DecodedChunk{std::move(bytes), stored_size};
+  const bool is_changed = store_.files().take_changed(
+      array->array.shards ? shard_key(*array, shard_of(array->array, number)) : chunk_key(*array, number));
+  return DecodedChunk{std::move(bytes), stored_size, is_changed};
 }
 
 Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable, uint64_t number) {

@@ -3,11 +3,15 @@
 // the locks of OpenStore itself, but encodes without them.
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
+#include "backends/api/chunk_writer.h"
 #include "backends/zarr/source/metadata_changes.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/shard_writer.h"
+#include "backends/zarr/store/shared_store.h"
 #include "backends/zarr/store/store_writer.h"
 
 namespace codecfs::zarr {
@@ -21,6 +25,10 @@ class ChunkFileWriter {
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk);
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored);
   Result<> remove_chunk(ObjectId variable, uint64_t number);
+  Result<> begin_updates(ObjectId variable);
+  Result<ChunkWriter::Base> fetch_base(ObjectId variable, uint64_t number);
+  Result<ChunkWriter::Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+                                            const std::optional<std::string>& version);
 
  private:
   struct Target {
@@ -32,8 +40,12 @@ class ChunkFileWriter {
   /// shape that OpenStore::array() returned. ESTALE if the current grid differs. Under using_keys().
   Result<Target> target_of(ObjectId variable, uint64_t number);
   Result<Target> target_of_locked(ObjectId variable, uint64_t number);
-  /// `encoded`: null, the chunk is removed.
-  Result<> put_in_shard(const Target& target, uint64_t number, const Bytes* encoded);
+  /// `encoded`: null, the chunk is removed. `part`: what of it was written; null: all.
+  Result<> put_in_shard(const Target& target, uint64_t number, const Bytes* encoded,
+                        std::shared_ptr<const WrittenPart> part = nullptr);
+  Result<ChunkWriter::Updated> update_in_shard(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written);
+  /// The chunk as it is stored now.
+  Result<ChunkWriter::Base> read_base(const OpenArray& array, const std::string& key);
   void refresh_listing(const Target& target, uint64_t number);
 
   OpenStore& store_;

@@ -14,6 +14,7 @@
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/directory_writer.h"
+#include "backends/zarr/store/object_writer.h"
 #include "backends/zarr/store/temporary_directory.h"
 #include "backends/zarr/store/zip_rewrite.h"
 #include "backends/zarr/store/zip_writer.h"
@@ -73,6 +74,11 @@ Result<> create_zarr(const std::string& path) { return create_directory(path, za
 
 Result<> create_zarr3(const std::string& path) {
   return create_directory(path, zarr::kZarr3File, zarr::print_zarr3_group());
+}
+
+Result<bool> create_zarr_objects(remote::ObjectClient& client, const std::string& key, bool is_v3) {
+  return is_v3 ? zarr::create_in_object_store(client, key, zarr::kZarr3File, zarr::print_zarr3_group())
+               : zarr::create_in_object_store(client, key, zarr::kGroupFile, zarr::print_group());
 }
 
 Result<> create_zarr_zip(const std::string& path) {

@@ -124,7 +124,16 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
   if (!metadata) return in_file(called(object.key), metadata.error());
 
   // Chunks outside of the old shape, left by an interrupted resize, must not become part of the new shape.
-  CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid));
+  SharedStore* const shared = writer_.shared();
+  if (shared != nullptr) shared->list_all_of(array.key);
+  CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid, shared != nullptr));
+  // Another program, which has just changed the shape, may have written them.
+  if (were_left && shared != nullptr)
+    return fail(
+        EBUSY,
+        "{}: there are chunks outside of its shape, which would become part of it: another program changes the shape "
+        "now, or an interrupted change has left them; then remove these objects with another program",
+        called(object.key));
   if (were_left) CODECFS_TRY(writer_.order());
   CODECFS_TRY(editor_.replace(object, store_.hierarchy().file_of(EntryKind::variable), *metadata));
   // Make the new shape durable before removing chunks: otherwise the old shape could return without them.
@@ -140,9 +149,9 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
 /// Removes the chunks that are in the grid `listed` but not in `kept`, which has the same chunk shape. Returns whether
 /// there were any.
 Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed,
-                                                    const ChunkGrid& kept) {
+                                                    const ChunkGrid& kept, bool is_only_asked) {
   if (listed.count() == 0) return false;
-  if (array.array.shards) return shards_.remove_outside(array, listed, kept);
+  if (array.array.shards) return shards_.remove_outside(array, listed, kept, is_only_asked);
   const ChunkKeys& keys = array.array.keys;
   CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, keys));
   std::vector<uint64_t> place(listed.rank());
@@ -150,6 +159,7 @@ Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, cons
   for (const uint64_t number : numbers) {
     listed.coordinates_of(number, place);
     if (std::ranges::equal(place, kept.cells(), std::less())) continue;
+    if (is_only_asked) return true;
     CODECFS_TRY(writer_.remove(array.key, keys.name_of(listed, number)));
     were_any = true;
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Changes the attributes, dimension names, shapes and codecs of a store's groups and arrays. See TreeEditor of
-// backends/api for the functions. Thread-safe; takes the locks of OpenStore itself.
+// backends/api for the functions. Thread-safe; takes the locks of OpenStore itself. In a store that other programs may
+// write, EAGAIN: metadata has changed, so the change must be made anew (repeat_change()).
 
 #include <cstdint>
 #include <span>
@@ -10,6 +11,7 @@
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_editor.h"
+#include "backends/zarr/store/shared_store.h"
 #include "backends/zarr/store/store_writer.h"
 
 namespace codecfs::zarr {
@@ -34,7 +36,8 @@ class MetadataChanges {
   [[nodiscard]] bool is_v3() const { return store_.hierarchy().format() == ZarrFormat::v3; }
   Result<> set_zarr3_attributes(const Object& object, ObjectId id, const AttributeChange& change);
   Result<> resize_array(const Object& object, const OpenArray& array, std::span<const uint64_t> shape);
-  Result<bool> remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept);
+  Result<bool> remove_chunks_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept,
+                                     bool is_only_asked = false);
 
   OpenStore& store_;
   StoreEditor& editor_;

@@ -112,6 +112,10 @@ Result<ArrayPtr> OpenStore::unchanged_array(const Object& object, ObjectId id) {
   const char* const file = hierarchy_.file_of(EntryKind::variable);
   CODECFS_ASSIGN(const auto text, hierarchy_.read_text(join_key(object.key, file)));
   if (text == array->metadata) return array;
+  // What else this mount knows of the array, such as the numbers of its chunks, is of the old state.
+  if (is_shared_)
+    return fail(ESTALE, "{}: another program has changed its {}: unmount and mount again to change it",
+                called(object.key), file);
   arrays_.erase(id);
   return fail(ESTALE, "{}: another program has changed its {}: read it again, then retry", called(object.key), file);
 }

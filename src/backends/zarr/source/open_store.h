@@ -35,6 +35,8 @@ class OpenStore {
   [[nodiscard]] const Hierarchy& hierarchy() const { return hierarchy_; }
   /// The root: a group, or an array if the store is one.
   [[nodiscard]] const Entry& root() const { return root_; }
+  /// Other programs may write the store at the same time. Must be called before it is used.
+  void set_shared() { is_shared_ = true; }
   /// EROFS with the reason why nothing can be written.
   [[nodiscard]] Result<> writable() const;
 
@@ -98,6 +100,7 @@ class OpenStore {
   std::unique_ptr<Store> files_;
   Hierarchy hierarchy_;              // after files_, which it uses
   std::optional<Error> unwritable_;  // set at open
+  bool is_shared_ = false;
   Entry root_;
   Mutex places_mutex_;                  // locked before keys_mutex_
   mutable FairSharedMutex keys_mutex_;  // shared: using a key; exclusive: changing the objects there

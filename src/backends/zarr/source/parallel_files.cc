@@ -64,4 +64,8 @@ Result<> make_in_parallel(size_t count, uint64_t memory, const std::function<Res
   return ParallelWork(count, make).run(static_cast<size_t>(threads));
 }
 
+Result<> make_at_once(size_t count, size_t threads, const std::function<Result<>(size_t)>& make) {
+  return ParallelWork(count, make).run(std::min(threads, std::max<size_t>(count, 1)));
+}
+
 }  // namespace codecfs::zarr

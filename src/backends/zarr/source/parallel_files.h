@@ -1,5 +1,5 @@
 #pragma once
-// Makes the files of a new directory on all cores.
+// Makes files in several threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,5 +18,7 @@ inline constexpr uint64_t kParallelMemory = uint64_t{1} << 30;
 /// takes more than a share of kParallelMemory (`memory`, bytes). Returns the first error, after which no call begins.
 /// `make` must not throw.
 Result<> make_in_parallel(size_t count, uint64_t memory, const std::function<Result<>(size_t)>& make);
+/// The same in at most `threads` threads, for work that waits for a network.
+Result<> make_at_once(size_t count, size_t threads, const std::function<Result<>(size_t)>& make);
 
 }  // namespace codecfs::zarr

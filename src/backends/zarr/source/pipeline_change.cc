@@ -8,8 +8,10 @@
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/metadata/zarr3_write.h"
+#include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/recode.h"
 #include "backends/zarr/source/reshard.h"
+#include "backends/zarr/store/shared_store.h"
 #include "filters/core/zarr3_chain.h"
 
 namespace codecfs::zarr {
@@ -26,6 +28,7 @@ class PipelineChange {
   Result<bool> begin_sharding(const Variable& wanted);
   /// Needs no lock.
   Result<> recode(Progress& progress) {
+    if (writer_.shared() != nullptr) return {};
     if (resharded_) return reshard_chunks(*source_, *array_, *resharded_, *target_, progress);
     return recode_chunks(*source_, *array_, chain_, *target_, progress);
   }
@@ -36,6 +39,7 @@ class PipelineChange {
  private:
   Result<> reshard_as(Array changed);
   Result<> prepare(const Object& object);
+  Result<> check_without_chunks(const Object& object);
   Result<> check_same(const Object& object) const;
 
   OpenStore& store_;
@@ -113,6 +117,7 @@ Result<bool> PipelineChange::begin_sharding(const Variable& wanted) {
 
 Result<> PipelineChange::prepare(const Object& object) {
   CODECFS_TRY(shards_.write_shards());
+  if (writer_.shared() != nullptr) return check_without_chunks(object);
 
   CODECFS_ASSIGN(source_, store_.files().below(object.key));
   const mode_t mode = source_->status().st_mode & 07777;
@@ -121,8 +126,26 @@ Result<> PipelineChange::prepare(const Object& object) {
   return {};
 }
 
+/// Chunks and metadata cannot be exchanged at once, and between two steps readers would decode chunks wrongly.
+Result<> PipelineChange::check_without_chunks(const Object& object) {
+  writer_.shared()->forget_lists();
+  const Array& facts = array_->array;
+  const ChunkGrid& grid = facts.shards ? facts.shards->grid : facts.variable.grid;
+  CODECFS_ASSIGN(const auto stored, list_chunks(store_.files(), object.key, grid, facts.keys));
+  if (stored.empty()) return {};
+  return fail(EOPNOTSUPP,
+              "{}: its chunks cannot be stored anew in place: an object store cannot exchange them with their metadata "
+              "at once, so readers would decode them wrongly; make a copy with other filters: codecfs convert -F",
+              called(object.key));
+}
+
 Result<> PipelineChange::exchange() {
   CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id_));
+  if (writer_.shared() != nullptr) {
+    CODECFS_TRY(store_.unchanged_array(object, id_));
+    CODECFS_TRY(check_without_chunks(object));
+    return editor_.replace(object, store_.hierarchy().file_of(EntryKind::variable), metadata_);
+  }
   CODECFS_TRY(check_same(object));
   CODECFS_TRY(
       copy_other_files(*source_, *array_, store_.hierarchy().file_of(EntryKind::variable), metadata_, *target_));
@@ -172,14 +195,18 @@ Result<> carry_out(OpenStore& store, PipelineChange& change, Progress& progress,
 
 Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress) {
-  PipelineChange change(store, editor, writer, shards, id);  // its destructor needs no locks
-  return carry_out(store, change, progress, [&] { return change.begin(filters); });
+  return repeat_change([&] {
+    PipelineChange change(store, editor, writer, shards, id);  // its destructor needs no locks
+    return carry_out(store, change, progress, [&] { return change.begin(filters); });
+  });
 }
 
 Result<> change_sharding(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          const Variable& wanted, Progress& progress) {
-  PipelineChange change(store, editor, writer, shards, id);
-  return carry_out(store, change, progress, [&] { return change.begin_sharding(wanted); });
+  return repeat_change([&] {
+    PipelineChange change(store, editor, writer, shards, id);
+    return carry_out(store, change, progress, [&] { return change.begin_sharding(wanted); });
+  });
 }
 
 }  // namespace codecfs::zarr

@@ -1,6 +1,7 @@
 #pragma once
 // Changes the filter pipeline of an array, or its shards: writes all of its chunks into a new directory (recode.h,
-// reshard.h), without any lock, and atomically exchanges the directories.
+// reshard.h), without any lock, and atomically exchanges the directories. In an object store, which cannot do that,
+// only arrays without chunks are changed.
 
 #include <span>
 

@@ -64,6 +64,8 @@ struct ShardReader::Index {
 
 namespace {
 
+constexpr unsigned kMostStates = 5;  // of a shard from which a chunk is read
+
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
 
 /// Divides the coordinates of a chunk into those of the shard of each level, and finds the positions in their indexes.
@@ -141,11 +143,21 @@ Result<ShardReader::IndexPtr> ShardReader::index_of(const OpenArray& array, size
 
 /// Where the chunk is stored; none if it is not.
 Result<std::optional<ShardReader::Range>> ShardReader::find(const OpenArray& array, uint64_t number) {
+  const std::string key = shard_key(array, shard_of(array.array, number));
+  CODECFS_ASSIGN(auto file, files_.open_file(key));
+  if (!file) return std::nullopt;
+  auto found = find_in(array, number, std::move(file));
+  if (found || found.error().code != ESTALE) return found;
+  CODECFS_ASSIGN(file, files_.reopen_file(key));
+  if (!file) return std::nullopt;
+  return find_in(array, number, std::move(file));
+}
+
+Result<std::optional<ShardReader::Range>> ShardReader::find_in(const OpenArray& array, uint64_t number,
+                                                               std::shared_ptr<const StoredFile> file) {
   const ChunkPath path(array.array, number);
   const ShardLayout& layout = *array.array.shards;
   const std::string key = shard_key(array, layout.grid.number_of(std::span(path.shard).first(layout.grid.rank())));
-  CODECFS_ASSIGN(auto file, files_.open_file(key));
-  if (!file) return std::nullopt;
   const std::string version = file->version();
   Range range(std::move(file), key);
   for (size_t i = 0; i < layout.levels.size(); ++i) {
@@ -167,7 +179,22 @@ Result<std::optional<ShardReader::Place>> ShardReader::locate(const OpenArray& a
 }
 
 Result<std::optional<Buffer>> ShardReader::read(const OpenArray& array, uint64_t number) {
-  CODECFS_ASSIGN(const auto range, find(array, number));
+  const std::string key = shard_key(array, shard_of(array.array, number));
+  CODECFS_ASSIGN(auto file, files_.open_file(key));
+  for (unsigned attempt = 0;; ++attempt) {
+    if (!file) return std::nullopt;
+    auto bytes = read_in(array, number, file);
+    if (bytes || bytes.error().code != ESTALE || attempt == kMostStates) return bytes;
+    // Another program has replaced the shard; where that is an error, reopening it is one too.
+    const std::string version = file->version();
+    CODECFS_ASSIGN(file, files_.reopen_file(key));
+    if (file && file->version() == version) return bytes;
+  }
+}
+
+Result<std::optional<Buffer>> ShardReader::read_in(const OpenArray& array, uint64_t number,
+                                                   std::shared_ptr<const StoredFile> file) {
+  CODECFS_ASSIGN(const auto range, find_in(array, number, std::move(file)));
   if (!range) return std::nullopt;
   if (range->size() > array.max_stored)
     return fail(EIO, "{}: chunk {} has {} bytes, more than the {} that it can need", range->key(),

@@ -34,6 +34,9 @@ class ShardReader {
   Result<std::optional<Place>> locate(const OpenArray& array, uint64_t number);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
+  /// The same of an open shard.
+  Result<std::optional<Buffer>> read_in(const OpenArray& array, uint64_t number,
+                                        std::shared_ptr<const StoredFile> file);
   /// The index of an open shard that is not encoded as a whole, by position. `key`: of its file.
   Result<std::vector<ShardEntry>> entries(const OpenArray& array, const std::string& key,
                                           const std::shared_ptr<const StoredFile>& file);
@@ -53,6 +56,7 @@ class ShardReader {
 
   Result<IndexPtr> index_of(const OpenArray& array, size_t level, const Range& range, const std::string& version);
   Result<std::optional<Range>> find(const OpenArray& array, uint64_t number);
+  Result<std::optional<Range>> find_in(const OpenArray& array, uint64_t number, std::shared_ptr<const StoredFile> file);
   Result<> visit_below(const OpenArray& array, std::vector<uint64_t>& positions, const Range& range,
                        const std::string& version, std::span<const uint64_t> place, const VisitChunk& visit);
 

@@ -8,31 +8,48 @@
 #include <utility>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/source/parallel_files.h"
 #include "model/limits.h"
 
 namespace codecfs::zarr {
 namespace {
 
-uint64_t size_of(const std::shared_ptr<const Buffer>& chunk) { return chunk ? chunk->size() : 0; }
+constexpr size_t kShardsAtOnce = 8;  // that are written, if each takes requests
+
+/// A part of a chunk that was written while another was held. What is held of the chunk was read before, so it is in
+/// the new content, too.
+std::shared_ptr<const WrittenPart> joined(const ShardWriter::Held* held, std::shared_ptr<const WrittenPart> part) {
+  if (held == nullptr || part == nullptr) return part;
+  if (held->part == nullptr) return nullptr;
+  auto copy = Buffer::copy_of(part->chunk.bytes());
+  if (!copy) throw std::bad_alloc();
+  auto both = std::make_shared<WrittenPart>(std::move(*copy), part->written);
+  both->written.add(held->part->written);
+  return both;
+}
 
 }  // namespace
 
-Result<> ShardWriter::put(const ArrayPtr& array, uint64_t number, std::shared_ptr<const Buffer> encoded) try {
+uint64_t ShardWriter::size_of(const Held& chunk) {
+  return (chunk.encoded ? chunk.encoded->size() : 0) + (chunk.part ? chunk.part->chunk.size() : 0);
+}
+
+Result<> ShardWriter::put(const ArrayPtr& array, uint64_t number, Held chunk) try {
   bool is_full = false;
   {
     const LockGuard lock(mutex_);
     const Key key = {array->key, shard_of(array->array, number)};
     Shard& shard = held_[key];
     if (shard.array && !describe_same_chunks(shard.array->metadata, array->metadata)) {
-      for (const auto& [held, chunk] : shard.chunks) held_bytes_ -= size_of(chunk);
+      for (const auto& [other, held] : shard.chunks) held_bytes_ -= size_of(held);
       held_.erase(key);
       return fail(ESTALE, "{}: another program has changed it: chunks are not stored", called(array->key));
     }
     shard.array = array;
-    const uint64_t size = size_of(encoded);
     const auto [place, is_new] = shard.chunks.try_emplace(number);
-    held_bytes_ += size - size_of(place->second);
-    place->second = std::move(encoded);
+    chunk.part = joined(is_new ? nullptr : &place->second, std::move(chunk.part));
+    held_bytes_ += size_of(chunk) - size_of(place->second);
+    place->second = std::move(chunk);
     is_full = held_bytes_ > kMostHeld;
   }
   return is_full ? write_shards() : Result<>();
@@ -46,7 +63,8 @@ std::optional<std::shared_ptr<const Buffer>> ShardWriter::held(const OpenArray& 
   for (const auto* shards : {&held_, &being_written_}) {
     const auto shard = shards->find(key);
     if (shard == shards->end()) continue;
-    if (const auto chunk = shard->second.chunks.find(number); chunk != shard->second.chunks.end()) return chunk->second;
+    if (const auto found = shard->second.chunks.find(number); found != shard->second.chunks.end())
+      return found->second.encoded;
   }
   return std::nullopt;
 }
@@ -57,7 +75,7 @@ void ShardWriter::apply_held(const OpenArray& array, std::vector<uint64_t>& numb
     const LockGuard lock(mutex_);
     for (const auto* shards : {&held_, &being_written_})
       for (auto at = shards->lower_bound({array.key, 0}); at != shards->end() && at->first.first == array.key; ++at)
-        for (const auto& [number, chunk] : at->second.chunks) held.try_emplace(number, chunk != nullptr);
+        for (const auto& [number, chunk] : at->second.chunks) held.try_emplace(number, chunk.encoded != nullptr);
   }
   if (held.empty()) return;
   std::erase_if(numbers, [&](uint64_t number) { return held.contains(number); });
@@ -74,26 +92,34 @@ Result<> ShardWriter::write_shards() {
     being_written_.swap(held_);
     held_bytes_ = 0;
   }
-  std::optional<Error> failure;
-  for (;;) {
-    Key key;
-    Shard shard;
-    {
-      const LockGuard lock(mutex_);
-      if (being_written_.empty()) break;
-      key = being_written_.begin()->first;
-      shard = being_written_.begin()->second;
-    }
-    const Result<> written = write_held(shard, key.second);
+  std::vector<Key> keys;
+  {
     const LockGuard lock(mutex_);
-    if (!written) {
-      if (!failure) failure = written.error();
-      // Chunks that were written meanwhile are newer. After ESTALE the array is another one.
-      if (written.error().code != ESTALE) keep(key, std::move(shard));
-    }
-    being_written_.erase(key);
+    failure_.reset();
+    for (const auto& [key, shard] : being_written_) keys.push_back(key);
   }
-  if (failure) return std::unexpected(*failure);
+  CODECFS_TRY(make_at_once(keys.size(), writer_.shared() != nullptr ? kShardsAtOnce : 1,
+                           [&](size_t i) { return write_next(keys[i]); }));
+  const LockGuard lock(mutex_);
+  if (failure_) return std::unexpected(*failure_);
+  return {};
+}
+
+/// Of being_written_. The errors of one shard do not end the others.
+Result<> ShardWriter::write_next(const Key& key) {
+  Shard shard;
+  {
+    const LockGuard lock(mutex_);
+    shard = being_written_.at(key);
+  }
+  const Result<> written = write_held(shard, key.second);
+  const LockGuard lock(mutex_);
+  if (!written) {
+    if (!failure_) failure_ = written.error();
+    // Chunks that were written meanwhile are newer. After ESTALE the array is another one.
+    if (written.error().code != ESTALE) keep(key, std::move(shard));
+  }
+  being_written_.erase(key);
   return {};
 }
 
@@ -106,8 +132,13 @@ void ShardWriter::keep(const Key& key, Shard shard) {
   Shard& kept = held_[key];
   if (!kept.array) kept.array = std::move(shard.array);
   for (auto& [number, chunk] : shard.chunks) {
-    const uint64_t size = size_of(chunk);
-    if (kept.chunks.try_emplace(number, std::move(chunk)).second) held_bytes_ += size;
+    const auto [place, is_new] = kept.chunks.try_emplace(number);
+    if (is_new) {
+      place->second = std::move(chunk);
+      held_bytes_ += size_of(place->second);
+    } else {
+      place->second.part = joined(&chunk, std::move(place->second.part));
+    }
   }
 }
 
@@ -149,25 +180,79 @@ Result<> ShardWriter::write_held(const Shard& shard, uint64_t number) try {
   if (!text) return std::unexpected(text.error());
   if (!*text || !describe_same_chunks(**text, array.metadata))
     return fail(ESTALE, "{}: another program has changed or removed it: chunks are not stored", called(array.key));
-  const Array& facts = array.array;
-  std::vector<ChunkChange> changes;
-  for (const auto& [chunk, bytes] : shard.chunks) changes.push_back({positions_of(facts, chunk), bytes.get()});
-  std::ranges::sort(changes, {}, &ChunkChange::positions);
-  const Result<> written = rewrite(array, facts.keys.name_of(facts.shards->grid, number), changes);
+  const std::string name = array.array.keys.name_of(array.array.shards->grid, number);
+  Result<> done = repeat_change([&]() -> Result<> {
+    Result<> once = write_into(shard, name);
+    // A file that is read in parts was replaced.
+    if (!once && once.error().code == ESTALE && writer_.shared() != nullptr)
+      return fail(EAGAIN, "{}", once.error().reason);
+    return once;
+  });
   refresh_listing(array, number);
-  return written;
+  return done;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to write a shard", called(shard.array->key));
 }
 
-/// `changes`: as for change_shard().
-Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, std::span<const ChunkChange> changes) {
+Result<> ShardWriter::write_into(const Shard& shard, const std::string& name) {
+  const OpenArray& array = *shard.array;
+  CODECFS_ASSIGN(const FilePtr file, open(join_key(array.key, name)));
+  std::vector<ChunkChange> changes;
+  std::deque<Buffer> made;
+  for (const auto& [number, chunk] : shard.chunks) {
+    const Buffer* bytes = chunk.encoded.get();
+    if (chunk.part) {
+      CODECFS_ASSIGN(Buffer whole, merged(array, number, *chunk.part, file));
+      bytes = &made.emplace_back(std::move(whole));
+    }
+    changes.push_back({positions_of(array.array, number), bytes});
+  }
+  std::ranges::sort(changes, {}, &ChunkChange::positions);
+  return rewrite(array, name, changes, file);
+}
+
+/// A chunk as it is in the shard, encoded, with the part that was written.
+Result<Buffer> ShardWriter::merged(const OpenArray& array, uint64_t number, const WrittenPart& part,
+                                   const FilePtr& file) {
+  const std::string key = join_key(array.key, array.array.variable.grid.name_of(number));
+  std::optional<Buffer> stored;
+  if (file) {
+    CODECFS_ASSIGN(stored, store_.shards().read_in(array, number, file));
+  }
+  Buffer chunk;
+  if (stored) {
+    CODECFS_ASSIGN(chunk, decode_chunk(array, key, *std::move(stored)));
+  } else {
+    CODECFS_ASSIGN(chunk, make_fill_chunk(array.array.variable));
+  }
+  if (chunk.size() != part.chunk.size())
+    return fail(EIO, "{}: has {} bytes, not {}", key, chunk.size(), part.chunk.size());
+  part.written.copy(part.chunk.bytes(), chunk.mutable_bytes());
+  CODECFS_ASSIGN(StoredChunk encoded, encode_chunk(array, key, chunk.bytes()));
+  if (encoded.buffer.empty()) return Buffer::copy_of(encoded.bytes);
+  return std::move(encoded.buffer);
+}
+
+Result<ShardWriter::FilePtr> ShardWriter::open(const std::string& key) {
+  return writer_.shared() != nullptr ? writer_.shared()->open_now(key) : store_.files().open_file(key);
+}
+
+Result<> ShardWriter::replace_file(const OpenArray& array, const std::string& name, const FilePtr& file,
+                                   std::span<const StorePart> parts) {
+  SharedStore* const shared = writer_.shared();
+  if (shared == nullptr) return writer_.write_parts(array.key, name, parts, array.mode);
+  CODECFS_TRY(shared->replace(join_key(array.key, name), file ? file->version() : "", parts));
+  return {};
+}
+
+/// `changes`: as for change_shard(). `file`: of open().
+Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, std::span<const ChunkChange> changes,
+                              const FilePtr& file) {
   const ShardLayout& layout = *array.array.shards;
   const ShardLevel& level = layout.levels[0];
-  if (!level.stages.empty()) return rewrite_encoded(array, name, changes);
+  if (!level.stages.empty()) return rewrite_encoded(array, name, changes, file);
   const bool is_nested = layout.levels.size() > 1;
   const std::string key = join_key(array.key, name);
-  CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
   std::vector<ShardEntry> old(level.count, {ShardEntry::kAbsent, ShardEntry::kAbsent});
   if (file && (is_nested || changes.size() < level.count)) {  // else nothing of it stays
     CODECFS_ASSIGN(old, store_.shards().entries(array, key, file));
@@ -198,18 +283,33 @@ Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, s
 
 /// The same of a shard that is encoded as a whole.
 Result<> ShardWriter::rewrite_encoded(const OpenArray& array, const std::string& name,
-                                      std::span<const ChunkChange> changes) {
+                                      std::span<const ChunkChange> changes, const FilePtr& file) {
   const std::string key = join_key(array.key, name);
-  CODECFS_ASSIGN(const auto old, store_.files().read(key, max_chunk_bytes()));
-  auto content = change_shard(*array.array.shards, old ? std::optional(old->bytes()) : std::nullopt, changes);
+  Buffer old;
+  if (file && file->size() > max_chunk_bytes())
+    return fail(EIO, "{}: has {} bytes, more than {}", key, file->size(), max_chunk_text());
+  if (file) {
+    CODECFS_ASSIGN(old, file->read(0, file->size()));
+  }
+  auto content = change_shard(*array.array.shards, file ? std::optional(old.bytes()) : std::nullopt, changes);
   if (!content) return in_file(key, content.error());
-  if (!*content) return writer_.remove(array.key, name);
-  return writer_.write(array.key, name, (*content)->bytes(), array.mode);
+  if (!*content && (writer_.shared() == nullptr || !file)) return writer_.remove(array.key, name);
+  if (!*content) {
+    // A shard without chunks cannot be told from one that is there no more, so one of them becomes fill.
+    CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(array.array.variable));
+    CODECFS_ASSIGN(const StoredChunk encoded, encode_chunk(array, key, fill.bytes()));
+    CODECFS_ASSIGN(const Buffer stored, Buffer::copy_of(encoded.bytes));
+    std::vector<ChunkChange> kept(changes.begin(), changes.end());
+    kept.front().bytes = &stored;
+    content = change_shard(*array.array.shards, old.bytes(), kept);
+    if (!content) return in_file(key, content.error());
+  }
+  const StorePart whole = {.bytes = (*content)->bytes(), .file = nullptr, .offset = 0, .size = (*content)->size()};
+  return replace_file(array, name, file, std::span(&whole, 1));
 }
 
 Result<> ShardWriter::write_positions(const OpenArray& array, const std::string& name, const Positions& changed,
-                                      const std::shared_ptr<const StoredFile>& file,
-                                      const std::vector<ShardEntry>& old) {
+                                      const FilePtr& file, const std::vector<ShardEntry>& old) {
   const ShardLevel& level = array.array.shards->levels[0];
   const ShardEntry absent = {ShardEntry::kAbsent, ShardEntry::kAbsent};
   std::vector<ShardEntry> entries(level.count, absent);
@@ -230,11 +330,11 @@ Result<> ShardWriter::write_positions(const OpenArray& array, const std::string&
     end += part.size;
     parts.push_back(std::move(part));
   }
-  if (parts.empty()) return writer_.remove(array.key, name);
+  if (parts.empty() && (writer_.shared() == nullptr || !file)) return writer_.remove(array.key, name);
   CODECFS_ASSIGN(const Buffer index, encode_shard_index(level, entries));
   const StorePart index_part = {.bytes = index.bytes(), .file = nullptr, .offset = 0, .size = index.size()};
   parts.insert(level.index.is_at_start ? parts.begin() : parts.end(), index_part);
-  return writer_.write_parts(array.key, name, parts, array.mode);
+  return replace_file(array, name, file, parts);
 }
 
 void ShardWriter::forget(const std::string& key) {
@@ -249,7 +349,8 @@ void ShardWriter::forget(const std::string& key) {
   }
 }
 
-Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept) try {
+Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid& listed, const ChunkGrid& kept,
+                                         bool is_only_asked) try {
   const Array& facts = array.array;
   CODECFS_ASSIGN(const ChunkGrid shards, ChunkGrid::make(listed.shape(), facts.shards->grid.chunks()));
   if (shards.count() == 0) return false;
@@ -265,16 +366,20 @@ Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid
     if (is_inside) continue;
     const std::string name = facts.keys.name_of(shards, number);
     const std::string key = join_key(array.key, name);
-    CODECFS_ASSIGN(const auto file, store_.files().open_file(key));
-    if (!file) continue;
-    std::vector<ChunkChange> removed;
-    CODECFS_TRY(store_.shards().visit(array, key, file, shard, [&](const auto& positions, const auto& coordinates) {
-      if (!std::ranges::equal(coordinates, kept.cells(), std::less())) removed.push_back({positions, nullptr});
-    }));
-    if (removed.empty()) continue;
-    store_.shard_listings().forget(array.key);
-    CODECFS_TRY(rewrite(array, name, removed));
-    were_any = true;
+    const Result<> changed = repeat_change([&]() -> Result<> {
+      CODECFS_ASSIGN(const FilePtr file, open(key));
+      if (!file) return {};
+      std::vector<ChunkChange> removed;
+      CODECFS_TRY(store_.shards().visit(array, key, file, shard, [&](const auto& positions, const auto& coordinates) {
+        if (!std::ranges::equal(coordinates, kept.cells(), std::less())) removed.push_back({positions, nullptr});
+      }));
+      if (removed.empty()) return {};
+      were_any = true;
+      if (is_only_asked) return {};
+      store_.shard_listings().forget(array.key);
+      return rewrite(array, name, removed, file);
+    });
+    CODECFS_TRY(changed);
   }
   return were_any;
 } catch (const std::bad_alloc&) {

@@ -1,6 +1,7 @@
 #include "backends/zarr/source/store_commits.h"
 
 #include "backends/zarr/metadata/consolidated.h"
+#include "backends/zarr/store/shared_store.h"
 
 namespace codecfs::zarr {
 
@@ -30,7 +31,7 @@ Result<bool> StoreCommits::commit_with(const std::function<Result<bool>()>& comm
   Result<> renewed;
   if (store_.take_changed()) {
     const auto lock = store_.using_keys();
-    renewed = renew_consolidated();
+    renewed = repeat_change([&] { return renew_consolidated(); });
     if (!renewed) store_.set_changed();
   }
   auto committed = commit();
@@ -41,13 +42,16 @@ Result<bool> StoreCommits::commit_with(const std::function<Result<bool>()>& comm
 
 /// Updates .zmetadata, or the consolidated metadata in the root's zarr.json, if there is any.
 Result<> StoreCommits::renew_consolidated() {
+  SharedStore* const shared = writer_.shared();
+  if (shared != nullptr) CODECFS_TRY(shared->renew_consolidated());
   const char* const file = store_.hierarchy().format() == ZarrFormat::v3 ? kZarr3File : kConsolidatedFile;
   CODECFS_ASSIGN(const auto status, store_.files().stat(file));
   CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(file));
   if (!status || !text || store_.root().kind != EntryKind::group) return {};
   CODECFS_ASSIGN(const auto renewed, renewed_consolidated(store_.hierarchy(), *text));
-  if (!renewed || *renewed == *text) return {};
-  return writer_.write("", file, bytes_of(*renewed), status->st_mode & 0666);
+  if (renewed && *renewed != *text) CODECFS_TRY(writer_.write("", file, bytes_of(*renewed), status->st_mode & 0666));
+  if (shared != nullptr) shared->note_consolidated();
+  return {};
 }
 
 }  // namespace codecfs::zarr

@@ -70,7 +70,8 @@ Result<> StoreEditor::write_edits(std::span<const NczarrEdit> edits, bool are_du
     Result<> written = replace({edits[i].key, edits[i].kind}, edits[i].file, edits[i].text);
     if (written && are_durable) written = writer_.order(edits[i].key);
     if (written) continue;
-    undo_edits(edits.first(i + 1));
+    // Where other programs write too, the file may be theirs now.
+    undo_edits(edits.first(writer_.shared() != nullptr ? i : i + 1));
     return written;
   }
   return {};

@@ -24,6 +24,7 @@
 #include "backends/zarr/store/directory_store.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "backends/zarr/store/object_store.h"
+#include "backends/zarr/store/object_writer.h"
 #include "backends/zarr/store/outside_changes.h"
 #include "backends/zarr/store/refusing_writer.h"
 #include "backends/zarr/store/zip_store.h"
@@ -36,12 +37,15 @@ namespace {
 using zarr::ArrayPtr;
 using zarr::join_key;
 using zarr::Object;
+using zarr::repeat_change;
 
 class ZarrSource final : public Source {
  public:
   /// `place` follows the name of the format: "", " in a zip archive".
   ZarrSource(const char* place, std::unique_ptr<zarr::OpenStore> store, std::unique_ptr<zarr::StoreWriter> writer)
-      : place_(place), own_store_(std::move(store)), own_writer_(std::move(writer)) {}
+      : place_(place), own_store_(std::move(store)), own_writer_(std::move(writer)) {
+    if (is_shared_) store_.set_shared();
+  }
 
   [[nodiscard]] const struct stat& status() const override { return store_.files().status(); }
   /// The status at the first query.
@@ -155,9 +159,33 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const auto array, store_.writable_array(variable));
     return {};
   }
-  Result<> begin_writing_to(ObjectId) override {
+  Result<> begin_writing_to(ObjectId variable) override {
     const auto lock = store_.using_keys();
-    return editor_.begin();
+    CODECFS_TRY(editor_.begin());
+    if (!is_shared()) return {};
+    CODECFS_ASSIGN(const Object object, store_.object(variable));
+    if (object.kind != EntryKind::variable) return {};
+    CODECFS_ASSIGN(const ArrayPtr array, store_.array(variable));
+    return array->array.shards ? writer_.shared()->begin_updates() : Result<>();  // a shard is changed in part
+  }
+  [[nodiscard]] bool is_shared() const override { return is_shared_; }
+  Result<> begin_updates(ObjectId variable) override { return chunks_.begin_updates(variable); }
+  Result<Base> fetch_base(ObjectId variable, uint64_t number) override {
+    bool is_in_shard = false;
+    {
+      const auto lock = store_.using_keys();
+      CODECFS_ASSIGN(const ArrayPtr array, store_.writable_array(variable));
+      is_in_shard = array->array.shards.has_value();
+    }
+    if (!is_in_shard) return chunks_.fetch_base(variable, number);
+    auto chunk = reader_.fetch_chunk(variable, number);
+    if (!chunk && chunk.error().code == ENOENT) return Base{};
+    if (!chunk) return pass_on(chunk);
+    return Base{.chunk = std::move(chunk->bytes), .version = std::nullopt, .is_changed = chunk->is_changed};
+  }
+  Result<Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+                               const std::optional<std::string>& version) override {
+    return chunks_.update_chunk(variable, number, chunk, written, version);
   }
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {
     return chunks_.write_chunk(variable, number, chunk);
@@ -178,29 +206,33 @@ class ZarrSource final : public Source {
   // --- changes of the tree and of metadata
 
   Result<Entry> make_group(ObjectId parent, std::string_view name) override {
-    return members_.make_group(parent, name);
+    return repeat_change([&] { return members_.make_group(parent, name); });
   }
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
-    return members_.make_variable(parent, name, variable);
+    return repeat_change([&] { return members_.make_variable(parent, name, variable); });
   }
   Result<Entry> make_link(ObjectId, std::string_view, std::string_view) override {
     CODECFS_TRY(writable());
     return fail(EPERM, "Zarr has no links");
   }
-  Result<> remove(ObjectId parent, std::string_view name) override { return members_.remove(parent, name); }
+  Result<> remove(ObjectId parent, std::string_view name) override {
+    return repeat_change([&] { return members_.remove(parent, name); });
+  }
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view to_name) override {
-    return members_.rename(from, name, to, to_name);
+    return repeat_change([&] { return members_.rename(from, name, to, to_name); });
   }
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
-    return metadata_.set_attributes(id, set, remove);
+    return repeat_change([&] { return metadata_.set_attributes(id, set, remove); });
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
-    return metadata_.set_dimensions(id, names);
+    return repeat_change([&] { return metadata_.set_dimensions(id, names); });
   }
   Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) override {
-    return metadata_.set_dimension_names(id, names);
+    return repeat_change([&] { return metadata_.set_dimension_names(id, names); });
   }
-  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return metadata_.resize(id, shape); }
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
+    return repeat_change([&] { return metadata_.resize(id, shape); });
+  }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> filters, Progress& progress) override {
     return zarr::change_pipeline(store_, editor_, writer_, shards_, id, filters, progress);
   }
@@ -214,7 +246,7 @@ class ZarrSource final : public Source {
   Result<bool> commit_at_interval() override { return commits_.commit_at_interval(); }
   Result<> finish() override {
     if (editor_.take_lists_changed()) {
-      if (const auto settled = metadata_.extend_arrays(); !settled)
+      if (const auto settled = repeat_change([&] { return metadata_.extend_arrays(); }); !settled)
         log::warning("netCDF-C may not open this store: some arrays are shorter than their dimensions: {}",
                      settled.error().reason);
     }
@@ -231,6 +263,7 @@ class ZarrSource final : public Source {
   zarr::OpenStore& store_ = *own_store_;
   std::unique_ptr<zarr::StoreWriter> own_writer_;  // after the store, whose files it changes
   zarr::StoreWriter& writer_ = *own_writer_;
+  const bool is_shared_ = writer_.shared() != nullptr;
   zarr::StoreEditor editor_{store_, writer_};
   zarr::ShardWriter shards_{store_, writer_};
   zarr::ShardFiles files_{store_, writer_, shards_};
@@ -278,11 +311,17 @@ Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile
 }
 
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
-                                                  const std::string& name) {
-  CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key));
+                                                  const std::string& name, std::optional<Error> unwritable) {
+  const bool may_write = !unwritable;
+  CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key, std::move(unwritable)));
+  zarr::ObjectStore& objects = *files;
   CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, std::move(files)));
-  return std::make_unique<ZarrSource>(" in an object store", std::move(store),
-                                      std::make_unique<zarr::RefusingWriter>());
+  std::unique_ptr<zarr::StoreWriter> writer;
+  if (may_write)
+    writer = std::make_unique<zarr::ObjectWriter>(objects);
+  else
+    writer = std::make_unique<zarr::RefusingWriter>();
+  return std::make_unique<ZarrSource>(" in an object store", std::move(store), std::move(writer));
 }
 
 std::optional<EntryKind> zarr_root_kind(int directory_fd) {

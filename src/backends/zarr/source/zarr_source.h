@@ -24,14 +24,16 @@ Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_
 /// The same for the archive in an object store, only to be read.
 Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile> object);
 
-/// The same for the store at `key` of an object store, only to be read. `name`: for messages.
+/// The same for the store at `key` of an object store. `name`: for messages. `unwritable`: why it is only read.
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
-                                                  const std::string& name);
+                                                  const std::string& name, std::optional<Error> unwritable);
 
 /// See create_source() of source.h.
 Result<> create_zarr(const std::string& path);
 Result<> create_zarr3(const std::string& path);
 Result<> create_zarr_zip(const std::string& path);
+/// The same for a store of v2 or v3 at `key` of an object store. False if there is one already.
+Result<bool> create_zarr_objects(remote::ObjectClient& client, const std::string& key, bool is_v3);
 
 /// Whether a directory has a metadata file of a Zarr group or array.
 bool looks_like_zarr(int directory_fd);

@@ -1,33 +1,46 @@
 #pragma once
-// A store whose files are objects below a prefix of a bucket, or below a URL. Read-only.
+// A store whose files are objects below a prefix of a bucket, or below a URL.
 //
 // The look-up of a chunk is the request for its content, which is kept for the read that follows. Listings and opened
-// files are used for kLifetime. Of an object, only the state is read that was the first (ESTALE otherwise).
+// files are used for kLifetime. Of an object, only the state is read that was the first (ESTALE otherwise). A store
+// that may be written is shared with other programs: of objects that this one changes, and of shards, later states are
+// read too, and take_changed() tells of them. What was written here is read from then on, also where a list or a
+// request that began before does not have it.
 
+#include <atomic>
 #include <chrono>
+#include <climits>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "backends/zarr/store/object_texts.h"
+#include "backends/zarr/store/own_writes.h"
 #include "backends/zarr/store/store.h"
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/single_flight.h"
 #include "remote/object_client.h"
 
 namespace codecfs::zarr {
 
+/// A hash (FNV-1a): equal for equal texts.
+uint64_t hash_of(std::string_view text);
+/// The time of day.
+timespec time_now();
+
 class ObjectStore final : public Store {
  public:
   static constexpr std::chrono::seconds kLifetime{5};
 
-  /// `key`: of the store in the bucket. Errors of ObjectClient.
-  static Result<std::unique_ptr<ObjectStore>> open(std::shared_ptr<remote::ObjectClient> client,
-                                                   const std::string& key);
+  /// `key`: of the store in the bucket. `unwritable`: why nothing may be written. Errors of ObjectClient.
+  static Result<std::unique_ptr<ObjectStore>> open(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
+                                                   std::optional<Error> unwritable);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override { return {}; }
@@ -41,6 +54,26 @@ class ObjectStore final : public Store {
   Result<> for_each(const std::string& key,
                     const std::function<Result<>(const char* name, EntryType type)>& visit) const override;
   [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
+  [[nodiscard]] Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const override;
+  bool take_changed(const std::string& key) const override;
+
+  // --- for ObjectWriter
+
+  [[nodiscard]] ObjectTexts& texts() { return texts_; }
+  [[nodiscard]] remote::ObjectClient& client() { return *client_; }
+  /// The key in the bucket.
+  [[nodiscard]] std::string object_key(const std::string& key) const { return client_->key_of(prefix_, key); }
+  /// The whole content of a file as it is now; errors of read().
+  Result<std::optional<remote::ObjectPart>> read_now(const std::string& key, uint64_t limit);
+  /// Returns the new ETag. Errors of ObjectClient::put().
+  Result<std::string> put(const std::string& key, Bytes content, const remote::WriteCondition& condition);
+  Result<> remove(const std::string& key);
+  /// The keys of all objects below a directory, as they are now, also those of metadata; relative to the store.
+  Result<std::vector<std::string>> objects_below(const std::string& directory) const;
+  /// Lists that were made before are not used any more.
+  void forget_lists();
+  /// See SharedStore.
+  void list_all_of(const std::string& array);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,23 +83,42 @@ class ObjectStore final : public Store {
   };
   /// All files below a directory by key, which begins with that of the directory.
   struct Listing {
+    Clock::time_point began;  // what was written later may not be in it
     Clock::time_point made;
     timespec changed;  // when it was made, for the directories in it
     std::map<std::string, Listed, std::less<>> sizes;
   };
   using ListingPtr = std::shared_ptr<const Listing>;
+  struct Size {
+    uint64_t bytes;
+    Clock::time_point at;
+  };
   struct File;
   struct OpenedFile;
   using PartPtr = std::shared_ptr<const remote::ObjectPart>;
-  struct Size;
-  struct ListedSoFar;
+  /// What the requests of one list have found.
+  struct ListedSoFar {
+    std::atomic<uint64_t> bytes = 0;  // of keys
+    unsigned most_pages = UINT_MAX;   // of each list; then it ends early
+    std::atomic<bool> is_incomplete = false;
+  };
 
-  ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix);
+  ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix, std::optional<Error> unwritable);
   Result<> for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
                          const std::function<size_t(const remote::ObjectList&)>& take) const;
   Result<> check_state(const std::string& key, const std::string& etag) const;
+  void note_state(const std::string& key, const std::string& etag) const;
+  static constexpr uint64_t kAdopted = 1;  // in states_
+  static uint64_t state_of(std::string_view etag);
+  void adopt(const std::string& key) const;
+  void forget_content(const std::string& key) const;
+  Result<std::shared_ptr<const StoredFile>> open_anew(const std::string& key) const;
+  /// What a list says of a file, with what was written since; null in it: there is none. None: no list knows it.
+  [[nodiscard]] std::optional<std::optional<Listed>> listed(const std::string& key) const;
+  [[nodiscard]] ListingPtr with_own_writes(const std::string& directory, const ListingPtr& listing) const;
   Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range) const;
-  Result<PartPtr> first_part(const std::string& key) const;
+  Result<PartPtr> first_part(const std::string& key, const OwnWrites::Mark& mark) const;
+  Result<std::optional<Buffer>> read_parts(const std::string& key, const PartPtr& first) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory) const;
   Result<> list_into(Listing& listing, const std::string& directory) const;
@@ -76,7 +128,9 @@ class ObjectStore final : public Store {
 
   const std::shared_ptr<remote::ObjectClient> client_;
   const std::string prefix_;  // empty, or ends with "/"
+  const std::optional<Error> unwritable_;
   mutable ObjectTexts texts_;
+  mutable OwnWrites own_;
   struct stat status_ = {};
   mutable LruMap<std::string, remote::ObjectPart> kept_;  // read by locate() for read()
   mutable LruMap<std::string, Size> sizes_;               // of files that were read
@@ -85,6 +139,10 @@ class ObjectStore final : public Store {
   mutable SingleFlight<ListingPtr> listings_under_way_;
   mutable LruMap<std::string, Listing> listings_;  // by the key of the directory
   mutable LruMap<std::string, OpenedFile> opened_;
+  std::atomic<uint64_t> lists_generation_ = 0;  // increased by forget_lists()
+  mutable Mutex mutex_;
+  std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);        // keys of arrays: see list_all_of()
+  mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);  // see take_changed()
 };
 
 }  // namespace codecfs::zarr

@@ -32,79 +32,89 @@ bool is_metadata_key(std::string_view key) {
   return name.starts_with(".z") || name.starts_with(".ncz") || name == kZarr3File;
 }
 
-Result<std::optional<std::string>> ObjectTexts::read(const std::string& key) {
+const char* ObjectTexts::consolidated_file() const { return is_v3_ ? kZarr3File : kConsolidatedFile; }
+
+Result<ObjectTexts::Read> ObjectTexts::read(const std::string& key) {
   CODECFS_ASSIGN(const auto part, client_->get(client_->key_of(prefix_, key), {}, kMaxMetadataBytes));
-  if (!part) return std::nullopt;
-  return std::string(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size());
+  if (!part) return Read{};
+  return Read{.text = std::string(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size()),
+              .etag = part->etag};
 }
 
 Result<> ObjectTexts::open() {
-  CODECFS_ASSIGN(auto root, read(kZarr3File));
-  if (root) {
-    is_v3_ = true;
-    CODECFS_ASSIGN(is_consolidated_, take_v3(*root));
-    read_.put(kZarr3File, std::make_shared<const std::optional<std::string>>(std::move(root)));
-    return {};
+  CODECFS_ASSIGN(Read root, read(kZarr3File));
+  (root.text ? is_v3_ : is_v2_) = true;
+  CODECFS_ASSIGN(const Read consolidated, root.text ? Result<Read>(root) : read(kConsolidatedFile));
+  if (consolidated.text) {
+    CODECFS_ASSIGN(auto texts, parse_consolidated(*consolidated.text));
+    if (texts) {
+      const LockGuard lock(mutex_);
+      all_ = std::move(*texts);
+      is_consolidated_ = true;
+      return {};
+    }
   }
-  CODECFS_ASSIGN(const auto consolidated, read(kConsolidatedFile));
-  is_v2_ = true;
-  if (consolidated) return take_v2(*consolidated);
-  prepare({kGroupFile, kArrayFile, kAttributesFile, ".nczgroup", ".nczarr"});
+  if (is_v3_) {
+    read_.put(kZarr3File, std::make_shared<const std::optional<std::string>>(std::move(root.text)));
+  } else {
+    prepare({kGroupFile, kArrayFile, kAttributesFile, ".nczgroup", ".nczarr"});
+  }
   return {};
 }
 
-/// {"metadata": {"a/.zarray": {...}, ...}, "zarr_consolidated_format": 1}
-Result<> ObjectTexts::take_v2(const std::string& text) {
+/// {"metadata": {"a/.zarray": {...}, ...}, "zarr_consolidated_format": 1}, or zarr.json of the root with
+/// {"consolidated_metadata": {"kind": "inline", "metadata": {"a": {...}, ...}}}. None if it is not that.
+Result<std::optional<ObjectTexts::Texts>> ObjectTexts::parse_consolidated(const std::string& text) const {
+  const char* const file = consolidated_file();
   auto json = parse_json(text, kMaxMetadataBytes);
-  if (!json) return fail(EIO, "{}: {}", kConsolidatedFile, json.error().reason);
-  const Json format = json->is_object() ? json->value("zarr_consolidated_format", Json()) : Json();
-  const auto files = json->is_object() ? json->find("metadata") : json->end();
-  if (format != 1 || files == json->end() || !files->is_object()) {
-    log::warning("{}: has an unknown form and is not used", kConsolidatedFile);
-    return {};
+  if (!json) return fail(EIO, "{}: {}", file, json.error().reason);
+  const Json consolidated = !is_v3_             ? std::move(*json)
+                            : json->is_object() ? json->value("consolidated_metadata", Json())
+                                                : Json();
+  if (is_v3_ && !consolidated.is_object()) return std::nullopt;
+  const bool is_known =
+      consolidated.is_object() && (is_v3_ ? consolidated.value("kind", Json()) == "inline"
+                                          : consolidated.value("zarr_consolidated_format", Json()) == 1);
+  const auto files = is_known ? consolidated.find("metadata") : consolidated.end();
+  if (!is_known || files == consolidated.end() || !files->is_object()) {
+    log::warning("{}: its consolidated metadata has an unknown form and is not used", file);
+    return std::nullopt;
   }
-  for (const auto& [key, value] : files->items())
-    if (is_key(key)) all_.emplace(key, print_json(value));
-  is_consolidated_ = true;
-  return {};
-}
-
-/// zarr.json of the root with {"consolidated_metadata": {"kind": "inline", "metadata": {"a": {...}, ...}}}. Whether it
-/// has that.
-Result<bool> ObjectTexts::take_v3(const std::string& text) {
-  auto json = parse_json(text, kMaxMetadataBytes);
-  if (!json) return fail(EIO, "{}: {}", kZarr3File, json.error().reason);
-  const Json consolidated = json->is_object() ? json->value("consolidated_metadata", Json()) : Json();
-  if (!consolidated.is_object()) return false;
-  const auto nodes = consolidated.find("metadata");
-  if (consolidated.value("kind", Json()) != "inline" || nodes == consolidated.end() || !nodes->is_object()) {
-    log::warning("{}: its consolidated metadata has an unknown form and is not used", kZarr3File);
-    return false;
-  }
-  for (const auto& [path, node] : nodes->items())
-    if (is_key(path)) all_.emplace(join_key(path, kZarr3File), print_json(node));
-  all_.emplace(kZarr3File, text);
-  return true;
+  Texts texts;
+  for (const auto& [path, value] : files->items())
+    if (is_key(path)) texts.emplace(is_v3_ ? join_key(path, kZarr3File) : path, print_json(value));
+  texts.insert_or_assign(file, text);
+  return texts;
 }
 
 Result<ObjectTexts::Text> ObjectTexts::get(const std::string& key) {
   static const Text kNone = std::make_shared<const std::optional<std::string>>();
-  if (is_consolidated_) {
-    const auto found = all_.find(key);
-    return found == all_.end() ? kNone : std::make_shared<const std::optional<std::string>>(found->second);
+  {
+    const SharedLock lock(mutex_);
+    if (is_consolidated_) {
+      const auto found = all_.find(key);
+      return found == all_.end() ? kNone : std::make_shared<const std::optional<std::string>>(found->second);
+    }
   }
   const bool is_of_v3 = name_of(key) == kZarr3File;
   if ((is_v3_ && !is_of_v3) || (is_v2_ && is_of_v3)) return kNone;
   if (Text known = read_.get(key)) return known;
-  CODECFS_ASSIGN(auto text, read(key));
-  const uint64_t weight = key.size() + (text ? text->size() : 0);
-  auto made = std::make_shared<const std::optional<std::string>>(std::move(text));
-  read_.put(key, made, weight);
+  CODECFS_ASSIGN(Read found, read(key));
+  auto made = std::make_shared<const std::optional<std::string>>(std::move(found.text));
+  const SharedLock lock(mutex_);
+  // What was written meanwhile is newer.
+  if (etags_.contains(key)) {
+    if (Text known = read_.get(key)) return known;
+  }
+  read_.put(key, made, key.size() + (*made ? (*made)->size() : 0));
   return made;
 }
 
 void ObjectTexts::prepare(const std::vector<std::string>& keys) {
-  if (is_consolidated_ || keys.empty()) return;
+  {
+    const SharedLock lock(mutex_);
+    if (is_consolidated_ || keys.empty()) return;
+  }
   remote::run_in_parallel(keys.size(), kAtOnce, [&](size_t i) { (void)get(keys[i]); });
 }
 
@@ -138,6 +148,7 @@ Result<bool> ObjectTexts::is_node(const std::string& key) {
 }
 
 std::optional<std::set<std::string>> ObjectTexts::members(const std::string& group) const {
+  const SharedLock lock(mutex_);
   if (!is_consolidated_) return std::nullopt;
   std::set<std::string> names;
   const std::string prefix = group.empty() ? "" : group + "/";
@@ -146,6 +157,111 @@ std::optional<std::set<std::string>> ObjectTexts::members(const std::string& gro
     if (const size_t slash = rest.find('/'); slash != rest.npos) names.emplace(rest.substr(0, slash));
   }
   return names;
+}
+
+// --- of a store that is written
+
+namespace {
+
+/// Whether the text of a file is the one that is known, perhaps in the form that consolidated metadata gave it.
+bool is_same_text(const std::optional<std::string>& text, const std::optional<std::string>& known) {
+  if (text == known) return true;
+  if (!text || !known) return false;
+  const auto json = parse_json(*text, kMaxMetadataBytes);
+  return json && print_json(*json) == *known;
+}
+
+}  // namespace
+
+void ObjectTexts::set(const std::string& key, std::optional<std::string> text) {
+  arrays_.erase(holder_of(key));
+  if (!is_consolidated_) {
+    const uint64_t weight = key.size() + (text ? text->size() : 0);
+    read_.put(key, std::make_shared<const std::optional<std::string>>(std::move(text)), weight);
+  } else if (text) {
+    all_.insert_or_assign(key, std::move(*text));
+  } else {
+    all_.erase(key);
+  }
+}
+
+Result<remote::WriteCondition> ObjectTexts::condition_for(const std::string& key) {
+  const auto condition_of = [](const std::string& etag) {
+    return remote::WriteCondition{.is_new = etag.empty(), .etag = etag};
+  };
+  {
+    const SharedLock lock(mutex_);
+    if (const auto known = etags_.find(key); known != etags_.end()) return condition_of(known->second);
+  }
+  CODECFS_ASSIGN(const Text known, get(key));
+  CODECFS_ASSIGN(Read now, read(key));
+  if (now.text && now.etag.empty())
+    return fail(EOPNOTSUPP, "{}: the server gives it no ETag, so it cannot be changed safely", key);
+  const bool is_same = is_same_text(now.text, *known);
+  const LockGuard lock(mutex_);
+  etags_[key] = now.etag;
+  if (is_same) return condition_of(now.etag);
+  set(key, std::move(now.text));
+  return fail(EAGAIN, "{}: another program has changed it", key);
+}
+
+void ObjectTexts::forget(const std::string& key) {
+  const LockGuard lock(mutex_);
+  etags_.erase(key);
+}
+
+void ObjectTexts::note_written(const std::string& key, std::optional<std::string> text, const std::string& etag) {
+  const LockGuard lock(mutex_);
+  if (text && etag.empty()) {
+    etags_.erase(key);  // the server does not say it: it is read when it is needed
+  } else {
+    etags_[key] = text ? etag : "";
+  }
+  written_.insert(key);
+  set(key, std::move(text));
+}
+
+Result<> ObjectTexts::renew_consolidated() {
+  const std::string file = consolidated_file();
+  CODECFS_ASSIGN(Read consolidated, read(file));
+  std::optional<Texts> texts;
+  if (consolidated.text) {
+    CODECFS_ASSIGN(texts, parse_consolidated(*consolidated.text));
+  }
+  std::set<std::string> written;
+  {
+    const LockGuard lock(mutex_);
+    written = written_;
+    if (is_consolidated_ && !texts) {
+      // Each file is read by itself from now on, but what is known of them is not.
+      for (auto& [key, text] : all_) read_.put(key, std::make_shared<const std::optional<std::string>>(text));
+      all_.clear();
+    }
+    is_consolidated_ = texts.has_value();
+    if (texts) {
+      for (const std::string& key : written)
+        if (const auto own = all_.find(key); own != all_.end() && key != file)
+          texts->insert_or_assign(key, own->second);
+      all_ = std::move(*texts);
+    }
+    set(file, std::move(consolidated.text));
+    etags_[file] = consolidated.etag;
+  }
+  if (!texts) return {};
+  written.erase(file);
+  // Another program may have changed them again, and may have brought that into the consolidated metadata before.
+  for (const std::string& key : written) {
+    CODECFS_ASSIGN(Read now, read(key));
+    const LockGuard lock(mutex_);
+    set(key, std::move(now.text));
+    etags_[key] = now.etag;
+  }
+  return {};
+}
+
+void ObjectTexts::note_consolidated() {
+  const LockGuard lock(mutex_);
+  written_.clear();
 }
 
 }  // namespace codecfs::zarr

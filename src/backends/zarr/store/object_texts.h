@@ -1,6 +1,9 @@
 #pragma once
 // The metadata files of a store in an object store: all of them from one file if it has consolidated metadata, else
 // each when it is first asked for. Thread-safe.
+//
+// What this program writes is known here at once. A file is changed on the condition that it is still the one from
+// which the change was made (condition_for()), as other programs may change it too.
 
 #include <map>
 #include <memory>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "base/lru_map.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "remote/object_client.h"
 
@@ -43,18 +47,43 @@ class ObjectTexts {
   [[nodiscard]] std::optional<std::set<std::string>> members(const std::string& group) const;
   [[nodiscard]] bool is_v3() const { return is_v3_; }
 
+  // --- of a store that is written
+
+  /// The condition for replacing a file of which get() returned the text. If its state is not known, the file is read
+  /// again. EAGAIN if it is another one now, which get() returns from then on.
+  Result<remote::WriteCondition> condition_for(const std::string& key);
+  /// The file has another state than condition_for() told: get() returns what it is when it is next asked for.
+  void forget(const std::string& key);
+  /// This program has written a file; none: it has removed it.
+  void note_written(const std::string& key, std::optional<std::string> text, const std::string& etag);
+  /// Reads again what consolidated metadata says, if there is any, and the files that were written since the last
+  /// note_consolidated(): get() returns what these are.
+  Result<> renew_consolidated();
+  /// The consolidated metadata has what was written.
+  void note_consolidated();
+
  private:
-  Result<> take_v2(const std::string& text);
-  Result<bool> take_v3(const std::string& text);
-  Result<std::optional<std::string>> read(const std::string& key);
+  using Texts = std::map<std::string, std::string, std::less<>>;
+  struct Read {
+    std::optional<std::string> text;
+    std::string etag;
+  };
+  [[nodiscard]] const char* consolidated_file() const;
+  [[nodiscard]] Result<std::optional<Texts>> parse_consolidated(const std::string& text) const;
+  Result<Read> read(const std::string& key);
+  void set(const std::string& key, std::optional<std::string> text) CODECFS_REQUIRES(mutex_);
 
   const std::shared_ptr<remote::ObjectClient> client_;
   const std::string prefix_;
   // set by open()
   bool is_v3_ = false;
   bool is_v2_ = false;
-  bool is_consolidated_ = false;
-  std::map<std::string, std::string, std::less<>> all_;  // of consolidated metadata
+  mutable SharedMutex mutex_;
+  bool is_consolidated_ CODECFS_GUARDED_BY(mutex_) = false;
+  Texts all_ CODECFS_GUARDED_BY(mutex_);  // of consolidated metadata
+  // Of files that were written, or are about to be: their ETags, empty: there is none.
+  std::map<std::string, std::string> etags_ CODECFS_GUARDED_BY(mutex_);
+  std::set<std::string> written_ CODECFS_GUARDED_BY(mutex_);  // since note_consolidated()
   LruMap<std::string, std::optional<std::string>> read_{size_t{1} << 16, uint64_t{64} << 20};
   LruMap<std::string, bool> arrays_{size_t{1} << 16};  // what is_array() found
 };

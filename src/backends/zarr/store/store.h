@@ -1,6 +1,6 @@
 #pragma once
-// Reads the files of a Zarr store: a directory (directory_store.h) or a zip archive (zip_store.h). Files are named by
-// keys: paths relative to the store, "" for the store itself. Thread-safe.
+// Reads the files of a Zarr store: a directory (directory_store.h), a zip archive (zip_store.h) or objects
+// (object_store.h). Files are named by keys: paths relative to the store, "" for the store itself. Thread-safe.
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -59,6 +59,12 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
+  /// The same if read() of an opened file returned ESTALE: the file that is there now.
+  [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const {
+    return open_file(key);
+  }
+  /// Whether another program was found to have changed the file since it was first read here, or since the last call.
+  virtual bool take_changed(const std::string& /*key*/) const { return false; }
   /// EROFS with the reason if entries of a directory cannot be changed.
   [[nodiscard]] virtual Result<> may_change(const std::string& key) const = 0;
 

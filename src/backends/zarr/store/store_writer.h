@@ -1,7 +1,7 @@
 #pragma once
 // Changes to the files and directories of a store, each atomic: a reader, also after a kill or a power failure, finds
 // the complete old or new file, and likewise the complete old or new directory. directory_writer.h and zip_writer.h
-// describe how.
+// describe how; object_writer.h says what is different there.
 //
 // Thread-safe, also for concurrent changes of the same chunk: the last write wins. But while a directory is moved or
 // removed, no other thread may use its content, or commit.
@@ -48,9 +48,14 @@ class NewDirectory {
   virtual Result<> exchange(const std::string& name) = 0;
 };
 
+class SharedStore;
+
 class StoreWriter {
  public:
   virtual ~StoreWriter() = default;
+
+  /// How the store is changed that other programs may write at the same time (shared_store.h); null if there are none.
+  [[nodiscard]] virtual SharedStore* shared() { return nullptr; }
 
   /// Acquires the right to write: EBUSY if another program has the store open. All other functions do this too.
   virtual Result<> begin() = 0;

@@ -16,14 +16,14 @@ class BucketFilesTest : public testing::Test {
   BucketFilesTest() {
     for (const char* key : {"p/a.nc", "p/notes.txt", "p/d/x", "p/d/e/y", "p/d-other", "p/empty.nc", "p/both",
                             "p/both/z", "p//x", "p/../x", "q/other"})
-      objects->add(key, "text");
-    objects->add("p/empty.nc", "");
-    objects->add("p/s2/.zgroup", R"({"zarr_format":2})");
-    objects->add("p/s2/v/.zarray", "{}");
-    objects->add("p/a2/.zarray", "{}");
-    objects->add("p/s3/zarr.json", R"({"zarr_format":3,"node_type":"group"})");
-    objects->add("p/a3/zarr.json", R"({"zarr_format":3,"node_type":"array"})");
-    objects->add("p/broken/zarr.json", "no JSON");
+      objects->set(key, "text");
+    objects->set("p/empty.nc", "");
+    objects->set("p/s2/.zgroup", R"({"zarr_format":2})");
+    objects->set("p/s2/v/.zarray", "{}");
+    objects->set("p/a2/.zarray", "{}");
+    objects->set("p/s3/zarr.json", R"({"zarr_format":3,"node_type":"group"})");
+    objects->set("p/a3/zarr.json", R"({"zarr_format":3,"node_type":"array"})");
+    objects->set("p/broken/zarr.json", "no JSON");
   }
 
   [[nodiscard]] std::unique_ptr<BucketFiles> open() const {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace codecfs::fs {
@@ -139,6 +140,68 @@ TEST(EditContent, ASmallChunkTakesMoreMemoryThanItHasBytes) {
   EXPECT_EQ(content.size().bytes, kChunk + 3);
   EXPECT_EQ(content.size().memory, content.state()->bytes->capacity() + content.state()->encoded->capacity());
   EXPECT_GT(content.size().memory, content.size().bytes);
+}
+
+// --- which bytes were written
+
+std::string written_of(EditContent& content) {
+  const ByteSet written = content.take_written();
+  std::string text;
+  for (uint64_t at = 0; at < kChunk; ++at) text += written.has(at) ? 'w' : '.';
+  return text;
+}
+
+EditContent noting() {
+  EditContent content;
+  content.note_written_bytes();
+  content.set_base(buffer_of("0123456789abcdef"), "version");
+  return content;
+}
+
+TEST(EditContent, NotesWhatIsWritten) {
+  EditContent content = noting();
+  const std::string mask("\xff\0\xff", 3);
+  ASSERT_TRUE(content.write(fixed(), 2, bytes_of("XY"), {}));
+  ASSERT_TRUE(content.write(fixed(), 8, bytes_of("abc"), bytes_of(mask)));
+  EXPECT_FALSE(content.is_own());
+  EXPECT_EQ(content.version(), "version");
+  const ByteSet written = content.take_written();
+  EXPECT_EQ(written_of(content), "................") << "taken";
+  content.give_back_written(written);
+  ASSERT_TRUE(content.write(fixed(), 15, bytes_of("Z"), {}));
+  EXPECT_EQ(written_of(content), "..ww....w.w....w");
+}
+
+TEST(EditContent, NotesWhatAChangeOfAllBytesWrites) {
+  EditContent content = noting();
+  ASSERT_TRUE(content.change(fixed(), false, [](MutableBytes bytes) {
+    bytes[3] = std::byte{'3'};  // as it was
+    bytes[4] = std::byte{'x'};
+  }));
+  EXPECT_EQ(written_of(content), "...ww...........");
+  EXPECT_EQ(all(content), "0123x56789abcdef");
+  ASSERT_TRUE(content.change(fixed(), true, [](MutableBytes bytes) { std::ranges::fill(bytes, std::byte{'y'}); }));
+  EXPECT_EQ(written_of(content), "wwwwwwwwwwwwwwww");
+  EXPECT_TRUE(content.is_own());
+}
+
+TEST(EditContent, ATruncationWritesWhatItDrops) {
+  EditContent content = noting();
+  ASSERT_TRUE(content.resize(fixed(), 12, false));
+  EXPECT_EQ(written_of(content), "............wwww");
+  ASSERT_TRUE(content.resize(fixed(), 0, false));
+  EXPECT_EQ(written_of(content), "wwwwwwwwwwwwwwww");
+}
+
+TEST(EditContent, TheFillOfANewChunkIsNotWrittenButGapsAre) {
+  EditContent content;
+  content.note_written_bytes();
+  ASSERT_TRUE(content.create(fixed(), true, false));
+  EXPECT_EQ(written_of(content), "................");
+  EXPECT_TRUE(content.is_own());
+  ASSERT_TRUE(content.write(fixed(), 4, bytes_of("ab"), {}));
+  EXPECT_EQ(written_of(content), "wwwwww..........");
+  EXPECT_EQ(all(content), std::string("\0\0\0\0abfFfFfFfFfF", 16));
 }
 
 }  // namespace

@@ -21,16 +21,16 @@ struct Opened {
 /// An array "a" of 60 x 200 chunks, all of them stored but for one.
 Opened open_large(char separator) {
   auto objects = std::make_shared<MemoryObjects>();
-  objects->add("s/.zgroup", R"({"zarr_format":2})");
-  objects->add("s/a/.zarray", fmt::format(R"({{"zarr_format":2,"shape":[60,200],"chunks":[1,1],"dtype":"|u1",)"
+  objects->set("s/.zgroup", R"({"zarr_format":2})");
+  objects->set("s/a/.zarray", fmt::format(R"({{"zarr_format":2,"shape":[60,200],"chunks":[1,1],"dtype":"|u1",)"
                                           R"("compressor":null,"filters":null,"fill_value":0,"order":"C",)"
                                           R"("dimension_separator":"{}"}})",
                                           separator));
   for (int i = 0; i < 60; ++i)
     for (int j = 0; j < 200; ++j)
-      if (i != 7 || j != 70) objects->add(fmt::format("s/a/{}{}{}", i, separator, j), "x");
+      if (i != 7 || j != 70) objects->set(fmt::format("s/a/{}{}{}", i, separator, j), "x");
   objects->page_size = 100;
-  auto store = ObjectStore::open(objects, "s").value();
+  auto store = ObjectStore::open(objects, "s", std::nullopt).value();
   return {objects, std::move(store)};
 }
 
@@ -54,6 +54,14 @@ TEST(ObjectStore, ListsALargeArrayInParallel) {
   EXPECT_FALSE(store->locate("a/7.70").value());
   EXPECT_TRUE(store->locate("a/59.199").value());
   EXPECT_EQ(objects->lists, before);
+}
+
+TEST(ObjectStore, ListsWhatIsOutsideOfAShapeWhenItChanges) {
+  const auto [objects, store] = open_large('.');
+  objects->set("s/a/99.5", "x");  // not in the first pages, nor in a list of the chunks of the shape
+  EXPECT_FALSE(listed_in(*store, "a").contains("99.5")) << "else this test tests nothing";
+  store->list_all_of("a");
+  EXPECT_TRUE(listed_in(*store, "a").contains("99.5"));
 }
 
 TEST(ObjectStore, ListsDirectoriesOfChunksByOneList) {

@@ -1,0 +1,213 @@
+// The lists of ObjectStore: which files are below a directory.
+
+#include <atomic>
+#include <climits>
+#include <new>
+#include <utility>
+
+#include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/store/listing_prefixes.h"
+#include "backends/zarr/store/object_store.h"
+#include "base/mutex.h"
+#include "remote/parallel_requests.h"
+
+namespace codecfs::zarr {
+namespace {
+
+constexpr uint64_t kMostListed = uint64_t{10'000'000};      // objects below one array, or members of a group
+constexpr uint64_t kMostListedBytes = uint64_t{512} << 20;  // of their keys
+constexpr unsigned kMostEmptyPages = 100;                   // of a list in a row: deleted objects can make some
+constexpr unsigned kPagesInOrder = 2;                       // then the rest of a list is divided
+constexpr uint64_t kKeysOfList = 4000;                      // of a part of it
+constexpr size_t kMostLists = 64;                           // parts
+constexpr size_t kListsAtOnce = 32;
+
+}  // namespace
+
+ObjectStore::ListingPtr ObjectStore::listing_of(const std::string& key) const {
+  for (std::string directory = key;; directory = holder_of(directory)) {
+    if (ListingPtr listing = listings_.get(directory);
+        listing && Clock::now() - listing->made < kLifetime && listing->began >= own_.known_since())
+      return listing;
+    if (directory.empty()) return nullptr;
+  }
+}
+
+std::optional<std::optional<ObjectStore::Listed>> ObjectStore::listed(const std::string& key) const {
+  const ListingPtr listing = listing_of(key);
+  if (!listing) return std::nullopt;
+  if (const auto write = own_.of(key, listing->began)) {
+    if (write->outcome == OwnWrites::Write::Outcome::unknown) return std::nullopt;
+    if (write->outcome == OwnWrites::Write::Outcome::removed) return std::optional<Listed>();
+    return Listed{.bytes = write->bytes, .etag = {}};
+  }
+  const auto found = listing->sizes.find(key);
+  return found == listing->sizes.end() ? std::optional<Listed>() : found->second;
+}
+
+/// `take` adds the content of a page to what was found before, and returns the number of all.
+Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
+                                    const std::function<size_t(const remote::ObjectList&)>& take) const {
+  std::string token;
+  size_t known = 0;
+  unsigned without_new = 0;
+  unsigned pages = 0;
+  do {
+    if (pages++ == so_far.most_pages) {
+      so_far.is_incomplete = true;
+      return {};
+    }
+    CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, delimited, token));
+    const size_t found = take(page);
+    without_new = found == known ? without_new + 1 : 0;
+    known = found;
+    for (const auto& object : page.objects) so_far.bytes += object.key.size() + object.etag.size();
+    for (const auto& below : page.prefixes) so_far.bytes += below.size();
+    if (known > kMostListed || so_far.bytes > kMostListedBytes)
+      return fail(EFBIG, "{}: has more than {} objects, or their names more than {} bytes", prefix, kMostListed,
+                  kMostListedBytes);
+    if (without_new > kMostEmptyPages) return fail(EIO, "{}: the list of objects does not end", prefix);
+    token = std::move(page.next);
+  } while (!token.empty());
+  return {};
+}
+
+Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const {
+  // Callers that want a list that is newer than forget_lists() must not share one that began before.
+  const uint64_t generation = lists_generation_;
+  return listings_under_way_.run(fmt::format("{} {}", generation, directory), [&]() -> Result<ListingPtr> {
+    try {
+      auto listing = std::make_shared<Listing>();
+      listing->began = Clock::now();
+      CODECFS_TRY(list_into(*listing, directory));
+      listing->made = Clock::now();
+      listing->changed = time_now();
+      listings_.put_if(directory, listing, 0, [&] { return lists_generation_ == generation; });
+      return listing;
+    } catch (const std::bad_alloc&) {
+      return fail(ENOMEM, "{}: no memory to list what is in it", directory);
+    }
+  });
+}
+
+/// The first pages in their order. If there are more, and the directory is that of an array's chunks, lists of parts of
+/// the chunks are requested at the same time: what else is there is then left out.
+Result<> ObjectStore::list_into(Listing& listing, const std::string& directory) const {
+  Mutex mutex;
+  const auto take = [&](const remote::ObjectList& page) {
+    const LockGuard lock(mutex);
+    for (const remote::ListedObject& object : page.objects)
+      if (object.key.size() > prefix_.size() && !object.key.ends_with('/'))
+        listing.sizes.emplace(object.key.substr(prefix_.size()), Listed{object.size, object.etag});
+    return listing.sizes.size();
+  };
+  const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
+  const std::vector<std::string> parts = divided(directory);
+  ListedSoFar so_far{.most_pages = parts.empty() ? UINT_MAX : kPagesInOrder};
+  CODECFS_TRY(for_each_page(prefix, false, so_far, take));
+  if (!so_far.is_incomplete) return {};
+  so_far.most_pages = UINT_MAX;
+  std::atomic<bool> has_failed = false;
+  Result<> first;
+  remote::run_in_parallel(parts.size(), kListsAtOnce, [&](size_t i) {
+    if (has_failed) return;
+    Result<> listed;
+    try {
+      listed = for_each_page(prefix_ + parts[i], false, so_far, take);
+    } catch (const std::bad_alloc&) {
+      listed = std::unexpected(Error{ENOMEM, {}});
+    }
+    if (!listed && !has_failed.exchange(true)) first = std::move(listed);
+  });
+  return first;
+}
+
+/// Prefixes of keys in the store that all chunks below the directory begin with; none if it is not that of all chunks
+/// of an array, or they are few.
+std::vector<std::string> ObjectStore::divided(const std::string& directory) const {
+  std::string array = directory;
+  // In this order, so that no metadata file is asked for below an array.
+  if (texts_.is_in_array(directory).value_or(true)) {
+    array = holder_of(directory);
+    if (name_of(directory) != "c" || texts_.is_in_array(array).value_or(true)) return {};
+  } else if (!texts_.is_array(directory).value_or(false)) {
+    return {};
+  }
+  {
+    const LockGuard lock(mutex_);
+    if (undivided_.contains(array)) return {};
+  }
+  const auto text = texts_.get(join_key(array, texts_.is_v3() ? kZarr3File : kArrayFile));
+  if (!text || !**text) return {};
+  const std::string& json = ***text;
+  const auto parsed = texts_.is_v3() ? parse_zarr3_array(json) : parse_array({.zarray = json, .zattrs = {}});
+  if (!parsed || parsed->rectilinear) return {};
+  const ChunkGrid& grid = parsed->shards ? parsed->shards->grid : parsed->variable.grid;
+  std::vector<std::string> prefixes = listing_prefixes(grid, parsed->keys, kKeysOfList, kMostLists);
+  for (std::string& prefix : prefixes) prefix = array.empty() ? prefix : array + "/" + prefix;
+  return prefixes;
+}
+
+Result<> ObjectStore::for_each(const std::string& key,
+                               const std::function<Result<>(const char* name, EntryType type)>& visit) const {
+  CODECFS_ASSIGN(const bool is_in_array, texts_.is_in_array(key));
+  bool is_array = false;
+  if (!is_in_array) {
+    CODECFS_ASSIGN(is_array, texts_.is_array(key));
+    if (!is_array) return list_group(key, visit);
+  }
+  ListingPtr listing = listing_of(key);
+  if (!listing) {
+    CODECFS_ASSIGN(listing, list_all(key));
+  }
+  listing = with_own_writes(key, listing);
+  const std::string prefix = key.empty() ? "" : key + "/";
+  auto at = listing->sizes.lower_bound(prefix);
+  if (at == listing->sizes.end() || !at->first.starts_with(prefix))
+    return is_array ? Result<>() : fail(ENOENT, "{}: there are no such objects", key);
+  while (at != listing->sizes.end() && at->first.starts_with(prefix)) {
+    const std::string_view rest = std::string_view(at->first).substr(prefix.size());
+    const size_t slash = rest.find('/');
+    const std::string name(rest.substr(0, slash));
+    const bool is_valid = !name.empty() && name != "." && name != ".." && !name.contains('\0');
+    if (is_valid) CODECFS_TRY(visit(name.c_str(), slash == rest.npos ? EntryType::file : EntryType::directory));
+    // "0" is the character after "/".
+    at = slash == rest.npos ? std::next(at) : listing->sizes.lower_bound(prefix + name + "0");
+  }
+  return {};
+}
+
+Result<> ObjectStore::list_group(const std::string& group,
+                                 const std::function<Result<>(const char* name, EntryType type)>& visit) const {
+  std::set<std::string> names;
+  if (auto members = texts_.members(group)) {
+    names = std::move(*members);
+  } else {
+    const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
+    ListedSoFar so_far;
+    CODECFS_TRY(for_each_page(prefix, true, so_far, [&](const remote::ObjectList& page) {
+      for (const std::string& listed : page.prefixes) {
+        const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
+        if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) names.insert(name);
+      }
+      return names.size();
+    }));
+    std::vector<std::string> keys;
+    for (const std::string& name : names) {
+      const std::string member = join_key(group, name);
+      if (texts_.is_v3()) {
+        keys.push_back(join_key(member, "zarr.json"));
+      } else {
+        keys.push_back(join_key(member, ".zarray"));
+        keys.push_back(join_key(member, ".zgroup"));
+      }
+    }
+    texts_.prepare(keys);
+  }
+  for (const std::string& name : names) CODECFS_TRY(visit(name.c_str(), EntryType::directory));
+  return {};
+}
+
+}  // namespace codecfs::zarr
