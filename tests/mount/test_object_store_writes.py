@@ -230,8 +230,9 @@ def test_the_last_chunk_of_a_shard_can_be_removed(v3, server, remote):
 # --- a server that ignores conditions
 
 
-def test_a_server_that_ignores_conditions_gets_only_whole_chunks(v2, server, remote):
-    server.set(conditions="ignored")
+@pytest.mark.parametrize("conditions", ["ignored", "create_only"])
+def test_a_server_that_ignores_conditions_gets_only_whole_chunks(conditions, v2, server, remote):
+    server.set(conditions=conditions)
     there = remote("v2.zarr")
     (there.path / "a/0.0").write_bytes(np.full(1200, 3.0).tobytes())
     with pytest.raises(OSError) as caught:
