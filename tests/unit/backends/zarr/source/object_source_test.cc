@@ -9,7 +9,7 @@
 
 #include "backends/zarr/source/zarr_source.h"
 #include "model/json.h"
-#include "support/conditional_objects.h"
+#include "support/memory_objects.h"
 
 namespace codecfs {
 namespace {
@@ -57,7 +57,7 @@ class ObjectSourceTest : public testing::Test {
     return objects_->content_of("s.zarr/" + key).value_or("absent");
   }
 
-  std::shared_ptr<ConditionalObjects> objects_ = std::make_shared<ConditionalObjects>();
+  std::shared_ptr<MemoryObjects> objects_ = std::make_shared<MemoryObjects>();
 };
 
 TEST_F(ObjectSourceTest, AWholeChunkIsOneRequest) {

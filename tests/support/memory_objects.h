@@ -22,7 +22,7 @@
 
 namespace codecfs {
 
-class ConditionalObjects final : public remote::ObjectClient {
+class MemoryObjects final : public remote::ObjectClient {
  public:
   /// Called before each operation with its method and key; an error is returned instead.
   std::function<Result<>(std::string_view method, const std::string& key)> before;
