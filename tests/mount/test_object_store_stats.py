@@ -58,10 +58,10 @@ def test_repetitions_and_failures(server, store, remote):
 
 def test_times_are_counted(server, store, remote):
     there = remote(store.name)
-    (there.path / "a").stat()
+    (there.path / "a/1.0").read_bytes()  # with the metadata
     before = there.stats()
-    server.fault("delay", key="*a/0.0", seconds=0.3)
-    (there.path / "a/0.0").read_bytes()
+    server.fault("delay", key="*a/2.1", seconds=0.3)
+    (there.path / "a/2.1").read_bytes()
     after = there.stats()
     assert after["object_time_le_200ms"] == before["object_time_le_200ms"]
     assert after["object_time_count"] == before["object_time_count"] + 1
