@@ -2,6 +2,7 @@
 
 #include "fs/chunks/prefetcher.h"
 
+#include <atomic>
 #include <thread>
 
 #include "support/filesystem_testing.h"
@@ -70,6 +71,44 @@ TEST_F(PrefetcherTest, AbsentAndEditedChunksAreNotPushed) {
   fs().stop_reading_ahead();
   // The one before them may be pushed before the reader opens it.
   for (const auto& [pushed, text] : kernel_.pages()) EXPECT_TRUE(pushed == chunk(5) || pushed == chunk(2)) << pushed;
+}
+
+/// Counts files.
+class CountingDevice final : public BackingDevice {
+ public:
+  Result<int32_t> store(Bytes) override { return ++files_; }
+  void close(int32_t) override {}
+
+ private:
+  std::atomic<int32_t> files_ = 0;
+};
+
+TEST_F(PrefetcherTest, LargeChunksArePassedThrough) {
+  constexpr uint64_t kLarge = 256 << 10;
+  options_.read_only = true;
+  source_->add_variable("/large", text_variable({kCount * kLarge}, {kLarge}));
+  for (uint64_t number = 0; number < kCount; ++number) source_->put("/large", number, std::string(kLarge, 'x'));
+  mount().passthrough = std::make_unique<Passthrough>(std::make_unique<CountingDevice>(), 64 << 20, mount().stats);
+  BackingFiles& files = mount().passthrough->files();
+  for (uint64_t number = 0; number < 3; ++number) {
+    const auto file = fs().files().open(ino(fmt::format("/large/{}", number)), false, false);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE((*file)->passable);
+    EXPECT_EQ((*file)->passable->bytes, kLarge);
+    EXPECT_EQ((*file)->passable->is_expected, number > 0) << "the reader is sequential";
+  }
+  for (uint64_t number = 3; number < kCount; ++number) {
+    const Ino key = ino(fmt::format("/large/{}", number));
+    for (int i = 0; i < 1000 && files.find(key) == nullptr; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_NE(files.find(key), nullptr) << number;
+  }
+  const auto small = fs().files().open(chunk(0), false, false);
+  ASSERT_TRUE(small);
+  EXPECT_FALSE((*small)->passable);
+  fs().stop_reading_ahead();
+  EXPECT_EQ(mount().stats.stores, 0);
+  EXPECT_EQ(mount().stats.cache_bytes, 0) << "the chunks are not in the cache, too";
 }
 
 TEST_F(PrefetcherTest, NothingIsPushedToACoherentMount) {
