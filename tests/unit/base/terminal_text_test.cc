@@ -12,7 +12,7 @@
 namespace codecfs {
 namespace {
 
-using namespace std::string_literals;
+using std::string_literals::operator""s;
 
 TEST(TerminalText, OrdinaryTextStays) {
   for (const std::string text : {"", "abc", "naïve", "温度 (K)", "😀", "a/b.0", "e\u0301"})

@@ -60,7 +60,7 @@ TEST(AdaptiveLimit, IsHalvedAndRecovers) {
   server.load(limit, std::chrono::seconds(5));
   for (int i = 0; i < 10; ++i) limit.overloaded(server.now_);
   EXPECT_EQ(limit.limit(), 32U) << "failures at the same time are one";
-  for (int i = 1; i < 20; ++i) limit.overloaded(server.now_ + std::chrono::seconds(2 * i));
+  for (int i = 0; i < 20; ++i) limit.overloaded(server.now_ += std::chrono::seconds(2));
   EXPECT_EQ(limit.limit(), 2U);
   server.load(limit, std::chrono::seconds(20));
   EXPECT_EQ(limit.limit(), 64U);
