@@ -158,7 +158,7 @@ def kill_with_survivors(pid):
 
 def wanted_transport(options):
     """The option for $CODECFS_TEST_TRANSPORT, which selects how chunks reach readers in all mounts of a run of the tests: push,
-    read, or passthrough, for the mounts that can have it. Without it, the mount chooses."""
+    read, or passthrough, for the mounts that can have it. Without it, they have the default."""
     transport = os.environ.get("CODECFS_TEST_TRANSPORT")
     words = ",".join(options).split(",")
     if not transport or any(word.startswith("transport=") for word in words):
