@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "backends/api/source_copy.h"
 #include "base/log.h"
 #include "commands/workers.h"
 #include "model/json.h"
@@ -12,7 +13,6 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr const char* kNote = ".codecfs-partial.json";
 constexpr size_t kRemovals = 32;  // at a time
 constexpr uint64_t kMostNote = uint64_t{1} << 20;
 
@@ -29,7 +29,7 @@ Result<std::unique_ptr<ObjectTarget>> ObjectTarget::begin(std::shared_ptr<remote
   if (key.empty()) return fail(EINVAL, "{}: not the name of a new dataset", name);
   std::unique_ptr<ObjectTarget> target(new ObjectTarget(std::move(client), key + "/"));
   const std::string text = print_json(identity) + "\n";
-  CODECFS_ASSIGN(const auto note, target->client_->get(target->prefix_ + kNote, {}, kMostNote));
+  CODECFS_ASSIGN(const auto note, target->client_->get(target->prefix_ + kPartialNote, {}, kMostNote));
   if (note) {
     if (!resume)
       return fail(EEXIST,
@@ -52,7 +52,7 @@ Result<std::unique_ptr<ObjectTarget>> ObjectTarget::begin(std::shared_ptr<remote
   // The second line differs, so that only one of several processes makes it.
   std::random_device random;
   const std::string note_text = text + fmt::format("{:08x}{:08x}\n", random(), random());
-  auto made = target->client_->put(target->prefix_ + kNote, bytes_of(note_text), {.is_new = true, .etag = {}});
+  auto made = target->client_->put(target->prefix_ + kPartialNote, bytes_of(note_text), {.is_new = true, .etag = {}});
   if (!made && made.error().code == EEXIST) return fail(EBUSY, "{}: another process is converting into it", name);
   if (!made) return pass_on(made);
   return target;
@@ -96,7 +96,7 @@ Result<> ObjectTarget::make_link(const Directory&, const std::string&, const std
 Result<> ObjectTarget::complete() {
   std::ranges::stable_sort(root_, {}, [](const auto& file) { return is_key_file(file.first); });
   for (const auto& [name, content] : root_) CODECFS_TRY(put(name, bytes_of(content)));
-  return client_->remove(prefix_ + kNote);
+  return client_->remove(prefix_ + kPartialNote);
 }
 
 void ObjectTarget::discard() {
@@ -104,11 +104,11 @@ void ObjectTarget::discard() {
   const Result<> listed = list();
   std::vector<std::string> paths;
   for (const auto& [path, size] : sizes_)
-    if (path != kNote) paths.push_back(path);
+    if (path != kPartialNote) paths.push_back(path);
   Result<> removed = listed;
   if (removed)
     removed = in_parallel(paths.size(), [&](uint64_t i) { return client_->remove(prefix_ + paths[i]); }, kRemovals);
-  if (removed) removed = client_->remove(prefix_ + kNote);
+  if (removed) removed = client_->remove(prefix_ + kPartialNote);
   if (!removed) log::warning("{}: objects were left behind: {}", prefix_, removed.error().reason);
 }
 

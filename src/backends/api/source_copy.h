@@ -21,6 +21,10 @@ Result<> copy_hdf5_file(const std::string& from, const std::string& to, const st
 /// ECANCELED, ENOSPC; the errors of ObjectClient.
 Result<> copy_object(const std::string& url, const std::string& to, const std::function<bool()>& cancelled);
 
+/// The object below the key of a store that is being written, with what is known of it: until it is removed, there is
+/// no store.
+inline constexpr const char* kPartialNote = ".codecfs-partial.json";
+
 /// Where a new store at a URL is written.
 struct ObjectPlace {
   std::shared_ptr<remote::ObjectClient> client;

@@ -10,6 +10,7 @@
 #include <new>
 #include <set>
 
+#include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
@@ -234,6 +235,8 @@ Result<FolderFiles::Names> BucketFiles::list(const std::string& key, const std::
 
 Result<bool> BucketFiles::has_any() const {
   CODECFS_ASSIGN(const remote::ObjectList page, place_.client->list(place_.prefix, true, {}));
+  if (std::ranges::find(page.objects, place_.prefix + kPartialNote, &remote::ListedObject::key) != page.objects.end())
+    return fail(EINVAL, "{}: no Zarr store: codecfs convert --resume completes it, or remove its objects", path_of(""));
   return !page.objects.empty() || !page.prefixes.empty() || !page.next.empty();
 }
 
