@@ -263,6 +263,7 @@ class Mount:
         self.process.wait()
         self.ended = True
         detach(self.path)
+        self.wait_for_helpers()  # a worker that has not noticed yet still has the lock on the source
 
     def kill_daemon(self):
         """SIGKILL to the daemon alone. Returns when its survivor has finished."""

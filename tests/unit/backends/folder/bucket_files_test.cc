@@ -43,7 +43,8 @@ class BucketFilesTest : public testing::Test {
 TEST_F(BucketFilesTest, ListsDatasetsFoldersAndFiles) {
   const auto files = open();
   std::map<std::string, EntryKind> found;
-  for (const auto& [name, what] : files->list("", {}).value()) found[name] = what.kind;
+  const auto listed = files->list("", {}).value();
+  for (const auto& [name, what] : listed) found[name] = what.kind;
   EXPECT_EQ(found, expected);
   EXPECT_EQ(objects->lists, 1);
   EXPECT_LE(objects->gets, 7 * 3) << "of each directory";
@@ -77,7 +78,8 @@ TEST_F(BucketFilesTest, ADatasetThatIsNoneBecomesAFile) {
   const auto found = files->look("a.nc").value();
   EXPECT_EQ(files->open_dataset("a.nc", *found, false).error().code, EINVAL);
   std::map<std::string, EntryKind> found_then;
-  for (const auto& [name, what] : files->list("", {}).value()) found_then[name] = what.kind;
+  const auto listed = files->list("", {}).value();
+  for (const auto& [name, what] : listed) found_then[name] = what.kind;
   EXPECT_EQ(found_then["a.nc"], EntryKind::file);
 }
 
