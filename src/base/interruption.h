@@ -42,8 +42,8 @@ class Interruption {
   /// The error of an interrupted function.
   static std::unexpected<Error> error() { return std::unexpected(Error{EINTR, "interrupted"}); }
 
-  /// Waits for the predicate. False if the thread was interrupted before. Not analysed, as ConditionVariable::wait(): the
-  /// analysis does not see that the lock is that of the predicate.
+  /// Waits for the predicate. False if the thread was interrupted before. Not analysed, as ConditionVariable::wait():
+  /// the analysis does not see that the lock is that of the predicate.
   template <class Predicate>
   static bool wait(ConditionVariable& condition, UniqueLock<Mutex>& lock,
                    Predicate predicate) CODECFS_NO_THREAD_SAFETY_ANALYSIS {
