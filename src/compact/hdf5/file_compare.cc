@@ -228,6 +228,7 @@ class FileComparison {
     if (!std::ranges::includes(copied.stored, chunks.stored)) return differs("other chunks");
     CODECFS_ASSIGN(const bool made_anew, data_needs_library(from));
     CODECFS_ASSIGN(const ElementComparison elements, ElementComparison::make(from, to, references_));
+    bool reads_values = readable;
     for (const uint64_t number : copied.stored) {
       const bool stored = std::ranges::binary_search(chunks.stored, number);
       const auto compared = [&]() -> Result<> {
@@ -236,6 +237,10 @@ class FileComparison {
           CODECFS_ASSIGN(const RawChunk after, RawChunk::read(to, chunks, number, file_bytes_));
           ProgressReporter::add_to_current(2 * before.bytes.size());
           if (before != after) return differs("other bytes");
+          // The filters and the type are the same, so one chunk shows that libhdf5 decodes both in the same way.
+          if (!reads_values) return {};
+          reads_values = false;
+          return elements.compare_box(chunks.start_of(number), chunks.extent_of(number));
         }
         if (readable) return elements.compare_box(chunks.start_of(number), chunks.extent_of(number));
         if (!stored) return fail(EIO, "it is only stored in the copy, and a filter to compare it is missing");

@@ -10,9 +10,10 @@
 
 namespace codecfs::hdf5 {
 
-/// Walks both files along the links. Compares links, types, shapes, filters, attribute values, encoded chunks, and what
-/// H5Dread returns. If a filter is missing, compares only the encoded chunks and logs that. `file_bytes`: the size of
-/// the larger file. The copy may have more chunks allocated if these read the same. EIO: the files differ, or something
+/// Walks both files along the links. Compares links, types, shapes, filters, attribute values and encoded chunks; and
+/// what H5Dread returns of the first chunk of each dataset, and of all data that is not chunked or not stored as the
+/// same bytes. If a filter is missing, compares only the encoded chunks and logs that. `file_bytes`: the size of the
+/// larger file. The copy may have more chunks allocated if these read the same. EIO: the files differ, or something
 /// cannot be read.
 Result<> compare_files(hid_t from, hid_t to, uint64_t file_bytes);
 
