@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
@@ -14,8 +15,13 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr hssize_t kMaxUsers = 1 << 24;  // of one scale
+constexpr std::string_view kDimensionOnly = "This is a netCDF dimension but not a netCDF variable";
 
 }  // namespace
+
+bool is_dimension_without_variable(hid_t dataset) {
+  return text_attribute(dataset, "NAME").starts_with(kDimensionOnly);
+}
 
 Result<> remove_attribute(hid_t holder, const char* name) {
   if (H5Aexists(holder, name) > 0 && H5Adelete(holder, name) < 0) return fail_library(EIO, "attribute \"{}\"", name);

@@ -24,6 +24,9 @@ struct Extent {
 /// The extents of the dataset itself, without those of array elements. EIO.
 Result<std::vector<Extent>> extents_of(hid_t dataset);
 
+/// Whether the dataset represents a netCDF dimension without a variable.
+bool is_dimension_without_variable(hid_t dataset);
+
 /// A dimension of a dataset that uses a scale.
 struct ScaleUser {
   uint64_t dataset;  // its address

@@ -9,6 +9,7 @@
 
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/dimension_scales.h"
 
 namespace codecfs::hdf5 {
 namespace {

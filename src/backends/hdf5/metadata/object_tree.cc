@@ -10,20 +10,15 @@
 #include "backends/api/names.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/dimension_scales.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr std::string_view kDimensionOnly = "This is a netCDF dimension but not a netCDF variable";
-
 std::string file_name_of(std::string_view link_name) { return escape_name(netcdf_name(link_name)); }
 
 }  // namespace
-
-bool is_dimension_without_variable(hid_t dataset) {
-  return text_attribute(dataset, "NAME").starts_with(kDimensionOnly);
-}
 
 Result<ObjectTree> ObjectTree::make(hid_t file, std::string path, const struct stat& status,
                                     const AccessRecorder& recorder) {

@@ -33,9 +33,6 @@
 
 namespace codecfs::hdf5 {
 
-/// Whether the dataset represents a netCDF dimension without a variable.
-bool is_dimension_without_variable(hid_t dataset);
-
 class ObjectTree {
  public:
   static constexpr ObjectId kRoot = 0;
