@@ -80,6 +80,7 @@ bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t ch
 void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const uint64_t changes = mount_.changes();
   const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  if (ino && mount_.pages_given.has(*ino, changes)) return;
   if (const std::optional<PassableChunk> passing = passable(node, chunk, true)) {
     // The reader of a file that is open in cached mode decodes it itself.
     if (!ino || mount_.passthrough->modes().is_cached(*ino)) return;
@@ -92,6 +93,7 @@ void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.
+  mount_.pages_given.given(*ino, changes);
   if (is_encoded(node.view))
     mount_.conversions.done(conversion_key(node.view, chunk.key));
   else
