@@ -169,6 +169,35 @@ def test_every_way_of_reading_in_order(try_mount, source, transport):
         assert transport == "push" or stats["stores"] == 0, stats
 
 
+@pytest.mark.parametrize("transport", ["auto", "push", "read"])
+def test_a_second_reader_has_nothing_decoded(try_mount, tmp_path, transport):
+    """More chunks than any cache of the daemon remembers; the kernel's page cache has them, until it reclaims them."""
+    count = 200
+    values = np.random.default_rng(5).integers(0, 50, (count, 64, 64), "i4")
+    with h5py.File(tmp_path / "many.h5", "w") as f:
+        f.create_dataset("v", data=values, chunks=(1, 64, 64), compression="gzip", compression_opts=1)
+    m = try_mount(tmp_path / "many.h5", transport)
+    paths = [m.path / f"v/{i}.0.0" for i in range(count)]
+
+    def read_all():
+        for path, content in zip(paths, values):
+            assert path.read_bytes() == content.tobytes()
+        return m.stats()
+
+    read_all()
+    first = read_all()  # requests of the first turn may have been on their way when their chunks were pushed
+    second = read_all()
+    assert second["chunks_decoded"] <= first["chunks_decoded"] + 3, (first, second)
+    for path in paths:
+        with opened(path) as file:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    again = read_all()
+    assert again["chunks_decoded"] >= second["chunks_decoded"] + count - 3
+    assert again["decodes_ahead"] >= second["decodes_ahead"] + count // 4, "read-ahead goes on"
+    last = read_all()
+    assert last["chunks_decoded"] <= again["chunks_decoded"] + 3
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_direct_reads(try_mount, source, transport):
     """O_DIRECT needs no alignment on a mount."""
@@ -498,6 +527,17 @@ def test_passthrough_that_is_not_possible_is_refused(source, tmp_path, place):
     assert "auto, passthrough, push or read" in refusal(path, place, "transport=carrier-pigeon")
     assert "at least 1M" in refusal(path, place, "passthrough_size=5K")
     assert not is_mounted(place)
+
+
+@pytest.mark.skipif("CODECFS_TEST_TRANSPORT" in os.environ, reason="the default is replaced")
+def test_the_default_is_passthrough_where_it_is_possible(mount, try_mount, source):
+    path, chunks = source
+    try_mount(path, "passthrough").close()
+    m = mount(path, "ro")
+    sweep(m, chunks)
+    stats = m.stats()
+    assert stats["passthrough"] == 1 and stats["passthrough_chunks"] > 0 and stats["errors"] == 0, stats
+    assert "passed through" not in m.messages()
 
 
 def test_writable_mounts_push(mount, source, tmp_path):

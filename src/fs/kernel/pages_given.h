@@ -12,15 +12,15 @@
 
 namespace codecfs::fs {
 
-/// Thread-safe. `changes`: MountContext::changes(), from before the content was made; all that was given before a change
-/// is forgotten.
+/// Thread-safe. `changes`: MountContext::changes(), from before the content was made; all that was given before a
+/// change is forgotten.
 class PagesGiven {
  public:
   /// The kernel has been given all of the file.
   void given(Ino ino, uint64_t changes);
   [[nodiscard]] bool has(Ino ino, uint64_t changes);
-  /// The kernel requests a part of the file. If it was given long before, the kernel has reclaimed pages, of which other
-  /// files may have been: everything is forgotten. Else the request was on its way when the file was given.
+  /// The kernel requests a part of the file. If it was given long before, the kernel has reclaimed pages, of which
+  /// other files may have been: everything is forgotten. Else the request was on its way when the file was given.
   void requested(Ino ino);
 
  private:

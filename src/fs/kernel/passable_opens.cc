@@ -30,7 +30,10 @@ void PassableOpens::answer(fuse_req_t request, Ino ino, const fuse_file_info& in
   }
   BackingPtr backing = passthrough.modes().backing_of(ino);
   if (backing == nullptr) backing = passthrough.files().find(chunk.key);
-  if (backing != nullptr || (!chunk.is_expected && !passthrough.files().is_coming(chunk.key))) {
+  MountContext& context = mount_.filesystem.context();
+  const bool is_at_once = (!chunk.is_expected && !passthrough.files().is_coming(chunk.key)) ||
+                          context.pages_given.has(ino, context.changes());
+  if (backing != nullptr || is_at_once) {
     reply(std::move(open), std::move(backing));
     return;
   }

@@ -30,8 +30,9 @@ class Passthrough {
   static constexpr uint64_t kLeastChunk = uint64_t{256} << 10;  // bytes
 
   /// `budget`: bytes of memory for backing files.
-  Passthrough(std::unique_ptr<BackingDevice> device, uint64_t budget, Stats& stats)
-      : device_(std::move(device)), files_(*device_, budget, [] { return available_memory(); }, stats) {}
+  Passthrough(std::unique_ptr<BackingDevice> device, uint64_t budget, Stats& stats,
+              BackingFiles::Policy policy = BackingFiles::Policy::always)
+      : device_(std::move(device)), files_(*device_, budget, [] { return available_memory(); }, stats, policy) {}
   Passthrough(const Passthrough&) = delete;
   Passthrough& operator=(const Passthrough&) = delete;
 
