@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import h5py
 import numpy as np
@@ -509,6 +510,73 @@ def test_signals_end_an_open(try_mount, slow_source, transport, how):
     for i, content in enumerate(chunks):
         assert (m.path / f"v/{i}").read_bytes() == content
     assert m.stats()["errors"] == 0
+
+
+@pytest.fixture
+def raw_source(tmp_path):
+    """A Zarr store with an uncompressed array and a compressed one, and the bytes of the chunks of both."""
+    chunks = [np.random.default_rng(i).integers(0, 256, BYTES, "u1").tobytes() for i in range(12)]
+    store = tmp_path / "raw.zarr"
+    for name, compressor in (("plain", None), ("packed", {"id": "zlib", "level": 1})):
+        (store / name).mkdir(parents=True)
+        (store / name / ".zarray").write_text(json.dumps({
+            "zarr_format": 2, "shape": [len(chunks) * BYTES], "chunks": [BYTES], "dtype": "|u1", "compressor": compressor,
+            "fill_value": 0, "order": "C", "filters": None}))
+        for i, content in enumerate(chunks):
+            (store / name / str(i)).write_bytes(zlib.compress(content, 1) if compressor else content)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    return store, chunks
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_files_of_the_source_are_their_own_backing(try_mount, raw_source, transport):
+    store, chunks = raw_source
+    m = try_mount(store, transport)
+    views = {"plain/{}": None, ".codecfs/view/decoded3/plain/c/{}": None, ".codecfs/view/encoded/plain/{}": None,
+             ".codecfs/view/encoded3/plain/c/{}": None, ".codecfs/view/encoded/packed/{}": "packed"}
+    for view, stored in views.items():
+        for i, content in enumerate(chunks):
+            expected = (store / stored / str(i)).read_bytes() if stored else content
+            for way in WAYS:
+                with opened(m.path / view.format(i)) as file:
+                    assert os.fstat(file).st_size == len(expected)
+                    assert way(file) == expected, (view, i, way)
+            for _ in range(2):
+                with opened(m.path / view.format(i), os.O_DIRECT) as file:
+                    assert os.pread(file, 1000, 77) == expected[77:1077]
+                    with opened(m.path / view.format(i)) as other, opened(m.path / view.format(i), os.O_DIRECT) as third:
+                        assert by_read(other) == expected
+                        assert os.pread(third, 1001, 5) == expected[5:1006]
+    stats = m.stats()
+    assert stats["errors"] == 0
+    if transport == "passthrough":
+        assert stats["passthrough_opens"] > len(views) * len(chunks) * len(WAYS) and stats["passthrough_fallbacks"] == 0, stats
+        assert stats["passthrough_bytes"] < 12 * BYTES, stats
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_files_of_the_source_that_change(try_mount, raw_source, transport):
+    """Files that have another size than their chunk are damaged; a file that is removed or replaced stays open."""
+    store, chunks = raw_source
+    (store / "plain/2").write_bytes(chunks[2][:-1])
+    (store / "plain/3").write_bytes(chunks[3] + b"more")
+    m = try_mount(store, transport)
+    for i in (2, 3):
+        with opened(m.path / f"plain/{i}") as file:
+            with pytest.raises(OSError, match="Input/output error"):
+                os.pread(file, BYTES, 0)
+    assert xattr(m.path / "plain/2", "_Error")
+    if transport == "passthrough":
+        with opened(m.path / "plain/5") as removed, opened(m.path / "plain/6") as replaced:
+            pages = mmap.mmap(removed, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+            os.unlink(store / "plain/5")
+            (store / "new").write_bytes(chunks[7])
+            os.rename(store / "new", store / "plain/6")
+            assert by_read(removed) == chunks[5] == pages[:]
+            assert by_read(replaced) == chunks[6]
+        with opened(m.path / "plain/6") as file:
+            assert by_read(file) == chunks[7]
+        pages.close()
 
 
 def refusal(*arguments, **more):

@@ -1,11 +1,13 @@
 #pragma once
 // Passthrough of decoded chunks: what a mount needs for it, in one object. docs/transport.md describes it.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "base/unique_fd.h"
 #include "fs/chunks/stats.h"
 #include "fs/kernel/backing_files.h"
 #include "fs/kernel/inode_modes.h"
@@ -20,7 +22,10 @@ struct PassableChunk {
   uint64_t bytes = 0;  // its size
   /// The reader is expected to read all of it, so that it is worth decoding before it is asked for.
   bool is_expected = false;
+  /// Null: only `open_source` can give its bytes.
   BackingFiles::Produce produce;
+  /// Opens the file of the source that has these bytes; none if there is none. Null: there cannot be one.
+  std::function<Result<std::optional<UniqueFd>>()> open_source;
 };
 
 /// Thread-safe.
@@ -39,6 +44,10 @@ class Passthrough {
   [[nodiscard]] bool suits(uint64_t chunk_bytes) const {
     return chunk_bytes >= kLeastChunk && chunk_bytes <= files_.max_chunk_bytes();
   }
+  /// For files of the source, which take no memory.
+  [[nodiscard]] bool suits_source(uint64_t bytes) const { return bytes >= kLeastChunk && !refuses_sources_; }
+  /// The source's own file for a chunk; null if there is none that the kernel accepts.
+  BackingPtr open_source(const PassableChunk& chunk);
   BackingFiles& files() { return files_; }
   InodeModes& modes() { return modes_; }
 
@@ -50,11 +59,16 @@ class Passthrough {
   void stop() {
     pressure_.reset();
     files_.stop();
+    stopped_ = true;
   }
 
  private:
+  class SourceFile;
+
   const std::unique_ptr<BackingDevice> device_;
   BackingFiles files_;
+  std::atomic<bool> refuses_sources_ = false;  // the kernel, because of their filesystem
+  std::atomic<bool> stopped_ = false;
   InodeModes modes_;
   std::optional<MemoryPressure> pressure_;  // its thread uses the members above
 };

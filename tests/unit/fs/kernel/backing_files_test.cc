@@ -29,6 +29,7 @@ class FakeDevice final : public BackingDevice {
     files_.emplace(++last_, std::string(reinterpret_cast<const char*>(content.data()), content.size()));
     return last_;
   }
+  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
   void close(int32_t id) override {
     const LockGuard lock(mutex_);
     const auto found = files_.find(id);
@@ -296,6 +297,7 @@ class TimedDevice final : public BackingDevice {
     on_store_();
     return ++last_;
   }
+  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
   void close(int32_t) override {}
 
  private:
