@@ -13,8 +13,9 @@
 namespace codecfs::mount {
 namespace {
 
-/// Of the file with which the kernel and libfuse are tried, bytes: of a usual size for a chunk.
-constexpr size_t kTried = size_t{1} << 20;
+/// Of the file with which the kernel and libfuse are tried, bytes: so small that its memory is cheap, but with room for
+/// a large folio.
+constexpr size_t kTried = size_t{64} << 10;
 
 /// Answers INIT, which the kernel sends first.
 Result<> answer_init(fuse_session* session, const fs::Mount& mount) {

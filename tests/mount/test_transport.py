@@ -577,6 +577,19 @@ def test_files_of_the_source_that_change(try_mount, raw_source, transport):
         with opened(m.path / "plain/6") as file:
             assert by_read(file) == chunks[7]
         pages.close()
+        touch = subprocess.Popen([sys.executable, "-c", "import mmap, sys\n"
+                                  "pages = mmap.mmap(open(sys.argv[1], 'rb').fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                                  "print(pages[9000], flush=True)\ninput()\npages[9000]", m.path / "plain/8"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert int(touch.stdout.readline()) == chunks[8][9000]
+        with opened(m.path / "plain/8") as file:
+            os.truncate(store / "plain/8", 5000)
+            touch.communicate(b"\n", 30)
+            assert touch.returncode == -signal.SIGBUS
+            assert os.pread(file, BYTES, 0) == chunks[8][:5000]
+        with opened(m.path / "plain/8") as file:
+            with pytest.raises(OSError, match="Input/output error"):
+                os.pread(file, BYTES, 0)
 
 
 def refusal(*arguments, **more):

@@ -32,6 +32,11 @@ void PagesGiven::requested(Ino ino) {
   if (has(ino) && std::ranges::find(latest_, ino) == latest_.end()) clear();
 }
 
+void PagesGiven::forget(Ino ino) {
+  const LockGuard lock(mutex_);
+  if (has(ino)) blocks_[ino / kInBlock].reset(ino % kInBlock);
+}
+
 bool PagesGiven::has(Ino ino) const {
   const auto block = blocks_.find(ino / kInBlock);
   return block != blocks_.end() && block->second.test(ino % kInBlock);

@@ -19,6 +19,8 @@ class PagesGiven {
   /// The kernel has been given all of the file.
   void given(Ino ino, uint64_t changes);
   [[nodiscard]] bool has(Ino ino, uint64_t changes);
+  /// The kernel drops all pages of the file.
+  void forget(Ino ino);
   /// The kernel requests a part of the file. If it was given long before, the kernel has reclaimed pages, of which
   /// other files may have been: everything is forgotten. Else the request was on its way when the file was given.
   void requested(Ino ino);

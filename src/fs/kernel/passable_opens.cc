@@ -71,6 +71,7 @@ void PassableOpens::reply(Waiting open, BackingPtr backing) {
   const int32_t id = open.file->opened.backing_id();
   if (id != 0) {
     open.info.keep_cache = 0;  // the kernel refuses it together with a backing file
+    mount_.filesystem.context().pages_given.forget(open.ino);
     // Reads with O_DIRECT need no alignment here, whatever the source's filesystem requires: codecfs answers them.
     if (open.file->opened.is_of_source() && (open.info.flags & O_DIRECT) != 0) open.info.direct_io = 1;
     ++stats.passthrough_opens;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "base/unique_fd.h"
@@ -37,7 +38,14 @@ class Passthrough {
   /// `budget`: bytes of memory for backing files.
   Passthrough(std::unique_ptr<BackingDevice> device, uint64_t budget, Stats& stats,
               BackingFiles::Policy policy = BackingFiles::Policy::always)
-      : device_(std::move(device)), files_(*device_, budget, [] { return available_memory(); }, stats, policy) {}
+      : device_(std::move(device)),
+        files_(
+            *device_, budget,
+            [this] {
+              watch();
+              return available_memory();
+            },
+            stats, policy) {}
   Passthrough(const Passthrough&) = delete;
   Passthrough& operator=(const Passthrough&) = delete;
 
@@ -51,10 +59,6 @@ class Passthrough {
   BackingFiles& files() { return files_; }
   InodeModes& modes() { return modes_; }
 
-  /// Starts to watch the memory of the system, in a thread.
-  void start() {
-    pressure_.emplace([this] { files_.shrink(); });
-  }
   /// See BackingFiles::stop().
   void stop() {
     pressure_.reset();
@@ -65,11 +69,18 @@ class Passthrough {
  private:
   class SourceFile;
 
+  /// Watches the memory of the system, in a thread, from the first call on. Most mounts never have so many files that
+  /// it matters, and ending it takes some 50 ms.
+  void watch() {
+    std::call_once(watching_, [this] { pressure_.emplace([this] { files_.shrink(); }); });
+  }
+
   const std::unique_ptr<BackingDevice> device_;
   BackingFiles files_;
   std::atomic<bool> refuses_sources_ = false;  // the kernel, because of their filesystem
   std::atomic<bool> stopped_ = false;
   InodeModes modes_;
+  std::once_flag watching_;
   std::optional<MemoryPressure> pressure_;  // its thread uses the members above
 };
 

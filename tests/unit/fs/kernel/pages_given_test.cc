@@ -29,6 +29,16 @@ TEST(PagesGiven, ARequestForAnOldFileMeansThatPagesWereReclaimed) {
   for (const Ino ino : {1, 2, 1000}) EXPECT_FALSE(pages.has(ino, 0)) << ino;
 }
 
+TEST(PagesGiven, OneFileCanBeForgotten) {
+  PagesGiven pages;
+  for (Ino ino = 1; ino <= 100; ++ino) pages.given(ino, 0);
+  pages.forget(7);
+  pages.forget(5000);
+  EXPECT_FALSE(pages.has(7, 0));
+  pages.requested(7);
+  EXPECT_TRUE(pages.has(6, 0));
+}
+
 TEST(PagesGiven, AreForgottenWhenThereAreTooMany) {
   PagesGiven pages;
   constexpr Ino kLast = 10'000'000;
