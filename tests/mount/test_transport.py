@@ -578,7 +578,8 @@ def test_files_of_the_source_that_change(try_mount, raw_source, transport):
             assert by_read(file) == chunks[7]
         pages.close()
         touch = subprocess.Popen([sys.executable, "-c", "import mmap, sys\n"
-                                  "pages = mmap.mmap(open(sys.argv[1], 'rb').fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                                  "file = open(sys.argv[1], 'rb')\n"
+                                  "pages = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
                                   "print(pages[9000], flush=True)\ninput()\npages[9000]", m.path / "plain/8"],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert int(touch.stdout.readline()) == chunks[8][9000]
