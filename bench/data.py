@@ -36,6 +36,7 @@ HDF5 = {
 }
 # Compressor, its parameters, and whether a shuffle filter goes before it (tensorstore reads no store with filters).
 ZARR = {
+    "none": (None, {}, False),
     "zlib": ("Zlib", {"level": 4}, False),
     "shuffle+zlib": ("Zlib", {"level": 4}, True),
     "zstd": ("Zstd", {"level": 3}, False),
@@ -145,7 +146,7 @@ class Data:
             filters = [numcodecs.Shuffle(array.dtype.itemsize)] if shuffled else None
             group = zarr.open_group(str(path), "w")
             group.create_dataset("v", shape=array.shape, dtype=array.dtype, chunks=chunks, fill_value=0,
-                                 filters=filters, compressor=getattr(numcodecs, name)(**parameters))[:] = array
+                                 filters=filters, compressor=name and getattr(numcodecs, name)(**parameters))[:] = array
             zarr.consolidate_metadata(str(path))
 
         return self.keep(f"{kind}-{codec}-{self.mebibytes}.zarr", make)

@@ -28,15 +28,46 @@ class Wrong(Exception):
 
 
 def cpu_seconds():
-    """CPU seconds of this process and of all children that have ended, such as unmounted daemons."""
+    """CPU seconds of this process and of its descendants, such as daemons: those that live, and those that have ended."""
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + sum(map(cpu_seconds_of, descendants()))
+
+
+def descendants():
+    parents = {}
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit():
+                parents[int(entry)] = int(pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def cpu_seconds_of(pid):
+    """Of a process, with its own children that have ended."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ended = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+        return ended + time.clock_gettime(~pid << 3 | 2)  # the clock of that process: see clock_getcpuclockid(3)
+    except OSError:
+        return 0
+
+
+class Seconds(float):
+    """The time that something took, with the CPU seconds in `cpu`."""
+
+    cpu = None
 
 
 def timed(action):
+    used = cpu_seconds()
     start = time.perf_counter()
     action()
-    return time.perf_counter() - start
+    seconds = Seconds(time.perf_counter() - start)
+    seconds.cpu = cpu_seconds() - used
+    return seconds
 
 
 def run(*command, **options):
@@ -202,8 +233,11 @@ class Bench:
                     read_into_page_cache(source)
                 have_memory(memory)
                 used = cpu_seconds()
-                times[name].append(side())
-                cpu[name].append(cpu_seconds() - used)
+                seconds = side()
+                # Of what was timed, or, if that is not known, of all that it took.
+                spent = getattr(seconds, "cpu", None)
+                times[name].append(float(seconds))
+                cpu[name].append(cpu_seconds() - used if spent is None else spent)
         self.ratio(title, times, cpu, bar=bar, aim=aim, against=list(best_of) if best_of else None, size=size)
 
     def ratio(self, title, times, cpu=None, *, bar=None, aim=None, against=None, size=None):

@@ -32,9 +32,9 @@ def line(result):
     else:
         rivals = ", ".join(f"{name} {rate(result, name)}" for name in result["seconds"] if name != "codecfs")
         detail = f"{rate(result, 'codecfs')} | {rivals} | {low:.2f} to {high:.2f}"
-        if result["cpu_seconds"] and "before" in result["seconds"]:
-            sides = (statistics.median(result["cpu_seconds"][name]) for name in ("codecfs", "before"))
-            detail += " | CPU {:.2f} s, before {:.2f} s".format(*sides)
+        if result["cpu_seconds"]:
+            spent = {name: statistics.median(seconds) for name, seconds in result["cpu_seconds"].items()}
+            detail += f" | CPU s: {', '.join(f'{name} {seconds:.2f}' for name, seconds in spent.items())}"
     bar = "" if result["bar"] is None else f"{'>=' if result['sense'] == 'at least' else '<='} {result['bar']:g}"
     return f"{result['title']:<60} {value:9.2f} {unit:<5} {bar:>8} {verdict(result):<7} {detail}"
 

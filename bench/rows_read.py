@@ -1,4 +1,4 @@
-"""Reading: cold, by two readers, warm, single codecs, Zarr stores, views, and the memory that it takes."""
+"""Reading: cold, by two readers, warm, single codecs, Zarr stores, views, and the memory that it takes. Mounts are read-only."""
 import hashlib
 import random
 import subprocess
@@ -40,7 +40,7 @@ def checked(bench, source, array):
     out = np.zeros(array.shape, array.dtype)
     h5py_read(source, out)
     bench.check(np.array_equal(out.view("u1"), array.view("u1")), f"h5py reads other bytes from {source}")
-    with bench.mount(source) as mount:
+    with bench.mount(source, "ro") as mount:
         same_chunks(bench, mount.path, array)
     return out
 
@@ -54,7 +54,7 @@ def against_h5py(bench, title, kind, codec, bar=None, aim=None, read=cat, chunk=
     if extra:
         rivals |= bench.rivals.in_c(("libhdf5", "netcdf-c"), source)
         rivals |= bench.rivals.in_workers(["hidefix"], source, hashlib.sha256(array).hexdigest())
-    bench.pairs(title, lambda: bench.cold(source, read), rivals, array.nbytes, bar, aim, source=source)
+    bench.pairs(title, lambda: bench.cold(source, read, "ro"), rivals, array.nbytes, bar, aim, source=source)
 
 
 @row("cold", "cold sequential read of deflate+shuffle, one cat of all chunks, against h5py in process")
@@ -82,11 +82,11 @@ def zarr(bench):
         source = bench.data.zarr("packed", codec)
         array, _ = bench.data.shaped("packed", MIB)
         read_into_page_cache(source)
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             same_chunks(bench, mount.path, array)
         rivals = bench.rivals.in_workers(["zarr-python", "zarr-python 3", "tensorstore", "zarrs"], source,
                                          hashlib.sha256(array).hexdigest())
-        bench.pairs(f"cold cat, Zarr {codec}, packed", lambda: bench.cold(source, cat), rivals, array.nbytes, bar, aim,
+        bench.pairs(f"cold cat, Zarr {codec}, packed", lambda: bench.cold(source, cat, "ro"), rivals, array.nbytes, bar, aim,
                     best_of=list(rivals), source=source)
 
 
@@ -103,13 +103,13 @@ def zarr3(bench):
     for title, per_shard in (("chunks", None), ("shards of 64 chunks", 64)):
         source = bench.data.zarr3("packed", per_shard)
         read_into_page_cache(source)
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             for number in range(len(array)):
                 bench.check((mount.path / f"v/c/{number}/0/0").read_bytes() == array[number].tobytes(),
                             f"chunk {number} differs")
         rivals = bench.rivals.in_workers(["zarr-python 3", "tensorstore", "zarrs"], source,
                                          hashlib.sha256(array).hexdigest())
-        bench.pairs(f"cold, two readers, Zarr v3, {title}", lambda: bench.cold(source, two_cats_of_zarr3), rivals,
+        bench.pairs(f"cold, two readers, Zarr v3, {title}", lambda: bench.cold(source, two_cats_of_zarr3, "ro"), rivals,
                     array.nbytes, 1, best_of=list(rivals), source=source)
 
 
@@ -125,7 +125,7 @@ def shards(bench):
     zstd = numcodecs.Zstd()
 
     def ours():
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             return timed(lambda: [(mount.path / f"v/c/{number}/0/0").read_bytes() for number in places])
 
     def whole_shards():
@@ -136,7 +136,7 @@ def shards(bench):
                 zstd.decode(shard[int(begin):int(begin + size)])
         return timed(read)
 
-    with bench.mount(source) as mount:
+    with bench.mount(source, "ro") as mount:
         for number in places:
             bench.check((mount.path / f"v/c/{number}/0/0").read_bytes() == array[number].tobytes(),
                         f"chunk {number} differs")
@@ -161,7 +161,7 @@ def warm(bench):
         cat(directory)
         return timed(lambda: cat(directory))
 
-    with bench.mount(source) as mount:
+    with bench.mount(source, "ro") as mount:
         def ours():
             cat(mount.path)
             before = mount.stats()["bytes_read"]
@@ -189,13 +189,13 @@ def npy(bench):
         taken[reader] = [np.array(view[t, y:y + 2]) for t, y in places]  # 2 rows of 2 KiB: one page, of one chunk
 
     def mapped():
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             def read():
                 take("np.load", np.load(mount.path / ".codecfs/view/npy/v.npy", mmap_mode="r"))
             return timed(read)
 
     def pread():
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             def read():
                 with open(mount.path / ".codecfs/view/raw/v", "rb", buffering=0) as file:
                     taken["pread"] = []
@@ -241,6 +241,6 @@ def memory(bench):
     for title, (chunk, read) in readings.items():
         source = bench.data.hdf5("packed", "deflate", chunk)
         read_into_page_cache(source)
-        with bench.mount(source) as mount:
+        with bench.mount(source, "ro") as mount:
             read(mount.path)
             bench.value(f"memory (VmHWM): {title}", mount.memory() / MIB, "MiB", (CACHE >> 20) + 64)

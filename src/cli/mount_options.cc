@@ -75,8 +75,8 @@ const std::array kOwnOptions{
               }},
     OwnOption{
         "transport=HOW",
-        "how decoded chunks reach readers: push (into the page cache; the default), passthrough (in memory; root, ro), "
-        "read (on request), or auto: passthrough where it is possible, else push",
+        "how decoded chunks reach readers: passthrough (in memory; root, ro), push (into the page cache), read (on "
+        "request), or auto (default): passthrough where it is possible and not slower, else push",
         [](MountArguments& arguments, const std::string& value) -> Result<> {
           const std::optional<fs::Transport> transport = fs::transport_named(value);
           if (!transport) return fail(EINVAL, "-o transport={}: auto, passthrough, push or read", value);

@@ -320,7 +320,6 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
   fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
-  if (passthrough != nullptr) passthrough->start();
   std::optional<IdleUnmounter> idle;
   {
     const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);

@@ -13,8 +13,9 @@
 namespace codecfs::mount {
 namespace {
 
-/// Of the file with which the kernel and libfuse are tried, bytes: of a usual size for a chunk.
-constexpr size_t kTried = size_t{1} << 20;
+/// Of the file with which the kernel and libfuse are tried, bytes: so small that its memory is cheap, but with room for
+/// a large folio.
+constexpr size_t kTried = size_t{64} << 10;
 
 /// Answers INIT, which the kernel sends first.
 Result<> answer_init(fuse_session* session, const fs::Mount& mount) {
@@ -68,8 +69,10 @@ Result<std::unique_ptr<fs::Passthrough>> set_up_passthrough(const Options& optio
     return fail(EOPNOTSUPP, "this kernel has no FUSE passthrough (Linux 6.9 has, with CONFIG_FUSE_PASSTHROUGH)");
   auto device = std::make_unique<fs::FuseBackingDevice>(fuse_session_fd(session), *std::move(files));
   CODECFS_TRY(try_device(*device));
-  log::info("decoded chunks are passed through in at most {} of memory", human_bytes(budget));
-  return std::make_unique<fs::Passthrough>(std::move(device), budget, mount.filesystem.context().stats);
+  log::debug("decoded chunks are passed through in at most {} of memory", human_bytes(budget));
+  using enum fs::BackingFiles::Policy;
+  return std::make_unique<fs::Passthrough>(std::move(device), budget, mount.filesystem.context().stats,
+                                           options.transport == fs::Transport::automatic ? if_better : always);
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ Result<> choose_transport(const Options& options, fuse_session* session, fs::Mou
   if (!made && options.transport == passthrough)
     return fail(made.error().code, "-o transport=passthrough: {}", made.error().reason);
   if (!made) {
-    log::info("decoded chunks are pushed into the page cache: {}", made.error().reason);
+    log::debug("decoded chunks are pushed into the page cache: {}", made.error().reason);
     return {};
   }
   context.transport = passthrough;

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import h5py
 import numpy as np
@@ -167,6 +168,35 @@ def test_every_way_of_reading_in_order(try_mount, source, transport):
     elif transport != "auto":
         assert stats["passthrough"] == stats["passthrough_opens"] == stats["passthrough_chunks"] == 0, stats
         assert transport == "push" or stats["stores"] == 0, stats
+
+
+@pytest.mark.parametrize("transport", ["auto", "push", "read"])
+def test_a_second_reader_has_nothing_decoded(try_mount, tmp_path, transport):
+    """More chunks than any cache of the daemon remembers; the kernel's page cache has them, until it reclaims them."""
+    count = 200
+    values = np.random.default_rng(5).integers(0, 50, (count, 64, 64), "i4")
+    with h5py.File(tmp_path / "many.h5", "w") as f:
+        f.create_dataset("v", data=values, chunks=(1, 64, 64), compression="gzip", compression_opts=1)
+    m = try_mount(tmp_path / "many.h5", transport)
+    paths = [m.path / f"v/{i}.0.0" for i in range(count)]
+
+    def read_all():
+        for path, content in zip(paths, values):
+            assert path.read_bytes() == content.tobytes()
+        return m.stats()
+
+    read_all()
+    first = read_all()  # requests of the first turn may have been on their way when their chunks were pushed
+    second = read_all()
+    assert second["chunks_decoded"] <= first["chunks_decoded"] + 3, (first, second)
+    for path in paths:
+        with opened(path) as file:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    again = read_all()
+    assert again["chunks_decoded"] >= second["chunks_decoded"] + count - 3
+    assert again["decodes_ahead"] >= second["decodes_ahead"] + count // 4, "read-ahead goes on"
+    last = read_all()
+    assert last["chunks_decoded"] <= again["chunks_decoded"] + 3
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -482,6 +512,87 @@ def test_signals_end_an_open(try_mount, slow_source, transport, how):
     assert m.stats()["errors"] == 0
 
 
+@pytest.fixture
+def raw_source(tmp_path):
+    """A Zarr store with an uncompressed array and a compressed one, and the bytes of the chunks of both."""
+    chunks = [np.random.default_rng(i).integers(0, 256, BYTES, "u1").tobytes() for i in range(12)]
+    store = tmp_path / "raw.zarr"
+    for name, compressor in (("plain", None), ("packed", {"id": "zlib", "level": 1})):
+        (store / name).mkdir(parents=True)
+        (store / name / ".zarray").write_text(json.dumps({
+            "zarr_format": 2, "shape": [len(chunks) * BYTES], "chunks": [BYTES], "dtype": "|u1", "compressor": compressor,
+            "fill_value": 0, "order": "C", "filters": None}))
+        for i, content in enumerate(chunks):
+            (store / name / str(i)).write_bytes(zlib.compress(content, 1) if compressor else content)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    return store, chunks
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_files_of_the_source_are_their_own_backing(try_mount, raw_source, transport):
+    store, chunks = raw_source
+    m = try_mount(store, transport)
+    views = {"plain/{}": None, ".codecfs/view/decoded3/plain/c/{}": None, ".codecfs/view/encoded/plain/{}": None,
+             ".codecfs/view/encoded3/plain/c/{}": None, ".codecfs/view/encoded/packed/{}": "packed"}
+    for view, stored in views.items():
+        for i, content in enumerate(chunks):
+            expected = (store / stored / str(i)).read_bytes() if stored else content
+            for way in WAYS:
+                with opened(m.path / view.format(i)) as file:
+                    assert os.fstat(file).st_size == len(expected)
+                    assert way(file) == expected, (view, i, way)
+            for _ in range(2):
+                with opened(m.path / view.format(i), os.O_DIRECT) as file:
+                    assert os.pread(file, 1000, 77) == expected[77:1077]
+                    with opened(m.path / view.format(i)) as other, opened(m.path / view.format(i), os.O_DIRECT) as third:
+                        assert by_read(other) == expected
+                        assert os.pread(third, 1001, 5) == expected[5:1006]
+    stats = m.stats()
+    assert stats["errors"] == 0
+    if transport == "passthrough":
+        assert stats["passthrough_opens"] > len(views) * len(chunks) * len(WAYS) and stats["passthrough_fallbacks"] == 0, stats
+        assert stats["passthrough_bytes"] < 12 * BYTES, stats
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_files_of_the_source_that_change(try_mount, raw_source, transport):
+    """Files that have another size than their chunk are damaged; a file that is removed or replaced stays open."""
+    store, chunks = raw_source
+    (store / "plain/2").write_bytes(chunks[2][:-1])
+    (store / "plain/3").write_bytes(chunks[3] + b"more")
+    m = try_mount(store, transport)
+    for i in (2, 3):
+        with opened(m.path / f"plain/{i}") as file:
+            with pytest.raises(OSError, match="Input/output error"):
+                os.pread(file, BYTES, 0)
+    assert xattr(m.path / "plain/2", "_Error")
+    if transport == "passthrough":
+        with opened(m.path / "plain/5") as removed, opened(m.path / "plain/6") as replaced:
+            pages = mmap.mmap(removed, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+            os.unlink(store / "plain/5")
+            (store / "new").write_bytes(chunks[7])
+            os.rename(store / "new", store / "plain/6")
+            assert by_read(removed) == chunks[5] == pages[:]
+            assert by_read(replaced) == chunks[6]
+        with opened(m.path / "plain/6") as file:
+            assert by_read(file) == chunks[7]
+        pages.close()
+        touch = subprocess.Popen([sys.executable, "-c", "import mmap, sys\n"
+                                  "file = open(sys.argv[1], 'rb')\n"
+                                  "pages = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                                  "print(pages[9000], flush=True)\ninput()\npages[9000]", m.path / "plain/8"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert int(touch.stdout.readline()) == chunks[8][9000]
+        with opened(m.path / "plain/8") as file:
+            os.truncate(store / "plain/8", 5000)
+            touch.communicate(b"\n", 30)
+            assert touch.returncode == -signal.SIGBUS
+            assert os.pread(file, BYTES, 0) == chunks[8][:5000]
+        with opened(m.path / "plain/8") as file:
+            with pytest.raises(OSError, match="Input/output error"):
+                os.pread(file, BYTES, 0)
+
+
 def refusal(*arguments, **more):
     with pytest.raises(MountError) as error:
         Mount(*arguments, **more)
@@ -498,6 +609,17 @@ def test_passthrough_that_is_not_possible_is_refused(source, tmp_path, place):
     assert "auto, passthrough, push or read" in refusal(path, place, "transport=carrier-pigeon")
     assert "at least 1M" in refusal(path, place, "passthrough_size=5K")
     assert not is_mounted(place)
+
+
+@pytest.mark.skipif("CODECFS_TEST_TRANSPORT" in os.environ, reason="the default is replaced")
+def test_the_default_is_passthrough_where_it_is_possible(mount, try_mount, source):
+    path, chunks = source
+    try_mount(path, "passthrough").close()
+    m = mount(path, "ro")
+    sweep(m, chunks)
+    stats = m.stats()
+    assert stats["passthrough"] == 1 and stats["passthrough_chunks"] > 0 and stats["errors"] == 0, stats
+    assert "passed through" not in m.messages()
 
 
 def test_writable_mounts_push(mount, source, tmp_path):

@@ -14,6 +14,7 @@
 #include "backends/api/object.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace codecfs {
 
@@ -68,6 +69,10 @@ class ChunkReader {
   virtual Result<std::optional<Buffer>> read_stored(ObjectId, uint64_t) { return std::optional<Buffer>(); }
   /// The size of what read_stored() would return, from ChunkInfo::stored_size; none in the same cases.
   virtual Result<std::optional<uint64_t>> stored_bytes(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
+
+  /// Opens, for reading, the file that has exactly the bytes that read_stored() returns; none in the same cases, and if
+  /// there is no such file.
+  virtual Result<std::optional<UniqueFd>> open_stored(ObjectId, uint64_t) { return std::optional<UniqueFd>(); }
 
   /// The offset of the same bytes in the file of the source; none in the same cases, and if they are not there in one
   /// piece. May read the file where locate() does not. Only for sources that are one file.

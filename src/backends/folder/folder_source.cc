@@ -145,6 +145,9 @@ class FolderSource final : public Source {
   Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override {
     return reading<&Source::expect>(id, numbers);
   }
+  Result<std::optional<UniqueFd>> open_stored(ObjectId id, uint64_t number) override {
+    return reading<&Source::open_stored>(id, number);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     return reading<&Source::read_stored>(id, number);
   }

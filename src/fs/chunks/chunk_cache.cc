@@ -142,17 +142,19 @@ void ChunkCache::drop(ChunkKey first, uint64_t count) {
   for (const ChunkKey key : known) drop(key);
 }
 
-void ChunkCache::served(ChunkKey key, uint64_t bytes) {
+bool ChunkCache::served(ChunkKey key, uint64_t bytes) {
   const LockGuard lock(mutex_);
   const auto found = slots_.find(key);
-  if (found == slots_.end() || !found->second->ready) return;
+  if (found == slots_.end() || !found->second->ready) return false;
   Slot& slot = *found->second;
   slot.served += bytes;
-  if (slot.served >= (*slot.result)->size()) {
+  const bool has_all = slot.served >= (*slot.result)->size();
+  if (has_all) {
     forget(key);
     note_done(key);
   }
   stats_.cache_bytes = kept_;
+  return has_all;
 }
 
 void ChunkCache::done(ChunkKey key) {

@@ -61,8 +61,9 @@ class ChunkCache {
     drop(first | kZarr3Form, count);
   }
 
-  /// Counts `bytes` of the chunk that were passed to the kernel; drops the chunk when the kernel has all of them.
-  void served(ChunkKey key, uint64_t bytes);
+  /// Counts `bytes` of the chunk that were passed to the kernel; drops the chunk when the kernel has all of them, and
+  /// returns true.
+  bool served(ChunkKey key, uint64_t bytes);
   /// The kernel has all of the chunk without having requested it. Only READs that are on their way may still request
   /// it.
   void done(ChunkKey key);

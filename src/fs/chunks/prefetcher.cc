@@ -1,11 +1,22 @@
 #include "fs/chunks/prefetcher.h"
 
+#include <fcntl.h>
+
 namespace codecfs::fs {
 namespace {
 
 // Bytes of a chunk that is only read, not decoded: reading fewer takes no longer than waking another thread.
 constexpr uint64_t kWorthAThread = 32 << 10;
 constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes what fills them
+
+/// Of a chunk that is a file of the source: makes the kernel read it. False if it is not.
+bool read_source_ahead(const PassableChunk& chunk) {
+  if (!chunk.open_source) return false;
+  const Result<std::optional<UniqueFd>> file = chunk.open_source();
+  if (!file || !*file) return false;
+  (void)posix_fadvise((*file)->get(), 0, 0, POSIX_FADV_WILLNEED);
+  return true;
+}
 
 }  // namespace
 
@@ -20,14 +31,31 @@ std::optional<PassableChunk> Prefetcher::opened_to_read(const Node& node, const 
 }
 
 std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkPlace& chunk, bool is_expected) {
+  if (mount_.passthrough == nullptr) return std::nullopt;
+  if (is_encoded(node.view)) return passable_encoded(node, chunk);
   const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
-  if (mount_.passthrough == nullptr || is_encoded(node.view) || !bytes || !mount_.passthrough->suits(*bytes))
-    return std::nullopt;
-  return PassableChunk{.key = chunk.key, .bytes = *bytes, .is_expected = is_expected, .produce = [this, chunk] {
-                         return mount_.cache.get_uncached(chunk.key,
-                                                          ChunkDecoder::decoding_bytes(*chunk.variable->facts),
-                                                          [&] { return mount_.decoder.decode(chunk); });
-                       }};
+  if (!bytes) return std::nullopt;
+  PassableChunk passable{
+      .key = chunk.key, .bytes = *bytes, .is_expected = is_expected, .produce = {}, .open_source = {}};
+  if (mount_.passthrough->suits(*bytes))
+    passable.produce = [this, chunk] {
+      return mount_.cache.get_uncached(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
+                                       [&] { return mount_.decoder.decode(chunk); });
+    };
+  // Without filters, what is stored is the chunk.
+  if (chunk.variable->facts->filters.empty() && mount_.passthrough->suits_source(*bytes))
+    passable.open_source = [this, chunk] { return mount_.dataset.source().open_stored(chunk.object, chunk.number); };
+  if (!passable.produce && !passable.open_source) return std::nullopt;
+  return passable;
+}
+
+std::optional<PassableChunk> Prefetcher::passable_encoded(const Node& node, const ChunkPlace& chunk) {
+  const std::optional<uint64_t> bytes = encoded_.passed_bytes(node, chunk);
+  if (!bytes || !mount_.passthrough->suits_source(*bytes)) return std::nullopt;
+  return PassableChunk{
+      .key = chunk.key, .bytes = *bytes, .is_expected = false, .produce = {}, .open_source = [this, &node, chunk] {
+        return encoded_.open_passed(node, chunk);
+      }};
 }
 
 void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
@@ -80,10 +108,12 @@ bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t ch
 void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const uint64_t changes = mount_.changes();
   const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  if (ino && mount_.pages_given.has(*ino, changes)) return;
   if (const std::optional<PassableChunk> passing = passable(node, chunk, true)) {
     // The reader of a file that is open in cached mode decodes it itself.
     if (!ino || mount_.passthrough->modes().is_cached(*ino)) return;
-    const bool is_made = mount_.passthrough->files().make(passing->key, passing->bytes, [&] {
+    if (read_source_ahead(*passing)) return;
+    const bool is_made = passing->produce && mount_.passthrough->files().make(passing->key, passing->bytes, [&] {
       ++mount_.stats.decodes_ahead;
       return passing->produce();
     });
@@ -92,6 +122,7 @@ void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.
+  mount_.pages_given.given(*ino, changes);
   if (is_encoded(node.view))
     mount_.conversions.done(conversion_key(node.view, chunk.key));
   else

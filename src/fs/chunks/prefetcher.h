@@ -30,6 +30,7 @@ class Prefetcher {
   ChunkPtr fetch_decoded(const ChunkPlace& chunk);
   /// The chunk, if its file can be passed through. `is_expected`: see there.
   std::optional<PassableChunk> passable(const Node& node, const ChunkPlace& chunk, bool is_expected);
+  std::optional<PassableChunk> passable_encoded(const Node& node, const ChunkPlace& chunk);
   /// Null if the source need not know what is read ahead.
   [[nodiscard]] ReadAhead::Expect expect_of(const ChunkPlace& chunk) const;
   static ChunkPlace place_beside(ChunkPlace chunk, uint64_t number);

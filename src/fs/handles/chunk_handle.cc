@@ -14,7 +14,9 @@ Result<> ChunkHandle::check() const {
 
 Result<Slice> ChunkHandle::read(uint64_t offset, size_t size) {
   CODECFS_TRY(check());
-  return io_.read(chunk_, offset, size);
+  CODECFS_ASSIGN(const Ino ino,
+                 io_.mount().nodes.chunk_ino(node_, chunk_.number, chunk_.variable->facts->grid.count()));
+  return io_.read(chunk_, ino, offset, size);
 }
 
 Result<size_t> ChunkHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,

@@ -7,7 +7,8 @@
 
 namespace codecfs::fs {
 
-Result<Slice> ChunkIo::read(const ChunkPlace& chunk, uint64_t offset, size_t size) {
+Result<Slice> ChunkIo::read(const ChunkPlace& chunk, Ino ino, uint64_t offset, size_t size) {
+  const uint64_t changes = mount_.changes();
   if (const std::optional<WriteBack::Content> edited = mount_.write_back.content(chunk.key))
     return part_of(mount_.stats, {edited->bytes->bytes().first(edited->size), edited->bytes}, offset, size);
   Result<ChunkPtr> stored = mount_.decoder.decoded(chunk);
@@ -15,7 +16,7 @@ Result<Slice> ChunkIo::read(const ChunkPlace& chunk, uint64_t offset, size_t siz
   if (!stored && stored.error().code == ENOENT) stored = mount_.decoder.base_of(chunk);
   CODECFS_ASSIGN(const ChunkPtr bytes, std::move(stored));
   Slice slice = part_of(mount_.stats, {bytes->bytes(), bytes}, offset, size);
-  mount_.cache.served(chunk.key, slice.bytes.size());
+  if (mount_.cache.served(chunk.key, slice.bytes.size()) && !mount_.coherent) mount_.pages_given.given(ino, changes);
   return slice;
 }
 

@@ -16,7 +16,8 @@ class ChunkIo {
           ArrayView& arrays)
       : mount_(mount), filters_(filters), notifier_(notifier), inodes_(inodes), arrays_(arrays) {}
 
-  Result<Slice> read(const ChunkPlace& chunk, uint64_t offset, size_t size);
+  /// `ino`: of the file that is read.
+  Result<Slice> read(const ChunkPlace& chunk, Ino ino, uint64_t offset, size_t size);
   /// `node`: the variable in the view that is written through. `written_through`: the inode number of the scratch file
   /// that the chunk was, if it is written through that.
   Result<size_t> write(const Node& node, const ChunkPlace& chunk, uint64_t offset, Bytes bytes,

@@ -152,10 +152,13 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
     return std::make_unique<ShardHandle>(mount_.stats, std::move(shard));
   }
   if (!for_writing) {
-    uses_.prefetcher.opened_to_read(node, chunk);
+    std::optional<PassableChunk> passable = uses_.prefetcher.opened_to_read(node, chunk);
     // If the size is known without reading it, the kernel may have all of it by now.
-    if (!mount_.coherent && uses_.encoded.passed_bytes(node, chunk))
-      return std::make_unique<SnapshotHandle>(whole_, WholeFiles::empty_snapshot(ino), false);
+    if (!mount_.coherent && uses_.encoded.passed_bytes(node, chunk)) {
+      auto file = std::make_unique<SnapshotHandle>(whole_, WholeFiles::empty_snapshot(ino), false);
+      file->passable = std::move(passable);
+      return file;
+    }
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
     mount_.conversions.done(conversion_key(node.view, chunk.key));  // the kernel caches what it reads from the snapshot
     return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), mount_.coherent);

@@ -19,7 +19,7 @@ Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
 
 Result<Slice> ScratchHandle::read(uint64_t offset, size_t size) {
   CODECFS_ASSIGN(const std::optional<ChunkPlace> became, chunk());
-  if (became) return io_.read(*became, offset, size);
+  if (became) return io_.read(*became, ino_, offset, size);
   CODECFS_ASSIGN(std::string bytes, io_.mount().scratch.read(ino_, offset, size));
   const auto owner = std::make_shared<const std::string>(std::move(bytes));
   io_.mount().stats.bytes_read += owner->size();

@@ -21,6 +21,9 @@ class BackingDevice {
   /// Makes a backing file of these bytes, and returns its id, which is positive. The memory is that of the file alone.
   /// ENOSPC: there is no room; other errors: the kernel refuses it.
   virtual Result<int32_t> store(Bytes content) = 0;
+  /// Makes a file a backing file, and returns its id. The descriptor can be closed. ELOOP: it is on a filesystem that
+  /// is stacked on another one.
+  virtual Result<int32_t> open(int file) = 0;
   /// The kernel forgets the id. The file ends with the last open file and mapping that uses it.
   virtual void close(int32_t id) = 0;
 };
@@ -34,6 +37,8 @@ class Backing {
   virtual ~Backing() = default;
 
   [[nodiscard]] int32_t id() const { return id_; }
+  /// Whether it is a file of the source, on any filesystem.
+  [[nodiscard]] virtual bool is_of_source() const { return false; }
 
  private:
   const int32_t id_;

@@ -1,7 +1,9 @@
 #include "fs/kernel/backing_files.h"
 
 #include <algorithm>
+#include <ctime>
 #include <exception>
+#include <utility>
 
 namespace codecfs::fs {
 namespace {
@@ -11,13 +13,34 @@ constexpr uint64_t kLeastLimit = uint64_t{16} << 20;     // bytes; below this, p
 constexpr uint64_t kCheckInterval = uint64_t{16} << 20;  // bytes of new files between two looks at the memory
 constexpr std::chrono::seconds kRecovery{30};            // without pressure, before the limit is doubled
 constexpr size_t kMaxDamaged = 64;                       // chunks that are remembered
+// Bytes that files may take where memory is dear, if they can be made again: enough for what is made ahead of readers.
+constexpr uint64_t kRing = uint64_t{64} << 20;
+constexpr int kCheap = 5;           // copies that a chunk which is cheap to make takes at most
+constexpr uint64_t kForgotten = 4;  // budgets of other chunks, after which the page cache has lost a chunk, too
 
 uint64_t memory_of(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
 
-BackingFiles::BackingFiles(BackingDevice& device, uint64_t budget, std::function<uint64_t()> available, Stats& stats)
-    : device_(device), budget_(budget), available_(std::move(available)), stats_(stats), limit_(budget) {}
+BackingFiles::Meters BackingFiles::Meters::real() {
+  return {.elapsed = [] { return Clock::now().time_since_epoch(); },
+          .processor =
+              [] {
+                timespec time{};
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+                return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+              }};
+}
+
+BackingFiles::BackingFiles(BackingDevice& device, uint64_t budget, std::function<uint64_t()> available, Stats& stats,
+                           Policy policy, Meters meters)
+    : device_(device),
+      budget_(budget),
+      available_(std::move(available)),
+      stats_(stats),
+      policy_(policy),
+      meters_(std::move(meters)),
+      limit_(budget) {}
 
 BackingPtr BackingFiles::find(ChunkKey key) {
   const LockGuard lock(mutex_);
@@ -60,70 +83,115 @@ bool BackingFiles::make_locked(ChunkKey key, uint64_t bytes, const Produce& prod
     limit_ = std::min(2 * limit_, budget_);
     changed_limit_ = Clock::now();
   }
-  const std::vector<int32_t> evicted = evict(limit_ - std::min(limit_, memory));
-  const bool has_room = held_ + memory <= limit_;
+  seen_ += memory;
+  growth_.seen(memory);
+  std::vector<int32_t> evicted;
+  const bool has_room = have_room(memory, evicted);
   if (has_room) {
-    files_[key] = {.id = 0, .bytes = memory, .users = 0, .place = busy_.insert(busy_.end(), key)};
+    files_[key] = {.bytes = memory, .used = seen_, .place = kinds_[busy].insert(kinds_[busy].begin(), key)};
     held_ += memory;
     unchecked_ += memory;
   } else {
     ++stats_.passthrough_fallbacks;
   }
+  const uint64_t total = held_;
   const bool must_check = unchecked_ >= kCheckInterval;
   if (must_check) unchecked_ = 0;
   // Nothing throws until the mutex is locked again.
   mutex_.unlock();
   close_all(evicted);
-  bool is_damaged = false;
-  const Result<int32_t> id = has_room ? store(bytes, produce, must_check, is_damaged) : Result<int32_t>(0);
+  Made made;
+  if (has_room) made = store(bytes, produce, must_check);
   mutex_.lock();
   if (!has_room) return false;
-  const auto made = files_.find(key);
-  if (id) {
+  const auto found = files_.find(key);
+  File& file = found->second;
+  if (made.id) {
     ++stats_.passthrough_chunks;
-    made->second.id = *id;
-    closed_.splice(closed_.begin(), busy_, made->second.place);
+    growth_.written(total, memory, made.writing);
+    file.id = *made.id;
+    file.is_cheap = is_cheap_ = made.making <= kCheap * growth_.copy_cost(bytes);
+    move(file, unread);
   } else {
     ++stats_.passthrough_fallbacks;
     held_ -= memory;
-    busy_.erase(made->second.place);
-    files_.erase(made);
+    kinds_[busy].erase(file.place);
+    files_.erase(found);
   }
   stats_.passthrough_bytes = held_;
   changed_.notify_all();
-  if (is_damaged) damaged_.push_back(key);
+  if (made.is_damaged) damaged_.push_back(key);
   if (damaged_.size() > kMaxDamaged) damaged_.pop_front();
-  return id.has_value();
+  return made.id.has_value();
 }
 
-/// Decodes the chunk and stores it. `is_damaged`: set if it cannot be decoded, now or later.
-Result<int32_t> BackingFiles::store(uint64_t bytes, const Produce& produce, bool checks_memory, bool& is_damaged) try {
-  if (checks_memory) check_memory();
-  Result<ChunkPtr> content = produce();
-  if (!content) {
-    is_damaged = content.error().code != ENOMEM && content.error().code != ENOENT;
-    return pass_on(content);
+bool BackingFiles::have_room(uint64_t memory, std::vector<int32_t>& evicted) {
+  if (memory > limit_) return false;
+  if (policy_ == Policy::always) {
+    evicted = evict(limit_ - memory);
+    return held_ + memory <= limit_;
   }
-  // The kernel reads to the end of the backing file, but the attributes have the size that it was told.
-  if ((*content)->size() != bytes) return fail(EIO, "the chunk has {} bytes, not {}", (*content)->size(), bytes);
-  Result<int32_t> id = device_.store((*content)->bytes());
+  while (true) {
+    const uint64_t total = held_ + memory;
+    const uint64_t ring = std::min(kRing, limit_);
+    if (total <= limit_ && growth_.permits(total)) return true;
+    if (!kinds_[spare].empty()) {
+      evicted.push_back(evict_last(spare));
+    } else if (is_cheap_ && total <= ring) {
+      return true;
+    } else if (has_unused(unread, std::min(std::max(growth_.had(), ring), limit_))) {
+      evicted.push_back(evict_last(unread));
+    } else if (has_unused(precious, kForgotten * budget_)) {
+      evicted.push_back(evict_last(precious));
+    } else {
+      return false;
+    }
+  }
+}
+
+BackingFiles::Made BackingFiles::store(uint64_t bytes, const Produce& produce, bool checks_memory) try {
+  if (checks_memory) check_memory();
+  const std::chrono::nanoseconds begin = meters_.elapsed();
+  Result<ChunkPtr> content = produce();
+  Made made{.id = 0, .making = meters_.elapsed() - begin};
+  if (!content) {
+    made.is_damaged = content.error().code != ENOMEM && content.error().code != ENOENT;
+    made.id = pass_on(content);
+  } else if ((*content)->size() != bytes) {
+    // The kernel reads to the end of the backing file, but the attributes have the size that it was told.
+    made.id = fail(EIO, "the chunk has {} bytes, not {}", (*content)->size(), bytes);
+  } else {
+    made.id = write(*content, made.writing);
+  }
+  return made;
+} catch (const std::exception& exception) {
+  return {.id = fail(ENOMEM, "{}", exception.what())};
+}
+
+Result<int32_t> BackingFiles::write(const ChunkPtr& content, MemoryGrowth::Cost& cost) {
+  const auto try_device = [&] {
+    const std::chrono::nanoseconds begin = meters_.processor();
+    Result<int32_t> id = device_.store(content->bytes());
+    cost = meters_.processor() - begin;
+    return id;
+  };
+  Result<int32_t> id = try_device();
   if (id || id.error().code != ENOSPC) return id;
   // Mappings keep the memory of files that were removed. Others may go instead.
   std::vector<int32_t> evicted;
   {
     const LockGuard lock(mutex_);
-    evicted = evict(held_ - std::min(held_, memory_of(bytes)));
+    evicted = evict(held_ - std::min(held_, memory_of(content->size())));
   }
   if (evicted.empty()) return id;
   close_all(evicted);
-  return device_.store((*content)->bytes());
-} catch (const std::exception& exception) {
-  return fail(ENOMEM, "{}", exception.what());
+  return try_device();
 }
 
 BackingPtr BackingFiles::use(ChunkKey key, File& file) {
   auto made = std::make_shared<const Use>(*this, key, file.id);
-  if (file.users++ == 0) busy_.splice(busy_.end(), closed_, file.place);
+  file.used = seen_;
+  if (file.users++ == 0) move(file, busy);
   return made;
 }
 
@@ -133,23 +201,38 @@ void BackingFiles::release(ChunkKey key) {
     const LockGuard lock(mutex_);
     File& file = files_.find(key)->second;
     if (--file.users != 0) return;
-    closed_.splice(closed_.begin(), busy_, file.place);
+    file.used = seen_;
+    move(file, file.is_cheap && policy_ == Policy::if_better ? spare : precious);
     evicted = evict(limit_);  // the limit may have been lowered meanwhile
     stats_.passthrough_bytes = held_;
   }
   close_all(evicted);
 }
 
+void BackingFiles::move(File& file, Kind kind) {
+  kinds_[kind].splice(kinds_[kind].begin(), kinds_[file.kind], file.place);
+  file.kind = kind;
+}
+
 std::vector<int32_t> BackingFiles::evict(uint64_t most) {
   std::vector<int32_t> ids;
-  while (held_ > most && !closed_.empty()) {
-    const auto found = files_.find(closed_.back());
-    ids.push_back(found->second.id);
-    held_ -= found->second.bytes;
-    closed_.pop_back();
-    files_.erase(found);
-  }
+  for (const Kind kind : {spare, precious, unread})
+    while (held_ > most && !kinds_[kind].empty()) ids.push_back(evict_last(kind));
+  if (!ids.empty()) growth_.given_back(held_);
   return ids;
+}
+
+int32_t BackingFiles::evict_last(Kind kind) {
+  const auto found = files_.find(kinds_[kind].back());
+  const int32_t id = found->second.id;
+  held_ -= found->second.bytes;
+  kinds_[kind].pop_back();
+  files_.erase(found);
+  return id;
+}
+
+bool BackingFiles::has_unused(Kind kind, uint64_t bytes) {
+  return !kinds_[kind].empty() && seen_ - files_.find(kinds_[kind].back())->second.used > bytes;
 }
 
 void BackingFiles::close_all(const std::vector<int32_t>& ids) {

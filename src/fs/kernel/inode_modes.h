@@ -50,6 +50,9 @@ class InodeModes {
     /// Of the backing file with which the open must be answered; 0: it must be answered as cached.
     [[nodiscard]] int32_t backing_id() const { return backing_ != nullptr ? backing_->id() : 0; }
 
+    /// Whether that is a file of the source.
+    [[nodiscard]] bool is_of_source() const { return backing_ != nullptr && backing_->is_of_source(); }
+
    private:
     friend class InodeModes;
     Open(InodeModes& modes, Ino ino, BackingPtr backing) : modes_(&modes), ino_(ino), backing_(std::move(backing)) {}

@@ -118,6 +118,7 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
       request, ino,
       [&]() -> Result<> {
         ++filesystem_of(request).context().stats.reads;
+        filesystem_of(request).context().pages_given.requested(ino);
         CODECFS_ASSIGN(const Slice slice, file_of(info)->read(static_cast<uint64_t>(offset), size));
         if (!is_past_pages(*info))
           filesystem_of(request).context().page_copies.given(ino, static_cast<uint64_t>(offset), slice.bytes);

@@ -3,6 +3,8 @@
 
 #include "fs/kernel/passable_opens.h"
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <exception>
 #include <utility>
@@ -29,8 +31,13 @@ void PassableOpens::answer(fuse_req_t request, Ino ino, const fuse_file_info& in
     return;
   }
   BackingPtr backing = passthrough.modes().backing_of(ino);
+  // Not all filesystems have O_DIRECT, without which the kernel could not open the source's file.
+  if (backing == nullptr && (info.flags & O_DIRECT) == 0) backing = passthrough.open_source(chunk);
   if (backing == nullptr) backing = passthrough.files().find(chunk.key);
-  if (backing != nullptr || (!chunk.is_expected && !passthrough.files().is_coming(chunk.key))) {
+  MountContext& context = mount_.filesystem.context();
+  const bool is_at_once = !chunk.produce || (!chunk.is_expected && !passthrough.files().is_coming(chunk.key)) ||
+                          context.pages_given.has(ino, context.changes());
+  if (backing != nullptr || is_at_once) {
     reply(std::move(open), std::move(backing));
     return;
   }
@@ -64,6 +71,9 @@ void PassableOpens::reply(Waiting open, BackingPtr backing) {
   const int32_t id = open.file->opened.backing_id();
   if (id != 0) {
     open.info.keep_cache = 0;  // the kernel refuses it together with a backing file
+    mount_.filesystem.context().pages_given.forget(open.ino);
+    // Reads with O_DIRECT need no alignment here, whatever the source's filesystem requires: codecfs answers them.
+    if (open.file->opened.is_of_source() && (open.info.flags & O_DIRECT) != 0) open.info.direct_io = 1;
     ++stats.passthrough_opens;
   }
   open.info.fh = mount_.files.add(std::move(open.file));

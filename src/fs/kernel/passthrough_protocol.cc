@@ -26,7 +26,11 @@ constexpr unsigned long kBackingClose = _IOW(229, 2, uint32_t);
 
 Result<int32_t> FuseBackingDevice::store(Bytes content) {
   CODECFS_ASSIGN(const UniqueFd file, files_.make(content));
-  BackingMap map{.fd = file.get(), .flags = 0, .padding = 0};
+  return open(file.get());
+}
+
+Result<int32_t> FuseBackingDevice::open(int file) {
+  BackingMap map{.fd = file, .flags = 0, .padding = 0};
   const int id = ioctl(device_, kBackingOpen, &map);
   if (id <= 0) return fail_errno(id < 0 ? errno : EIO, "the kernel refuses a backing file");
   return id;  // the kernel holds the file

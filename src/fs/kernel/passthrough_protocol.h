@@ -29,6 +29,7 @@ class FuseBackingDevice final : public BackingDevice {
   FuseBackingDevice(int device, MemoryFiles files) : device_(device), files_(std::move(files)) {}
 
   Result<int32_t> store(Bytes content) override;
+  Result<int32_t> open(int file) override;
   void close(int32_t id) override;
   [[nodiscard]] const MemoryFiles& files() const { return files_; }
 

@@ -20,6 +20,7 @@
 #include "fs/kernel/absent_chunks.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/kernel/kernel_pages.h"
+#include "fs/kernel/pages_given.h"
 #include "fs/kernel/passthrough.h"
 #include "fs/kernel/transport.h"
 #include "fs/namespace/directory_overlay.h"
@@ -132,6 +133,7 @@ struct MountContext {
   Transport transport = Transport::push;
   std::unique_ptr<Passthrough> passthrough;  // for that transport, else null
   KernelPages kernel_pages;
+  PagesGiven pages_given;
   PageCopies page_copies;
   WriteBack write_back;  // its threads use the members above, and end before them
   ReadAhead read_ahead;  // last, as its threads use all members above

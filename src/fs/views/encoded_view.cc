@@ -60,6 +60,12 @@ std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkP
   return (*form)->file_size(*stored);
 }
 
+Result<std::optional<UniqueFd>> EncodedView::open_passed(const Node& node, const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
+  if (!form->as_stored || form->gzip_size || mount_.write_back.size(chunk.key)) return std::nullopt;
+  return mount_.dataset.source().open_stored(chunk.object, chunk.number);
+}
+
 Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const EncodedFormPtr told, forms_.of(node));
   const std::string name = path_of_chunk(node.view, *place.variable->facts, place.number);

@@ -34,6 +34,8 @@ class EncodedView {
   Result<ChunkPtr> content(const Node& node, const ChunkPlace& chunk);
   /// The size of a chunk's file in bytes, if its bytes are those that are stored.
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
+  /// Opens the file of the source that has the same bytes as a chunk's file; none if there is no such file.
+  Result<std::optional<UniqueFd>> open_passed(const Node& node, const ChunkPlace& chunk);
   // Of shards (shows_shards() in chunk_names.h). What was written in other views is stored first.
 
   /// ENOENT.

@@ -167,6 +167,14 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_offset(ObjectId variable
   return store_.files().offset_of(chunk_key(*array, number));
 }
 
+Result<std::optional<UniqueFd>> ChunkFileReader::open_stored(ObjectId variable, uint64_t number) {
+  const auto lock = store_.using_keys();
+  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  if (!array->has_exact_encoding() || array->array.shards) return std::nullopt;
+  CODECFS_TRY(check_number(*array, number));
+  return store_.files().open_plain(chunk_key(*array, number));
+}
+
 Result<std::optional<Buffer>> ChunkFileReader::read_stored(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array(variable));

@@ -25,6 +25,7 @@ class ChunkFileReader {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);
   Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number);
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number);
+  Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number);
 
  private:
   Result<std::optional<Buffer>> read_encoded(const OpenArray& array, uint64_t number);

@@ -144,6 +144,9 @@ class ZarrSource final : public Source {
   Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number) override {
     return reader_.stored_offset(variable, number);
   }
+  Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number) override {
+    return reader_.open_stored(variable, number);
+  }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     return reader_.read_stored(variable, number);
   }

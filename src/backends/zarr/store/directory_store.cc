@@ -119,6 +119,12 @@ Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint6
   return bytes;
 }
 
+Result<std::optional<UniqueFd>> DirectoryStore::open_plain(const std::string& key) const {
+  CODECFS_ASSIGN(auto file, open_regular(root_.get(), key));
+  if (!file) return std::nullopt;
+  return std::move(file->fd);
+}
+
 Result<std::shared_ptr<const StoredFile>> DirectoryStore::open_file(const std::string& key) const {
   CODECFS_ASSIGN(auto file, open_regular(root_.get(), key));
   if (!file) return nullptr;

@@ -14,6 +14,7 @@
 #include "backends/api/chunk_reader.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace codecfs::zarr {
 
@@ -57,6 +58,10 @@ class Store {
   }
   /// The content of a regular file; none if it does not exist. EIO with a reason if it is larger than `limit` bytes.
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
+  /// A descriptor of a regular file that has this content; none if it does not exist, or is no file of its own.
+  [[nodiscard]] virtual Result<std::optional<UniqueFd>> open_plain(const std::string& /*key*/) const {
+    return std::optional<UniqueFd>();
+  }
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
   /// The same if read() of an opened file returned ESTALE: the file that is there now.

@@ -77,6 +77,7 @@ TEST_F(PrefetcherTest, AbsentAndEditedChunksAreNotPushed) {
 class CountingDevice final : public BackingDevice {
  public:
   Result<int32_t> store(Bytes) override { return ++files_; }
+  Result<int32_t> open(int) override { return ++files_; }
   void close(int32_t) override {}
 
  private:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <map>
 #include <random>
@@ -28,6 +29,7 @@ class FakeDevice final : public BackingDevice {
     files_.emplace(++last_, std::string(reinterpret_cast<const char*>(content.data()), content.size()));
     return last_;
   }
+  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
   void close(int32_t id) override {
     const LockGuard lock(mutex_);
     const auto found = files_.find(id);
@@ -116,11 +118,16 @@ TEST_F(BackingFilesTest, AFileIsMadeOnceAndStaysWhileThereIsRoom) {
 }
 
 TEST_F(BackingFilesTest, TheLeastRecentlyUsedFileGoes) {
-  for (ChunkKey key = 1; key <= 4; ++key) make(key);
+  for (ChunkKey key = 1; key <= 3; ++key) get(key);
+  make(4);
   EXPECT_TRUE(is_there(1));  // a use
   make(5);
   EXPECT_TRUE(is_there(1));
   EXPECT_FALSE(is_there(2));
+  make(6);
+  make(7);
+  EXPECT_TRUE(is_there(4)) << "what was made ahead of its reader stays longest";
+  EXPECT_FALSE(is_there(1));
 }
 
 TEST_F(BackingFilesTest, FilesThatAreOpenLeaveNoRoom) {
@@ -280,6 +287,111 @@ TEST_F(BackingFilesTest, ConcurrentReadersWithLittleRoom) {
   for (unsigned i = 0; i < 4; ++i) readers.emplace_back(reader, i);
   for (std::thread& thread : readers) thread.join();
   EXPECT_LE(device.count(), 4U);
+}
+
+/// Keeps nothing; takes as long to write as the test says.
+class TimedDevice final : public BackingDevice {
+ public:
+  explicit TimedDevice(std::function<void()> on_store) : on_store_(std::move(on_store)) {}
+  Result<int32_t> store(Bytes) override {
+    on_store_();
+    return ++last_;
+  }
+  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
+  void close(int32_t) override {}
+
+ private:
+  const std::function<void()> on_store_;
+  int32_t last_ = 0;
+};
+
+struct BackingFilesIfBetterTest : testing::Test {
+  BackingPtr get(ChunkKey key) {
+    return files.get(key, kMiB, [this] {
+      ++made;
+      now += making;
+      return content;
+    });
+  }
+  bool make(ChunkKey key) {
+    return files.make(key, kMiB, [this] {
+      ++made;
+      now += making;
+      return content;
+    });
+  }
+  /// Files of these keys that are there.
+  uint64_t count(ChunkKey first, ChunkKey last) {
+    uint64_t there = 0;
+    for (ChunkKey key = first; key <= last; ++key) there += files.find(key) != nullptr ? 1 : 0;
+    return there;
+  }
+
+  static constexpr uint64_t kRing = 64;  // MiB
+  using Time = std::chrono::microseconds;
+  static constexpr Time kCopy{50};
+  static constexpr Time kDear{2300};
+  std::chrono::nanoseconds now{};
+  Time making = kCopy;
+  const Result<ChunkPtr> content = large();
+  std::function<Time()> writing = [] { return kCopy; };
+  int made = 0;
+  TimedDevice device{[this] { now += writing(); }};
+  Stats stats;
+  BackingFiles files{device,
+                     256 * kMiB,
+                     [] { return UINT64_MAX; },
+                     stats,
+                     BackingFiles::Policy::if_better,
+                     {.elapsed = [this] { return now; }, .processor = [this] { return now; }}};
+  uint64_t peak = 0;
+};
+
+TEST_F(BackingFilesIfBetterTest, FilesThatAreMadeFastGoForNewOnes) {
+  for (ChunkKey key = 1; key <= 300; ++key) EXPECT_NE(get(key), nullptr);
+  EXPECT_EQ(stats.passthrough_bytes, 256 * kMiB);
+  EXPECT_EQ(count(1, 44), 0U);
+  EXPECT_EQ(count(45, 300), 256U);
+}
+
+TEST_F(BackingFilesIfBetterTest, FilesThatAreMadeSlowlyStay) {
+  making = 100 * kCopy;
+  for (ChunkKey key = 1; key <= 256; ++key) EXPECT_NE(get(key), nullptr);
+  for (ChunkKey key = 257; key <= 300; ++key) EXPECT_EQ(get(key), nullptr) << "it goes into the page cache";
+  EXPECT_EQ(made, 256);
+  EXPECT_EQ(count(1, 256), 256U);
+  for (ChunkKey key = 1000; key < 2200; ++key) (void)make(key);
+  EXPECT_LE(count(1, 256), 100U) << "the page cache would have lost the others";
+}
+
+TEST_F(BackingFilesIfBetterTest, FilesThatWereNotReadYetStayForAWhile) {
+  for (ChunkKey key = 1; key <= 256; ++key) EXPECT_TRUE(make(key));
+  EXPECT_FALSE(make(257));
+  EXPECT_EQ(count(1, 1), 1U);
+  EXPECT_TRUE(make(258)) << "in place of the one that was read";
+  EXPECT_EQ(count(1, 1), 0U);
+  for (ChunkKey key = 1000; key < 1300; ++key) (void)make(key);
+  EXPECT_TRUE(make(2000)) << "nobody has read them";
+}
+
+TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearItIsUsedAgain) {
+  writing = [this] { return stats.passthrough_bytes >= peak ? (peak = stats.passthrough_bytes + 1, kDear) : kCopy; };
+  for (ChunkKey key = 1; key <= 500; ++key) EXPECT_NE(get(key), nullptr) << key;
+  EXPECT_LE(stats.passthrough_bytes, 16 * kMiB);
+}
+
+TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearChunksThatAreMadeSlowlyGoIntoThePageCache) {
+  making = 100 * kCopy;
+  writing = [] { return kDear; };
+  uint64_t passed = 0;
+  for (ChunkKey key = 1; key <= 1000; ++key) passed += get(key) != nullptr ? 1 : 0;
+  EXPECT_LE(passed, 20U);
+}
+
+TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearWhatIsAheadOfReadersHasRoom) {
+  writing = [] { return kDear; };
+  for (ChunkKey key = 1; key <= kRing; ++key) EXPECT_TRUE(make(key)) << key;
+  EXPECT_FALSE(make(kRing + 1));
 }
 
 TEST_F(BackingFilesTest, NothingIsClosedAfterTheEnd) {
