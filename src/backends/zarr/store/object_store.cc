@@ -10,6 +10,7 @@
 
 #include "backends/zarr/source/hierarchy.h"
 #include "base/mutex.h"
+#include "base/text_hash.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -91,14 +92,14 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
   status_.st_gid = ::getegid();
-  status_.st_ino = hash_of("");
+  status_.st_ino = text_hash("");
   status_.st_mtim = status_.st_ctim = status_.st_atim = time_now();
 }
 
 Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) const {
   struct stat status = status_;
   if (key.empty()) return status;
-  status.st_ino = hash_of(key);
+  status.st_ino = text_hash(key);
   const auto as_file = [&](uint64_t size) {
     status.st_mode = S_IFREG | (unwritable_ ? 0444 : 0644);
     status.st_size = static_cast<off_t>(size);

@@ -29,8 +29,6 @@
 
 namespace codecfs::zarr {
 
-/// A hash (FNV-1a): equal for equal texts.
-uint64_t hash_of(std::string_view text);
 /// The time of day.
 timespec time_now();
 
