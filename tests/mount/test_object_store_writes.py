@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import zarr
 
+from buckets import BUCKET, FakeS3, codecfs, environment, make_v2, make_v3
 from conftest import CODECFS, mounted, xattr
 from mounts import MountError
-from test_object_stores import BUCKET, FakeS3, codecfs, environment, make_v2, make_v3
 
 
 @pytest.fixture
