@@ -336,6 +336,21 @@ def test_commands(store, server, tmp_path):
     assert refused.returncode == 32 and "references are of one file" in refused.stderr
 
 
+@pytest.mark.parametrize("url", [f"s3://{BUCKET}/none.zarr", f"s3://{BUCKET}/a.nc", "https://localhost/a.nc?secret=x"])
+@pytest.mark.parametrize("command,reason", [("check", "a URL has no log"), ("recover", "a URL has no log"), ("compact", "copy it here")])
+def test_commands_for_files_refuse_urls(command, reason, url, server):
+    refused = codecfs(server, command, url)
+    assert refused.returncode == 32 and reason in refused.stderr and not refused.stdout
+    assert url.partition("?")[0] in refused.stderr and "secret" not in refused.stderr
+    assert server.summary()["requests"] == 0
+
+
+def test_coherent_mounts_of_urls_are_refused(server, tmp_path):
+    refused = codecfs(server, "-o", "coherent", f"s3://{BUCKET}/a.zarr", tmp_path)
+    assert refused.returncode == 1 and "would be a request" in refused.stderr
+    assert server.summary()["requests"] == 0
+
+
 @pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
 def test_nothing_is_written_below_a_url(store, server, mount):
     there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}", env=environment(server))
