@@ -351,6 +351,32 @@ def test_coherent_mounts_of_urls_are_refused(server, tmp_path):
     assert server.summary()["requests"] == 0
 
 
+def test_a_sequential_reader_has_many_requests_at_a_time(server, remote, tmp_path):
+    """Each chunk once, also where some are absent, and those of the same array that are read in no order one by one."""
+    values = np.random.default_rng(1).integers(0, 1000, (200, 1000), "i4")
+    array = zarr.open_group(str(tmp_path / "s.zarr"), mode="w").create_dataset("a", data=values, chunks=(1, 1000), fill_value=5)
+    zarr.consolidate_metadata(str(tmp_path / "s.zarr"))
+    for number in (70, 71, 130):
+        (tmp_path / f"s.zarr/a/{number}.0").unlink()
+        values[number] = 5
+    server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
+    server.set(latency=0.03)
+    server.control(clear_log=True)
+    there = remote("s.zarr", "view=npy", "ro")
+    np.testing.assert_array_equal(np.load(there.path / "a.npy"), values)
+    seen = server.summary()
+    assert array.shape == values.shape
+    gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
+    assert len(gets) == len(set(gets)) == 200 and seen["operations"].keys() == {"GetObject"}
+    assert seen["max_in_flight"] > 16
+
+    server.control(clear_log=True)
+    other = remote("s.zarr", "ro")
+    for number in (150, 7, 90, 33, 120):
+        np.testing.assert_array_equal(np.frombuffer((other.path / f"a/{number}.0").read_bytes(), "i4"), values[number])
+    assert len([entry for entry in server.log() if "/a/" in entry["key"]]) == 5
+
+
 @pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)
 def test_nothing_is_written_below_a_url(store, server, mount):
     there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}", env=environment(server))

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <new>
@@ -87,7 +88,8 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       sizes_(kSizes),
       states_(kStates),
       listings_(kListings),
-      opened_(kOpened) {
+      opened_(kOpened),
+      expected_([this](const std::string& key) { return get_expected(key); }, client_->statistics()) {
   status_.st_mode = S_IFDIR | (unwritable_ ? 0555 : 0755);
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
@@ -143,6 +145,23 @@ Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key, con
   });
 }
 
+Result<ExpectedObjects::Found> ObjectStore::get_expected(const std::string& key) const {
+  const OwnWrites::Mark mark = own_.mark_of(key);
+  CODECFS_ASSIGN(PartPtr part, first_part(key, mark));
+  return ExpectedObjects::Found{.part = std::move(part),
+                                .is_current = [this, key, mark] { return own_.is_unchanged(key, mark); }};
+}
+
+void ObjectStore::expect(std::span<const std::string> keys, uint64_t most_bytes) const {
+  std::vector<std::string> wanted;
+  for (const std::string& key : keys) {
+    const auto known = listed(key);
+    const bool is_absent = known && !*known;
+    if (!is_absent && kept_.get(key) == nullptr) wanted.push_back(key);
+  }
+  if (!wanted.empty()) expected_.expect(wanted, std::min(most_bytes, kFirstPart));
+}
+
 Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range) const try {
   CODECFS_ASSIGN(auto part, client_->get(client_->key_of(prefix_, key), range, range.size));
   if (!part) return PartPtr();
@@ -166,6 +185,9 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
   if (const auto write = own_.of(key, Clock::now() - kLifetime);
       write && write->outcome == OwnWrites::Write::Outcome::removed)
     return std::nullopt;
+  CODECFS_ASSIGN(const auto expected, expected_.look(key));
+  if (expected && !*expected) return std::nullopt;
+  if (expected) return Stored{.bytes = (*expected)->total, .offset = 0};
   const OwnWrites::Mark mark = own_.mark_of(key);
   CODECFS_ASSIGN(const PartPtr part, first_part(key, mark));
   if (!part) return std::nullopt;
@@ -183,6 +205,11 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
   }
   OwnWrites::Mark mark = own_.mark_of(key);
   PartPtr part = kept_.take(key);
+  if (!part) {
+    CODECFS_ASSIGN(const auto expected, expected_.take(key));
+    if (expected && !*expected) return std::nullopt;
+    if (expected) part = *expected;
+  }
   if (part) ++client_->statistics().memory_hits;
   for (unsigned attempt = 0;; ++attempt) {
     if (!part) {

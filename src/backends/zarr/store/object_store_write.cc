@@ -58,6 +58,7 @@ void ObjectStore::forget_content(const std::string& key) const {
   kept_.erase(key);
   sizes_.erase(key);
   opened_.erase(key);
+  expected_.forget(key);
 }
 
 Result<std::string> ObjectStore::put(const std::string& key, Bytes content,

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,9 @@ class Store {
   }
   /// The content of a regular file; none if it does not exist. EIO with a reason if it is larger than `limit` bytes.
   [[nodiscard]] virtual Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const = 0;
+  /// These files will be read() soon: a store that waits for a network requests them at once. Does not wait.
+  /// `most_bytes`: that each of them can have.
+  virtual void expect(std::span<const std::string> /*keys*/, uint64_t /*most_bytes*/) const {}
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
   /// The same if read() of an opened file returned ESTALE: the file that is there now.
