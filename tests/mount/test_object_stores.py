@@ -260,7 +260,7 @@ def test_wrong_answers_never_give_wrong_bytes(store, kind, more, server, mount, 
                 else:
                     assert path.read_bytes() == content, name
             except OSError as error:
-                assert error.errno in (errno.EIO, errno.ESTALE, errno.EOPNOTSUPP, errno.EFBIG, errno.ENOENT), error
+                assert error.errno in (errno.EIO, errno.ESTALE, errno.EOPNOTSUPP, errno.EFBIG, errno.ENOENT), (error, there.messages())
                 assert error.errno != errno.ENOENT or kind == "malformed_list", error
         server.clear_faults()
     there.process.poll()

@@ -30,6 +30,8 @@ class Seen:
     end: float = 0.0
     status: int = 0
     bytes: int = 0  # of the answer's body
+    if_match: str = ""
+    if_none_match: str = ""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -54,7 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def forward(self):
         proxy = self.server.proxy
-        seen = Seen(self.command, self.path, self.headers.get("Range", ""), time.monotonic())
+        seen = Seen(self.command, self.path, self.headers.get("Range", ""), time.monotonic(), if_match=self.headers.get("If-Match", ""),
+                    if_none_match=self.headers.get("If-None-Match", ""))
         with proxy.lock:
             proxy.seen.append(seen)
             is_refused = proxy.chance.random() < proxy.refused
