@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "backends/zarr/source/hierarchy.h"
+#include "base/interruption.h"
 #include "base/mutex.h"
 #include "base/text_hash.h"
+#include "remote/expected_ranges.h"
+#include "remote/request_threads.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -24,7 +27,9 @@ constexpr size_t kSizes = size_t{1} << 16;
 constexpr size_t kStates = size_t{1} << 20;  // of objects, about 150 bytes each
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
-constexpr unsigned kMostStates = 5;  // of a file that is being read
+constexpr unsigned kMostStates = 5;                       // of a file that is being read
+constexpr size_t kThreads = 64;                           // that wait for parts of files
+constexpr uint64_t kExpectedParts = uint64_t{128} << 20;  // bytes
 
 std::unexpected<Error> unidentified(const std::string& key) {
   return fail(
@@ -40,11 +45,63 @@ timespec time_now() {
   return time;
 }
 
+/// Parts of one state of an object, also ahead of their readers.
+class ObjectStore::Ranges {
+ public:
+  Ranges(std::shared_ptr<remote::ObjectClient> client, std::string key, const PartPtr& tail,
+         std::shared_ptr<remote::RequestThreads> threads)
+      : client_(std::move(client)),
+        key_(std::move(key)),
+        etag_(tail->etag),
+        total_(tail->total),
+        threads_(std::move(threads)),
+        expected_([this](const remote::ByteRange& range) { return get_ahead(range); }, *threads_, kExpectedParts,
+                  client_->statistics().expected_bytes) {}
+  /// Ends requests that no reader waits for.
+  ~Ranges() { is_ending_ = true; }
+  Ranges(const Ranges&) = delete;
+  Ranges& operator=(const Ranges&) = delete;
+
+  [[nodiscard]] bool are_of(const remote::ObjectPart& part) const { return part.etag == etag_ && part.total == total_; }
+  void expect(std::span<const remote::ByteRange> ranges) { expected_.expect(ranges); }
+  Result<Buffer> read(const remote::ByteRange& range) {
+    remote::RequestStatistics& statistics = client_->statistics();
+    CODECFS_ASSIGN(auto expected, expected_.take(range));
+    ++(expected ? statistics.memory_hits : statistics.memory_misses);
+    if (expected) return *std::move(expected);
+    return get(range);
+  }
+
+ private:
+  [[nodiscard]] Result<Buffer> get(const remote::ByteRange& range) const {
+    CODECFS_ASSIGN(auto part, client_->get(key_, remote::ObjectRange{.offset = range.offset, .size = range.size},
+                                           range.size, etag_));
+    if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key_);
+    if (part->bytes.size() != range.size || part->total != total_)
+      return fail(ESTALE, "{}: the object has another size than when it was opened", key_);
+    return std::move(part->bytes);
+  }
+  Result<Buffer> get_ahead(const remote::ByteRange& range) const {
+    const Interruption::Scope scope(&ends_);
+    return get(range);
+  }
+
+  const std::shared_ptr<remote::ObjectClient> client_;
+  const std::string key_;  // in the bucket
+  const std::string etag_;
+  const uint64_t total_;  // bytes
+  std::atomic<bool> is_ending_ = false;
+  const Interruption::Check ends_ = [this] { return is_ending_.load(); };
+  const std::shared_ptr<remote::RequestThreads> threads_;
+  remote::ExpectedRanges expected_;  // last: its requests use all above
+};
+
 /// One state of an object, with its end in memory.
 struct ObjectStore::File final : public StoredFile {
   std::shared_ptr<remote::ObjectClient> client;
   std::string key;  // in the bucket
   PartPtr tail;
+  std::shared_ptr<Ranges> ranges;
 
   [[nodiscard]] uint64_t size() const override { return tail->total; }
   [[nodiscard]] std::string version() const override { return tail->etag; }
@@ -52,15 +109,18 @@ struct ObjectStore::File final : public StoredFile {
     if (offset > tail->total || size > tail->total - offset)
       return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail->total, size, offset);
     const uint64_t tail_at = tail->total - tail->bytes.size();
-    remote::RequestStatistics& statistics = client->statistics();
-    ++(offset >= tail_at ? statistics.memory_hits : statistics.memory_misses);
-    if (offset >= tail_at) return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
     if (size == 0) return Buffer();
-    CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail->etag));
-    if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key);
-    if (part->bytes.size() != size || part->total != tail->total)
-      return fail(ESTALE, "{}: the object has another size than when it was opened", key);
-    return std::move(part->bytes);
+    if (offset < tail_at) return ranges->read({offset, size});
+    ++client->statistics().memory_hits;
+    return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
+  }
+  void expect(std::span<const remote::ByteRange> wanted) const override {
+    const uint64_t tail_at = tail->total - tail->bytes.size();
+    std::vector<remote::ByteRange> missing;
+    for (const remote::ByteRange& range : wanted)
+      if (range.size != 0 && range.offset < tail_at && range.size <= tail->total - range.offset)
+        missing.push_back(range);
+    if (!missing.empty()) ranges->expect(missing);
   }
 };
 
@@ -89,6 +149,7 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       states_(kStates),
       listings_(kListings),
       opened_(kOpened),
+      threads_(std::make_shared<remote::RequestThreads>(kThreads)),
       expected_([this](const std::string& key) { return get_expected(key); }, client_->statistics()) {
   status_.st_mode = S_IFDIR | (unwritable_ ? 0555 : 0755);
   status_.st_nlink = 1;
@@ -266,6 +327,12 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_anew(const std::stri
     file->client = client_;
     file->key = client_->key_of(prefix_, key);
     file->tail = tail;
+    // What is expected of the same state goes on.
+    const auto before = opened_.get(key);
+    if (before && before->file->ranges->are_of(*tail))
+      file->ranges = before->file->ranges;
+    else
+      file->ranges = std::make_shared<Ranges>(client_, file->key, tail, threads_);
     return file;
   };
   const OwnWrites::Mark mark = own_.mark_of(key);

@@ -94,6 +94,7 @@ class ObjectStore final : public Store {
     uint64_t bytes;
     Clock::time_point at;
   };
+  class Ranges;
   struct File;
   struct OpenedFile;
   using PartPtr = std::shared_ptr<const remote::ObjectPart>;
@@ -145,6 +146,7 @@ class ObjectStore final : public Store {
   mutable Mutex mutex_;
   std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);        // keys of arrays: see list_all_of()
   mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);  // see take_changed()
+  const std::shared_ptr<remote::RequestThreads> threads_;             // of expected parts of opened files
   mutable ExpectedObjects expected_;                                  // last: its requests use all above
 };
 

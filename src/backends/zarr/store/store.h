@@ -15,6 +15,7 @@
 #include "backends/api/chunk_reader.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "remote/range_plan.h"
 
 namespace codecfs::zarr {
 
@@ -24,6 +25,8 @@ class StoredFile : public ContentReader {
   /// Equal for two opened files of the same key exactly if their content is the same, as far as the filesystem tells,
   /// while the first of them is open.
   [[nodiscard]] virtual std::string version() const = 0;
+  /// These parts will be read() soon, each once: a file that waits for a network requests them together. Does not wait.
+  virtual void expect(std::span<const remote::ByteRange> /*ranges*/) const {}
 };
 
 class Store {
