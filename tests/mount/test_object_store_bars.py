@@ -5,6 +5,7 @@ stores count on our own server with small datasets. No test asserts a time.
 """
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -57,7 +58,7 @@ def put(gateway, path, key):
 def counted(gateway, what):
     """(requests, bytes) since the last call, which are printed with what they are of."""
     seen = gateway.requests(reset=True)
-    assert all(each.method == "GET" and each.status in (200, 206, 304) for each in seen), "neither HEAD nor an error"
+    assert all(each.method == "GET" and each.status in (200, 206, 304, 404) for each in seen), "neither HEAD nor an error"
     took = max(each.end for each in seen) - min(each.begin for each in seen)
     size = sum(each.bytes for each in seen)
     print(f"{what}: {len(seen)} requests, {size / MIB:.1f} MiB, {took:.2f} s", file=sys.__stderr__)
@@ -134,11 +135,13 @@ def make_granule(path):
 
 
 def make_paged(path):
-    with h5py.File(path, "w", fs_strategy="page", fs_page_size=4 * MIB) as f:
+    """As docs/object-stores.md advises. Strings have a fixed length, as in netCDF: others are in global heaps, between the data."""
+    with h5py.File(f"{path}.plain", "w") as f:
         for i in range(200):
             v = f.create_dataset(f"g{i % 10}/v{i}", data=np.arange(100_000, dtype="i4") + i, chunks=(10_000,), compression="gzip")
             for a in range(10):
-                v.attrs[f"attribute{a}"] = "text " * 8
+                v.attrs[f"attribute{a}"] = np.bytes_(b"text " * 8)
+    subprocess.run(["h5repack", "-S", "PAGE", "-G", str(4 * MIB), f"{path}.plain", path], check=True)
 
 
 def make_million(path):
