@@ -163,7 +163,7 @@ ByteRange ObjectFile::grown(ByteRange missing) {
 }
 
 /// Adds the waiter to what is under way of a range, and new extents for what is missing, which it returns.
-std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) {
+std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, Growth growth, const WaiterPtr& waiter) {
   const uint64_t begin = round_down(range.offset, kPage);
   const uint64_t end = std::min(round_up(range.end(), kPage), size());
   std::vector<ByteRange> missing;  // of the range
@@ -182,7 +182,11 @@ std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, bool grows, cons
   }
   std::vector<ByteRange> requests;
   for (const ByteRange& part : missing) {
-    ByteRange whole = grows ? grown(part) : part;
+    ByteRange whole = growth == Growth::sequential ? grown(part) : part;
+    if (growth == Growth::blocks) {
+      whole.offset = round_down(part.offset, kLeast);
+      whole.size = std::min(round_up(part.end(), kLeast), size()) - whole.offset;
+    }
     // Not what is there or under way: neighbours of the part bound it.
     const auto after = extents_.upper_bound(part.offset);
     if (after != extents_.end() && after->first < whole.end()) whole.size = after->first - whole.offset;
@@ -214,7 +218,7 @@ void ObjectFile::fetch(const ByteRange& range, Done done) {
   bool is_complete = false;
   {
     const LockGuard lock(mutex_);
-    requests = plan(range, true, waiter);
+    requests = plan(range, Growth::sequential, waiter);
     is_complete = waiter->left == 0;
   }
   count_read(requests.empty());
@@ -286,11 +290,13 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
   if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
   const PlanLimits limits{
       .gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U};
+  // What is beside a node is often pointed at by the next one, and a block costs no more time than a node.
+  const Growth growth = hints_are_many_ ? Growth::none : Growth::blocks;
   std::vector<ByteRange> requests;
   {
     const LockGuard lock(mutex_);
     for (const ByteRange& part : plan_requests(std::move(missing), limits))
-      for (const ByteRange& request : plan(part, false, nullptr)) requests.push_back(request);
+      for (const ByteRange& request : plan(part, growth, nullptr)) requests.push_back(request);
   }
   start(requests);
 }

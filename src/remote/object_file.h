@@ -81,7 +81,9 @@ class ObjectFile {
   ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, std::string name, SharedMirror mirror,
              size_t connections);
   Result<Buffer> get(const ByteRange& range) const;
-  std::vector<ByteRange> plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
+  /// How much more than is missing is requested: what a sequential reader will want, or whole blocks.
+  enum class Growth { none, sequential, blocks };
+  std::vector<ByteRange> plan(const ByteRange& range, Growth growth, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
   ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
   void count_read(bool was_in_memory) const;
   Result<Buffer> get_in_thread(const ByteRange& range) const;

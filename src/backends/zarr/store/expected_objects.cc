@@ -51,7 +51,9 @@ bool ExpectedObjects::is_outdated(const Entry& entry) {
 /// By what readers have left. One request is always possible.
 bool ExpectedObjects::make_room(uint64_t bytes) {
   const auto has_room = [&]() CODECFS_REQUIRES(mutex_) {
-    return entries_.size() < kMostEntries && (bytes_ == 0 || statistics_.expected_bytes + bytes <= kExpectedBytes);
+    const uint64_t all = statistics_.expected_bytes;
+    return entries_.size() < kMostEntries &&
+           (all + bytes <= kExpectedBytes || (bytes_ == 0 && all <= 2 * kExpectedBytes));
   };
   if (has_room()) return true;
   const auto now = Clock::now();
