@@ -156,6 +156,9 @@ def make_far(path):
         g = f.create_group("g")
         g["filler"] = np.zeros(30_000)
         f.flush()
-        g.attrs["a"] = "text of variable length " * 100  # in a global heap
+        g.attrs["a"] = "text of variable length " * 100  # in a global heap, which no block of other metadata has
+        f.flush()
+        g["filler2"] = np.zeros(30_000)
+        f.flush()
         f.create_dataset("v", data=FAR_DATA, chunks=(1, 25_000), compression="gzip")
         f["filler2"] = np.zeros(3_000_000)
