@@ -7,14 +7,15 @@
 namespace codecfs::remote {
 namespace {
 
-constexpr uint64_t kFirst = uint64_t{4} << 20;       // bytes, requested when an object is opened
-constexpr uint64_t kSmall = uint64_t{8} << 20;       // a smaller object is requested as a whole
-constexpr uint64_t kLeast = uint64_t{64} << 10;      // bytes of a request
-constexpr uint64_t kMostGrown = uint64_t{1} << 20;   // bytes of a request for a sequential reader
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;   // of a request
-constexpr uint64_t kMirrored = uint64_t{256} << 20;  // bytes, of all objects
-constexpr uint64_t kOwn = uint64_t{16} << 20;        // bytes of it that each object may have in any case
-constexpr uint64_t kExpected = uint64_t{128} << 20;  // bytes, of all objects
+constexpr uint64_t kFirst = uint64_t{4} << 20;        // bytes, requested when an object is opened
+constexpr uint64_t kSmall = uint64_t{8} << 20;        // a smaller object is requested as a whole
+constexpr uint64_t kLeast = uint64_t{64} << 10;       // bytes of a request
+constexpr uint64_t kMostGrown = uint64_t{1} << 20;    // bytes of a request for a sequential reader
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;    // of a request
+constexpr uint64_t kMirrored = uint64_t{256} << 20;   // bytes, of all objects
+constexpr uint64_t kOwn = uint64_t{16} << 20;         // bytes of it that each object may have in any case
+constexpr uint64_t kBesideHints = uint64_t{8} << 20;  // bytes that are requested in vain, if no hint errs
+constexpr uint64_t kExpected = uint64_t{128} << 20;   // bytes, of all objects
 constexpr uint64_t kPage = SharedMirror::kPage;
 
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
@@ -183,9 +184,10 @@ std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, Growth growth, c
   std::vector<ByteRange> requests;
   for (const ByteRange& part : missing) {
     ByteRange whole = growth == Growth::sequential ? grown(part) : part;
-    if (growth == Growth::blocks) {
+    if (growth == Growth::blocks && beside_hints_ < kBesideHints) {
       whole.offset = round_down(part.offset, kLeast);
       whole.size = std::min(round_up(part.end(), kLeast), size()) - whole.offset;
+      beside_hints_ += whole.size - part.size;
     }
     // Not what is there or under way: neighbours of the part bound it.
     const auto after = extents_.upper_bound(part.offset);

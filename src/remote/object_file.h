@@ -111,6 +111,7 @@ class ObjectFile {
   uint64_t mirrored_ CODECFS_GUARDED_BY(mutex_) = 0;       // bytes that are there
   uint64_t end_of_latest_ CODECFS_GUARDED_BY(mutex_) = 0;  // of what was missing when it was asked for
   uint64_t request_bytes_ CODECFS_GUARDED_BY(mutex_);      // of the next such request
+  uint64_t beside_hints_ CODECFS_GUARDED_BY(mutex_) = 0;   // bytes that were requested with what hints said
   std::shared_ptr<const Hints> hints_ CODECFS_GUARDED_BY(mutex_);
   RequestThreads threads_;   // last but one: their work uses all above
   ExpectedRanges expected_;  // its requests run in threads_

@@ -86,7 +86,7 @@ void ExpectedObjects::expect(std::span<const std::string> keys, uint64_t most_by
       set_bytes(*entry, most_bytes);
     }
   }
-  for (auto& [key, entry] : made) threads_.run([this, key = key, entry = entry] { run(key, entry); });
+  for (const auto& one : made) threads_.run([this, key = one.first, entry = one.second] { run(key, entry); });
 } catch (const std::bad_alloc&) {
   // Then readers request them.
 }
