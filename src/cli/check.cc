@@ -14,6 +14,8 @@ std::unique_ptr<Command> make_check() {
        "\nExample:\n  codecfs check data.h5\n"},
       [](const std::string& source) -> Result<std::string> {
         CODECFS_ASSIGN(SourceCheck found, check_source(source));
+        // A script that asks about a URL asks about the wrong thing: nothing was looked at.
+        if (is_source_url(source)) return fail(EOPNOTSUPP, "{}", found.text);
         return std::move(found.text);
       });
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/source.h"
 #include "base/closest_name.h"
 
 namespace codecfs::cli {
@@ -320,6 +321,11 @@ Result<> apply_options(MountArguments& arguments, const std::vector<std::string>
   }
   if (arguments.options.coherent && arguments.options.adaptation.is_any())
     return fail(EINVAL, "-o coherent: not with strings= or chunks=, which show the source as it was when first read");
+  if (arguments.options.coherent && is_source_url(arguments.options.source))
+    return fail(EINVAL,
+                "-o coherent: not for {}: each look at an object would be a request. Without it, chunks that this "
+                "mount writes and lists follow other programs; mount again to see other metadata",
+                shown_source(arguments.options.source));
   return {};
 }
 
@@ -334,7 +340,7 @@ std::string mount_options_help() {
       "  anon                        s3:// without credentials, for public buckets\n"
       "  path_style                  s3:// with the bucket in the path, not in the name of the host\n"
       "  requester_pays              agree to pay for requests to buckets that want that\n"
-      "  coherent                    show changes by other programs in a Zarr directory within a second\n"
+      "  coherent                    show changes by other programs in a Zarr directory within a second (not: URLs)\n"
       "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
       "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"
       "  auto_unmount                unmount when the daemon dies\n"

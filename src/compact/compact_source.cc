@@ -30,11 +30,10 @@ Result<std::string> compact_source(const std::string& path, const std::function<
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
   switch (format) {
     case SourceFormat::object_store:
-      return fmt::format(
-          "{}: HDF5 files and archives are not changed in an object store, and each object of a Zarr store has no "
-          "unused "
-          "space: to make a file smaller, copy it here and compact the copy",
-          shown_source(path));
+      return fail(EOPNOTSUPP,
+                  "{}: files at a URL are not changed, and a Zarr store there has no unused space: to make a file "
+                  "smaller, copy it here and compact the copy",
+                  shown_source(path));
     case SourceFormat::zarr_directory: return fmt::format("{}: a Zarr directory has no unused space", path);
     case SourceFormat::zarr_zip: return compact_zip(path);
     case SourceFormat::hdf5: break;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/interruption.h"
 
@@ -26,16 +27,53 @@ bool has(const std::vector<ByteRange>& ranges, const ByteRange& range) {
 
 }  // namespace
 
+/// All objects: what readers of one have left is dropped where another needs the memory.
+class ExpectedRanges::Instances {
+ public:
+  static void add(ExpectedRanges* one) {
+    const LockGuard lock(mutex());
+    all().push_back(one);
+  }
+  static void remove(ExpectedRanges* one) {
+    const LockGuard lock(mutex());
+    std::erase(all(), one);
+  }
+  /// Those that are not in use right now: `one` is locked, and others that are may wait for it.
+  static void drop_unread(const ExpectedRanges* one, uint64_t needed) CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+    const LockGuard lock(mutex());
+    for (ExpectedRanges* const other : all()) {
+      if (other == one || &other->all_bytes_ != &one->all_bytes_ || !other->mutex_.try_lock()) continue;
+      other->drop_unread(needed);
+      other->mutex_.unlock();
+    }
+  }
+
+ private:
+  static Mutex& mutex() {
+    static auto* mutex = new Mutex;  // never destroyed: objects may be destroyed as late
+    return *mutex;
+  }
+  static std::vector<ExpectedRanges*>& all() {
+    static auto* all = new std::vector<ExpectedRanges*>;
+    return *all;
+  }
+};
+
 ExpectedRanges::ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes, std::atomic<uint64_t>& all_bytes)
-    : get_(std::move(get)), threads_(threads), most_bytes_(most_bytes), all_bytes_(all_bytes) {}
+    : get_(std::move(get)), threads_(threads), most_bytes_(most_bytes), all_bytes_(all_bytes) {
+  Instances::add(this);
+}
 
 ExpectedRanges::~ExpectedRanges() {
+  Instances::remove(this);
   UniqueLock lock(mutex_);
   arrived_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return running_ == 0; });
   all_bytes_ -= bytes_;
 }
 
-bool ExpectedRanges::has_room(uint64_t bytes) const { return bytes_ == 0 || all_bytes_ + bytes <= most_bytes_; }
+bool ExpectedRanges::has_room(uint64_t bytes) const {
+  return all_bytes_ + bytes <= most_bytes_ || (bytes_ == 0 && all_bytes_ <= 2 * most_bytes_);
+}
 
 void ExpectedRanges::change_bytes(int64_t difference) {
   bytes_ += static_cast<uint64_t>(difference);
@@ -46,10 +84,15 @@ void ExpectedRanges::drop(const WindowPtr& window) {
   if (std::erase(windows_, window) != 0) change_bytes(-static_cast<int64_t>(window->range.size));
 }
 
-// Makes room by what readers have left.
+void ExpectedRanges::make_room(uint64_t needed) {
+  drop_unread(needed);
+  if (all_bytes_ + needed > most_bytes_) Instances::drop_unread(this, needed);
+}
+
+// What readers have left, until there is room.
 void ExpectedRanges::drop_unread(uint64_t needed) {
   const auto now = Clock::now();
-  for (auto at = windows_.begin(); at != windows_.end() && !has_room(needed);) {
+  for (auto at = windows_.begin(); at != windows_.end() && all_bytes_ + needed > most_bytes_;) {
     const Window& window = **at;
     if (window.content && window.readers == 0 && now - window.made > kUnread) {
       change_bytes(-static_cast<int64_t>(window.range.size));
@@ -75,7 +118,7 @@ void ExpectedRanges::expect(std::span<const ByteRange> ranges) {
     std::ranges::copy_if(ranges, std::back_inserter(wanted),
                          [&](const ByteRange& range) CODECFS_REQUIRES(mutex_) { return !is_known(range); });
     for (const ByteRange& request : plan_requests(wanted)) {
-      drop_unread(request.size);
+      make_room(request.size);
       if (!has_room(request.size)) break;
       auto window = std::make_shared<Window>();
       window->range = request;

@@ -25,7 +25,7 @@ class ExpectedRanges {
   using Get = std::function<Result<Buffer>(const ByteRange&)>;
 
   /// `get`: requests a range. `most_bytes`: of what is requested and not read yet, of all that count in `all_bytes`;
-  /// one request is always possible. `threads` and `all_bytes` must outlive this.
+  /// one request is possible until twice as many are reached. `threads` and `all_bytes` must outlive this.
   ExpectedRanges(Get get, RequestThreads& threads, uint64_t most_bytes, std::atomic<uint64_t>& all_bytes);
   /// Waits for its requests.
   ~ExpectedRanges();
@@ -59,6 +59,8 @@ class ExpectedRanges {
   [[nodiscard]] bool is_known(const ByteRange& range) const CODECFS_REQUIRES(mutex_);
   [[nodiscard]] bool has_room(uint64_t bytes) const CODECFS_REQUIRES(mutex_);
   void change_bytes(int64_t difference) CODECFS_REQUIRES(mutex_);
+  class Instances;
+  void make_room(uint64_t needed) CODECFS_REQUIRES(mutex_);
   void drop_unread(uint64_t needed) CODECFS_REQUIRES(mutex_);
   void drop(const WindowPtr& window) CODECFS_REQUIRES(mutex_);
   void run(const WindowPtr& window);

@@ -7,14 +7,15 @@
 namespace codecfs::remote {
 namespace {
 
-constexpr uint64_t kFirst = uint64_t{4} << 20;       // bytes, requested when an object is opened
-constexpr uint64_t kSmall = uint64_t{8} << 20;       // a smaller object is requested as a whole
-constexpr uint64_t kLeast = uint64_t{64} << 10;      // bytes of a request
-constexpr uint64_t kMostGrown = uint64_t{1} << 20;   // bytes of a request for a sequential reader
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;   // of a request
-constexpr uint64_t kMirrored = uint64_t{256} << 20;  // bytes, of all objects
-constexpr uint64_t kOwn = uint64_t{16} << 20;        // bytes of it that each object may have in any case
-constexpr uint64_t kExpected = uint64_t{128} << 20;  // bytes, of all objects
+constexpr uint64_t kFirst = uint64_t{4} << 20;        // bytes, requested when an object is opened
+constexpr uint64_t kSmall = uint64_t{8} << 20;        // a smaller object is requested as a whole
+constexpr uint64_t kLeast = uint64_t{64} << 10;       // bytes of a request
+constexpr uint64_t kMostGrown = uint64_t{1} << 20;    // bytes of a request for a sequential reader
+constexpr uint64_t kMostBytes = uint64_t{8} << 20;    // of a request
+constexpr uint64_t kMirrored = uint64_t{256} << 20;   // bytes, of all objects
+constexpr uint64_t kOwn = uint64_t{16} << 20;         // bytes of it that each object may have in any case
+constexpr uint64_t kBesideHints = uint64_t{8} << 20;  // bytes that are requested in vain, if no hint errs
+constexpr uint64_t kExpected = uint64_t{128} << 20;   // bytes, of all objects
 constexpr uint64_t kPage = SharedMirror::kPage;
 
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
@@ -163,7 +164,7 @@ ByteRange ObjectFile::grown(ByteRange missing) {
 }
 
 /// Adds the waiter to what is under way of a range, and new extents for what is missing, which it returns.
-std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) {
+std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, Growth growth, const WaiterPtr& waiter) {
   const uint64_t begin = round_down(range.offset, kPage);
   const uint64_t end = std::min(round_up(range.end(), kPage), size());
   std::vector<ByteRange> missing;  // of the range
@@ -182,7 +183,12 @@ std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, bool grows, cons
   }
   std::vector<ByteRange> requests;
   for (const ByteRange& part : missing) {
-    ByteRange whole = grows ? grown(part) : part;
+    ByteRange whole = growth == Growth::sequential ? grown(part) : part;
+    if (growth == Growth::blocks && beside_hints_ < kBesideHints) {
+      whole.offset = round_down(part.offset, kLeast);
+      whole.size = std::min(round_up(part.end(), kLeast), size()) - whole.offset;
+      beside_hints_ += whole.size - part.size;
+    }
     // Not what is there or under way: neighbours of the part bound it.
     const auto after = extents_.upper_bound(part.offset);
     if (after != extents_.end() && after->first < whole.end()) whole.size = after->first - whole.offset;
@@ -214,7 +220,7 @@ void ObjectFile::fetch(const ByteRange& range, Done done) {
   bool is_complete = false;
   {
     const LockGuard lock(mutex_);
-    requests = plan(range, true, waiter);
+    requests = plan(range, Growth::sequential, waiter);
     is_complete = waiter->left == 0;
   }
   count_read(requests.empty());
@@ -286,11 +292,13 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
   if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
   const PlanLimits limits{
       .gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U};
+  // What is beside a node is often pointed at by the next one, and a block costs no more time than a node.
+  const Growth growth = hints_are_many_ ? Growth::none : Growth::blocks;
   std::vector<ByteRange> requests;
   {
     const LockGuard lock(mutex_);
     for (const ByteRange& part : plan_requests(std::move(missing), limits))
-      for (const ByteRange& request : plan(part, false, nullptr)) requests.push_back(request);
+      for (const ByteRange& request : plan(part, growth, nullptr)) requests.push_back(request);
   }
   start(requests);
 }

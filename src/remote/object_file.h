@@ -81,7 +81,9 @@ class ObjectFile {
   ObjectFile(std::shared_ptr<ObjectClient> client, std::string key, std::string name, SharedMirror mirror,
              size_t connections);
   Result<Buffer> get(const ByteRange& range) const;
-  std::vector<ByteRange> plan(const ByteRange& range, bool grows, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
+  /// How much more than is missing is requested: what a sequential reader will want, or whole blocks.
+  enum class Growth { none, sequential, blocks };
+  std::vector<ByteRange> plan(const ByteRange& range, Growth growth, const WaiterPtr& waiter) CODECFS_REQUIRES(mutex_);
   ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
   void count_read(bool was_in_memory) const;
   Result<Buffer> get_in_thread(const ByteRange& range) const;
@@ -109,6 +111,7 @@ class ObjectFile {
   uint64_t mirrored_ CODECFS_GUARDED_BY(mutex_) = 0;       // bytes that are there
   uint64_t end_of_latest_ CODECFS_GUARDED_BY(mutex_) = 0;  // of what was missing when it was asked for
   uint64_t request_bytes_ CODECFS_GUARDED_BY(mutex_);      // of the next such request
+  uint64_t beside_hints_ CODECFS_GUARDED_BY(mutex_) = 0;   // bytes that were requested with what hints said
   std::shared_ptr<const Hints> hints_ CODECFS_GUARDED_BY(mutex_);
   RequestThreads threads_;   // last but one: their work uses all above
   ExpectedRanges expected_;  // its requests run in threads_

@@ -10,63 +10,14 @@ import subprocess
 import zipfile
 
 import h5py
-import netCDF4
 import numpy as np
 import pytest
 import zarr
 
+from buckets import BUCKET, codecfs, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, weather  # noqa: F401 (fixtures)
 from conftest import DATA
-from test_object_stores import BUCKET, codecfs, environment, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
 
 MIB = 1 << 20
-
-
-def files_of(root):
-    """The content of each file, or the number of the error that reading it is."""
-    found = {}
-    for folder, folders, names in os.walk(root):
-        if ".codecfs" in folders:
-            folders.remove(".codecfs")
-        found[str(pathlib.Path(folder).relative_to(root)) + "/"] = None
-        for name in names:
-            path = pathlib.Path(folder, name)
-            try:
-                found[str(path.relative_to(root))] = path.read_bytes()
-            except OSError as error:
-                found[str(path.relative_to(root))] = error.errno
-    return found
-
-
-def operations(server):
-    return server.summary()["operations"]
-
-
-def put(server, path, key=None):
-    server.put(BUCKET, key or path.name, path.read_bytes())
-    server.control(clear_log=True)
-
-
-def make_weather(path, steps=24, variables=4):
-    """Like ERA5: the chunks of all variables of a step are beside each other. About 100 KiB each."""
-    random = np.random.default_rng(1)
-    with netCDF4.Dataset(path, "w") as f:
-        f.createDimension("time", None)
-        f.createDimension("y", 300)
-        f.createDimension("x", 400)
-        made = [f.createVariable(f"v{k}", "i2", ("time", "y", "x"), zlib=True, complevel=1, chunksizes=(1, 150, 200)) for k in range(variables)]
-        for variable in made:
-            for a in range(12):
-                variable.setncattr(f"attribute{a}", "text " * 8)
-        for step in range(steps):
-            for variable in made:
-                variable[step] = random.integers(0, 20000, (300, 400))
-
-
-@pytest.fixture(scope="module")
-def weather(tmp_path_factory):
-    path = tmp_path_factory.mktemp("weather") / "weather.nc"
-    make_weather(path)
-    return path
 
 
 def samples():
@@ -193,13 +144,7 @@ def test_a_failing_server_is_an_error_and_no_damage(weather, remote, server):
 def test_metadata_survives_a_failing_server(remote, server, tmp_path):
     """The index of the chunks is far from the beginning, and the server fails when it is read first."""
     path = tmp_path / "far.h5"
-    with h5py.File(path, "w") as f:
-        f["filler"] = np.zeros(3_000_000)
-        g = f.create_group("g")
-        g["filler"] = np.zeros(30_000)
-        f.flush()
-        g.attrs["a"] = "text of variable length " * 100  # in a global heap
-        f["filler2"] = np.zeros(3_000_000)
+    make_far(path)
     put(server, path)
     mounted = remote(path.name, "retry=1")
     server.fault("error", status=500)

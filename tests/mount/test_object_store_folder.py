@@ -9,8 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from test_object_store_files import files_of
-from test_object_stores import BUCKET, codecfs, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs, files_of, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
 
 
 def make_folder(root):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from test_object_stores import files_of, make_v2, make_v3
+from buckets import files_of, make_v2, make_v3
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "object_stores"))
 import servers  # noqa: E402

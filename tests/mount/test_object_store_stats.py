@@ -9,8 +9,7 @@ import time
 import pytest
 import zarr
 
-from test_object_store_files import weather  # noqa: F401 (fixture)
-from test_object_stores import BUCKET, codecfs, environment, make_v2, remote, server  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs, environment, make_v2, remote, server, weather  # noqa: F401 (fixtures)
 
 
 @pytest.fixture

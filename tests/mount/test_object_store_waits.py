@@ -6,16 +6,13 @@ import sys
 import threading
 import time
 
-import h5py
-import numpy as np
 import pytest
 
+from buckets import BUCKET, FAR_DATA, environment, make_far, make_v2, remote, server  # noqa: F401 (fixtures)
 from conftest import CODECFS, is_mounted
-from test_object_stores import BUCKET, environment, make_v2, remote, server  # noqa: F401 (fixtures)
 
 SECONDS = 6  # that an interrupted call may take on a busy machine, far less than the 45 s of retries
 HANG = {"seconds": 60}
-RANDOM = np.random.default_rng(1).random((40, 25_000))
 
 # Opens a file until SIGUSR1 interrupts: prints the error.
 CLIENT = """
@@ -53,16 +50,8 @@ def store(server, tmp_path):
 
 @pytest.fixture
 def far(server, tmp_path):
-    """An HDF5 file whose group g is far from the beginning, as are the chunks of its dataset v."""
     path = tmp_path / "far.h5"
-    with h5py.File(path, "w") as f:
-        f["filler"] = np.zeros(3_000_000)
-        g = f.create_group("g")
-        g["filler"] = np.zeros(30_000)
-        f.flush()
-        g.attrs["a"] = "text of variable length " * 100  # in a global heap
-        f.create_dataset("v", data=RANDOM, chunks=(1, 25_000), compression="gzip")
-        f["filler2"] = np.zeros(3_000_000)
+    make_far(path)
     server.put(BUCKET, path.name, path.read_bytes())
     return path
 
@@ -137,7 +126,7 @@ def test_data_of_an_hdf5_file(server, far, remote):
     assert client.wait(40) == -signal.SIGINT
     assert time.monotonic() - began < SECONDS
     server.clear_faults()
-    assert chunk.read_bytes() == RANDOM[30].tobytes()
+    assert chunk.read_bytes() == FAR_DATA[30].tobytes()
 
 
 def test_metadata_of_an_hdf5_file(server, far, remote):

@@ -1,26 +1,54 @@
 """Writing Zarr stores in object stores: against an S3 server of our own, which counts every request and fails on demand.
 
-What was written is compared with what zarr-python reads of the objects, which are files of a directory.
+What was written is compared with what zarr-python reads of the objects, which are files of a directory. CODECFS_WRITES_SERVER: the same
+on versitygw, minio, moto or ceph (scripts/object-store-servers), where only tests that need our own server are skipped.
 """
 import concurrent.futures
 import errno
 import json
 import os
+import pathlib
 import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
+from buckets import BUCKET, FakeS3, codecfs, environment, make_v2, make_v3
 from conftest import CODECFS, mounted, xattr
 from mounts import MountError
-from test_object_stores import BUCKET, FakeS3, codecfs, environment, make_v2, make_v3
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "object_stores"))
+import servers  # noqa: E402
+from other_server import OtherServer  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def other_server():
+    """One that others made; None: our own is used."""
+    name = os.environ.get("CODECFS_WRITES_SERVER", "fake")
+    if name == "fake":
+        yield None
+        return
+    if (reason := servers.unavailable(name)) is not None:
+        pytest.skip(reason)
+    try:
+        servers.boto3_module()
+    except servers.NotHere as error:
+        pytest.skip(str(error))
+    with servers.running(name) as running:
+        yield running
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(other_server, tmp_path):
     (tmp_path / "buckets").mkdir()
+    if other_server:
+        with OtherServer(other_server, BUCKET, tmp_path / "buckets" / BUCKET) as running:
+            yield running
+        return
     with FakeS3(root=str(tmp_path / "buckets")) as running:
         running.bucket(BUCKET)
         yield running
@@ -37,7 +65,9 @@ def remote(server, mount):
     """A function remote(name, *options) that mounts s3://test-bucket/name."""
 
     def make(name, *options, **more):
-        return mount(f"s3://{BUCKET}/{name}", *options, env=environment(server, **more))
+        made = mount(f"s3://{BUCKET}/{name}", *options, env=environment(server, **more))
+        made.server = server
+        return made
 
     return make
 
@@ -65,6 +95,8 @@ def unmount(mounted):
     """Waits for the daemon, so that everything is stored."""
     subprocess.run(["fusermount3", "-u", mounted.path], check=True)
     assert mounted.process.wait(60) == 0, mounted.log.read_text()
+    if isinstance(mounted.server, OtherServer):
+        mounted.server.sync()
 
 
 def sync(path):

@@ -8,98 +8,13 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, DATA, is_mounted
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "object_stores"))
-from fake_s3 import FakeS3  # noqa: E402
-
-BUCKET = "test-bucket"
-KEYS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
-
-
-def environment(server, **more):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return clean | {"AWS_ENDPOINT_URL": server.endpoint, "AWS_EC2_METADATA_DISABLED": "true"} | KEYS | more
-
-
-@pytest.fixture
-def server():
-    with FakeS3() as running:
-        running.bucket(BUCKET)
-        yield running
-
-
-@pytest.fixture
-def remote(server, mount):
-    """A function remote(name, *options) that mounts s3://test-bucket/name."""
-
-    def make(name, *options, **more):
-        return mount(f"s3://{BUCKET}/{name}", *options, env=environment(server, **more))
-
-    return make
-
-
-def codecfs(server, *words, env=None):
-    return subprocess.run([CODECFS, *map(str, words)], env=environment(server) | (env or {}), capture_output=True, text=True, timeout=60)
-
-
-def make_v2(path, separator=".", consolidated=False):
-    group = zarr.open_group(str(path), mode="w")
-    a = group.create_dataset("a", shape=(100, 90), chunks=(30, 40), dtype="f8", fill_value=-1, dimension_separator=separator)
-    a[:] = np.arange(9000).reshape(100, 90)
-    a.attrs["units"] = "K"
-    inner = group.create_group("inner")
-    inner.attrs["title"] = "é"
-    b = inner.create_dataset("b c+d", shape=(40,), chunks=(5,), dtype="i4", fill_value=9, dimension_separator=separator)
-    b[10:20] = np.arange(10)
-    if consolidated:
-        zarr.consolidate_metadata(str(path))
-
-
-def make_v3(path, consolidated=False):
-    """Written by hand, as Debian's zarr-python has no Zarr v3: raw and sharded arrays."""
-    def node(kind, **more):
-        return {"zarr_format": 3, "node_type": kind, "attributes": {}} | more
-
-    def array(shape, chunks, codecs):
-        return node("array", shape=shape, data_type="int32", fill_value=-7, codecs=codecs,
-                    chunk_grid={"name": "regular", "configuration": {"chunk_shape": chunks}},
-                    chunk_key_encoding={"name": "default", "configuration": {"separator": "/"}})
-
-    little = {"name": "bytes", "configuration": {"endian": "little"}}
-    sharding = {"name": "sharding_indexed", "configuration": {
-        "chunk_shape": [4, 4], "codecs": [little], "index_codecs": [little], "index_location": "end"}}
-    nodes = {"": node("group"), "plain": array([20, 10], [5, 5], [little]), "deep": node("group"),
-             "deep/sharded": array([16, 16], [8, 8], [sharding])}
-    if consolidated:
-        inline = {name: value for name, value in nodes.items() if name}
-        nodes[""]["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": inline}
-    for name, value in nodes.items():
-        (path / name).mkdir(parents=True, exist_ok=True)
-        (path / name / "zarr.json").write_text(json.dumps(value))
-    for i in range(4):
-        for j in range(2):
-            if (i, j) != (3, 1):
-                write(path / f"plain/c/{i}/{j}", np.full((5, 5), 10 * i + j, "<i4").tobytes())
-    for i in range(2):
-        for j in range(2):
-            chunks = [np.arange(16, dtype="<i4").tobytes() + b"" for _ in range(4)]
-            index = np.array([[64 * k, 64] for k in range(4)], "<u8")
-            index[3] = 2**64 - 1 if (i, j) == (1, 1) else index[3]
-            write(path / f"deep/sharded/c/{i}/{j}", b"".join(chunks) + index.tobytes())
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
+from buckets import BUCKET, codecfs, environment, files_of, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
+from conftest import is_mounted
 STORES = {
     "v2": make_v2,
     "v2-slash": lambda path: make_v2(path, separator="/"),
@@ -117,18 +32,6 @@ def store(request, server, tmp_path):
     server.put_tree(BUCKET, path, path.name + "/")
     server.control(clear_log=True)
     return path
-
-
-def files_of(root):
-    found = {}
-    for folder, folders, names in os.walk(root):
-        if ".codecfs" in folders:
-            folders.remove(".codecfs")
-        for name in names:
-            path = pathlib.Path(folder, name)
-            found[str(path.relative_to(root))] = path.read_bytes()
-        found[str(pathlib.Path(folder).relative_to(root)) + "/"] = None
-    return found
 
 
 @pytest.mark.parametrize("store", STORES, indirect=True)
@@ -357,7 +260,7 @@ def test_wrong_answers_never_give_wrong_bytes(store, kind, more, server, mount, 
                 else:
                     assert path.read_bytes() == content, name
             except OSError as error:
-                assert error.errno in (errno.EIO, errno.ESTALE, errno.EOPNOTSUPP, errno.EFBIG, errno.ENOENT), error
+                assert error.errno in (errno.EIO, errno.ESTALE, errno.EOPNOTSUPP, errno.EFBIG, errno.ENOENT), (error, there.messages())
                 assert error.errno != errno.ENOENT or kind == "malformed_list", error
         server.clear_faults()
     there.process.poll()
@@ -431,6 +334,47 @@ def test_commands(store, server, tmp_path):
     assert codecfs(server, "compare", copy, store).returncode == 0
     refused = codecfs(server, "refs", url)
     assert refused.returncode == 32 and "references are of one file" in refused.stderr
+
+
+@pytest.mark.parametrize("url", [f"s3://{BUCKET}/none.zarr", f"s3://{BUCKET}/a.nc", "https://localhost/a.nc?secret=x"])
+@pytest.mark.parametrize("command,reason", [("check", "a URL has no log"), ("recover", "a URL has no log"), ("compact", "copy it here")])
+def test_commands_for_files_refuse_urls(command, reason, url, server):
+    refused = codecfs(server, command, url)
+    assert refused.returncode == 32 and reason in refused.stderr and not refused.stdout
+    assert url.partition("?")[0] in refused.stderr and "secret" not in refused.stderr
+    assert server.summary()["requests"] == 0
+
+
+def test_coherent_mounts_of_urls_are_refused(server, tmp_path):
+    refused = codecfs(server, "-o", "coherent", f"s3://{BUCKET}/a.zarr", tmp_path)
+    assert refused.returncode == 1 and "would be a request" in refused.stderr
+    assert server.summary()["requests"] == 0
+
+
+def test_a_sequential_reader_has_many_requests_at_a_time(server, remote, tmp_path):
+    """Each chunk once, also where some are absent, and those of the same array that are read in no order one by one."""
+    values = np.random.default_rng(1).integers(0, 1000, (200, 1000), "i4")
+    array = zarr.open_group(str(tmp_path / "s.zarr"), mode="w").create_dataset("a", data=values, chunks=(1, 1000), fill_value=5)
+    zarr.consolidate_metadata(str(tmp_path / "s.zarr"))
+    for number in (70, 71, 130):
+        (tmp_path / f"s.zarr/a/{number}.0").unlink()
+        values[number] = 5
+    server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
+    server.set(latency=0.03)
+    server.control(clear_log=True)
+    there = remote("s.zarr", "view=npy", "ro")
+    np.testing.assert_array_equal(np.load(there.path / "a.npy"), values)
+    seen = server.summary()
+    assert array.shape == values.shape
+    gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
+    assert len(gets) == len(set(gets)) == 200 and seen["operations"].keys() == {"GetObject"}
+    assert seen["max_in_flight"] > 16
+
+    server.control(clear_log=True)
+    other = remote("s.zarr", "ro")
+    for number in (150, 7, 90, 33, 120):
+        np.testing.assert_array_equal(np.frombuffer((other.path / f"a/{number}.0").read_bytes(), "i4"), values[number])
+    assert len([entry for entry in server.log() if "/a/" in entry["key"]]) == 5
 
 
 @pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/text_hash.h"
 #include "base/utf8.h"
 
 namespace codecfs {
@@ -35,13 +36,6 @@ bool starts_escape(std::string_view text) {
   return text.starts_with(kCutMark);
 }
 
-/// FNV-1a.
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return hash;
-}
-
 /// The escaped form of a name.
 std::string escaped(std::string_view name) {
   if (name.empty()) return std::string(kEmptyName);
@@ -61,7 +55,7 @@ std::string escaped(std::string_view name) {
     if (text.size() <= kMaxFileName - kCutTail) cut = text.size();
   }
   if (text.size() <= kMaxFileName) return text;
-  return fmt::format("{}{}{:016x}", std::string_view(text).substr(0, cut), kCutMark, hash_of(name));
+  return fmt::format("{}{}{:016x}", std::string_view(text).substr(0, cut), kCutMark, text_hash(name));
 }
 
 /// The name, another one, of which this is the escaped form; none if there is none, or it was truncated.
@@ -115,7 +109,7 @@ std::string with_suffix(std::string_view file_name, std::string_view suffix) {
   if (file_name.size() + suffix.size() <= kMaxFileName) return fmt::format("{}{}", file_name, suffix);
   size_t cut = kMaxFileName - kCutTail - suffix.size();
   while (cut > 0 && (static_cast<unsigned char>(file_name[cut]) & 0xC0) == 0x80) --cut;  // character boundary
-  return fmt::format("{}{}{:016x}{}", file_name.substr(0, cut), kCutMark, hash_of(file_name), suffix);
+  return fmt::format("{}{}{:016x}{}", file_name.substr(0, cut), kCutMark, text_hash(file_name), suffix);
 }
 
 bool is_cut_name(std::string_view file_name) {

@@ -292,9 +292,8 @@ bool is_zip(const std::string& path) {
 
 constexpr const char* kNoLog = "{}: a Zarr store has no log: each chunk is old or new at any time";
 constexpr const char* kNoObjectLog =
-    "{}: nothing in an object store has a log: HDF5 files and archives are not changed there, and each object of a "
-    "Zarr "
-    "store is old or new at any time";
+    "{}: a URL has no log: HDF5 files and archives are not changed there, and each object of a Zarr store is old or "
+    "new at any time";
 constexpr const char* kNoZipLog = "{}: a zip archive has no log: it is the old or the new one at any time";
 
 }  // namespace
@@ -322,7 +321,7 @@ Result<SourceCheck> check_source(const std::string& path) {
 
 Result<std::string> recover_source(const std::string& path) {
   CODECFS_ASSIGN(const SourceFormat format, source_format_of(path));
-  if (format == SourceFormat::object_store) return fmt::format(kNoObjectLog, shown_source(path));
+  if (format == SourceFormat::object_store) return fail(EOPNOTSUPP, kNoObjectLog, shown_source(path));
   if (format == SourceFormat::zarr_directory) return fmt::format(kNoLog, path);
   if (format == SourceFormat::zarr_zip) return fmt::format(kNoZipLog, path);
   return recover_hdf5_log(path);

@@ -107,7 +107,8 @@ struct SourceCheck {
   std::string text;  // the same as a sentence, with the path
 };
 /// Whether a log beside the source holds committed changes of a mount that was killed; recover_source() writes them
-/// into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY.
+/// into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY. recover_source():
+/// EOPNOTSUPP for a URL.
 Result<SourceCheck> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 

@@ -14,6 +14,7 @@
 #include "backends/api/source_format.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "base/text_hash.h"
 #include "remote/object_file.h"
 #include "remote/parallel_requests.h"
 
@@ -26,13 +27,6 @@ constexpr uint64_t kMostListed = 1'000'000;
 constexpr unsigned kMostEmptyPages = 100;            // in a row
 constexpr size_t kAtOnce = 32;                       // requests
 constexpr std::chrono::seconds kFolderLifetime{30};  // for which a directory is known to be no store
-
-/// A hash (FNV-1a).
-uint64_t number_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= NAME_MAX && name != "." && name != ".." && !name.contains('\0') &&
@@ -76,7 +70,7 @@ BucketFiles::BucketFiles(Place place, OpenDataset open)
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
   status_.st_gid = ::getegid();
-  status_.st_ino = number_of("");
+  status_.st_ino = text_hash("");
   ::clock_gettime(CLOCK_REALTIME, &status_.st_mtim);
   status_.st_ctim = status_.st_atim = status_.st_mtim;
 }
@@ -96,11 +90,11 @@ Found BucketFiles::found_object(const std::string& key, const remote::ListedObje
   Found found;
   found.status = status_;
   found.status.st_mode = S_IFREG | 0444;
-  found.status.st_ino = number_of(key);
+  found.status.st_ino = text_hash(key);
   found.status.st_size = static_cast<off_t>(object.size);
   found.status.st_blocks = static_cast<blkcnt_t>((object.size + 511) / 512);
   found.status.st_mtim = {.tv_sec = object.modified,
-                          .tv_nsec = static_cast<long>(number_of(object.etag) % 1'000'000'000)};
+                          .tv_nsec = static_cast<long>(text_hash(object.etag) % 1'000'000'000)};
   found.status.st_ctim = found.status.st_atim = found.status.st_mtim;
   const auto refuted = refuted_.get(key);
   const bool is_refuted =
@@ -113,7 +107,7 @@ Result<Found> BucketFiles::found_directory(const std::string& key) const {
   Found found;
   CODECFS_ASSIGN(found.kind, kind_of_directory(key));
   found.status = status_;
-  found.status.st_ino = number_of(key + "/");
+  found.status.st_ino = text_hash(key + "/");
   return found;
 }
 

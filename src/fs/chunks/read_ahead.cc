@@ -26,6 +26,15 @@ std::optional<uint64_t> next_string(uint64_t number, uint64_t count) {
   return number + 1;
 }
 
+/// How many chunks follow each other before all but the first dimensions are passed, or as many of the last ones as
+/// have at most `most`. Writers store these beside each other, so they are one request.
+uint64_t row_of(const ChunkGrid& grid, uint64_t most) {
+  uint64_t row = 1;
+  for (size_t axis = grid.rank(); axis-- > 1 && row <= most / std::max<uint64_t>(grid.cells()[axis], 1);)
+    row *= grid.cells()[axis];
+  return row;
+}
+
 }  // namespace
 
 std::optional<uint64_t> next_by_name(const ChunkGrid& grid, uint64_t number) {
@@ -137,6 +146,15 @@ ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid,
     if (i < stream->asked) continue;
     tasks.push_back({stream->id, readers, next, {}});
     stream->asked = i + 1;
+  }
+  if (least < most && stream->step == 1 && !stream->by_name) {
+    const uint64_t row = row_of(grid, most / 2);
+    size_t whole = tasks.size();
+    while (whole > 0 && (tasks[whole - 1].number + 1) % row != 0) --whole;
+    if (whole > 0) {
+      stream->asked -= tasks.size() - whole;
+      tasks.resize(whole);
+    }
   }
   return noted;
 }

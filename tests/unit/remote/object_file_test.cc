@@ -201,6 +201,23 @@ TEST(ObjectFile, FollowsHints) {
   EXPECT_LE(object->take_requests().size(), 20U);
 }
 
+TEST(ObjectFile, RequestsWhatIsBesideHintsButNotWithoutEnd) {
+  auto [object, file] = open(100 * kMiB);
+  object->take_requests();
+  // 900 nodes of 1000 bytes, a block of 64 KiB and more apart from each other.
+  file->use_hints([](uint64_t offset, Bytes) {
+    Ranges next;
+    for (uint64_t i = 0; offset == 0 && i < 900; ++i) next.push_back({5 * kMiB + i * 100'000, 1000});
+    return next;
+  });
+  const uint64_t last = 5 * kMiB + 899 * 100'000;
+  for (int i = 0; i < 1000 && !(file->mirror().has(last, 1000) && file->mirror().has(5 * kMiB, 1000)); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(file->mirror().has(5 * kMiB, 60'000)) << "a block";
+  EXPECT_TRUE(file->mirror().has(last, 1000));
+  EXPECT_FALSE(file->mirror().has(last - 20'000, 1000)) << "only the node";
+}
+
 TEST(ObjectFile, WaitsCanBeInterrupted) {
   auto [object, file] = open(100 * kMiB);
   object->hangs = true;

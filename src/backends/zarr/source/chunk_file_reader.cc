@@ -113,6 +113,26 @@ Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, 
       from, limit);
 }
 
+Result<> ChunkFileReader::expect(ObjectId variable, std::span<const uint64_t> numbers) {
+  const auto lock = store_.using_keys();
+  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  // Those of irregular grids are parts of several files.
+  const bool waits = store_.files().reads_at_once() > 0;
+  if (!waits || array->array.rectilinear || array->array.variable.unreadable) return {};
+  if (array->array.shards) {
+    std::vector<uint64_t> stored;  // not those that wait here to be stored
+    for (const uint64_t number : numbers)
+      if (check_number(*array, number) && !held_shards_.held(*array, number)) stored.push_back(number);
+    store_.shards().expect(*array, stored);
+    return {};
+  }
+  std::vector<std::string> keys;
+  for (const uint64_t number : numbers)
+    if (check_number(*array, number)) keys.push_back(chunk_key(*array, number));
+  store_.files().expect(keys, array->max_stored);
+  return {};
+}
+
 Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
   ArrayPtr array;
   std::optional<Buffer> stored;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/zarr/source/open_store.h"
@@ -21,6 +22,7 @@ class ChunkFileReader {
 
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number);
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
+  Result<> expect(ObjectId variable, std::span<const uint64_t> numbers);
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number);
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);
   Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number);

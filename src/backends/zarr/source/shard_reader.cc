@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <new>
 #include <utility>
 
 #include "backends/zarr/source/hierarchy.h"
 #include "model/limits.h"
+#include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
 
@@ -64,7 +66,8 @@ struct ShardReader::Index {
 
 namespace {
 
-constexpr unsigned kMostStates = 5;  // of a shard from which a chunk is read
+constexpr unsigned kMostStates = 5;   // of a shard from which a chunk is read
+constexpr size_t kShardsAtOnce = 32;  // whose indexes are requested
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
 
@@ -176,6 +179,35 @@ Result<std::optional<ShardReader::Place>> ShardReader::locate(const OpenArray& a
   Place place{.size = range->size(), .offset = {}};
   if (!range->is_in_memory()) place.offset = range->offset();
   return place;
+}
+
+void ShardReader::expect(const OpenArray& array, std::span<const uint64_t> numbers) try {
+  // A shard that is encoded as a whole is read as a whole, and one in another has its index in it.
+  const ShardLayout& layout = *array.array.shards;
+  if (layout.levels.size() != 1 || !layout.levels[0].stages.empty()) return;
+  std::map<uint64_t, std::vector<uint64_t>> chunks;  // by shard
+  for (const uint64_t number : numbers) chunks[shard_of(array.array, number)].push_back(number);
+  const std::vector<std::pair<uint64_t, std::vector<uint64_t>>> shards(chunks.begin(), chunks.end());
+  remote::run_in_parallel(shards.size(), kShardsAtOnce, [&](size_t i) {
+    try {
+      expect_in(array, shards[i].first, shards[i].second);
+    } catch (const std::bad_alloc&) {
+      // Then they are read one by one.
+    }
+  });
+} catch (const std::bad_alloc&) {
+}
+
+void ShardReader::expect_in(const OpenArray& array, uint64_t shard, std::span<const uint64_t> numbers) {
+  const auto file = files_.open_file(shard_key(array, shard));
+  if (!file || !*file) return;
+  std::vector<remote::ByteRange> wanted;
+  for (const uint64_t number : numbers) {
+    const auto range = find_in(array, number, *file);
+    if (!range) return;
+    if (*range && (*range)->size() <= array.max_stored) wanted.push_back({(*range)->offset(), (*range)->size()});
+  }
+  (*file)->expect(wanted);
 }
 
 Result<std::optional<Buffer>> ShardReader::read(const OpenArray& array, uint64_t number) {

@@ -32,6 +32,9 @@ class ShardReader {
   };
   /// None if the chunk is not stored. EIO if the shard is damaged.
   Result<std::optional<Place>> locate(const OpenArray& array, uint64_t number);
+  /// These chunks will be read() soon, of a store that waits for a network: it requests them together. Waits for the
+  /// indexes of their shards. Ignores errors, which read() will return.
+  void expect(const OpenArray& array, std::span<const uint64_t> numbers);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
   /// The same of an open shard.
@@ -54,6 +57,7 @@ class ShardReader {
   struct Index;
   using IndexPtr = std::shared_ptr<const Index>;
 
+  void expect_in(const OpenArray& array, uint64_t shard, std::span<const uint64_t> numbers);
   Result<IndexPtr> index_of(const OpenArray& array, size_t level, const Range& range, const std::string& version);
   Result<std::optional<Range>> find(const OpenArray& array, uint64_t number);
   Result<std::optional<Range>> find_in(const OpenArray& array, uint64_t number, std::shared_ptr<const StoredFile> file);

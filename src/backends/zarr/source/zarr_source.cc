@@ -138,6 +138,9 @@ class ZarrSource final : public Source {
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override {
     return reader_.fetch_chunk(variable, number);
   }
+  Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
+    return reader_.expect(variable, numbers);
+  }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     return reader_.stored_bytes(variable, number);
   }

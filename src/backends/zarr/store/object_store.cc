@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <new>
@@ -9,7 +10,11 @@
 #include <vector>
 
 #include "backends/zarr/source/hierarchy.h"
+#include "base/interruption.h"
 #include "base/mutex.h"
+#include "base/text_hash.h"
+#include "remote/expected_ranges.h"
+#include "remote/request_threads.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -22,7 +27,9 @@ constexpr size_t kSizes = size_t{1} << 16;
 constexpr size_t kStates = size_t{1} << 20;  // of objects, about 150 bytes each
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
-constexpr unsigned kMostStates = 5;  // of a file that is being read
+constexpr unsigned kMostStates = 5;                       // of a file that is being read
+constexpr size_t kThreads = 64;                           // that wait for parts of files
+constexpr uint64_t kExpectedParts = uint64_t{128} << 20;  // bytes
 
 std::unexpected<Error> unidentified(const std::string& key) {
   return fail(
@@ -38,11 +45,63 @@ timespec time_now() {
   return time;
 }
 
+/// Parts of one state of an object, also ahead of their readers.
+class ObjectStore::Ranges {
+ public:
+  Ranges(std::shared_ptr<remote::ObjectClient> client, std::string key, const PartPtr& tail,
+         std::shared_ptr<remote::RequestThreads> threads)
+      : client_(std::move(client)),
+        key_(std::move(key)),
+        etag_(tail->etag),
+        total_(tail->total),
+        threads_(std::move(threads)),
+        expected_([this](const remote::ByteRange& range) { return get_ahead(range); }, *threads_, kExpectedParts,
+                  client_->statistics().expected_bytes) {}
+  /// Ends requests that no reader waits for.
+  ~Ranges() { is_ending_ = true; }
+  Ranges(const Ranges&) = delete;
+  Ranges& operator=(const Ranges&) = delete;
+
+  [[nodiscard]] bool are_of(const remote::ObjectPart& part) const { return part.etag == etag_ && part.total == total_; }
+  void expect(std::span<const remote::ByteRange> ranges) { expected_.expect(ranges); }
+  Result<Buffer> read(const remote::ByteRange& range) {
+    remote::RequestStatistics& statistics = client_->statistics();
+    CODECFS_ASSIGN(auto expected, expected_.take(range));
+    ++(expected ? statistics.memory_hits : statistics.memory_misses);
+    if (expected) return *std::move(expected);
+    return get(range);
+  }
+
+ private:
+  [[nodiscard]] Result<Buffer> get(const remote::ByteRange& range) const {
+    CODECFS_ASSIGN(auto part, client_->get(key_, remote::ObjectRange{.offset = range.offset, .size = range.size},
+                                           range.size, etag_));
+    if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key_);
+    if (part->bytes.size() != range.size || part->total != total_)
+      return fail(ESTALE, "{}: the object has another size than when it was opened", key_);
+    return std::move(part->bytes);
+  }
+  Result<Buffer> get_ahead(const remote::ByteRange& range) const {
+    const Interruption::Scope scope(&ends_);
+    return get(range);
+  }
+
+  const std::shared_ptr<remote::ObjectClient> client_;
+  const std::string key_;  // in the bucket
+  const std::string etag_;
+  const uint64_t total_;  // bytes
+  std::atomic<bool> is_ending_ = false;
+  const Interruption::Check ends_ = [this] { return is_ending_.load(); };
+  const std::shared_ptr<remote::RequestThreads> threads_;
+  remote::ExpectedRanges expected_;  // last: its requests use all above
+};
+
 /// One state of an object, with its end in memory.
 struct ObjectStore::File final : public StoredFile {
   std::shared_ptr<remote::ObjectClient> client;
   std::string key;  // in the bucket
   PartPtr tail;
+  std::shared_ptr<Ranges> ranges;
 
   [[nodiscard]] uint64_t size() const override { return tail->total; }
   [[nodiscard]] std::string version() const override { return tail->etag; }
@@ -50,15 +109,18 @@ struct ObjectStore::File final : public StoredFile {
     if (offset > tail->total || size > tail->total - offset)
       return fail(EIO, "{}: has {} bytes, too few for {} at {}", key, tail->total, size, offset);
     const uint64_t tail_at = tail->total - tail->bytes.size();
-    remote::RequestStatistics& statistics = client->statistics();
-    ++(offset >= tail_at ? statistics.memory_hits : statistics.memory_misses);
-    if (offset >= tail_at) return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
     if (size == 0) return Buffer();
-    CODECFS_ASSIGN(auto part, client->get(key, remote::ObjectRange{.offset = offset, .size = size}, size, tail->etag));
-    if (!part) return fail(ESTALE, "{}: the object was removed since it was opened", key);
-    if (part->bytes.size() != size || part->total != tail->total)
-      return fail(ESTALE, "{}: the object has another size than when it was opened", key);
-    return std::move(part->bytes);
+    if (offset < tail_at) return ranges->read({offset, size});
+    ++client->statistics().memory_hits;
+    return Buffer::copy_of(tail->bytes.bytes().subspan(offset - tail_at, size));
+  }
+  void expect(std::span<const remote::ByteRange> wanted) const override {
+    const uint64_t tail_at = tail->total - tail->bytes.size();
+    std::vector<remote::ByteRange> missing;
+    for (const remote::ByteRange& range : wanted)
+      if (range.size != 0 && range.offset < tail_at && range.size <= tail->total - range.offset)
+        missing.push_back(range);
+    if (!missing.empty()) ranges->expect(missing);
   }
 };
 
@@ -86,19 +148,21 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       sizes_(kSizes),
       states_(kStates),
       listings_(kListings),
-      opened_(kOpened) {
+      opened_(kOpened),
+      threads_(std::make_shared<remote::RequestThreads>(kThreads)),
+      expected_([this](const std::string& key) { return get_expected(key); }, client_->statistics()) {
   status_.st_mode = S_IFDIR | (unwritable_ ? 0555 : 0755);
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
   status_.st_gid = ::getegid();
-  status_.st_ino = hash_of("");
+  status_.st_ino = text_hash("");
   status_.st_mtim = status_.st_ctim = status_.st_atim = time_now();
 }
 
 Result<std::optional<struct stat>> ObjectStore::stat(const std::string& key) const {
   struct stat status = status_;
   if (key.empty()) return status;
-  status.st_ino = hash_of(key);
+  status.st_ino = text_hash(key);
   const auto as_file = [&](uint64_t size) {
     status.st_mode = S_IFREG | (unwritable_ ? 0444 : 0644);
     status.st_size = static_cast<off_t>(size);
@@ -142,6 +206,23 @@ Result<ObjectStore::PartPtr> ObjectStore::first_part(const std::string& key, con
   });
 }
 
+Result<ExpectedObjects::Found> ObjectStore::get_expected(const std::string& key) const {
+  const OwnWrites::Mark mark = own_.mark_of(key);
+  CODECFS_ASSIGN(PartPtr part, first_part(key, mark));
+  return ExpectedObjects::Found{.part = std::move(part),
+                                .is_current = [this, key, mark] { return own_.is_unchanged(key, mark); }};
+}
+
+void ObjectStore::expect(std::span<const std::string> keys, uint64_t most_bytes) const {
+  std::vector<std::string> wanted;
+  for (const std::string& key : keys) {
+    const auto known = listed(key);
+    const bool is_absent = known && !*known;
+    if (!is_absent && kept_.get(key) == nullptr) wanted.push_back(key);
+  }
+  if (!wanted.empty()) expected_.expect(wanted, std::min(most_bytes, kFirstPart));
+}
+
 Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const remote::ObjectRange& range) const try {
   CODECFS_ASSIGN(auto part, client_->get(client_->key_of(prefix_, key), range, range.size));
   if (!part) return PartPtr();
@@ -165,6 +246,9 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
   if (const auto write = own_.of(key, Clock::now() - kLifetime);
       write && write->outcome == OwnWrites::Write::Outcome::removed)
     return std::nullopt;
+  CODECFS_ASSIGN(const auto expected, expected_.look(key));
+  if (expected && !*expected) return std::nullopt;
+  if (expected) return Stored{.bytes = (*expected)->total, .offset = 0};
   const OwnWrites::Mark mark = own_.mark_of(key);
   CODECFS_ASSIGN(const PartPtr part, first_part(key, mark));
   if (!part) return std::nullopt;
@@ -182,6 +266,11 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
   }
   OwnWrites::Mark mark = own_.mark_of(key);
   PartPtr part = kept_.take(key);
+  if (!part) {
+    CODECFS_ASSIGN(const auto expected, expected_.take(key));
+    if (expected && !*expected) return std::nullopt;
+    if (expected) part = *expected;
+  }
   if (part) ++client_->statistics().memory_hits;
   for (unsigned attempt = 0;; ++attempt) {
     if (!part) {
@@ -238,6 +327,12 @@ Result<std::shared_ptr<const StoredFile>> ObjectStore::open_anew(const std::stri
     file->client = client_;
     file->key = client_->key_of(prefix_, key);
     file->tail = tail;
+    // What is expected of the same state goes on.
+    const auto before = opened_.get(key);
+    if (before && before->file->ranges->are_of(*tail))
+      file->ranges = before->file->ranges;
+    else
+      file->ranges = std::make_shared<Ranges>(client_, file->key, tail, threads_);
     return file;
   };
   const OwnWrites::Mark mark = own_.mark_of(key);

@@ -15,9 +15,11 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/zarr/store/expected_objects.h"
 #include "backends/zarr/store/object_texts.h"
 #include "backends/zarr/store/own_writes.h"
 #include "backends/zarr/store/store.h"
@@ -29,8 +31,6 @@
 
 namespace codecfs::zarr {
 
-/// A hash (FNV-1a): equal for equal texts.
-uint64_t hash_of(std::string_view text);
 /// The time of day.
 timespec time_now();
 
@@ -56,6 +56,7 @@ class ObjectStore final : public Store {
   [[nodiscard]] Result<std::unique_ptr<Store>> below(const std::string& key) const override;
   [[nodiscard]] Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const override;
   bool take_changed(const std::string& key) const override;
+  void expect(std::span<const std::string> keys, uint64_t most_bytes) const override;
 
   // --- for ObjectWriter
 
@@ -93,6 +94,7 @@ class ObjectStore final : public Store {
     uint64_t bytes;
     Clock::time_point at;
   };
+  class Ranges;
   struct File;
   struct OpenedFile;
   using PartPtr = std::shared_ptr<const remote::ObjectPart>;
@@ -118,6 +120,7 @@ class ObjectStore final : public Store {
   [[nodiscard]] ListingPtr with_own_writes(const std::string& directory, const ListingPtr& listing) const;
   Result<PartPtr> request(const std::string& key, const remote::ObjectRange& range) const;
   Result<PartPtr> first_part(const std::string& key, const OwnWrites::Mark& mark) const;
+  Result<ExpectedObjects::Found> get_expected(const std::string& key) const;
   Result<std::optional<Buffer>> read_parts(const std::string& key, const PartPtr& first) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory) const;
@@ -143,6 +146,8 @@ class ObjectStore final : public Store {
   mutable Mutex mutex_;
   std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);        // keys of arrays: see list_all_of()
   mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);  // see take_changed()
+  const std::shared_ptr<remote::RequestThreads> threads_;             // of expected parts of opened files
+  mutable ExpectedObjects expected_;                                  // last: its requests use all above
 };
 
 }  // namespace codecfs::zarr

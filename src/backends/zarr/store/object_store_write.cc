@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/zarr/store/object_store.h"
+#include "base/text_hash.h"
 
 namespace codecfs::zarr {
 
@@ -32,17 +33,11 @@ Result<std::optional<remote::ObjectPart>> ObjectStore::read_now(const std::strin
   return part;
 }
 
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 /// Of an ETag: lists and headers may differ in the quotes.
 uint64_t ObjectStore::state_of(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') etag = etag.substr(1, etag.size() - 2);
-  return hash_of(etag) & ~kAdopted;
+  return text_hash(etag) & ~kAdopted;
 }
 
 /// This program changes the object, so it uses each state of it, and tells of a new one.
@@ -63,6 +58,7 @@ void ObjectStore::forget_content(const std::string& key) const {
   kept_.erase(key);
   sizes_.erase(key);
   opened_.erase(key);
+  expected_.forget(key);
 }
 
 Result<std::string> ObjectStore::put(const std::string& key, Bytes content,

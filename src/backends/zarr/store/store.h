@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@
 #include "base/buffer.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "remote/range_plan.h"
 
 namespace codecfs::zarr {
 
@@ -24,6 +26,8 @@ class StoredFile : public ContentReader {
   /// Equal for two opened files of the same key exactly if their content is the same, as far as the filesystem tells,
   /// while the first of them is open.
   [[nodiscard]] virtual std::string version() const = 0;
+  /// These parts will be read() soon, each once: a file that waits for a network requests them together. Does not wait.
+  virtual void expect(std::span<const remote::ByteRange> /*ranges*/) const {}
 };
 
 class Store {
@@ -62,6 +66,9 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<UniqueFd>> open_plain(const std::string& /*key*/) const {
     return std::optional<UniqueFd>();
   }
+  /// These files will be read() soon: a store that waits for a network requests them at once. Does not wait.
+  /// `most_bytes`: that each of them can have.
+  virtual void expect(std::span<const std::string> /*keys*/, uint64_t /*most_bytes*/) const {}
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
   /// The same if read() of an opened file returned ESTALE: the file that is there now.

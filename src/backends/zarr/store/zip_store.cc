@@ -210,6 +210,19 @@ Result<std::optional<Buffer>> ZipStore::read(const std::string& key, uint64_t li
   return bytes;
 }
 
+void ZipStore::expect(std::span<const std::string> keys, uint64_t) const {
+  if (!is_remote_) return;
+  std::vector<ZipEntry> entries;
+  const SharedLock lock(tree().mutex);
+  for (const std::string& key : keys) {
+    const auto member = find_zip_member(root(), key);
+    if (!member || !std::holds_alternative<ZipFilePtr>(*member)) continue;
+    if (const auto* archived = std::get_if<ArchivedBytes>(&std::get<ZipFilePtr>(*member)->place))
+      entries.push_back(archived->entry);
+  }
+  tree().archive->expect(entries);
+}
+
 Result<std::shared_ptr<const StoredFile>> ZipStore::open_file(const std::string& key) const {
   const SharedLock lock(tree().mutex);
   const auto member = find_zip_member(root(), key);

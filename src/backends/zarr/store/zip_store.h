@@ -29,6 +29,7 @@ class ZipStore final : public Store {
   [[nodiscard]] Result<std::optional<uint64_t>> offset_of(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string&) const override { return false; }
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
+  void expect(std::span<const std::string> keys, uint64_t most_bytes) const override;
   /// A compressed file is decompressed completely; the checksum of one that is not is not verified.
   [[nodiscard]] Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const override;
   /// An archive can be changed as a whole or not at all.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -149,6 +150,23 @@ TEST(ReadAhead, TwoReadersThatShareTheWorkAreFollowed) {
     EXPECT_TRUE(fetched.has(109));
     EXPECT_TRUE(fetched.has(111));
   }
+}
+
+TEST(ReadAhead, WholeRowsAreExpected) {
+  const ChunkGrid grid = grid_of({40, 2, 2});
+  ReadAhead ahead(61 * kChunk, 32);
+  std::vector<std::vector<uint64_t>> expected;
+  std::set<uint64_t> all;
+  for (uint64_t number = 0; number < grid.count(); ++number)
+    ahead.note(
+        kReader, grid, number, kChunk, [](uint64_t) {},
+        [&](std::span<const uint64_t> numbers) {
+          expected.emplace_back(numbers.begin(), numbers.end());
+          all.insert(numbers.begin(), numbers.end());
+        });
+  EXPECT_LT(expected.size(), 10U);
+  for (const auto& numbers : expected) EXPECT_EQ((numbers.back() + 1) % 4, 0U);
+  EXPECT_GE(all.size(), grid.count() - 4) << "all but the first of them";
 }
 
 TEST(ReadAhead, NoMoreThanTheBudgetAndTheEnd) {

@@ -316,5 +316,45 @@ TEST_F(ObjectSourceTest, ChunksOutsideOfTheShapeDoNotBecomeData) {
   EXPECT_EQ(content("v/3"), "absent");
 }
 
+TEST_F(ObjectSourceTest, ExpectedChunksOfShardsAreJoined) {
+  constexpr size_t kChunk = 20'000;  // bytes
+  constexpr size_t kInShard = 16;
+  constexpr size_t kShards = 4;
+  objects_->set("s.zarr/zarr.json", R"({"zarr_format": 3, "node_type": "group", "attributes": {}})");
+  objects_->set("s.zarr/v/zarr.json",
+                R"({"zarr_format": 3, "node_type": "array", "shape": [1280000], "data_type": "uint8",
+  "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [320000]}},
+  "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 46,
+  "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [20000], "codecs": [{"name": "bytes"}],
+    "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}], "attributes": {}})");
+  const auto letter = [](size_t number) { return static_cast<char>('a' + number % 26); };
+  for (size_t shard = 0; shard < kShards; ++shard) {
+    std::string bytes;
+    std::string index;
+    for (size_t i = 0; i < kInShard; ++i) {
+      for (uint64_t value : {uint64_t{bytes.size()}, uint64_t{kChunk}})
+        index.append(reinterpret_cast<const char*>(&value), sizeof value);
+      bytes.append(kChunk, letter(shard * kInShard + i));
+    }
+    objects_->set(fmt::format("s.zarr/v/c/{}", shard), bytes + index);
+  }
+  const auto source = open(Error{EROFS, "only read"});
+  const ObjectId id = id_of(*source);
+  ASSERT_TRUE(source->facts(id));
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < kShards * kInShard; ++i) numbers.push_back(i);
+  const int before = objects_->gets;
+  ASSERT_TRUE(source->expect(id, numbers));
+  for (const uint64_t number : numbers) ASSERT_EQ(chunk(*source, number), std::string(kChunk, letter(number)));
+  EXPECT_EQ(objects_->gets - before, 2 * static_cast<int>(kShards)) << "an index and the chunks of each shard";
+  EXPECT_EQ(objects_->statistics().expected_bytes, 0U);
+
+  objects_->set("s.zarr/v/c/1", "another");
+  const auto other = open(Error{EROFS, "only read"});
+  ASSERT_TRUE(other->expect(id_of(*other), numbers)) << "errors are those of the readers";
+  EXPECT_EQ(chunk(*other, kInShard), fmt::format("error {}", EIO));
+  EXPECT_EQ(chunk(*other, 0), std::string(kChunk, letter(0)));
+}
+
 }  // namespace
 }  // namespace codecfs

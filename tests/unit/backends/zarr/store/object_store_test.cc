@@ -108,5 +108,96 @@ TEST(ObjectStore, CanBeInterrupted) {
   EXPECT_EQ(listed_in(*store, "a").size(), 60U * 200);
 }
 
+/// The keys of the first chunks of open_large().
+std::vector<std::string> chunks(int count) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < count; ++i) keys.push_back(fmt::format("a/{}.{}", i / 200, i % 200));
+  return keys;
+}
+
+TEST(ObjectStore, RequestsWhatIsExpectedTogether) {
+  const auto [objects, store] = open_large('.');
+  EXPECT_TRUE(store->stat("a").value());
+  objects->delay = std::chrono::milliseconds(50);
+  const int before = objects->gets;
+  const auto keys = chunks(40);
+  const auto began = std::chrono::steady_clock::now();
+  store->expect(keys, 100);
+  store->expect(keys, 100);
+  for (const std::string& key : keys) {
+    EXPECT_EQ(store->locate(key).value()->bytes, 1U);
+    EXPECT_EQ(store->read(key, 100).value()->size(), 1U);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(40 * 50)) << "in order it takes 2 s";
+  EXPECT_EQ(objects->gets - before, 40);
+  store->expect(keys, 100);
+  EXPECT_EQ(objects->gets - before, 40) << "what was read a moment ago is not read again";
+  EXPECT_EQ(objects->statistics().expected_bytes, 0U);
+}
+
+TEST(ObjectStore, WhatIsWrittenIsNotReadAsItWasExpected) {
+  const auto keys = chunks(8);
+  const std::string text = "new";
+  for (const bool waits : {true, false}) {
+    const auto [objects, store] = open_large('.');
+    EXPECT_TRUE(store->stat("a").value());
+    objects->delay = std::chrono::milliseconds(waits ? 0 : 100);
+    store->expect(keys, 100);
+    if (waits) {
+      EXPECT_TRUE(store->locate(keys[0]).value());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    for (const std::string& key : keys) EXPECT_TRUE(store->put(key, std::as_bytes(std::span(text)), {}));
+    for (const std::string& key : keys) EXPECT_EQ(store->read(key, 100).value()->size(), 3U);
+  }
+}
+
+TEST(ObjectStore, WhatIsExpectedMayBeAbsentOrFail) {
+  const auto [objects, store] = open_large('.');
+  EXPECT_TRUE(store->stat("a").value());
+  const std::vector<std::string> keys{"a/7.70", "a/7.71"};
+  const int before = objects->gets;
+  objects->before = [](std::string_view method, const std::string& key) -> Result<> {
+    if (method == "GET" && key == "s/a/7.71") return fail(EIO, "fails");
+    return {};
+  };
+  store->expect(keys, 100);
+  EXPECT_FALSE(store->locate(keys[0]).value());
+  EXPECT_FALSE(store->read(keys[0], 100).value());
+  EXPECT_FALSE(store->locate(keys[0]).value());
+  EXPECT_EQ(objects->gets - before, 1) << "absence is known for a while";
+  EXPECT_EQ(store->read(keys[1], 100).error().code, EIO);
+  objects->before = nullptr;
+  EXPECT_TRUE(store->read(keys[1], 100).value()) << "failures are not kept";
+  const std::string text = "there now";
+  EXPECT_TRUE(store->put(keys[0], std::as_bytes(std::span(text)), {}));
+  EXPECT_EQ(store->read(keys[0], 100).value()->size(), 9U);
+}
+
+TEST(ObjectStore, ExpectsNoMoreThanItsMemory) {
+  const auto [objects, store] = open_large('.');
+  EXPECT_TRUE(store->stat("a").value());
+  objects->delay = std::chrono::milliseconds(100);
+  const auto keys = chunks(100);
+  const int before = objects->gets;
+  store->expect(keys, uint64_t{8} << 20);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LE(objects->gets - before, 16);
+  EXPECT_LE(objects->statistics().expected_bytes, uint64_t{128} << 20);
+  objects->delay = std::chrono::milliseconds(0);
+  for (const std::string& key : keys) EXPECT_TRUE(store->read(key, 100).value());
+}
+
+TEST(ObjectStore, EndsWhileItExpects) {
+  auto [objects, store] = open_large('.');
+  EXPECT_TRUE(store->stat("a").value());
+  objects->hangs = true;
+  store->expect(chunks(40), 100);
+  const auto began = std::chrono::steady_clock::now();
+  store.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_EQ(objects->statistics().expected_bytes, 0U);
+}
+
 }  // namespace
 }  // namespace codecfs::zarr
