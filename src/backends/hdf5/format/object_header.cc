@@ -39,6 +39,7 @@ constexpr unsigned kSizeOfChunkSize = 3;  // flags of version 2
 constexpr unsigned kTracksOrder = 1 << 2;
 constexpr unsigned kHasLimits = 1 << 4;
 constexpr unsigned kHasTimes = 1 << 5;
+constexpr unsigned kKnownFlags = 0x3f;
 
 std::unexpected<Error> damaged(const char* what) { return fail(EIO, "damaged object header: {}", what); }
 
@@ -91,6 +92,7 @@ Result<> ObjectHeader::read_first(const Read& read, uint64_t offset) {
     if (start[kSignature] != std::byte{2}) return damaged("an unknown version");
     version_ = 2;
     const auto flags = std::to_integer<unsigned>(start[kSignature + 1]);
+    if ((flags & ~kKnownFlags) != 0) return damaged("unknown flags");
     keeps_order_ = (flags & kTracksOrder) != 0;
     const size_t size_at = kSignature + 2 + ((flags & kHasTimes) != 0 ? 16 : 0) + ((flags & kHasLimits) != 0 ? 4 : 0);
     const size_t size_bytes = size_t{1} << (flags & kSizeOfChunkSize);
@@ -101,6 +103,8 @@ Result<> ObjectHeader::read_first(const Read& read, uint64_t offset) {
   } else {
     if (start[0] != std::byte{1}) return damaged("an unknown version");
     chunk.begin = kPrefix1;
+    stated_count_ = load_le<uint16_t>(start.data() + 2);
+    old_references_ = load_le<uint32_t>(start.data() + 4);
     size = load_le<uint32_t>(start.data() + 8);
   }
   if (size > kMaxHeader) return damaged("its size");
@@ -180,6 +184,19 @@ size_t ObjectHeader::count(MessageType type) const {
   for (const Chunk& chunk : chunks_)
     count += static_cast<size_t>(std::ranges::count(chunk.messages, type, &HeaderMessage::type));
   return count;
+}
+
+std::vector<const HeaderMessage*> ObjectHeader::messages() const {
+  std::vector<const HeaderMessage*> all;
+  for (const Chunk& chunk : chunks_)
+    for (const HeaderMessage& message : chunk.messages) all.push_back(&message);
+  return all;
+}
+
+bool ObjectHeader::has_stated_count() const {
+  size_t count = 0;
+  for (const Chunk& chunk : chunks_) count += chunk.count;
+  return version_ != 1 || count == stated_count_;
 }
 
 bool ObjectHeader::shares(MessageType type) const {

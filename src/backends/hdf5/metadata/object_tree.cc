@@ -167,6 +167,24 @@ Result<std::vector<UnreadableMember>> ObjectTree::unreadable_members(ObjectId gr
   return members;
 }
 
+Result<Members> ObjectTree::overview(ObjectId group, const OutlineOf& outline_of) {
+  struct Use {
+    ObjectTree& tree;
+    ~Use() { tree.outline_of_ = nullptr; }
+  } const use{*this};
+  outline_of_ = outline_of;
+  Members members;
+  CODECFS_TRY(for_each(group, [&](const Link& link, Result<Entry> entry) {
+    if (entry) {
+      members.entries.push_back(*std::move(entry));
+      return;
+    }
+    log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
+    members.unreadable.push_back({escape_name(netcdf_name(link.name)), std::move(entry.error())});
+  }));
+  return members;
+}
+
 Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
   CODECFS_ASSIGN(Member found, member(group, file_name));
   return std::move(found.entry);
@@ -264,11 +282,15 @@ Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, 
 Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
   CODECFS_TRY(recorder_->object(link.info.address));
   ObjectInfo info;
-  if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
+  const std::optional<Outline> outline = outline_of_ ? outline_of_(link.info.address) : std::nullopt;
+  if (outline)
+    info = outline->info;
+  else if (!object_info_by_name(handle, link.name.c_str(), info))
+    return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
   // Whether it has the attribute is found out without opening it, which takes as long as all else here.
   if (info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
-      H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0) {
+      (outline ? outline->has_name : H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0)) {
     (void)recorder_->object(info.address);
     const Handle dataset(open_object(file_, info.address));
     if (dataset && recorder_->attributes(info.address) && is_dimension_without_variable(dataset.get()))
