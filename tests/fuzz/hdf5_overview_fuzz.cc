@@ -43,12 +43,11 @@ struct Comparison {
     ++quick;
     const VariableSummary known = summarize(source, entry.object);
     if (encoded(*found) == encoded(known)) return;
-    std::fprintf(stderr, "%s: %llu chunks of %llu bytes, by libhdf5 %llu of %llu%s%s\n", entry.name.c_str(),
-                 static_cast<unsigned long long>(found->stored_chunks),
-                 static_cast<unsigned long long>(found->stored_bytes),
-                 static_cast<unsigned long long>(known.stored_chunks),
-                 static_cast<unsigned long long>(known.stored_bytes), known.error ? ": " : "",
-                 known.error ? known.error->reason.c_str() : "");
+    std::fprintf(
+        stderr, "%s: %llu chunks of %llu bytes, by libhdf5 %llu of %llu%s%s\n", entry.name.c_str(),
+        static_cast<unsigned long long>(found->stored_chunks), static_cast<unsigned long long>(found->stored_bytes),
+        static_cast<unsigned long long>(known.stored_chunks), static_cast<unsigned long long>(known.stored_bytes),
+        known.error ? ": " : "", known.error ? known.error->reason.c_str() : "");
     require(false, "libhdf5 has the same answer");
   }
 

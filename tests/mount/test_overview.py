@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 
 import h5py
@@ -185,7 +184,7 @@ def test_corpus(tmp_path):
 
 @pytest.mark.parametrize("libver", VERSIONS)
 def test_damaged_files(tmp_path, libver):
-    """info ends, and describes an object as the mount does, which asks libhdf5."""
+    """info ends in time with an answer or an error, and mostly with an answer for each object."""
     whole = tmp_path / "whole.h5"
     make(whole, libver)
     data = whole.read_bytes()
@@ -202,8 +201,8 @@ def test_damaged_files(tmp_path, libver):
                 damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged)
         done = subprocess.run([CODECFS, "info", "--json", path], capture_output=True, text=True, timeout=60)
-        assert done.returncode in (0, 1, 2), (turn, done.returncode, done.stderr)
         if done.returncode == 0:
-            found = json.loads(done.stdout)["variables"]
-            answers += len({variable["path"] for variable in found} & before)
+            answers += len({variable["path"] for variable in json.loads(done.stdout)["variables"]} & before)
+        else:
+            assert done.returncode > 0 and str(path) in done.stderr, (turn, done.returncode, done.stderr)
     assert answers > 20 * len(before)

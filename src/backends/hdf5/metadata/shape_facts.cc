@@ -26,8 +26,8 @@ std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64
 
 Result<> set_shape(Variable& facts, StoredShape stored, const StoredElement& element, const std::string& name) {
   std::vector<uint64_t> shape = std::move(stored.dims);
-  std::vector<uint64_t> chunks = facts.storage == Storage::chunked ? std::move(stored.chunk)
-                                                                    : cut_into_pieces(shape, element.bytes);
+  std::vector<uint64_t> chunks =
+      facts.storage == Storage::chunked ? std::move(stored.chunk) : cut_into_pieces(shape, element.bytes);
   facts.max_shape = std::move(stored.most);
   if (stored.is_null) {
     shape.assign(1, 0);

@@ -237,8 +237,10 @@ bool IndexSizes::fixed_array() {
   return add_elements(Bytes(*found).subspan(kHead), count, 0);
 }
 
-// EAHD | 0 | kind | bytes of an element | bits of the most elements | elements of the index block | least of a data block
-//      | least pointers of a super block | page bits | 4 numbers (8) | known elements (8) | (8) | index block (8) | checksum
+// EAHD | 0 | kind | bytes of an element | bits of the most elements | elements of the index block | least of a data
+// block
+//      | least pointers of a super block | page bits | 4 numbers (8) | known elements (8) | (8) | index block (8) |
+//      checksum
 // EAIB | 0 | kind | header (8) | elements | data blocks (8) | super blocks (8) | checksum
 // EADB | 0 | kind | header (8) | number of its first element | elements | checksum
 bool IndexSizes::extensible_array() {
@@ -315,9 +317,9 @@ struct IndexSizes::Tree {
   uint64_t kind = 0;
   uint64_t node_bytes = 0;
   uint64_t record_bytes = 0;
-  uint64_t count_bytes = 0;              // of the number of records in a child
-  std::vector<uint64_t> total_bytes;     // by depth: of the number of records in a child and below it
-  std::vector<uint64_t> most;            // by depth: records of a node
+  uint64_t count_bytes = 0;           // of the number of records in a child
+  std::vector<uint64_t> total_bytes;  // by depth: of the number of records in a child and below it
+  std::vector<uint64_t> most;         // by depth: records of a node
 };
 
 // BTLF | 0 | kind | records | checksum
@@ -326,8 +328,7 @@ bool IndexSizes::tree_node(const Tree& tree, uint64_t address, uint64_t depth, u
                            Coordinates& previous) {
   if (records > tree.most[depth]) return false;
   const uint64_t pointer = depth == 0 ? 0 : 8 + tree.count_bytes + tree.total_bytes[depth];
-  const uint64_t size =
-      6 + records * tree.record_bytes + (depth == 0 ? 0 : (records + 1) * pointer) + kChecksum;
+  const uint64_t size = 6 + records * tree.record_bytes + (depth == 0 ? 0 : (records + 1) * pointer) + kChecksum;
   if (size > tree.node_bytes) return false;
   const auto node = checked_block(address, size, depth == 0 ? "BTLF" : "BTIN");
   if (!node) return false;
@@ -383,8 +384,7 @@ bool IndexSizes::tree() {
     const uint64_t pointer = 8 + tree.count_bytes + tree.total_bytes[d];
     if (tree.node_bytes < 10 + pointer) return false;
     tree.most.push_back((tree.node_bytes - 10 - pointer) / (tree.record_bytes + pointer));
-    if (__builtin_mul_overflow(tree.most[d] + 1, total, &total) ||
-        __builtin_add_overflow(total, tree.most[d], &total))
+    if (__builtin_mul_overflow(tree.most[d] + 1, total, &total) || __builtin_add_overflow(total, tree.most[d], &total))
       return false;
   }
   Coordinates previous;

@@ -1,6 +1,6 @@
 #pragma once
-// How many chunks of a dataset are stored, and their size, from its chunk index, read without libhdf5. Source: HDF5 File
-// Format Specification 3.0, sections III.A (B-trees), VII (appendix C: chunk indexes).
+// How many chunks of a dataset are stored, and their size, from its chunk index, read without libhdf5. Source: HDF5
+// File Format Specification 3.0, sections III.A (B-trees), VII (appendix C: chunk indexes).
 //
 // All or nothing: none if anything is damaged, not known exactly, or larger than what is read here (kMostNodes). The
 // input may be hostile.

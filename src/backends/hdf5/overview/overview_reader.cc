@@ -16,19 +16,19 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr size_t kMostTypes = 4096;             // that are kept
-constexpr size_t kMaxFill = size_t{64} << 10;   // bytes; larger elements have no other fill than zeros
-constexpr uint64_t kTextBytes = 16;             // of a string of variable length in the file, without its text
+constexpr size_t kMostTypes = 4096;            // that are kept
+constexpr size_t kMaxFill = size_t{64} << 10;  // bytes; larger elements have no other fill than zeros
+constexpr uint64_t kTextBytes = 16;            // of a string of variable length in the file, without its text
 
 /// The names that libhdf5 gives its own filters where the file stores none.
 std::optional<std::string> name_of_filter(uint32_t id) {
-  constexpr std::array<const char*, 7> kNames = {nullptr, "deflate", "shuffle", "fletcher32",
+  constexpr std::array<const char*, 7> kNames = {nullptr, "deflate", "shuffle",    "fletcher32",
                                                  "szip",  "nbit",    "scaleoffset"};
   if (id == 0 || id >= kNames.size() || H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) <= 0) return std::nullopt;
   return kNames[id];
 }
 
-/// Whether the type and all that it consists of are stored in the header.
+/// Whether the message itself is in the header, and no index refers to it.
 bool is_plain(const HeaderMessage& message) {
   constexpr uint8_t kConstant = 0x01;
   constexpr uint8_t kNotShared = 0x04;
@@ -140,11 +140,7 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
 
 std::optional<ObjectHeader> OverviewReader::read_header(uint64_t address) {
   if (address == 0 || !file_.recorder->object(address)) return std::nullopt;
-  const auto read = [this](uint64_t offset, MutableBytes to) -> Result<> {
-    // Until the header's size is known, a little more than a short header may be asked for.
-    if (offset >= window_.file_bytes()) return fail(EIO, "beyond the end of the file");
-    return window_.read(offset, to);
-  };
+  const auto read = [this](uint64_t offset, MutableBytes to) { return window_.read(offset, to); };
   auto header = ObjectHeader::read(read, FileFormat{}, address);
   if (!header || !header->has_stated_count()) return std::nullopt;
   return *std::move(header);
