@@ -73,8 +73,9 @@ class ObjectHeader {
   using Read = std::function<Result<>(uint64_t offset, MutableBytes to)>;
   using Write = std::function<Result<>(uint64_t offset, Bytes bytes)>;
 
-  /// EIO: not an object header, or a damaged one.
-  static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address);
+  /// EIO: not an object header, or a damaged one, or larger than `most` bytes.
+  static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address,
+                                   uint64_t most = kMaxHeader);
 
   /// The number of messages of the type, and whether one of them is referenced from outside of the header.
   [[nodiscard]] size_t count(MessageType type) const;
@@ -121,6 +122,7 @@ class ObjectHeader {
   void pack(Chunk& chunk) const;
 
   FileFormat format_;
+  uint64_t most_ = kMaxHeader;  // bytes of all chunks
   int version_ = 1;
   bool keeps_order_ = false;  // each message has its creation order
   uint32_t old_references_ = 0;

@@ -290,7 +290,7 @@ bool IndexSizes::extensible_array() {
       if (block_number == data_blocks || in.failed) return false;
       const uint64_t data = in.address();
       if (elements.size() / element >= known) continue;  // none of its elements is known
-      if (count > uint64_t{1} << page_bits || count * element > kMostOfBlock) return false;
+      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMostOfBlock) return false;
       const size_t head = 14 + (bits + 7) / 8;
       const size_t begin = elements.size();
       elements.resize(begin + count * element, std::byte{0});

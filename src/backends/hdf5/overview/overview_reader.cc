@@ -12,13 +12,16 @@
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "model/json.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr size_t kMostTypes = 4096;            // that are kept
-constexpr size_t kMaxFill = size_t{64} << 10;  // bytes; larger elements have no other fill than zeros
-constexpr uint64_t kTextBytes = 16;            // of a string of variable length in the file, without its text
+constexpr uint64_t kMostHeader = uint64_t{1} << 20;  // bytes; larger ones are left to libhdf5
+constexpr size_t kMostTypeBytes = size_t{16} << 20;  // of all that are kept
+constexpr size_t kMostTypes = 4096;                  // that are kept
+constexpr size_t kMaxFill = size_t{64} << 10;        // bytes; larger elements have no other fill than zeros
+constexpr uint64_t kTextBytes = 16;                  // of a string of variable length in the file, without its text
 
 /// The names that libhdf5 gives its own filters where the file stores none.
 std::optional<std::string> name_of_filter(uint32_t id) {
@@ -141,7 +144,7 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
 std::optional<ObjectHeader> OverviewReader::read_header(uint64_t address) {
   if (address == 0 || !file_.recorder->object(address)) return std::nullopt;
   const auto read = [this](uint64_t offset, MutableBytes to) { return window_.read(offset, to); };
-  auto header = ObjectHeader::read(read, FileFormat{}, address);
+  auto header = ObjectHeader::read(read, FileFormat{}, address, kMostHeader);
   if (!header || !header->has_stated_count()) return std::nullopt;
   return *std::move(header);
 }
@@ -171,7 +174,11 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   const std::string_view key(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   if (const auto known = types_.find(std::string(key)); known != types_.end())
     return known->second ? &*known->second : nullptr;
-  if (types_.size() >= kMostTypes) types_.clear();
+  if (types_.size() >= kMostTypes || type_bytes_ > kMostTypeBytes) {
+    types_.clear();
+    type_bytes_ = 0;
+  }
+  type_bytes_ += key.size();
   std::optional<KnownType>& found = types_[std::string(key)];
   // H5Tencode's form: the id of the message, a version, the message.
   constexpr size_t kSpare = 1024;  // libhdf5 is not told how long it is
@@ -194,7 +201,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   return &*found;
 }
 
-std::optional<OverviewReader::Dataset> OverviewReader::parse(const ObjectHeader& header) {
+std::optional<OverviewReader::Dataset> OverviewReader::parse(uint64_t address, const ObjectHeader& header) {
   using enum MessageType;
   const auto kind = kind_of(header);
   if (!kind || !kind->is_dataset || !has_all_attributes(header) || header.count(fill) != 1) return std::nullopt;
@@ -218,12 +225,16 @@ std::optional<OverviewReader::Dataset> OverviewReader::parse(const ObjectHeader&
     if (!stages) return std::nullopt;
     dataset.filters = *std::move(stages);
   }
+  if (header.count(attribute) == 0) return dataset;
+  // What libhdf5 reports of their types is damage of the attributes, and not of the object.
+  if (!file_.recorder->attributes(address)) return std::nullopt;
   for (const HeaderMessage* message : header.messages()) {
     if (message->type != attribute) continue;
     auto parsed = parse_attribute(message->body);
     if (!parsed || type_of(parsed->type) == nullptr) return std::nullopt;
     dataset.attributes.push_back(*std::move(parsed));
   }
+  (void)file_.recorder->object(address);
   return dataset;
 }
 
@@ -287,7 +298,7 @@ bool OverviewReader::set_totals(VariableSummary& summary, const Variable& facts,
 std::optional<VariableSummary> OverviewReader::summary(uint64_t address, const std::string& name) {
   const auto header = read_header(address);
   if (!header) return std::nullopt;
-  const auto dataset = parse(*header);
+  const auto dataset = parse(address, *header);
   if (!dataset) return std::nullopt;
   const KnownType* const type = type_of(dataset->type);
   if (type == nullptr) return std::nullopt;

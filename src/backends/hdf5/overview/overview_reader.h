@@ -59,7 +59,7 @@ class OverviewReader {
   OverviewReader(const SourceFile& file, bool is_netcdf, uint64_t tree_entries);
   std::optional<ObjectHeader> read_header(uint64_t address);
   const KnownType* type_of(Bytes encoded);
-  std::optional<Dataset> parse(const ObjectHeader& header);
+  std::optional<Dataset> parse(uint64_t address, const ObjectHeader& header);
   bool set_fill(Variable& facts, const Dataset& dataset, const KnownType& type);
   bool set_totals(VariableSummary& summary, const Variable& facts, const Dataset& dataset, const KnownType& type);
 
@@ -68,6 +68,7 @@ class OverviewReader {
   FileWindow window_;
   IndexSizes indexes_;
   std::unordered_map<std::string, std::optional<KnownType>> types_;  // by their encoded bytes; none: not valid
+  size_t type_bytes_ = 0;                                            // of the keys of `types_`
 };
 
 }  // namespace codecfs::hdf5

@@ -89,15 +89,14 @@ TEST(OverviewMessagesTest, Layouts) {
   const auto contiguous = bytes_of({3, 1, 0, 8, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0});
   expect_all_needed(contiguous, parse_layout);
   EXPECT_EQ(parse_layout(contiguous)->address, 2048);
-  const auto chunked =
-      bytes_of({3, 2, 2, 0, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 4, 0, 0, 0});
+  const auto chunked = bytes_of({3, 2, 2, 0, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 4, 0, 0, 0});
   expect_all_needed(chunked, parse_layout);
   EXPECT_EQ(parse_layout(chunked)->chunk, std::vector<uint64_t>{10});
   const auto fixed = bytes_of({4, 2, 0, 2, 1, 10, 4, 3, 10, 0, 8, 0, 0, 0, 0, 0, 0});
   expect_all_needed(fixed, parse_layout);
   EXPECT_EQ(parse_layout(fixed)->index, LayoutMessage::Index::fixed_array);
-  EXPECT_FALSE(parse_layout(bytes_of({4, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})));  // virtual
-  EXPECT_FALSE(parse_layout(bytes_of({4, 2, 1, 2, 1, 10, 4, 3, 10, 0, 8, 0, 0, 0, 0, 0, 0})));  // raw edge chunks
+  EXPECT_FALSE(parse_layout(bytes_of({4, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})));                 // virtual
+  EXPECT_FALSE(parse_layout(bytes_of({4, 2, 1, 2, 1, 10, 4, 3, 10, 0, 8, 0, 0, 0, 0, 0, 0})));      // raw edge chunks
   EXPECT_FALSE(parse_layout(bytes_of({3, 2, 2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0})));  // chunks of none
 }
 
