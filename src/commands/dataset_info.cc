@@ -173,7 +173,8 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
           info.nodes.push_back({at, {.name = at.substr(at.rfind('/') + 1), .target = {}}, {}, {}});
         info.nodes.back().error = error;
         return {};
-      }));
+      },
+      [](Source& of, ObjectId group) { return of.overview(group); }));
   std::vector<Named> named;
   for (const size_t index : variables) named.push_back({info.nodes[index].path, info.nodes[index].entry.object});
   const bool is_hdf5_file = info.source_bytes > 0 && !info.format.starts_with("Zarr");

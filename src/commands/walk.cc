@@ -13,6 +13,11 @@ constexpr int kMaxLinks = 40;       // as in Linux
 
 bool has_members(EntryKind kind) { return kind == EntryKind::group || kind == EntryKind::folder; }
 
+Result<Members> by_list(Source& source, ObjectId group) {
+  CODECFS_ASSIGN(std::vector<Entry> entries, source.list(group));
+  return Members{std::move(entries), {}};
+}
+
 /// The path to which a link in the group `parent` leads, with the names behind it.
 std::string target_of(const std::string& parent, const std::string& target, const std::string& behind) {
   const std::filesystem::path base = target.starts_with('/') ? "/" : "/" + parent;
@@ -26,7 +31,7 @@ Result<> walk(Source& source, const Visit& visit, const VisitError& on_error) {
 }
 
 Result<> walk(Source& source, const std::string& start_path, const Entry& start, const Visit& visit,
-              const VisitError& on_error) {
+              const VisitError& on_error, const ListMembers& list_members) {
   struct Level {
     std::string path;
     std::vector<Entry> entries;
@@ -47,15 +52,17 @@ Result<> walk(Source& source, const std::string& start_path, const Entry& start,
     CODECFS_TRY(visit(path, entry));
     if (!has_members(entry.kind)) continue;
     if (levels.size() > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", path, kMaxDepth);
-    Result<std::vector<Entry>> members = source.list(entry.object);
+    Result<Members> members = list_members ? list_members(source, entry.object) : by_list(source, entry.object);
     if (!members) {
       CODECFS_TRY(on_error(path, members.error()));
       continue;
     }
-    CODECFS_ASSIGN(const std::vector<UnreadableMember> unreadable, source.unreadable_members(entry.object));
-    for (const UnreadableMember& member : unreadable)
+    if (!list_members) {
+      CODECFS_ASSIGN(members->unreadable, source.unreadable_members(entry.object));
+    }
+    for (const UnreadableMember& member : members->unreadable)
       CODECFS_TRY(on_error(path.empty() ? member.name : path + "/" + member.name, member.error));
-    levels.push_back({path, *std::move(members), 0});
+    levels.push_back({path, std::move(members->entries), 0});
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -28,6 +29,12 @@ struct Entry {
 struct UnreadableMember {
   std::string name;  // as Entry::name
   Error error;
+};
+
+/// All members of a group.
+struct Members {
+  std::vector<Entry> entries;
+  std::vector<UnreadableMember> unreadable;
 };
 
 }  // namespace codecfs

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/api/chunk_reader.h"
@@ -32,6 +33,12 @@ class TreeReader {
   virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
   /// Those that list() leaves out. Takes as long.
   virtual Result<std::vector<UnreadableMember>> unreadable_members(ObjectId) { return std::vector<UnreadableMember>(); }
+  /// Both, for code that only describes: the source may read them in a quicker way.
+  virtual Result<Members> overview(ObjectId group) {
+    CODECFS_ASSIGN(std::vector<Entry> entries, list(group));
+    CODECFS_ASSIGN(std::vector<UnreadableMember> unreadable, unreadable_members(group));
+    return Members{std::move(entries), std::move(unreadable)};
+  }
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;

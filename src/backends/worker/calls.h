@@ -25,6 +25,7 @@ enum class Call : uint32_t {
   open,  // path, may_write, damaged objects -> format, status, root, Result<> of writable()
   list,
   unreadable_members,
+  overview,
   find,
   group_attributes,
   variable,

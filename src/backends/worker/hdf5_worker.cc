@@ -112,6 +112,7 @@ class Work {
       case Call::open: break;
       case Call::list: return run(in, out, &Source::list);
       case Call::unreadable_members: return run(in, out, &Source::unreadable_members);
+      case Call::overview: return run(in, out, &Source::overview);
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
       case Call::variable: return run(in, out, &Source::variable);
@@ -214,15 +215,17 @@ class Work {
     if (in.failed()) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
     std::vector<VariableSummary> all;
     for (const ObjectId variable : variables) {
+      std::optional<VariableSummary> quick;
       {
         const DamageReports reports(true);
-        (void)source_->facts(variable);
+        quick = source_->quick_summary(variable);
+        if (!quick) (void)source_->facts(variable);
         if (hdf5::has_fetch_failure()) return;  // the caller answers with it
         if (reports.any() && reports.address() != 0) end_by_damage(reports);
         if (reports.any()) return out.put(Result<>(fail(EIO, "{}", reports.reason())));
       }
       // Not under DamageReports: where only the index of chunks is damaged, the rest of the variable can be read.
-      all.push_back(summarize(*source_, variable));
+      all.push_back(quick ? *std::move(quick) : summarize(*source_, variable));
     }
     out.put(Result<std::vector<VariableSummary>>(std::move(all)));
   }

@@ -64,6 +64,7 @@ class IsolatedHdf5 final : public Source {
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
     return client_.call<std::vector<UnreadableMember>>(Call::unreadable_members, group);
   }
+  Result<Members> overview(ObjectId group) override { return client_.call<Members>(Call::overview, group); }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return client_.call<Entry>(Call::find, group, name);
   }

@@ -53,6 +53,10 @@ class Encoder {
     put(member.name);
     put(member.error);
   }
+  void put(const Members& members) {
+    put(members.entries);
+    put(members.unreadable);
+  }
   void put(const Attribute& attribute);
   void put(const FilterStage& stage);
   void put(const DataType& type);
@@ -141,6 +145,10 @@ class Decoder {
   void get(UnreadableMember& member) {
     get(member.name);
     get(member.error);
+  }
+  void get(Members& members) {
+    get(members.entries);
+    get(members.unreadable);
   }
   void get(Attribute& attribute);
   void get(FilterStage& stage);

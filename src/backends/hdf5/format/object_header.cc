@@ -39,6 +39,7 @@ constexpr unsigned kSizeOfChunkSize = 3;  // flags of version 2
 constexpr unsigned kTracksOrder = 1 << 2;
 constexpr unsigned kHasLimits = 1 << 4;
 constexpr unsigned kHasTimes = 1 << 5;
+constexpr unsigned kKnownFlags = 0x3f;
 
 std::unexpected<Error> damaged(const char* what) { return fail(EIO, "damaged object header: {}", what); }
 
@@ -65,8 +66,9 @@ size_t ObjectHeader::size_of(const HeaderMessage& message) const {
   return message_header() + (version_ == 1 ? padded(message.body.size()) : message.body.size());
 }
 
-Result<ObjectHeader> ObjectHeader::read(const Read& read, const FileFormat& format, uint64_t address) {
+Result<ObjectHeader> ObjectHeader::read(const Read& read, const FileFormat& format, uint64_t address, uint64_t most) {
   ObjectHeader header;
+  header.most_ = most;
   header.format_ = format;
   if (format.offset_size < 2 || format.offset_size > 8 || format.length_size < 2 || format.length_size > 8)
     return damaged("sizes of addresses");
@@ -75,8 +77,9 @@ Result<ObjectHeader> ObjectHeader::read(const Read& read, const FileFormat& form
   // Continuation chunks may contain further continuations, so the list grows during the loop.
   for (size_t chunk = 0; chunk < header.chunks_.size(); ++chunk) {
     for (size_t i = 0; i < header.chunks_[chunk].messages.size(); ++i) {
-      const HeaderMessage message = header.chunks_[chunk].messages[i];
-      if (message.type == MessageType::continuation) CODECFS_TRY(header.read_continuation(read, message));
+      if (header.chunks_[chunk].messages[i].type != MessageType::continuation) continue;
+      const HeaderMessage message = header.chunks_[chunk].messages[i];  // what it is in may be moved
+      CODECFS_TRY(header.read_continuation(read, message));
     }
   }
   return header;
@@ -91,6 +94,7 @@ Result<> ObjectHeader::read_first(const Read& read, uint64_t offset) {
     if (start[kSignature] != std::byte{2}) return damaged("an unknown version");
     version_ = 2;
     const auto flags = std::to_integer<unsigned>(start[kSignature + 1]);
+    if ((flags & ~kKnownFlags) != 0) return damaged("unknown flags");
     keeps_order_ = (flags & kTracksOrder) != 0;
     const size_t size_at = kSignature + 2 + ((flags & kHasTimes) != 0 ? 16 : 0) + ((flags & kHasLimits) != 0 ? 4 : 0);
     const size_t size_bytes = size_t{1} << (flags & kSizeOfChunkSize);
@@ -101,9 +105,11 @@ Result<> ObjectHeader::read_first(const Read& read, uint64_t offset) {
   } else {
     if (start[0] != std::byte{1}) return damaged("an unknown version");
     chunk.begin = kPrefix1;
+    stated_count_ = load_le<uint16_t>(start.data() + 2);
+    old_references_ = load_le<uint32_t>(start.data() + 4);
     size = load_le<uint32_t>(start.data() + 8);
   }
-  if (size > kMaxHeader) return damaged("its size");
+  if (size > most_) return damaged("its size");
   chunk.end = chunk.begin + size;
   chunk.bytes.resize(chunk.end + (version_ == 2 ? kChecksum : 0));
   CODECFS_TRY(read(offset, chunk.bytes));
@@ -115,7 +121,7 @@ Result<> ObjectHeader::read_continuation(const Read& read, const HeaderMessage& 
   const uint64_t address = load_number(message.body.data(), format_.offset_size);
   const uint64_t size = load_number(message.body.data() + format_.offset_size, format_.length_size);
   const size_t around = version_ == 2 ? kSignature + kChecksum : 0;
-  if (address > INT64_MAX || size > kMaxHeader || size < around) return damaged("a continuation's place");
+  if (address > INT64_MAX || size > most_ || size < around) return damaged("a continuation's place");
   const uint64_t offset = format_.base + address;
   Chunk chunk{.offset = offset, .bytes = std::vector<std::byte>(size), .messages = {}};
   chunk.begin = version_ == 2 ? kSignature : 0;
@@ -133,7 +139,7 @@ Result<> ObjectHeader::note_place(const Chunk& chunk) {
   if (overlaps) return damaged("continuations overlap");
   places_.emplace(chunk.offset, end);
   total_ += chunk.bytes.size();
-  if (total_ > kMaxHeader) return damaged("its size");
+  if (total_ > most_) return damaged("its size");
   return {};
 }
 
@@ -180,6 +186,19 @@ size_t ObjectHeader::count(MessageType type) const {
   for (const Chunk& chunk : chunks_)
     count += static_cast<size_t>(std::ranges::count(chunk.messages, type, &HeaderMessage::type));
   return count;
+}
+
+std::vector<const HeaderMessage*> ObjectHeader::messages() const {
+  std::vector<const HeaderMessage*> all;
+  for (const Chunk& chunk : chunks_)
+    for (const HeaderMessage& message : chunk.messages) all.push_back(&message);
+  return all;
+}
+
+bool ObjectHeader::has_stated_count() const {
+  size_t count = 0;
+  for (const Chunk& chunk : chunks_) count += chunk.count;
+  return version_ != 1 || count == stated_count_;
 }
 
 bool ObjectHeader::shares(MessageType type) const {

@@ -28,12 +28,23 @@ namespace codecfs::hdf5 {
 
 enum class MessageType : uint16_t {
   nil = 0x00,
+  dataspace = 0x01,
+  link_info = 0x02,
+  datatype = 0x03,
   old_fill = 0x04,
   fill = 0x05,
+  link = 0x06,
   layout = 0x08,
+  group_info = 0x0a,
   filters = 0x0b,
+  attribute = 0x0c,
   comment = 0x0d,
+  old_time = 0x0e,
   continuation = 0x10,
+  symbol_table = 0x11,
+  time = 0x12,
+  attribute_info = 0x15,
+  references = 0x16,
 };
 
 struct HeaderMessage {
@@ -62,12 +73,22 @@ class ObjectHeader {
   using Read = std::function<Result<>(uint64_t offset, MutableBytes to)>;
   using Write = std::function<Result<>(uint64_t offset, Bytes bytes)>;
 
-  /// EIO: not an object header, or a damaged one.
-  static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address);
+  /// EIO: not an object header, or a damaged one, or larger than `most` bytes.
+  static Result<ObjectHeader> read(const Read& read, const FileFormat& format, uint64_t address,
+                                   uint64_t most = kMaxHeader);
 
   /// The number of messages of the type, and whether one of them is referenced from outside of the header.
   [[nodiscard]] size_t count(MessageType type) const;
   [[nodiscard]] bool shares(MessageType type) const;
+
+  /// 1 or 2.
+  [[nodiscard]] int version() const { return version_; }
+  /// All messages but empty space, those of each chunk in their order. Valid until the header is changed.
+  [[nodiscard]] std::vector<const HeaderMessage*> messages() const;
+  /// Version 1: the number of hard links to the object. Version 2 has a message for it.
+  [[nodiscard]] uint32_t old_references() const { return old_references_; }
+  /// Whether there are as many messages as a header of version 1 says.
+  [[nodiscard]] bool has_stated_count() const;
 
   /// Removes all messages of these types and returns them in their order.
   std::vector<HeaderMessage> take(std::span<const MessageType> types);
@@ -101,8 +122,11 @@ class ObjectHeader {
   void pack(Chunk& chunk) const;
 
   FileFormat format_;
+  uint64_t most_ = kMaxHeader;  // bytes of all chunks
   int version_ = 1;
   bool keeps_order_ = false;  // each message has its creation order
+  uint32_t old_references_ = 0;
+  size_t stated_count_ = 0;  // of messages, in version 1
   std::vector<Chunk> chunks_;
   std::map<uint64_t, uint64_t> places_;  // of chunks: start and end in the file
   uint64_t total_ = 0;                   // bytes of all chunks

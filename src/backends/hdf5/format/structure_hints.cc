@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/endian.h"
+#include "backends/hdf5/format/cursor.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -23,34 +23,6 @@ constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;    // bytes, with the default 
 constexpr uint64_t kSymbolNode = 8 + 8 * 40;         // the same
 constexpr uint64_t kOldChunkNodes = 64;              // entries of a node, by default
 constexpr unsigned kMostDepth = 4;
-
-/// Reads little-endian numbers; beyond the end they are 0, and `failed` is set.
-struct Cursor {
-  Bytes bytes;
-  size_t at = 0;
-  bool failed = false;
-
-  uint64_t number(size_t size) {
-    if (at > bytes.size() || size > bytes.size() - at || size > 8) {
-      failed = true;
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; ++i) value |= std::to_integer<uint64_t>(bytes[at + i]) << (8 * i);
-    at += size;
-    return value;
-  }
-  uint64_t address() { return number(8); }
-  void skip(uint64_t size) {
-    if (size > bytes.size() - std::min(at, bytes.size())) failed = true;
-    at = failed ? bytes.size() : at + static_cast<size_t>(size);
-  }
-  [[nodiscard]] Bytes rest() const { return bytes.subspan(std::min(at, bytes.size())); }
-};
-
-bool is_marked(Bytes bytes, std::string_view signature) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), signature.data(), 4) == 0;
-}
 
 /// Bytes of the field that counts up to this number.
 uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_width(number)) + 7) / 8; }

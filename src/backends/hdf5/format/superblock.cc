@@ -145,9 +145,9 @@ uint32_t lookup3(std::span<const std::byte> bytes) {
   if (bytes.empty()) return c;
   size_t at = 0;
   for (; bytes.size() - at > 12; at += 12) {
-    a += word(at);
-    b += word(at + 4);
-    c += word(at + 8);
+    a += load_le<uint32_t>(bytes.data() + at);
+    b += load_le<uint32_t>(bytes.data() + at + 4);
+    c += load_le<uint32_t>(bytes.data() + at + 8);
     a = (a - c) ^ rotl(c, 4), c += b;
     b = (b - a) ^ rotl(a, 6), a += c;
     c = (c - b) ^ rotl(b, 8), b += a;

@@ -3,8 +3,6 @@
 #include "backends/hdf5/metadata/object_tree.h"
 
 #include <algorithm>
-#include <deque>
-#include <ranges>
 #include <utility>
 
 #include "backends/api/names.h"
@@ -162,6 +160,24 @@ Result<std::vector<UnreadableMember>> ObjectTree::unreadable_members(ObjectId gr
   return members;
 }
 
+Result<Members> ObjectTree::overview(ObjectId group, const OutlineOf& outline_of) {
+  struct Use {
+    ObjectTree& tree;
+    ~Use() { tree.outline_of_ = nullptr; }
+  } const use{*this};
+  outline_of_ = outline_of;
+  Members members;
+  CODECFS_TRY(for_each(group, [&](const Link& link, Result<Entry> entry) {
+    if (entry) {
+      members.entries.push_back(*std::move(entry));
+      return;
+    }
+    log::warning("{}: \"{}\" is left out: {}", path(group), as_utf8(link.name), entry.error().reason);
+    members.unreadable.push_back({escape_name(netcdf_name(link.name)), std::move(entry.error())});
+  }));
+  return members;
+}
+
 Result<Entry> ObjectTree::find(ObjectId group, std::string_view file_name) {
   CODECFS_ASSIGN(Member found, member(group, file_name));
   return std::move(found.entry);
@@ -259,11 +275,15 @@ Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, 
 Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
   CODECFS_TRY(recorder_->object(link.info.address));
   ObjectInfo info;
-  if (!object_info_by_name(handle, link.name.c_str(), info)) return fail_library(EIO, "the object cannot be read");
+  const std::optional<Outline> outline = outline_of_ ? outline_of_(link.info.address) : std::nullopt;
+  if (outline)
+    info = outline->info;
+  else if (!object_info_by_name(handle, link.name.c_str(), info))
+    return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
   // Whether it has the attribute is found out without opening it, which takes as long as all else here.
   if (info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
-      H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0) {
+      (outline ? outline->has_name : H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0)) {
     (void)recorder_->object(info.address);
     const Handle dataset(open_object(file_, info.address));
     if (dataset && recorder_->attributes(info.address) && is_dimension_without_variable(dataset.get()))
@@ -342,31 +362,6 @@ std::string ObjectTree::relative_target(ObjectId group, std::string_view path) c
   return target;
 }
 
-// The breadth-first walk. Skips unreadable groups, whose errors are reported when they are listed.
-void ObjectTree::find_places() {
-  places_.emplace();
-  places_->emplace(nodes_[kRoot].address, Place{nodes_[kRoot].address, ""});
-  std::deque<uint64_t> groups{nodes_[kRoot].address};
-  for (; !groups.empty(); groups.pop_front()) {
-    if (!recorder_->object(groups.front())) continue;
-    const Handle group(open_object(file_, groups.front()));
-    if (!group) continue;
-    const auto links = links_of(group.get());
-    if (!links) continue;
-    for (const Link& link : *links) {
-      if (link.info.type != H5L_TYPE_HARD || places_->contains(link.info.address)) continue;
-      if (!recorder_->object(link.info.address)) continue;
-      ObjectInfo info;
-      if (!object_info_by_name(group.get(), link.name.c_str(), info)) continue;
-      if (info.type == H5O_TYPE_GROUP)
-        groups.push_back(info.address);
-      else if (info.references < 2)
-        continue;
-      places_->emplace(info.address, Place{groups.front(), link.name});
-    }
-  }
-}
-
 std::optional<ObjectId> ObjectTree::number_of(uint64_t address) const {
   const auto known = numbers_.find(address);
   return known == numbers_.end() ? std::nullopt : std::optional(known->second);
@@ -403,46 +398,6 @@ void ObjectTree::moved(ObjectId object, ObjectId group, std::string link_name) {
   nodes_[object].parent = group;
   nodes_[object].name = std::move(link_name);
   note(object);
-}
-
-// The paths of all objects with several links may have changed, if there are such objects.
-void ObjectTree::links_changed() {
-  if (!places_) return;
-  find_places();
-  std::vector<ObjectId> unreachable;
-  for (ObjectId id = 1; id < nodes_.size(); ++id) {
-    if (nodes_[id].gone) continue;
-    if (places_->contains(nodes_[id].address)) {
-      update_path(nodes_[id].address);
-    } else if (nodes_[id].group) {
-      unreachable.push_back(id);
-    }
-  }
-  for (const ObjectId id : unreachable) removed(id);
-}
-
-// Updates the path of an object in the table, and of the groups above it.
-void ObjectTree::update_path(uint64_t address) {
-  std::vector<uint64_t> chain;
-  for (uint64_t at = address; at != nodes_[kRoot].address; at = places_->at(at).parent) chain.push_back(at);
-  ObjectId parent = kRoot;
-  for (const uint64_t at : std::views::reverse(chain)) {
-    const auto known = numbers_.find(at);
-    const ObjectId number = known != numbers_.end() ? known->second : add({at, parent, "", true});
-    moved(number, parent, places_->at(at).name);
-    parent = number;
-  }
-}
-
-std::optional<std::string> ObjectTree::place_path(uint64_t address) const {
-  std::string path;
-  while (address != nodes_[kRoot].address) {
-    const auto place = places_->find(address);
-    if (place == places_->end()) return std::nullopt;
-    path = fmt::format("/{}{}", place->second.name, path);
-    address = place->second.parent;
-  }
-  return path.empty() ? "/" : path;
 }
 
 }  // namespace codecfs::hdf5

@@ -57,6 +57,14 @@ class ObjectTree {
 
   Result<std::vector<Entry>> list(ObjectId group);
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group);
+  /// What an object's header says, read in a quicker way than libhdf5's; none: libhdf5 must be asked.
+  struct Outline {
+    ObjectInfo info;
+    bool has_name = false;  // an attribute "NAME"
+  };
+  using OutlineOf = std::function<std::optional<Outline>(uint64_t address)>;
+  /// Both of the above. `outline_of` may be empty.
+  Result<Members> overview(ObjectId group, const OutlineOf& outline_of);
   Result<Entry> find(ObjectId group, std::string_view file_name);
   /// The entry with its HDF5 link.
   struct Member {
@@ -79,6 +87,11 @@ class ObjectTree {
   /// For messages: "/ocean/salinity", as UTF-8.
   [[nodiscard]] std::string path(ObjectId object) const;
   [[nodiscard]] uint64_t address(ObjectId object) const { return nodes_[object].address; }
+  /// None if there is no such variable (any more).
+  [[nodiscard]] std::optional<uint64_t> address_of_variable(ObjectId object) const {
+    if (object >= nodes_.size() || nodes_[object].gone || nodes_[object].group) return std::nullopt;
+    return nodes_[object].address;
+  }
   /// The name of the object's link, and the group that contains the link (the root's is the root).
   [[nodiscard]] const std::string& link_name(ObjectId object) const { return nodes_[object].name; }
   [[nodiscard]] ObjectId parent(ObjectId object) const { return nodes_[object].parent; }
@@ -124,6 +137,7 @@ class ObjectTree {
   struct stat status_{};
   void note(ObjectId object) const;
 
+  OutlineOf outline_of_;  // during overview()
   std::vector<TreeNode> nodes_;
   std::vector<uint64_t> member_counts_;  // for each of them, how many are in it and not gone
   std::unique_ptr<NodeJournal> journal_;

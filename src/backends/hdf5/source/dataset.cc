@@ -10,9 +10,9 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/shape_facts.h"
 #include "base/endian.h"
 #include "model/json.h"
-#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -22,20 +22,6 @@ using Dims = std::array<hsize_t, H5S_MAX_RANK>;
 // A fill value is a message of the object header, which holds less (in bytes). Larger elements have no other fill than
 // zeros.
 constexpr uint64_t kMaxFill = uint64_t{64} << 10;
-
-// The largest pieces of at most kPieceBytes that are contiguous in C order: whole in the fastest dimensions, divided in
-// the next one, and of length one in the slower ones.
-std::vector<uint64_t> cut_into_pieces(const std::vector<uint64_t>& shape, uint64_t element_bytes) {
-  std::vector<uint64_t> piece(shape.size(), 1);
-  const uint64_t bytes = std::min(kPieceBytes, max_chunk_bytes());
-  uint64_t room = std::max<uint64_t>(bytes / std::max<uint64_t>(element_bytes, 1), 1);  // in elements
-  for (size_t d = shape.size(); d-- > 0;) {
-    piece[d] = std::clamp<uint64_t>(shape[d], 1, room);
-    if (piece[d] < shape[d]) break;
-    room /= piece[d];
-  }
-  return piece;
-}
 
 // A char* from libhdf5, as vlen-utf8 stores it.
 std::vector<std::byte> text_element(const char* text) {
@@ -157,47 +143,21 @@ Result<> Dataset::read_grid(hid_t properties) {
   const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
   if (!space || rank < 0 || rank > H5S_MAX_RANK) return fail_library(EIO, "{}: its shape cannot be read", name_);
   rank_ = static_cast<size_t>(rank);
-  std::vector<uint64_t> shape(dims.begin(), dims.begin() + rank);
-  const bool null_space = H5Sget_simple_extent_type(space.get()) == H5S_NULL;
+  StoredShape stored;
+  stored.dims.assign(dims.begin(), dims.begin() + rank);
+  stored.is_null = H5Sget_simple_extent_type(space.get()) == H5S_NULL;
   for (size_t d = 0; d < rank_; ++d)
-    facts_.max_shape.push_back(most[d] == H5S_UNLIMITED ? std::nullopt : std::optional<uint64_t>(most[d]));
-
-  std::vector<uint64_t> chunks;
+    stored.most.push_back(most[d] == H5S_UNLIMITED ? std::nullopt : std::optional<uint64_t>(most[d]));
   if (facts_.storage == Storage::chunked) {
     Dims chunk{};
     if (H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data()) != rank)
       return fail_library(EIO, "{}: the shape of its chunks", name_);
-    chunks.assign(chunk.begin(), chunk.begin() + rank);
+    stored.chunk.assign(chunk.begin(), chunk.begin() + rank);
     unsigned options = 0;
     raw_partial_chunks_ = H5Pget_chunk_opts(properties, &options) >= 0 &&
                           (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 && H5Pget_nfilters(properties) > 0;
-  } else {
-    chunks = cut_into_pieces(shape, stored_element_);
   }
-  if (null_space) {
-    shape.assign(1, 0);
-    chunks.assign(1, 1);
-    facts_.max_shape.assign(1, 0);
-  }
-  facts_.max_shape.insert(facts_.max_shape.end(), mapped_.shape.begin(), mapped_.shape.end());
-  shape.insert(shape.end(), mapped_.shape.begin(), mapped_.shape.end());
-  chunks.insert(chunks.end(), mapped_.shape.begin(), mapped_.shape.end());
-  auto grid = ChunkGrid::make(std::move(shape), std::move(chunks));
-  if (!grid) return fail(grid.error().code, "{}: {}", name_, grid.error().reason);
-  facts_.grid = std::move(*grid);
-
-  const uint64_t element = mapped_.text ? sizeof(char*) : facts_.type.size;
-  const uint64_t elements = facts_.grid.elements_per_chunk();
-  if (!mapped_.text) {
-    uint64_t bytes = 0;
-    if (__builtin_mul_overflow(elements, element, &bytes))
-      return fail(EOVERFLOW, "{}: its chunks are too large", name_);
-    facts_.chunk_bytes = bytes;
-  }
-  if (elements > max_chunk_bytes() / element && !facts_.unreadable)
-    facts_.unreadable = Error{EFBIG, fmt::format("{}: a chunk of {} elements of {} bytes is larger than {}", name_,
-                                                 elements, element, max_chunk_text())};
-  return {};
+  return set_shape(facts_, std::move(stored), {mapped_.shape, mapped_.text, stored_element_}, name_);
 }
 
 Result<> Dataset::read_fill(hid_t properties) {

@@ -27,6 +27,7 @@
 #include "backends/hdf5/format/chunk_index.h"
 #include "backends/hdf5/format/external_storage.h"
 #include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/source/source_file.h"
@@ -34,8 +35,6 @@
 #include "model/variable.h"
 
 namespace codecfs::hdf5 {
-
-inline constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
 class Dataset {
  public:

@@ -14,6 +14,7 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/overview/overview_reader.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/hdf5/source/mounted_file.h"
 #include "backends/hdf5/source/open_datasets.h"
@@ -73,6 +74,15 @@ class Hdf5Source final : public IsolatedSource {
       return with_journal(mounted_.tree->unreadable_members(group));
     });
   }
+  Result<Members> overview(ObjectId group) override {
+    return guarded([&] {
+      const LibraryLock lock;
+      ObjectTree::OutlineOf outline_of;
+      if (OverviewReader* const reader = overview_reader())
+        outline_of = [reader](uint64_t address) { return reader->outline(address); };
+      return with_journal(mounted_.tree->overview(group, outline_of));
+    });
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return guarded([&] {
       const LibraryLock lock;
@@ -114,6 +124,25 @@ class Hdf5Source final : public IsolatedSource {
     return with_dataset(id, [](const Dataset& dataset) -> Result<VariablePtr> {
       return std::make_shared<const Variable>(dataset.facts());
     });
+  }
+
+  std::optional<VariableSummary> quick_summary(ObjectId id) override {
+    return guarded([&]() -> Result<std::optional<VariableSummary>> {
+             const LibraryLock lock;
+             OverviewReader* const reader = overview_reader();
+             const std::optional<uint64_t> address = mounted_.tree->address_of_variable(id);
+             if (reader == nullptr || !address) return std::nullopt;
+             return reader->summary(*address, mounted_.tree->path(id));
+           })
+        .value_or(std::nullopt);
+  }
+  std::vector<VariableSummary> summaries(std::span<const ObjectId> variables) override {
+    std::vector<VariableSummary> all;
+    for (const ObjectId variable : variables) {
+      std::optional<VariableSummary> quick = quick_summary(variable);
+      all.push_back(quick ? *std::move(quick) : summarize(*this, variable));
+    }
+    return all;
   }
 
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
@@ -269,6 +298,11 @@ class Hdf5Source final : public IsolatedSource {
   }
 
  private:
+  /// Null if the file is read by libhdf5 alone. Under the LibraryLock.
+  OverviewReader* overview_reader() {
+    if (!overview_) overview_ = OverviewReader::make(mounted_.file, mounted_.is_netcdf);
+    return overview_->get();
+  }
   Result<std::vector<Attribute>> attributes_of(const Dataset& dataset) const {
     if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
     if (const Result<> readable = mounted_.file.recorder->attributes(dataset.address()); !readable)
@@ -295,6 +329,7 @@ class Hdf5Source final : public IsolatedSource {
     return result;
   }
   MountedFile mounted_;
+  std::optional<std::unique_ptr<OverviewReader>> overview_;  // made when it is first needed
   OpenDatasets datasets_{mounted_};
   TreeChanges changes_{mounted_, datasets_};
   PipelineChanges pipelines_{mounted_, datasets_};

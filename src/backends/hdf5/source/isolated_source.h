@@ -36,6 +36,8 @@ class IsolatedSource : public Source {
   /// See Dataset::write_encoded().
   virtual Result<bool> write_encoded(ObjectId variable, uint64_t number, std::span<const FilterStage> chain,
                                      uint32_t filter_mask, Bytes encoded) = 0;
+  /// What summarize() would answer, read without libhdf5's objects; none: it must be asked.
+  virtual std::optional<VariableSummary> quick_summary(ObjectId variable) = 0;
   /// Changes of chunks survive this process from now on, not necessarily a power failure. Changes of the tree and
   /// commits do so when they return.
   virtual Result<> seal() = 0;

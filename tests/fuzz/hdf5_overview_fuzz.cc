@@ -1,0 +1,91 @@
+// Any bytes as an HDF5 file, described by the reader that does without libhdf5's objects: where it has an answer,
+// libhdf5 must have the same one. As a replay it compares whole files, and CODECFS_COUNT_QUICK makes it print how many
+// objects were described so.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "backends/hdf5/source/isolated_source.h"
+#include "backends/worker/wire.h"
+#include "base/log.h"
+#include "require.h"
+
+namespace {
+
+using namespace codecfs;
+
+constexpr size_t kMaxEntries = 2000;
+constexpr int kMaxDepth = 8;
+
+template <class T>
+std::string encoded(const T& value) {
+  worker::Encoder out;
+  out.put(value);
+  return out.head;
+}
+
+struct Comparison {
+  hdf5::IsolatedSource& source;
+  size_t seen = 0;
+  size_t quick = 0;
+
+  void variable(const Entry& entry) {
+    ++seen;
+    const auto found = source.quick_summary(entry.object);
+    if (!found) return;
+    ++quick;
+    const VariableSummary known = summarize(source, entry.object);
+    if (encoded(*found) == encoded(known)) return;
+    std::fprintf(
+        stderr, "%s: %llu chunks of %llu bytes, by libhdf5 %llu of %llu%s%s\n", entry.name.c_str(),
+        static_cast<unsigned long long>(found->stored_chunks), static_cast<unsigned long long>(found->stored_bytes),
+        static_cast<unsigned long long>(known.stored_chunks), static_cast<unsigned long long>(known.stored_bytes),
+        known.error ? ": " : "", known.error ? known.error->reason.c_str() : "");
+    require(false, "libhdf5 has the same answer");
+  }
+
+  void group(ObjectId id, int depth) {
+    const auto overview = source.overview(id);
+    const auto entries = source.list(id);
+    require(overview.has_value() == entries.has_value(), "libhdf5 lists the same groups");
+    if (!overview) return;
+    require(encoded(overview->entries) == encoded(*entries), "libhdf5 lists the same members");
+    for (const Entry& entry : *entries) {
+      if (seen > kMaxEntries) return;
+      if (entry.kind == EntryKind::variable) variable(entry);
+      if (entry.kind == EntryKind::group && depth < kMaxDepth) group(entry.object, depth + 1);
+    }
+  }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const std::string path = [] {
+    log::set_level(log::Level::error);
+    std::string name = std::filesystem::temp_directory_path() / "codecfs-fuzz-XXXXXX";
+    require(::mkdtemp(name.data()) != nullptr, "a directory");
+    return name + "/file.h5";
+  }();
+  {
+    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    require(fd && ::write(fd.get(), data, size) == static_cast<ssize_t>(size), "a file");
+  }
+  hdf5::IsolatedState state;
+  state.shared = std::make_shared<hdf5::SharedState>();
+  state.journal = UniqueFd(::memfd_create("journal", MFD_CLOEXEC));
+  const auto source = hdf5::open_isolated(path, false, std::move(state));
+  if (!source) return 0;
+  Comparison comparison{**source};
+  comparison.group((*source)->root().object, 0);
+  if (std::getenv("CODECFS_COUNT_QUICK") != nullptr)
+    std::printf("%zu of %zu variables\n", comparison.quick, comparison.seen);
+  return 0;
+}
