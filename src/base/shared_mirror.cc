@@ -14,7 +14,7 @@ namespace codecfs {
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // of a file
+constexpr uint64_t kMaxBytes = uint64_t{1} << 46;  // of a file
 
 uint64_t pages_of(uint64_t size) { return (size + SharedMirror::kPage - 1) / SharedMirror::kPage; }
 uint64_t presence_bytes(uint64_t size) { return SharedMirror::kPage + pages_of(size); }
@@ -22,7 +22,7 @@ uint64_t presence_bytes(uint64_t size) { return SharedMirror::kPage + pages_of(s
 }  // namespace
 
 Result<SharedMirror> SharedMirror::make(uint64_t size) {
-  if (size > kMostBytes) return fail(EFBIG, "{} bytes are too many for one file", size);
+  if (size > kMaxBytes) return fail(EFBIG, "{} bytes are too many for one file", size);
   UniqueFd content(::memfd_create("codecfs-mirror", MFD_CLOEXEC));
   UniqueFd presence(::memfd_create("codecfs-mirror-pages", MFD_CLOEXEC));
   if (!content || !presence || ::ftruncate(content.get(), static_cast<off_t>(size)) != 0 ||
@@ -48,7 +48,7 @@ Result<SharedMirror> SharedMirror::attach(Descriptors descriptors) {
   if (::fstat(descriptors.content.get(), &content) != 0 || ::fstat(descriptors.presence.get(), &presence) != 0)
     return fail_errno(errno, "shared memory");
   const auto size = static_cast<uint64_t>(content.st_size);
-  if (size > kMostBytes || static_cast<uint64_t>(presence.st_size) != presence_bytes(size))
+  if (size > kMaxBytes || static_cast<uint64_t>(presence.st_size) != presence_bytes(size))
     return fail(EINVAL, "shared memory has another size than that of a mirror");
   SharedMirror mirror(std::move(descriptors.content), std::move(descriptors.presence), size);
   CODECFS_TRY(mirror.map(PROT_READ));

@@ -336,8 +336,8 @@ void WorkerProcess::await_end() const {
   if (own <= 0) return;
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, own, 0)));
   pollfd end{process.get(), POLLIN, 0};
-  constexpr int kMost = 10'000;  // milliseconds; if the id belongs to another process already
-  while (process && ::poll(&end, 1, kMost) < 0 && errno == EINTR) continue;
+  constexpr int kMax = 10'000;  // milliseconds; if the id belongs to another process already
+  while (process && ::poll(&end, 1, kMax) < 0 && errno == EINTR) continue;
 }
 
 std::string WorkerProcess::cause_of_end() const {

@@ -117,10 +117,10 @@ class DatasetComparison {
 
   /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.
   static uint64_t work_of(const Variable& variable) {
-    constexpr uint64_t kMost = uint64_t{1} << 50;
+    constexpr uint64_t kMax = uint64_t{1} << 50;
     uint64_t bytes = 0;
-    if (__builtin_mul_overflow(variable.grid.count(), variable.chunk_bytes.value_or(0), &bytes)) return kMost;
-    return std::min(bytes, kMost);
+    if (__builtin_mul_overflow(variable.grid.count(), variable.chunk_bytes.value_or(0), &bytes)) return kMax;
+    return std::min(bytes, kMax);
   }
 
   uint64_t total_of(const std::map<std::string, Entry>& entries) {
@@ -134,7 +134,7 @@ class DatasetComparison {
 
   void differ(const std::string& path, std::string text) {
     ++found_.differences;
-    if (found_.different.size() < Comparison::kMostListed) found_.different.push_back({path, std::move(text)});
+    if (found_.different.size() < Comparison::kMaxListed) found_.different.push_back({path, std::move(text)});
   }
   void not_known(const std::string& path, std::string text) { found_.unknown.push_back({path, std::move(text)}); }
 

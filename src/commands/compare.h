@@ -18,13 +18,13 @@ struct Difference {
 };
 
 struct Comparison {
-  static constexpr size_t kMostListed = 1000;
+  static constexpr size_t kMaxListed = 1000;
 
   uint64_t groups = 0;     // in both
   uint64_t variables = 0;  // in both
   uint64_t bytes = 0;      // decoded bytes that were compared
   uint64_t differences = 0;
-  std::vector<Difference> different;  // the first kMostListed
+  std::vector<Difference> different;  // the first kMaxListed
   std::vector<Difference> unknown;    // what cannot be read
 };
 

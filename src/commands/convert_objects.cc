@@ -14,7 +14,7 @@ namespace codecfs::commands {
 namespace {
 
 constexpr size_t kRemovals = 32;  // at a time
-constexpr uint64_t kMostNote = uint64_t{1} << 20;
+constexpr uint64_t kMaxNote = uint64_t{1} << 20;
 
 Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -29,7 +29,7 @@ Result<std::unique_ptr<ObjectTarget>> ObjectTarget::begin(std::shared_ptr<remote
   if (key.empty()) return fail(EINVAL, "{}: not the name of a new dataset", name);
   std::unique_ptr<ObjectTarget> target(new ObjectTarget(std::move(client), key + "/"));
   const std::string text = print_json(identity) + "\n";
-  CODECFS_ASSIGN(const auto note, target->client_->get(target->prefix_ + kPartialNote, {}, kMostNote));
+  CODECFS_ASSIGN(const auto note, target->client_->get(target->prefix_ + kPartialNote, {}, kMaxNote));
   if (note) {
     if (!resume)
       return fail(EEXIST,

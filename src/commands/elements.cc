@@ -13,8 +13,8 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kMostColumns = 80;
-constexpr size_t kMostBytes = 40;
+constexpr size_t kMaxColumns = 80;
+constexpr size_t kMaxBytes = 40;
 constexpr size_t kLengthBytes = 4;
 
 void reverse_each(MutableBytes bytes, size_t size) {
@@ -57,14 +57,14 @@ Result<std::vector<Bytes>> split_items(Bytes chunk, uint64_t count) {
 
 std::string hexadecimal(Bytes bytes) {
   std::string text = "0x";
-  for (const std::byte byte : bytes.first(std::min(bytes.size(), kMostBytes)))
+  for (const std::byte byte : bytes.first(std::min(bytes.size(), kMaxBytes)))
     text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return bytes.size() > kMostBytes ? text + "…" : text;
+  return bytes.size() > kMaxBytes ? text + "…" : text;
 }
 
 std::string quoted(Bytes bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), 4 * kMostColumns));
-  return "\"" + cut_to(printable(text), kMostColumns) + "\"";
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), 4 * kMaxColumns));
+  return "\"" + cut_to(printable(text), kMaxColumns) + "\"";
 }
 
 /// An element of a type in little-endian order.
@@ -74,10 +74,10 @@ std::string value_text(const DataType& type, Bytes element) {
       std::string text;
       size_t offset = 0;
       for (const TypeMember& member : type.members) {
-        if (text.size() > 4 * kMostColumns) break;
+        if (text.size() > 4 * kMaxColumns) break;
         std::string values;
         for (size_t at = 0; at + member.type.size <= member.size() && member.type.size > 0; at += member.type.size) {
-          if (values.size() > kMostColumns) break;
+          if (values.size() > kMaxColumns) break;
           values +=
               (values.empty() ? "" : ", ") + value_text(member.type, element.subspan(offset + at, member.type.size));
         }
@@ -138,7 +138,7 @@ std::vector<std::byte> fill_element(const Variable& variable) {
 }
 
 std::string element_text(const Variable& variable, Bytes element) {
-  if (variable.type.kind != TypeKind::object) return cut_to(value_text(variable.type, element), kMostColumns);
+  if (variable.type.kind != TypeKind::object) return cut_to(value_text(variable.type, element), kMaxColumns);
   const Json& codec = variable.object_codec;
   const bool is_text = codec.is_object() && codec.value("id", "") == "vlen-utf8";
   return is_text ? quoted(element) : hexadecimal(element);

@@ -15,8 +15,8 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kMostChunks = 64;
-constexpr uint64_t kMostSampled = uint64_t{64} << 20;
+constexpr size_t kMaxChunks = 64;
+constexpr uint64_t kMaxSampled = uint64_t{64} << 20;
 
 double thread_seconds() {
   timespec now{};
@@ -30,8 +30,8 @@ Result<std::vector<Buffer>> take_sample(const VariableOf& variable) {
   std::vector<Buffer> sample;
   uint64_t bytes = 0;
   uint64_t next = 0;
-  for (size_t i = 0; i < kMostChunks && next < count && bytes < kMostSampled; ++i) {
-    const uint64_t from = std::max(next, count / kMostChunks * i);
+  for (size_t i = 0; i < kMaxChunks && next < count && bytes < kMaxSampled; ++i) {
+    const uint64_t from = std::max(next, count / kMaxChunks * i);
     CODECFS_ASSIGN(const std::vector<uint64_t> numbers, variable.source.stored_chunks(variable.object, from, 1));
     if (numbers.empty()) break;
     CODECFS_ASSIGN(Buffer chunk, variable.source.read_chunk(variable.object, numbers[0]));

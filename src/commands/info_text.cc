@@ -185,14 +185,14 @@ std::string title_of(const DatasetInfo& info, const Totals& totals, const Style&
 
 /// The widths of the columns: what the cells take, and less where that is too much for the terminal.
 std::array<size_t, kColumns> widths_for(const std::vector<Row>& rows, const Style& style) {
-  constexpr std::array<size_t, kColumns> kMost{48, 32, 32, 32, 10, 8, SIZE_MAX};
+  constexpr std::array<size_t, kColumns> kMax{48, 32, 32, 32, 10, 8, SIZE_MAX};
   constexpr std::array<size_t, kColumns> kLeast{16, 8, 8, 8, 10, 8, 8};
   std::array<size_t, kColumns> widths{};
   for (const Row& row : rows)
     for (size_t c = 0; c < kColumns; ++c) {
       if (c == 0 && !row.is_variable) continue;  // names of groups may run into the columns, which are empty there
       const size_t taken = columns_of(row.cells[c]) + (c == 0 ? columns_of(row.branches) : 0);
-      widths[c] = std::max(widths[c], std::min(kMost[c], taken));
+      widths[c] = std::max(widths[c], std::min(kMax[c], taken));
     }
   if (style.width == 0) return widths;
   size_t total = 2 * (kColumns - 1);

@@ -16,10 +16,10 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kListed = 8192;                       // chunks
-constexpr uint64_t kMostInlined = uint64_t{16} << 20;  // bytes of a variable
-constexpr size_t kPiece = size_t{1} << 20;             // bytes of text that are written at once
-constexpr size_t kMaxText = size_t{256} << 20;         // bytes
+constexpr size_t kListed = 8192;                      // chunks
+constexpr uint64_t kMaxInlined = uint64_t{16} << 20;  // bytes of a variable
+constexpr size_t kPiece = size_t{1} << 20;            // bytes of text that are written at once
+constexpr size_t kMaxText = size_t{256} << 20;        // bytes
 
 /// Readers return uninitialised memory for absent chunks if the fill value is null.
 Result<VariablePtr> with_fill_value(const VariablePtr& variable) {
@@ -148,7 +148,7 @@ class Collector {
     CODECFS_ASSIGN(const TreeFiles::Ino file, tree_.find(variable, grid.name_of(number)));
     return tree_.read(file, [&](Bytes content) -> Result<> {
       inlined += content.size();
-      if (inlined > kMostInlined)
+      if (inlined > kMaxInlined)
         return fail(EOPNOTSUPP,
                     "/{}: its chunks are not in the file as a Zarr reader needs them, and too large to be part of the "
                     "references",

@@ -61,7 +61,7 @@ class Check {
     const LockGuard lock(mutex_);
     ++found_.damages;
     found_.lost_bytes += damage.bytes;
-    if (found_.damaged.size() < Verification::kMostListed) found_.damaged.push_back(std::move(damage));
+    if (found_.damaged.size() < Verification::kMaxListed) found_.damaged.push_back(std::move(damage));
   }
 
   void add_whole(const InfoNode& node, const Error& error, uint64_t bytes) {

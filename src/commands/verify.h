@@ -20,7 +20,7 @@ struct Damage {
 };
 
 struct Verification {
-  static constexpr size_t kMostListed = 1000;
+  static constexpr size_t kMaxListed = 1000;
 
   uint64_t groups = 0;
   uint64_t variables = 0;
@@ -30,7 +30,7 @@ struct Verification {
   uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: beyond 16 million
   uint64_t damages = 0;
   uint64_t lost_bytes = 0;        // decoded
-  std::vector<Damage> damaged;    // the first kMostListed
+  std::vector<Damage> damaged;    // the first kMaxListed
   std::vector<Damage> unchecked;  // variables with chunks that no installed filter decodes, or with missing sources
 };
 

@@ -66,8 +66,8 @@ Result<> detach_one(const std::string& path) {
 Result<> detach_dead_mounts(const std::string& mountpoint) {
   const std::string path = without_end(mountpoint);
   if (!is_dead(path) || !is_dead_for_good(path)) return {};
-  constexpr int kMost = 64;  // stacked mounts
-  for (int i = 0; i < kMost && is_dead(path); ++i) CODECFS_TRY(detach_one(path));
+  constexpr int kMax = 64;  // stacked mounts
+  for (int i = 0; i < kMax && is_dead(path); ++i) CODECFS_TRY(detach_one(path));
   return {};
 }
 

@@ -55,12 +55,12 @@ void read_counters(MountStatus& status) {
 }
 
 void read_errors(MountStatus& status) {
-  constexpr size_t kMost = 5;
+  constexpr size_t kMax = 5;
   std::ifstream file(status.path + "/.codecfs/log");
   for (std::string line; std::getline(file, line);) {
     if (line.find(" warning: ") == line.npos && line.find(" error: ") == line.npos) continue;
     status.errors.push_back(std::move(line));
-    if (status.errors.size() > kMost) status.errors.erase(status.errors.begin());
+    if (status.errors.size() > kMax) status.errors.erase(status.errors.begin());
   }
 }
 

@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kUnread{10};  // a reader that has not come by th
 
 // A reader and the threads that read ahead of it ask for the same ranges, in this order and a moment later.
 constexpr std::chrono::seconds kMoment{2};
-constexpr size_t kMostTaken = 512;
+constexpr size_t kMaxTaken = 512;
 
 bool contains(const ByteRange& outer, const ByteRange& inner) {
   return inner.offset >= outer.offset && inner.end() <= outer.end();
@@ -146,7 +146,7 @@ void ExpectedRanges::run(const WindowPtr& window) {
 Result<std::optional<Buffer>> ExpectedRanges::take(const ByteRange& range) {
   UniqueLock lock(mutex_);
   taken_.push_back({range, Clock::now()});
-  if (taken_.size() > kMostTaken) taken_.pop_front();
+  if (taken_.size() > kMaxTaken) taken_.pop_front();
   const auto found =
       std::ranges::find_if(windows_, [&](const WindowPtr& window) { return has(window->expected, range); });
   if (found == windows_.end()) return std::nullopt;

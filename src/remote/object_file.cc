@@ -10,8 +10,8 @@ namespace {
 constexpr uint64_t kFirst = uint64_t{4} << 20;        // bytes, requested when an object is opened
 constexpr uint64_t kSmall = uint64_t{8} << 20;        // a smaller object is requested as a whole
 constexpr uint64_t kLeast = uint64_t{64} << 10;       // bytes of a request
-constexpr uint64_t kMostGrown = uint64_t{1} << 20;    // bytes of a request for a sequential reader
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;    // of a request
+constexpr uint64_t kMaxGrown = uint64_t{1} << 20;     // bytes of a request for a sequential reader
+constexpr uint64_t kMaxBytes = uint64_t{8} << 20;     // of a request
 constexpr uint64_t kMirrored = uint64_t{256} << 20;   // bytes, of all objects
 constexpr uint64_t kOwn = uint64_t{16} << 20;         // bytes of it that each object may have in any case
 constexpr uint64_t kBesideHints = uint64_t{8} << 20;  // bytes that are requested in vain, if no hint errs
@@ -156,7 +156,7 @@ Result<Buffer> ObjectFile::get_in_thread(const ByteRange& range) const {
 ByteRange ObjectFile::grown(ByteRange missing) {
   if (size() <= kSmall) return {0, size()};
   const bool is_next = missing.offset <= end_of_latest_ + kPage && missing.offset >= end_of_latest_;
-  request_bytes_ = is_next && end_of_latest_ != 0 ? std::min(request_bytes_ * 2, kMostGrown) : kLeast;
+  request_bytes_ = is_next && end_of_latest_ != 0 ? std::min(request_bytes_ * 2, kMaxGrown) : kLeast;
   const uint64_t begin = is_next ? missing.offset : round_down(missing.offset, kLeast);
   const uint64_t end = std::max(round_up(missing.end(), kLeast), begin + request_bytes_);
   end_of_latest_ = std::min(end, size());
@@ -197,7 +197,7 @@ std::vector<ByteRange> ObjectFile::plan(const ByteRange& range, Growth growth, c
       if (before > whole.offset) whole = {before, whole.end() - before};
     }
     for (uint64_t done = 0; done < whole.size;) {
-      const ByteRange request{whole.offset + done, std::min(kMostBytes, whole.size - done)};
+      const ByteRange request{whole.offset + done, std::min(kMaxBytes, whole.size - done)};
       Extent& extent = extents_[request.offset];
       extent.end = request.end();
       if (waiter && request.offset < part.end() && part.offset < request.end()) {
@@ -291,7 +291,7 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
   if (missing.empty()) return;
   if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
   const PlanLimits limits{
-      .gap = kLeast, .request = kMostGrown, .whole = kMostBytes, .amplification = hints_are_many_ ? 4U : 24U};
+      .gap = kLeast, .request = kMaxGrown, .whole = kMaxBytes, .amplification = hints_are_many_ ? 4U : 24U};
   // What is beside a node is often pointed at by the next one, and a block costs no more time than a node.
   const Growth growth = hints_are_many_ ? Growth::none : Growth::blocks;
   std::vector<ByteRange> requests;
@@ -325,8 +325,8 @@ void ObjectFile::drop_oldest() {
 }
 
 Result<> ObjectFile::read_mirrored(uint64_t offset, MutableBytes to) {
-  for (; to.size() > kMostBytes; offset += kMostBytes, to = to.subspan(kMostBytes))
-    CODECFS_TRY(read_mirrored(offset, to.first(kMostBytes)));
+  for (; to.size() > kMaxBytes; offset += kMaxBytes, to = to.subspan(kMaxBytes))
+    CODECFS_TRY(read_mirrored(offset, to.first(kMaxBytes)));
   if (offset > size() || to.size() > size() - offset)
     return fail(EIO, "{}: has {} bytes, and {} at {} are asked for", name_, size(), to.size(), offset);
   for (;;) {

@@ -9,8 +9,8 @@
 namespace codecfs::remote {
 namespace {
 
-constexpr size_t kMostMessage = 200;  // bytes
-constexpr size_t kMostKey = 1024;     // bytes
+constexpr size_t kMaxMessage = 200;  // bytes
+constexpr size_t kMaxKey = 1024;     // bytes
 
 int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -60,8 +60,7 @@ Result<ObjectList> parse_object_list(std::string_view xml, std::string_view pref
       object.etag = child.child_text("ETag");
       object.modified = time_of(child.child_text("LastModified"));
       if (!object.key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
-      if (object.key.size() > kMostKey)
-        return fail(EIO, "the list of objects has a key of {} bytes", object.key.size());
+      if (object.key.size() > kMaxKey) return fail(EIO, "the list of objects has a key of {} bytes", object.key.size());
       list.objects.push_back(std::move(object));
     } else if (child.name == "CommonPrefixes") {
       std::string key = key_of(child.child_text("Prefix"));
@@ -80,8 +79,8 @@ ObjectError parse_object_error(std::string_view xml) {
   const auto root = parse_xml(xml);
   if (!root || root->name != "Error") return {};
   ObjectError error;
-  error.code = root->child_text("Code").substr(0, kMostMessage);
-  error.message = root->child_text("Message").substr(0, kMostMessage);
+  error.code = root->child_text("Code").substr(0, kMaxMessage);
+  error.message = root->child_text("Message").substr(0, kMaxMessage);
   error.region = root->child_text("Region");
   for (std::string* const text : {&error.code, &error.message})
     std::ranges::replace_if(*text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');

@@ -16,7 +16,7 @@ VariableSummary summarize(Source& source, ObjectId variable) {
   }
   summary.facts = *std::move(facts);
   const uint64_t count = summary.facts->grid.count();
-  if (count > VariableSummary::kMostChunks) return summary;
+  if (count > VariableSummary::kMaxChunks) return summary;
   for (uint64_t number = 0; number < count; ++number) {
     Result<ChunkInfo> chunk = source.locate(variable, number);
     if (!chunk) {

@@ -14,7 +14,7 @@ class Source;
 
 struct VariableSummary {
   /// Variables with more chunks are left to the caller: it can count them in steps, and stop.
-  static constexpr uint64_t kMostChunks = 64;
+  static constexpr uint64_t kMaxChunks = 64;
 
   VariablePtr facts;           // as TreeReader::facts(); null if there is an `error`
   std::optional<Error> error;  // why the facts cannot be read, or the chunks be looked up

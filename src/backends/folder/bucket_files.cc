@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kListings = 64;
 constexpr size_t kNames = size_t{1} << 16;
-constexpr uint64_t kMostListed = 1'000'000;
-constexpr unsigned kMostEmptyPages = 100;            // in a row
+constexpr uint64_t kMaxListed = 1'000'000;
+constexpr unsigned kMaxEmptyPages = 100;             // in a row
 constexpr size_t kAtOnce = 32;                       // requests
 constexpr std::chrono::seconds kFolderLifetime{30};  // for which a directory is known to be no store
 
@@ -164,8 +164,8 @@ Result<BucketFiles::ListingPtr> BucketFiles::request_listing(const std::string& 
         directories.insert(name);
     const size_t found = listing->names.size() + directories.size();
     without_new = found == before ? without_new + 1 : 0;
-    if (found > kMostListed) return fail(EFBIG, "{}: has more than {} names", path_of(directory), kMostListed);
-    if (without_new > kMostEmptyPages) return fail(EIO, "{}: the list of objects does not end", path_of(directory));
+    if (found > kMaxListed) return fail(EFBIG, "{}: has more than {} names", path_of(directory), kMaxListed);
+    if (without_new > kMaxEmptyPages) return fail(EIO, "{}: the list of objects does not end", path_of(directory));
     token = page.next;
   } while (!token.empty());
   const std::vector<std::string> names(directories.begin(), directories.end());

@@ -80,7 +80,7 @@ Result<> FetchedMirror::read(uint64_t offset, MutableBytes to) {
   if (offset > mirror_.size() || to.size() > mirror_.size() - offset)
     return fail(EIO, "{} bytes at {} are beyond the end", to.size(), offset);
   for (size_t done = 0; done < to.size();) {
-    const MutableBytes part = to.subspan(done).first(std::min<uint64_t>(kMost, to.size() - done));
+    const MutableBytes part = to.subspan(done).first(std::min<uint64_t>(kMax, to.size() - done));
     CODECFS_ASSIGN(const bool is_read, mirror_.read(offset + done, part));
     if (is_read)
       done += part.size();

@@ -44,7 +44,7 @@ struct FetchRequest {
 /// The file as the process reads it. Thread-safe.
 class FetchedMirror final : public hdf5::FetchedFile {
  public:
-  static constexpr uint64_t kMost = uint64_t{8} << 20;  // bytes of a request
+  static constexpr uint64_t kMax = uint64_t{8} << 20;  // bytes of a request
 
   FetchedMirror(SharedMirror mirror, std::shared_ptr<FetchSlots> slots, int control)
       : mirror_(std::move(mirror)), slots_(std::move(slots)), control_(control) {}

@@ -49,7 +49,7 @@ constexpr uint64_t kMemory = uint64_t{2} << 30;           // bytes, beside chunk
 constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for libhdf5's throughput
 constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
-constexpr unsigned kMostFiles = 65'536;  // a virtual dataset may have thousands of sources
+constexpr unsigned kMaxFiles = 65'536;  // a virtual dataset may have thousands of sources
 constexpr size_t kLongestOrder = PATH_MAX + 1;
 
 constexpr size_t kLongestText = 4000;  // bytes
@@ -311,7 +311,7 @@ bool begin_sandbox(const std::string& directory) {
   if (::chdir(directory.c_str()) != 0) (void)!::chdir("/");
   ::tzset();  // reads its file
   Result<FileCallEnds> ends = FileCallEnds::open();
-  FileSandbox sandbox = enter_file_sandbox(kMostFiles, ends.has_value());
+  FileSandbox sandbox = enter_file_sandbox(kMaxFiles, ends.has_value());
   std::string message(1, 'n');
   message.append(reinterpret_cast<const char*>(&sandbox.parts), sizeof sandbox.parts);
   if (!sandbox.listener) return send_datagram(control_socket, message);

@@ -6,8 +6,8 @@
 namespace codecfs::worker {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{8} << 20;  // of the small ones
-constexpr size_t kMostWrites = 256;
+constexpr uint64_t kMaxBytes = uint64_t{8} << 20;  // of the small ones
+constexpr size_t kMaxWrites = 256;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool HeldWrites::confirm(uint64_t number) {
   const LockGuard lock(mutex_);
   Held& held = held_.at(number);
   held.is_confirmed = true;
-  return held.is_large() || bytes_ >= kMostBytes || held_.size() >= kMostWrites;
+  return held.is_large() || bytes_ >= kMaxBytes || held_.size() >= kMaxWrites;
 }
 
 void HeldWrites::confirm_again(uint64_t number, uint64_t losses) {

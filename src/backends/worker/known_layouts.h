@@ -36,11 +36,11 @@ class KnownLayouts {
   };
   Result<Present> ask(ObjectId variable);
 
-  static constexpr size_t kMost = 1024;
+  static constexpr size_t kMax = 1024;
 
   WorkerClient& client_;
-  LruMap<uint64_t, Named> layouts_{kMost};
-  LruMap<ObjectId, std::pair<uint64_t, Pointer>> encoders_{kMost};  // `changes` and what for_writing() returned then
+  LruMap<uint64_t, Named> layouts_{kMax};
+  LruMap<ObjectId, std::pair<uint64_t, Pointer>> encoders_{kMax};  // `changes` and what for_writing() returned then
 };
 
 }  // namespace codecfs::worker

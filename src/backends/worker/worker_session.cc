@@ -20,7 +20,7 @@ namespace codecfs::worker {
 namespace {
 
 constexpr size_t kLongestMessage = 8192;
-constexpr size_t kMostAbandoned = 32;  // connections: each has a thread in the process
+constexpr size_t kMaxAbandoned = 32;  // connections: each has a thread in the process
 
 // Of the first process; the others have the same. None: there was none so far.
 std::atomic<int64_t> protections = -1;
@@ -100,7 +100,7 @@ void WorkerSession::give_back(std::unique_ptr<Connection> connection) {
 
 bool WorkerSession::abandon(std::unique_ptr<Connection>& connection) {
   const LockGuard lock(mutex_);
-  if (abandoned_.size() >= kMostAbandoned) return false;
+  if (abandoned_.size() >= kMaxAbandoned) return false;
   abandoned_.push_back(std::move(connection));
   return true;
 }
@@ -122,8 +122,8 @@ void WorkerSession::take_late_answers() {
 
 void WorkerSession::answer_file_calls() {
   if (!file_calls_) return;
-  constexpr int kMost = 64;  // a hostile process may ask without end
-  for (int i = 0; i < kMost; ++i) {
+  constexpr int kMax = 64;  // a hostile process may ask without end
+  for (int i = 0; i < kMax; ++i) {
     const auto call = file_calls_->receive();
     if (!call) return;
     file_calls_->answer(*call, broker_.execute(*file_calls_, *call));
@@ -177,7 +177,7 @@ void WorkerSession::fetch(const std::string& message) {
   std::memcpy(&request, message.data() + 1, sizeof request);
   if (request.slot >= slots_->slots.size()) return;
   const auto slot = static_cast<uint32_t>(request.slot);
-  if (request.range.size > FetchedMirror::kMost)
+  if (request.range.size > FetchedMirror::kMax)
     return answer_fetch(*slots_, slot, fail(EINVAL, "{} bytes are too many", request.range.size));
   object_->fetch(request.range, [slots = slots_, slot](const Result<>& result) { answer_fetch(*slots, slot, result); });
 }

@@ -111,10 +111,10 @@ Result<> check_lossy(Bytes elements) {
         return fail(EINVAL, "element {} is {}: zfp stores only finite numbers, except in reversible mode",
                     at / sizeof(T), value);
     } else {
-      constexpr T kMost = (std::numeric_limits<T>::max() >> 1) + 1;
-      if (value > kMost || value < -kMost)
+      constexpr T kMax = (std::numeric_limits<T>::max() >> 1) + 1;
+      if (value > kMax || value < -kMax)
         return fail(EINVAL, "element {}, {}, is beyond {}, the most that zfp stores, except in reversible mode",
-                    at / sizeof(T), value, kMost);
+                    at / sizeof(T), value, kMax);
     }
   }
   return {};
@@ -163,8 +163,8 @@ Result<Buffer> decode(const ZfpParameters& parameters, const ZfpArray& array, By
 ZfpParameters zfp_reversible() { return {.minexp = ZFP_MIN_EXP - 1}; }
 
 Result<ZfpParameters> zfp_fixed_rate(double rate, zfp_type type, size_t rank) {
-  constexpr double kMost = 128;  // twice what any element has
-  if (!(rate > 0) || rate > kMost) return fail(EINVAL, "\"rate\" {} is not in (0, {}]", rate, kMost);
+  constexpr double kMax = 128;  // twice what any element has
+  if (!(rate > 0) || rate > kMax) return fail(EINVAL, "\"rate\" {} is not in (0, {}]", rate, kMax);
   CODECFS_ASSIGN(const Stream open, open_stream(nullptr, 0));
   zfp_stream_set_rate(open.zfp.get(), rate, type, static_cast<unsigned>(rank), zfp_false);
   return parameters_of(open.zfp.get());

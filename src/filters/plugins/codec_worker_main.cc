@@ -24,7 +24,7 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr unsigned kMostFiles = 64;
+constexpr unsigned kMaxFiles = 64;
 
 // A plugin that never returns must not survive the daemon: the end of `control` raises SIGIO, which ends the process.
 void end_with_daemon(int control) {
@@ -70,7 +70,7 @@ class CodecWorker {
       const std::string path = arguments.text();
       CODECFS_ASSIGN(PluginLibrary library, open_plugin(path, arguments.text()));
       plugin_.emplace(std::move(library));
-      results.description(describe(plugin_->library())).number(enter_sandbox(kMostFiles));
+      results.description(describe(plugin_->library())).number(enter_sandbox(kMaxFiles));
       return results;
     }
     if (!plugin_) return fail(EINVAL, "no library is loaded");

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxKills = 20;  // by other programs, during one call
 constexpr int kMaxCrashes = 2;
-constexpr uint64_t kMostExpansion = 64;  // of the input, for limits
+constexpr uint64_t kMaxExpansion = 64;  // of the input, for limits
 constexpr std::chrono::seconds kFinalizing{2};
 constexpr int kEndMilliseconds = 1000;
 constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without what a filter returns
@@ -152,7 +152,7 @@ auto CodecWorkers::call(const Request& request, const Take& take)
 }
 
 unsigned CodecWorkers::processor_seconds(const Request& request) const {
-  const uint64_t bytes = request.bulk.size() + std::min(request.expected, kMostExpansion * request.bulk.size());
+  const uint64_t bytes = request.bulk.size() + std::min(request.expected, kMaxExpansion * request.bulk.size());
   return static_cast<unsigned>(limits_.processor.count() +
                                static_cast<int64_t>(bytes >> 20) * limits_.processor_per_mib.count());
 }

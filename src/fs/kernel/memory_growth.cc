@@ -30,13 +30,13 @@ void MemoryGrowth::written(uint64_t total, uint64_t bytes, Cost cost) {
   had_ = total;
   const bool was_growing = balance_ >= 0;
   const bool was_trial = waited_ != 0;
-  balance_ = std::min(balance_ + (1 + kSaved) * per_byte_ * size - time, kMostBalance);
-  if (balance_ >= kMostBalance) {
+  balance_ = std::min(balance_ + (1 + kSaved) * per_byte_ * size - time, kMaxBalance);
+  if (balance_ >= kMaxBalance) {
     pause_ = kFirstPause;
   } else if (was_growing && balance_ < 0 && was_trial) {
     pause_ = std::min(2 * pause_, kLongestPause);
   }
-  if (balance_ < 0 || balance_ >= kMostBalance) waited_ = 0;
+  if (balance_ < 0 || balance_ >= kMaxBalance) waited_ = 0;
 }
 
 }  // namespace codecfs::fs

@@ -37,15 +37,15 @@ class MemoryGrowth {
   }
 
  private:
-  static constexpr double kMostBalance = 10e6;                  // ns: the most that can be lost before growth ends
+  static constexpr double kMaxBalance = 10e6;                   // ns: the most that can be lost before growth ends
   static constexpr uint64_t kFirstPause = uint64_t{256} << 20;  // bytes
 
   uint64_t had_ = 0;
-  double per_byte_ = 0.1;          // ns, of the cheapest write; a usual value until there is one
-  bool is_measured_ = false;       // whether there is one
-  double balance_ = kMostBalance;  // gains minus losses, ns; below 0: no growth
-  uint64_t pause_ = kFirstPause;   // bytes that must be seen before the next trial
-  uint64_t waited_ = 0;            // bytes seen since growth ended
+  double per_byte_ = 0.1;         // ns, of the cheapest write; a usual value until there is one
+  bool is_measured_ = false;      // whether there is one
+  double balance_ = kMaxBalance;  // gains minus losses, ns; below 0: no growth
+  uint64_t pause_ = kFirstPause;  // bytes that must be seen before the next trial
+  uint64_t waited_ = 0;           // bytes seen since growth ended
 };
 
 }  // namespace codecfs::fs

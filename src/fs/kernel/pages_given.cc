@@ -5,8 +5,8 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr size_t kMostBlocks = 8192;  // a megabyte of memory
-constexpr size_t kLatest = 64;        // files for which requests may still be on their way
+constexpr size_t kMaxBlocks = 8192;  // a megabyte of memory
+constexpr size_t kLatest = 64;       // files for which requests may still be on their way
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void PagesGiven::given(Ino ino, uint64_t changes) {
     clear();
     changes_ = changes;
   }
-  if (blocks_.size() >= kMostBlocks && !blocks_.contains(ino / kInBlock)) clear();
+  if (blocks_.size() >= kMaxBlocks && !blocks_.contains(ino / kInBlock)) clear();
   blocks_[ino / kInBlock].set(ino % kInBlock);
   latest_.push_back(ino);
   if (latest_.size() > kLatest) latest_.pop_front();

@@ -30,8 +30,8 @@ Result<> UnmountNotifier::add_listener(std::string_view name) {
     pollfd state{other.get(), POLLIN, 0};
     return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
   });
-  constexpr size_t kMost = 16;
-  if (listeners_.size() >= kMost) return fail(EBUSY, "{} programs wait for the end of this mount already", kMost);
+  constexpr size_t kMax = 16;
+  if (listeners_.size() >= kMax) return fail(EBUSY, "{} programs wait for the end of this mount already", kMax);
   listeners_.push_back(std::move(listener));
   return {};
 }

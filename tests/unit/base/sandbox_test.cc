@@ -99,8 +99,8 @@ Seen run(WorkerMain main, const std::function<FileAnswer(const FileCall&)>& answ
     calls.emplace(std::move(first.fds[0]), FileCallEnds{std::move(first.fds[1]), std::move(first.fds[2])});
   for (;;) {
     std::array<pollfd, 2> events{{{worker->control.get(), POLLIN, 0}, {calls ? calls->listener() : -1, POLLIN, 0}}};
-    constexpr int kMost = 20'000;  // milliseconds
-    if (::poll(events.data(), events.size(), kMost) <= 0 || events[0].revents != 0) break;
+    constexpr int kMax = 20'000;  // milliseconds
+    if (::poll(events.data(), events.size(), kMax) <= 0 || events[0].revents != 0) break;
     while (const auto call = calls->receive()) {
       seen.calls += call->path + " ";
       calls->answer(*call, answer(*call));

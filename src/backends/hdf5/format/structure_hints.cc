@@ -14,15 +14,15 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kUndefined = UINT64_MAX;
-constexpr uint64_t kOldHeader = UINT64_MAX;     // Part::context
-constexpr uint64_t kMost = uint64_t{64} << 20;  // bytes returned for one file
-constexpr uint64_t kMostWithIndexes = uint64_t{192} << 20;
-constexpr uint64_t kMostOfPart = uint64_t{1} << 20;  // bytes
-constexpr uint64_t kHeader = 1024;                   // bytes that are requested of an object header
-constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;    // bytes, with the default number of entries
-constexpr uint64_t kSymbolNode = 8 + 8 * 40;         // the same
-constexpr uint64_t kOldChunkNodes = 64;              // entries of a node, by default
-constexpr unsigned kMostDepth = 4;
+constexpr uint64_t kOldHeader = UINT64_MAX;    // Part::context
+constexpr uint64_t kMax = uint64_t{64} << 20;  // bytes returned for one file
+constexpr uint64_t kMaxWithIndexes = uint64_t{192} << 20;
+constexpr uint64_t kMaxOfPart = uint64_t{1} << 20;  // bytes
+constexpr uint64_t kHeader = 1024;                  // bytes that are requested of an object header
+constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;   // bytes, with the default number of entries
+constexpr uint64_t kSymbolNode = 8 + 8 * 40;        // the same
+constexpr uint64_t kOldChunkNodes = 64;             // entries of a node, by default
+constexpr unsigned kMaxDepth = 4;
 
 /// Bytes of the field that counts up to this number.
 uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_width(number)) + 7) / 8; }
@@ -31,8 +31,8 @@ uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_wid
 /// not tell, but the offset in the last dimension, that of bytes in an element, is 0 in all keys. 0: it is no such
 /// node.
 uint64_t chunk_key_size(Bytes bytes, uint64_t entries) {
-  constexpr uint64_t kMostDimensions = 33;
-  for (uint64_t dimensions = 2; dimensions <= kMostDimensions; ++dimensions) {
+  constexpr uint64_t kMaxDimensions = 33;
+  for (uint64_t dimensions = 2; dimensions <= kMaxDimensions; ++dimensions) {
     const uint64_t key = 8 + 8 * dimensions;
     Cursor in{bytes, 24};
     bool fits = true;
@@ -50,8 +50,8 @@ uint64_t chunk_key_size(Bytes bytes, uint64_t entries) {
 }  // namespace
 
 void StructureHints::add(uint64_t address, const Part& part) {
-  if (address == kUndefined || address > INT64_MAX - base_ || part.size == 0 || part.size > kMostOfPart) return;
-  if (total_ + part.size > (follows_indexes_ ? kMostWithIndexes : kMost)) return;
+  if (address == kUndefined || address > INT64_MAX - base_ || part.size == 0 || part.size > kMaxOfPart) return;
+  if (total_ + part.size > (follows_indexes_ ? kMaxWithIndexes : kMax)) return;
   if (!parts_.emplace(base_ + address, part).second) return;
   total_ += part.size;
   added_.push_back(base_ + address);
@@ -105,7 +105,7 @@ void StructureHints::parse(uint64_t address, Part& part, Bytes bytes) {
     const uint64_t size = in.number(8);
     in.skip(8);
     const uint64_t data = in.address();
-    if (!in.failed) add(data, {.size = std::min(size, kMostOfPart)});
+    if (!in.failed) add(data, {.size = std::min(size, kMaxOfPart)});
     return;
   }
   if (is_marked(bytes, "FRHP")) return parse_heap(address, part, bytes);
@@ -344,7 +344,7 @@ void StructureHints::parse_tree(uint64_t address, Bytes bytes) {
   in.skip(2);
   const uint64_t root = in.address();
   const uint64_t records = in.number(2);
-  if (in.failed || depth > kMostDepth || tree.node <= 32 || tree.record == 0) return;
+  if (in.failed || depth > kMaxDepth || tree.node <= 32 || tree.record == 0) return;
   if (tree.of_chunks && depth > 1) return;
   trees_[address] = tree;
   add(root, {.size = tree.node,

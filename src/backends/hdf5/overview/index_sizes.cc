@@ -15,8 +15,8 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr size_t kChecksum = 4;
-constexpr uint64_t kMostOfBlock = uint64_t{1} << 20;  // bytes
-constexpr unsigned kMostDepth = 8;
+constexpr uint64_t kMaxOfBlock = uint64_t{1} << 20;  // bytes
+constexpr unsigned kMaxDepth = 8;
 
 uint64_t cells_of(uint64_t length, uint64_t chunk) { return length / chunk + (length % chunk != 0 ? 1 : 0); }
 
@@ -49,7 +49,7 @@ bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
     most_cells_.push_back(space.most[d] ? std::optional(cells_of(*space.most[d], chunk)) : std::nullopt);
     if (__builtin_mul_overflow(cell_count_, cells_[d], &cell_count_)) return false;
   }
-  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMostCells;
+  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMaxCells;
 }
 
 std::optional<StoredTotals> IndexSizes::totals(const ChunkedDataset& dataset) {
@@ -86,7 +86,7 @@ bool IndexSizes::add_filtered(uint64_t address, uint64_t bytes) {
 bool IndexSizes::is_in_grid(const Coordinates& at) const { return std::ranges::equal(at, cells_, std::less()); }
 
 std::optional<std::vector<std::byte>> IndexSizes::block(uint64_t address, uint64_t bytes) {
-  if (++nodes_ > kMostNodes || bytes > kMostOfBlock || address == 0) return std::nullopt;
+  if (++nodes_ > kMaxNodes || bytes > kMaxOfBlock || address == 0) return std::nullopt;
   std::vector<std::byte> found(bytes);
   if (!file_.read(address, found)) return std::nullopt;
   return found;
@@ -157,7 +157,7 @@ bool IndexSizes::old_tree() {
   const auto depth = std::to_integer<unsigned>((*head)[5]);
   Key first;
   Key last;
-  return depth <= kMostDepth && old_node(dataset_->layout.address, depth, first, last);
+  return depth <= kMaxDepth && old_node(dataset_->layout.address, depth, first, last);
 }
 
 bool IndexSizes::single() {
@@ -226,7 +226,7 @@ bool IndexSizes::fixed_array() {
   for (const auto& most : most_cells_)
     if (!most || __builtin_mul_overflow(cells, *most, &cells)) return false;
   if (kind != (dataset_->has_filters ? 1 : 0) || element != element_bytes() || page_bits > 63 || count != cells ||
-      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMostOfBlock)
+      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMaxOfBlock)
     return false;
   if (data == kNoAddress) return true;
   constexpr size_t kHead = 14;
@@ -290,7 +290,7 @@ bool IndexSizes::extensible_array() {
       if (block_number == data_blocks || in.failed) return false;
       const uint64_t data = in.address();
       if (elements.size() / element >= known) continue;  // none of its elements is known
-      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMostOfBlock) return false;
+      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMaxOfBlock) return false;
       const size_t head = 14 + (bits + 7) / 8;
       const size_t begin = elements.size();
       elements.resize(begin + count * element, std::byte{0});
@@ -369,9 +369,9 @@ bool IndexSizes::tree() {
   const uint64_t root = in.address();
   const uint64_t records = in.number(2);
   const uint64_t all = in.number(8);
-  if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kMostDepth ||
+  if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kMaxDepth ||
       tree.record_bytes != element_bytes() + 8 * cells_.size() || tree.node_bytes < 64 ||
-      tree.node_bytes > kMostOfBlock || tree.node_bytes < 10 + tree.record_bytes)
+      tree.node_bytes > kMaxOfBlock || tree.node_bytes < 10 + tree.record_bytes)
     return false;
   if (root == kNoAddress) return all == 0 && records == 0;
   tree.most.push_back((tree.node_bytes - 10) / tree.record_bytes);

@@ -2,7 +2,7 @@
 // How many chunks of a dataset are stored, and their size, from its chunk index, read without libhdf5. Source: HDF5
 // File Format Specification 3.0, sections III.A (B-trees), VII (appendix C: chunk indexes).
 //
-// All or nothing: none if anything is damaged, not known exactly, or larger than what is read here (kMostNodes). The
+// All or nothing: none if anything is damaged, not known exactly, or larger than what is read here (kMaxNodes). The
 // input may be hostile.
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class IndexSizes {
   std::optional<StoredTotals> totals(const ChunkedDataset& dataset);
 
  private:
-  static constexpr unsigned kMostNodes = 256;
-  static constexpr uint64_t kMostCells = 1024;  // of the grid
-  using Coordinates = std::vector<uint64_t>;    // of a chunk in the grid
+  static constexpr unsigned kMaxNodes = 256;
+  static constexpr uint64_t kMaxCells = 1024;  // of the grid
+  using Coordinates = std::vector<uint64_t>;   // of a chunk in the grid
 
   /// Begins with the next dataset.
   bool set_grid(const ChunkedDataset& dataset);

@@ -66,7 +66,7 @@ struct ShardReader::Index {
 
 namespace {
 
-constexpr unsigned kMostStates = 5;   // of a shard from which a chunk is read
+constexpr unsigned kMaxStates = 5;    // of a shard from which a chunk is read
 constexpr size_t kShardsAtOnce = 32;  // whose indexes are requested
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
@@ -216,7 +216,7 @@ Result<std::optional<Buffer>> ShardReader::read(const OpenArray& array, uint64_t
   for (unsigned attempt = 0;; ++attempt) {
     if (!file) return std::nullopt;
     auto bytes = read_in(array, number, file);
-    if (bytes || bytes.error().code != ESTALE || attempt == kMostStates) return bytes;
+    if (bytes || bytes.error().code != ESTALE || attempt == kMaxStates) return bytes;
     // Another program has replaced the shard; where that is an error, reopening it is one too.
     const std::string version = file->version();
     CODECFS_ASSIGN(file, files_.reopen_file(key));

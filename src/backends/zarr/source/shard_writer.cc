@@ -50,7 +50,7 @@ Result<> ShardWriter::put(const ArrayPtr& array, uint64_t number, Held chunk) tr
     chunk.part = joined(is_new ? nullptr : &place->second, std::move(chunk.part));
     held_bytes_ += size_of(chunk) - size_of(place->second);
     place->second = std::move(chunk);
-    is_full = held_bytes_ > kMostHeld;
+    is_full = held_bytes_ > kMaxHeld;
   }
   return is_full ? write_shards() : Result<>();
 } catch (const std::bad_alloc&) {

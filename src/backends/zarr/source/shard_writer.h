@@ -1,6 +1,6 @@
 #pragma once
 // Writes the inner chunks of sharded arrays. Encoded chunks are held in memory until their shards are written: by a
-// commit, or when more than kMostHeld bytes are held. A shard is written anew as a whole, once for all of its chunks,
+// commit, or when more than kMaxHeld bytes are held. A shard is written anew as a whole, once for all of its chunks,
 // and renamed into place: the other chunks are copied as they are stored. A shard without chunks is removed. Nested
 // shards, and shards that are encoded as a whole, are made in memory.
 //
@@ -43,7 +43,7 @@ class ShardWriter {
     std::shared_ptr<const WrittenPart> part;  // null: all of it was written
   };
 
-  static constexpr uint64_t kMostHeld = uint64_t{128} << 20;  // bytes
+  static constexpr uint64_t kMaxHeld = uint64_t{128} << 20;  // bytes
 
   /// Both must outlive this object.
   ShardWriter(OpenStore& store, StoreWriter& writer) : store_(store), writer_(writer) {}

@@ -11,13 +11,13 @@ namespace {
 constexpr size_t kExpectedThreads = 64;  // the client lets so many requests run as the server can answer
 constexpr uint64_t kExpectedBytes = uint64_t{128} << 20;  // of what is requested and not read yet, of all stores
 constexpr std::chrono::seconds kLeftBehind{10};           // a reader that has not come by then has stopped
-constexpr size_t kMostEntries = 4096;
+constexpr size_t kMaxEntries = 4096;
 constexpr std::chrono::seconds kAbsentFor{5};  // as lists are used
 constexpr std::chrono::seconds kOutdated{60};  // nothing older is used
 
 // A reader and the threads that read ahead of it ask for the same objects, in this order and a moment later.
 constexpr std::chrono::seconds kTakenFor{2};
-constexpr size_t kMostTakenKeys = 512;
+constexpr size_t kMaxTakenKeys = 512;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ bool ExpectedObjects::is_outdated(const Entry& entry) {
 bool ExpectedObjects::make_room(uint64_t bytes) {
   const auto has_room = [&]() CODECFS_REQUIRES(mutex_) {
     const uint64_t all = statistics_.expected_bytes;
-    return entries_.size() < kMostEntries &&
+    return entries_.size() < kMaxEntries &&
            (all + bytes <= kExpectedBytes || (bytes_ == 0 && all <= 2 * kExpectedBytes));
   };
   if (has_room()) return true;
@@ -112,7 +112,7 @@ void ExpectedObjects::run(const std::string& key, const EntryPtr& entry) {
 
 void ExpectedObjects::note_taken(const std::string& key) {
   taken_.push_back({key, Clock::now()});
-  if (taken_.size() > kMostTakenKeys) taken_.pop_front();
+  if (taken_.size() > kMaxTakenKeys) taken_.pop_front();
 }
 
 Result<std::optional<ExpectedObjects::PartPtr>> ExpectedObjects::wait_for(const std::string& key, bool is_last) {

@@ -16,12 +16,12 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr uint64_t kMostListed = uint64_t{10'000'000};      // objects below one array, or members of a group
-constexpr uint64_t kMostListedBytes = uint64_t{512} << 20;  // of their keys
-constexpr unsigned kMostEmptyPages = 100;                   // of a list in a row: deleted objects can make some
-constexpr unsigned kPagesInOrder = 2;                       // then the rest of a list is divided
-constexpr uint64_t kKeysOfList = 4000;                      // of a part of it
-constexpr size_t kMostLists = 64;                           // parts
+constexpr uint64_t kMaxListed = uint64_t{10'000'000};      // objects below one array, or members of a group
+constexpr uint64_t kMaxListedBytes = uint64_t{512} << 20;  // of their keys
+constexpr unsigned kMaxEmptyPages = 100;                   // of a list in a row: deleted objects can make some
+constexpr unsigned kPagesInOrder = 2;                      // then the rest of a list is divided
+constexpr uint64_t kKeysOfList = 4000;                     // of a part of it
+constexpr size_t kMaxLists = 64;                           // parts
 constexpr size_t kListsAtOnce = 32;
 
 }  // namespace
@@ -65,10 +65,10 @@ Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, L
     known = found;
     for (const auto& object : page.objects) so_far.bytes += object.key.size() + object.etag.size();
     for (const auto& below : page.prefixes) so_far.bytes += below.size();
-    if (known > kMostListed || so_far.bytes > kMostListedBytes)
-      return fail(EFBIG, "{}: has more than {} objects, or their names more than {} bytes", prefix, kMostListed,
-                  kMostListedBytes);
-    if (without_new > kMostEmptyPages) return fail(EIO, "{}: the list of objects does not end", prefix);
+    if (known > kMaxListed || so_far.bytes > kMaxListedBytes)
+      return fail(EFBIG, "{}: has more than {} objects, or their names more than {} bytes", prefix, kMaxListed,
+                  kMaxListedBytes);
+    if (without_new > kMaxEmptyPages) return fail(EIO, "{}: the list of objects does not end", prefix);
     token = std::move(page.next);
   } while (!token.empty());
   return {};
@@ -145,7 +145,7 @@ std::vector<std::string> ObjectStore::divided(const std::string& directory) cons
   const auto parsed = texts_.is_v3() ? parse_zarr3_array(json) : parse_array({.zarray = json, .zattrs = {}});
   if (!parsed || parsed->rectilinear) return {};
   const ChunkGrid& grid = parsed->shards ? parsed->shards->grid : parsed->variable.grid;
-  std::vector<std::string> prefixes = listing_prefixes(grid, parsed->keys, kKeysOfList, kMostLists);
+  std::vector<std::string> prefixes = listing_prefixes(grid, parsed->keys, kKeysOfList, kMaxLists);
   for (std::string& prefix : prefixes) prefix = array.empty() ? prefix : array + "/" + prefix;
   return prefixes;
 }

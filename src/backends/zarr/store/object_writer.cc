@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kReads = 8;                                                            // of one object, at a time
 constexpr size_t kRemovals = 32;                                                        // at a time
-constexpr uint64_t kMostBytes = uint64_t{5} << 30;                                      // of one PUT
+constexpr uint64_t kMaxBytes = uint64_t{5} << 30;                                       // of one PUT
 constexpr const char* kKeyFiles[] = {kArrayFile, kGroupFile, kZarr3File, ".nczgroup"};  // that make a group or array
 
 bool is_key_file(const std::string& name) { return std::ranges::find(kKeyFiles, name) != std::ranges::end(kKeyFiles); }
@@ -277,7 +277,7 @@ Result<std::string> ObjectWriter::replace(const std::string& key, const std::str
   if (parts.size() == 1 && !parts[0].file) return put(parts[0].bytes);
   uint64_t size = 0;
   for (const StorePart& part : parts) size += part.size;
-  if (size > kMostBytes) return fail(EFBIG, "{}: would have {} bytes, more than one request can store", key, size);
+  if (size > kMaxBytes) return fail(EFBIG, "{}: would have {} bytes, more than one request can store", key, size);
   CODECFS_ASSIGN(Buffer content, Buffer::allocate(size));
   CODECFS_TRY(read_parts(parts, content.mutable_bytes()));
   return put(content.bytes());

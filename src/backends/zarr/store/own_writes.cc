@@ -4,7 +4,7 @@ namespace codecfs::zarr {
 
 OwnWrites::Underway::Underway(OwnWrites& writes, const std::string& key) : writes_(writes), key_(key) {
   const LockGuard lock(writes_.mutex_);
-  if (writes_.rows_.size() >= kMost) {
+  if (writes_.rows_.size() >= kMax) {
     std::erase_if(writes_.rows_, [](const auto& row) { return row.second.mark.underway == 0; });
     writes_.known_since_ = Clock::now();
     writes_.forgotten_ = writes_.count_;

@@ -16,7 +16,7 @@ namespace codecfs::zarr {
 class OwnWrites {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kMost = 100'000;  // writes that are kept
+  static constexpr size_t kMax = 100'000;  // writes that are kept
 
   /// The last write of an object.
   struct Write {

@@ -54,7 +54,7 @@ class SharedStore {
 template <class Change>
 auto repeat_change(Change change) -> decltype(change()) {
   constexpr std::chrono::seconds kLongest{60};
-  constexpr unsigned kMostWait = 100;  // ms
+  constexpr unsigned kMaxWait = 100;  // ms
   const auto began = std::chrono::steady_clock::now();
   for (unsigned attempt = 1;; ++attempt) {
     auto done = change();
@@ -62,8 +62,7 @@ auto repeat_change(Change change) -> decltype(change()) {
     if (std::chrono::steady_clock::now() - began > kLongest)
       return fail(EBUSY, "{}, again and again", done.error().reason);
     static thread_local std::minstd_rand random{std::random_device()()};
-    if (attempt > 1)
-      std::this_thread::sleep_for(std::chrono::milliseconds(random() % std::min(5 * attempt, kMostWait)));
+    if (attempt > 1) std::this_thread::sleep_for(std::chrono::milliseconds(random() % std::min(5 * attempt, kMaxWait)));
   }
 }
 

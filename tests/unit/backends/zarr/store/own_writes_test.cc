@@ -82,7 +82,7 @@ TEST(OwnWrites, ForgetsInBounds) {
   const auto start = Clock::now();
   const auto untouched = writes.mark_of("other");
   const OwnWrites::Underway underway(writes, "stays");
-  for (size_t i = 0; i <= OwnWrites::kMost; ++i) write(writes, std::to_string(i), Outcome::stored, 1);
+  for (size_t i = 0; i <= OwnWrites::kMax; ++i) write(writes, std::to_string(i), Outcome::stored, 1);
   EXPECT_GT(writes.known_since(), start) << "what began before must not be used";
   EXPECT_TRUE(writes.of("stays", start));
   EXPECT_FALSE(writes.of("0", start));
