@@ -66,8 +66,8 @@ struct ShardReader::Index {
 
 namespace {
 
-constexpr unsigned kMaxStates = 5;    // of a shard from which a chunk is read
-constexpr size_t kShardsAtOnce = 32;  // whose indexes are requested
+constexpr unsigned kMaxStates = 5;     // of a shard from which a chunk is read
+constexpr size_t kIndexesAtOnce = 32;  // whose indexes are requested
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
 
@@ -188,7 +188,7 @@ void ShardReader::expect(const OpenArray& array, std::span<const uint64_t> numbe
   std::map<uint64_t, std::vector<uint64_t>> chunks;  // by shard
   for (const uint64_t number : numbers) chunks[shard_of(array.array, number)].push_back(number);
   const std::vector<std::pair<uint64_t, std::vector<uint64_t>>> shards(chunks.begin(), chunks.end());
-  remote::run_in_parallel(shards.size(), kShardsAtOnce, [&](size_t i) {
+  remote::run_in_parallel(shards.size(), kIndexesAtOnce, [&](size_t i) {
     try {
       expect_in(array, shards[i].first, shards[i].second);
     } catch (const std::bad_alloc&) {

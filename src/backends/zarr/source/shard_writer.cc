@@ -14,7 +14,7 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr size_t kShardsAtOnce = 8;  // that are written, if each takes requests
+constexpr size_t kWritesAtOnce = 8;  // that are written, if each takes requests
 
 /// A part of a chunk that was written while another was held. What is held of the chunk was read before, so it is in
 /// the new content, too.
@@ -98,7 +98,7 @@ Result<> ShardWriter::write_shards() {
     failure_.reset();
     for (const auto& [key, shard] : being_written_) keys.push_back(key);
   }
-  CODECFS_TRY(make_at_once(keys.size(), writer_.shared() != nullptr ? kShardsAtOnce : 1,
+  CODECFS_TRY(make_at_once(keys.size(), writer_.shared() != nullptr ? kWritesAtOnce : 1,
                            [&](size_t i) { return write_next(keys[i]); }));
   const LockGuard lock(mutex_);
   if (failure_) return std::unexpected(*failure_);
