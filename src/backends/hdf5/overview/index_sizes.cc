@@ -29,6 +29,7 @@ uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_wid
 struct IndexSizes::Key {
   uint64_t bytes = 0;
   Coordinates at;
+  uint64_t within = 0;  // the offset in bytes of an element
 };
 
 bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
@@ -129,7 +130,8 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
       if (offset % dataset_->layout.chunk[d] != 0) return false;
       key.at.push_back(offset / dataset_->layout.chunk[d]);
     }
-    return in.number(8) % dataset_->layout.element == 0 && !in.failed;
+    key.within = in.number(8);
+    return key.within % dataset_->layout.element == 0 && !in.failed;
   };
   Key next;
   if (!get_key(next)) return false;
@@ -137,7 +139,8 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
   for (uint64_t i = 0; i < entries; ++i) {
     const Key key = std::move(next);
     const uint64_t child = in.address();
-    if (in.failed || !get_key(next) || !(key.at < next.at)) return false;
+    // Only the last key, which is beyond all chunks, has an offset within an element.
+    if (in.failed || key.within != 0 || !get_key(next) || !(key.at < next.at)) return false;
     if (level == 0) {
       if (!is_in_grid(key.at) || !add_filtered(child, key.bytes)) return false;
       continue;
