@@ -14,14 +14,14 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr size_t kChecksum = 4;
-constexpr uint64_t kMaxOfBlock = uint64_t{1} << 20;  // bytes
-constexpr unsigned kMaxDepth = 8;
+constexpr size_t kChecksumBytes = 4;
+constexpr uint64_t kMostOfBlock = uint64_t{1} << 20;  // bytes
+constexpr unsigned kDeepestTree = 8;
 
 uint64_t cells_of(uint64_t length, uint64_t chunk) { return length / chunk + (length % chunk != 0 ? 1 : 0); }
 
 /// Bytes of the field that counts up to this number.
-uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_width(number)) + 7) / 8; }
+uint64_t field_bytes(uint64_t number) { return (static_cast<uint64_t>(std::bit_width(number)) + 7) / 8; }
 
 }  // namespace
 
@@ -29,6 +29,7 @@ uint64_t bytes_for(uint64_t number) { return (static_cast<uint64_t>(std::bit_wid
 struct IndexSizes::Key {
   uint64_t bytes = 0;
   Coordinates at;
+  uint64_t within = 0;  // the offset in bytes of an element
 };
 
 bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
@@ -49,7 +50,7 @@ bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
     most_cells_.push_back(space.most[d] ? std::optional(cells_of(*space.most[d], chunk)) : std::nullopt);
     if (__builtin_mul_overflow(cell_count_, cells_[d], &cell_count_)) return false;
   }
-  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMaxCells;
+  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMostCells;
 }
 
 std::optional<StoredTotals> IndexSizes::totals(const ChunkedDataset& dataset) {
@@ -86,7 +87,7 @@ bool IndexSizes::add_filtered(uint64_t address, uint64_t bytes) {
 bool IndexSizes::is_in_grid(const Coordinates& at) const { return std::ranges::equal(at, cells_, std::less()); }
 
 std::optional<std::vector<std::byte>> IndexSizes::block(uint64_t address, uint64_t bytes) {
-  if (++nodes_ > kMaxNodes || bytes > kMaxOfBlock || address == 0) return std::nullopt;
+  if (++nodes_ > kMostNodes || bytes > kMostOfBlock || address == 0) return std::nullopt;
   std::vector<std::byte> found(bytes);
   if (!file_.read(address, found)) return std::nullopt;
   return found;
@@ -96,9 +97,9 @@ std::optional<std::vector<std::byte>> IndexSizes::block(uint64_t address, uint64
 std::optional<std::vector<std::byte>> IndexSizes::checked_block(uint64_t address, uint64_t bytes,
                                                                 std::string_view signature) {
   auto found = block(address, bytes);
-  if (!found || bytes < 5 + kChecksum || !is_marked(*found, signature) || (*found)[4] != std::byte{0})
+  if (!found || bytes < 5 + kChecksumBytes || !is_marked(*found, signature) || (*found)[4] != std::byte{0})
     return std::nullopt;
-  const size_t end = found->size() - kChecksum;
+  const size_t end = found->size() - kChecksumBytes;
   if (load_le<uint32_t>(found->data() + end) != lookup3(Bytes(*found).first(end))) return std::nullopt;
   found->resize(end);
   return found;
@@ -129,7 +130,8 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
       if (offset % dataset_->layout.chunk[d] != 0) return false;
       key.at.push_back(offset / dataset_->layout.chunk[d]);
     }
-    return in.number(8) % dataset_->layout.element == 0 && !in.failed;
+    key.within = in.number(8);
+    return key.within % dataset_->layout.element == 0 && !in.failed;
   };
   Key next;
   if (!get_key(next)) return false;
@@ -137,7 +139,8 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
   for (uint64_t i = 0; i < entries; ++i) {
     const Key key = std::move(next);
     const uint64_t child = in.address();
-    if (in.failed || !get_key(next) || !(key.at < next.at)) return false;
+    // Only the last key, which is beyond all chunks, has an offset within an element.
+    if (in.failed || key.within != 0 || !get_key(next) || !(key.at < next.at)) return false;
     if (level == 0) {
       if (!is_in_grid(key.at) || !add_filtered(child, key.bytes)) return false;
       continue;
@@ -157,7 +160,7 @@ bool IndexSizes::old_tree() {
   const auto depth = std::to_integer<unsigned>((*head)[5]);
   Key first;
   Key last;
-  return depth <= kMaxDepth && old_node(dataset_->layout.address, depth, first, last);
+  return depth <= kDeepestTree && old_node(dataset_->layout.address, depth, first, last);
 }
 
 bool IndexSizes::single() {
@@ -226,11 +229,11 @@ bool IndexSizes::fixed_array() {
   for (const auto& most : most_cells_)
     if (!most || __builtin_mul_overflow(cells, *most, &cells)) return false;
   if (kind != (dataset_->has_filters ? 1 : 0) || element != element_bytes() || page_bits > 63 || count != cells ||
-      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMaxOfBlock)
+      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMostOfBlock)
     return false;
   if (data == kNoAddress) return true;
   constexpr size_t kHead = 14;
-  const auto found = checked_block(data, kHead + count * element + kChecksum, "FADB");
+  const auto found = checked_block(data, kHead + count * element + kChecksumBytes, "FADB");
   if (!found) return false;
   in = {*found, 5};
   if (in.number(1) != kind || in.address() != address) return false;
@@ -276,7 +279,7 @@ bool IndexSizes::extensible_array() {
   const uint64_t levels = 1 + bits - std::min(bits, log2(least));
   const uint64_t direct_levels = 2 * log2(pointers);
   if (levels < direct_levels) return false;
-  const uint64_t size = 14 + in_index * element + 8 * (data_blocks + levels - direct_levels) + kChecksum;
+  const uint64_t size = 14 + in_index * element + 8 * (data_blocks + levels - direct_levels) + kChecksumBytes;
   const auto found = checked_block(index, size, "EAIB");
   if (!found) return false;
   in = {*found, 5};
@@ -290,7 +293,7 @@ bool IndexSizes::extensible_array() {
       if (block_number == data_blocks || in.failed) return false;
       const uint64_t data = in.address();
       if (elements.size() / element >= known) continue;  // none of its elements is known
-      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMaxOfBlock) return false;
+      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMostOfBlock) return false;
       const size_t head = 14 + (bits + 7) / 8;
       const size_t begin = elements.size();
       elements.resize(begin + count * element, std::byte{0});
@@ -299,7 +302,7 @@ bool IndexSizes::extensible_array() {
         for (uint64_t e = 0; e < count; ++e) std::fill_n(elements.data() + begin + e * element, 8, std::byte{0xff});
         continue;
       }
-      const auto part = checked_block(data, head + count * element + kChecksum, "EADB");
+      const auto part = checked_block(data, head + count * element + kChecksumBytes, "EADB");
       if (!part) return false;
       Cursor inside{*part, 5};
       if (inside.number(1) != kind || inside.address() != address ||
@@ -328,7 +331,7 @@ bool IndexSizes::tree_node(const Tree& tree, uint64_t address, uint64_t depth, u
                            Coordinates& previous) {
   if (records > tree.most[depth]) return false;
   const uint64_t pointer = depth == 0 ? 0 : 8 + tree.count_bytes + tree.total_bytes[depth];
-  const uint64_t size = 6 + records * tree.record_bytes + (depth == 0 ? 0 : (records + 1) * pointer) + kChecksum;
+  const uint64_t size = 6 + records * tree.record_bytes + (depth == 0 ? 0 : (records + 1) * pointer) + kChecksumBytes;
   if (size > tree.node_bytes) return false;
   const auto node = checked_block(address, size, depth == 0 ? "BTLF" : "BTIN");
   if (!node) return false;
@@ -369,18 +372,18 @@ bool IndexSizes::tree() {
   const uint64_t root = in.address();
   const uint64_t records = in.number(2);
   const uint64_t all = in.number(8);
-  if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kMaxDepth ||
+  if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kDeepestTree ||
       tree.record_bytes != element_bytes() + 8 * cells_.size() || tree.node_bytes < 64 ||
-      tree.node_bytes > kMaxOfBlock || tree.node_bytes < 10 + tree.record_bytes)
+      tree.node_bytes > kMostOfBlock || tree.node_bytes < 10 + tree.record_bytes)
     return false;
   if (root == kNoAddress) return all == 0 && records == 0;
   tree.most.push_back((tree.node_bytes - 10) / tree.record_bytes);
   tree.total_bytes.push_back(0);
-  tree.count_bytes = bytes_for(tree.most[0]);
+  tree.count_bytes = field_bytes(tree.most[0]);
   uint64_t total = tree.most[0];
   for (uint64_t d = 1; d <= depth; ++d) {
     // A child at depth 0 has no records below it, of which the number would be stored.
-    tree.total_bytes.push_back(d == 1 ? 0 : bytes_for(total));
+    tree.total_bytes.push_back(d == 1 ? 0 : field_bytes(total));
     const uint64_t pointer = 8 + tree.count_bytes + tree.total_bytes[d];
     if (tree.node_bytes < 10 + pointer) return false;
     tree.most.push_back((tree.node_bytes - 10 - pointer) / (tree.record_bytes + pointer));

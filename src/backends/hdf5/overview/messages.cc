@@ -16,7 +16,7 @@ constexpr uint64_t kMaxFilters = 32;
 constexpr uint64_t kMaxTypeDepth = 32;
 constexpr uint64_t kUnlimited = UINT64_MAX;
 
-size_t padded(size_t size) { return (size + 7) / 8 * 8; }
+size_t padded_to_8(size_t size) { return (size + 7) / 8 * 8; }
 
 /// A name that ends with a NUL, which is skipped too, with its padding.
 bool skip_name(Cursor& in, bool is_padded) {
@@ -24,7 +24,7 @@ bool skip_name(Cursor& in, bool is_padded) {
   const auto end = std::ranges::find(rest, std::byte{0});
   if (end == rest.end()) return false;
   const auto size = static_cast<size_t>(end - rest.begin()) + 1;
-  in.skip(is_padded ? padded(size) : size);
+  in.skip(is_padded ? padded_to_8(size) : size);
   return !in.failed;
 }
 
@@ -271,7 +271,7 @@ std::optional<AttributeMessage> parse_attribute(Bytes bytes) {
   if (in.failed || version < 1 || version > 3 || flags != 0 || name_bytes < 2) return std::nullopt;
   const auto part = [&](uint64_t size) {
     const Bytes taken = in.take(size);
-    if (version == 1) in.skip(padded(size) - size);
+    if (version == 1) in.skip(padded_to_8(size) - size);
     return taken;
   };
   const Bytes name = part(name_bytes);

@@ -17,11 +17,11 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxHeader = uint64_t{1} << 20;  // bytes; larger ones are left to libhdf5
-constexpr size_t kMaxTypeBytes = size_t{16} << 20;  // of all that are kept
-constexpr size_t kMaxTypes = 4096;                  // that are kept
-constexpr size_t kMaxFill = size_t{64} << 10;       // bytes; larger elements have no other fill than zeros
-constexpr uint64_t kTextBytes = 16;                 // of a string of variable length in the file, without its text
+constexpr uint64_t kMostHeader = uint64_t{1} << 20;  // bytes; larger ones are left to libhdf5
+constexpr size_t kMostTypeBytes = size_t{16} << 20;  // of all that are kept
+constexpr size_t kMostTypes = 4096;                  // that are kept
+constexpr size_t kLargestFill = size_t{64} << 10;    // bytes; larger elements have no other fill than zeros
+constexpr uint64_t kTextBytes = 16;                  // of a string of variable length in the file, without its text
 
 /// The names that libhdf5 gives its own filters where the file stores none.
 std::optional<std::string> name_of_filter(uint32_t id) {
@@ -32,23 +32,23 @@ std::optional<std::string> name_of_filter(uint32_t id) {
 }
 
 /// Whether the message itself is in the header, and no index refers to it.
-bool is_plain(const HeaderMessage& message) {
+bool is_in_header(const HeaderMessage& message) {
   constexpr uint8_t kConstant = 0x01;
   constexpr uint8_t kNotShared = 0x04;
   return (message.flags & ~(kConstant | kNotShared)) == 0;
 }
 
-struct Kind {
+struct ObjectKind {
   bool is_group = false;
   bool is_dataset = false;
 };
 
 /// None if the header has a message that is not known, or one too many.
-std::optional<Kind> kind_of(const ObjectHeader& header) {
+std::optional<ObjectKind> object_kind_of(const ObjectHeader& header) {
   using enum MessageType;
-  Kind kind;
+  ObjectKind kind;
   for (const HeaderMessage* message : header.messages()) {
-    if (!is_plain(*message)) return std::nullopt;
+    if (!is_in_header(*message)) return std::nullopt;
     switch (message->type) {
       case symbol_table:
       case link_info: kind.is_group = true; break;
@@ -79,7 +79,7 @@ std::optional<Kind> kind_of(const ObjectHeader& header) {
   return kind;
 }
 
-const HeaderMessage* find(const ObjectHeader& header, MessageType type) {
+const HeaderMessage* find_message(const ObjectHeader& header, MessageType type) {
   for (const HeaderMessage* message : header.messages())
     if (message->type == type) return message;
   return nullptr;
@@ -87,7 +87,7 @@ const HeaderMessage* find(const ObjectHeader& header, MessageType type) {
 
 /// Whether all attributes are in the header.
 bool has_all_attributes(const ObjectHeader& header) {
-  const HeaderMessage* const info = find(header, MessageType::attribute_info);
+  const HeaderMessage* const info = find_message(header, MessageType::attribute_info);
   if (info == nullptr) return true;
   Cursor in{info->body};
   const uint64_t version = in.number(1);
@@ -97,8 +97,8 @@ bool has_all_attributes(const ObjectHeader& header) {
   return !in.failed && version == 0 && flags <= 3 && heap == kNoAddress;
 }
 
-std::optional<uint64_t> references_of(const ObjectHeader& header) {
-  const HeaderMessage* const message = find(header, MessageType::references);
+std::optional<uint64_t> link_count_of(const ObjectHeader& header) {
+  const HeaderMessage* const message = find_message(header, MessageType::references);
   if (header.version() == 1)
     return message == nullptr && header.old_references() > 0 ? std::optional<uint64_t>(header.old_references())
                                                              : std::nullopt;
@@ -144,15 +144,15 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
 std::optional<ObjectHeader> OverviewReader::read_header(uint64_t address) {
   if (address == 0 || !file_.recorder->object(address)) return std::nullopt;
   const auto read = [this](uint64_t offset, MutableBytes to) { return window_.read(offset, to); };
-  auto header = ObjectHeader::read(read, FileFormat{}, address, kMaxHeader);
+  auto header = ObjectHeader::read(read, FileFormat{}, address, kMostHeader);
   if (!header || !header->has_stated_count()) return std::nullopt;
   return *std::move(header);
 }
 
 std::optional<ObjectTree::Outline> OverviewReader::outline(uint64_t address) {
   const auto header = read_header(address);
-  const auto kind = header ? kind_of(*header) : std::nullopt;
-  const auto references = kind ? references_of(*header) : std::nullopt;
+  const auto kind = header ? object_kind_of(*header) : std::nullopt;
+  const auto references = kind ? link_count_of(*header) : std::nullopt;
   if (!references) return std::nullopt;
   ObjectTree::Outline outline;
   outline.info.type = kind->is_group ? H5O_TYPE_GROUP : H5O_TYPE_DATASET;
@@ -174,7 +174,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   const std::string_view key(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   if (const auto known = types_.find(std::string(key)); known != types_.end())
     return known->second ? &*known->second : nullptr;
-  if (types_.size() >= kMaxTypes || type_bytes_ > kMaxTypeBytes) {
+  if (types_.size() >= kMostTypes || type_bytes_ > kMostTypeBytes) {
     types_.clear();
     type_bytes_ = 0;
   }
@@ -203,9 +203,9 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
 
 std::optional<OverviewReader::Dataset> OverviewReader::parse(uint64_t address, const ObjectHeader& header) {
   using enum MessageType;
-  const auto kind = kind_of(header);
+  const auto kind = object_kind_of(header);
   if (!kind || !kind->is_dataset || !has_all_attributes(header) || header.count(fill) != 1) return std::nullopt;
-  const auto body_of = [&](MessageType type) { return Bytes(find(header, type)->body); };
+  const auto body_of = [&](MessageType type) { return Bytes(find_message(header, type)->body); };
   Dataset dataset;
   const auto type_bytes = datatype_bytes(body_of(datatype));
   auto space = parse_dataspace(body_of(dataspace));
@@ -241,13 +241,13 @@ std::optional<OverviewReader::Dataset> OverviewReader::parse(uint64_t address, c
 // As Dataset::read_fill().
 bool OverviewReader::set_fill(Variable& facts, const Dataset& dataset, const KnownType& type) {
   const uint64_t size = type.text ? sizeof(uint32_t) : facts.type.size;
-  if (size <= kMaxFill) facts.fill.assign(size, std::byte{0});
+  if (size <= kLargestFill) facts.fill.assign(size, std::byte{0});
   if (facts.unreadable) return true;
   facts.is_fill_undefined = dataset.fill.is_undefined || !dataset.fill.is_written;
   const Bytes value = dataset.fill.value;
   if (!value.empty()) {
     if (type.text || type.converts || value.size() != type.stored_bytes || type.stored_bytes != type.bytes ||
-        value.size() < facts.fill.size() || value.size() > kMaxFill)
+        value.size() < facts.fill.size() || value.size() > kLargestFill)
       return false;
     std::copy_n(value.begin(), facts.fill.size(), facts.fill.begin());
   }
@@ -277,7 +277,7 @@ bool OverviewReader::set_totals(VariableSummary& summary, const Variable& facts,
       return false;
   }
   const uint64_t count = facts.grid.count();
-  if (count > VariableSummary::kMaxChunks) return true;
+  if (count > VariableSummary::kMostChunks) return true;
   summary.is_counted = true;
   if (facts.storage == Storage::chunked) {
     const auto totals = indexes_.totals({layout, dataset.space, !dataset.filters.empty()});
