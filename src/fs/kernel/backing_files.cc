@@ -15,7 +15,10 @@ constexpr std::chrono::seconds kRecovery{30};            // without pressure, be
 constexpr size_t kMaxDamaged = 64;                       // chunks that are remembered
 // Bytes that files may take where memory is dear, if they can be made again: enough for what is made ahead of readers.
 constexpr uint64_t kRing = uint64_t{64} << 20;
-constexpr int kCheap = 5;           // copies that a chunk which is cheap to make takes at most
+// A chunk that is cheap to make takes at most as much processor time as so many copies of it, and waits no longer for
+// its source, or for a core, than so many.
+constexpr int kCheap = 5;
+constexpr int kFast = 40;
 constexpr uint64_t kForgotten = 4;  // budgets of other chunks, after which the page cache has lost a chunk, too
 
 uint64_t memory_of(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
@@ -110,7 +113,8 @@ bool BackingFiles::make_locked(ChunkKey key, uint64_t bytes, const Produce& prod
     ++stats_.passthrough_chunks;
     growth_.written(total, memory, made.writing);
     file.id = *made.id;
-    file.is_cheap = is_cheap_ = made.making <= kCheap * growth_.copy_cost(bytes);
+    const MemoryGrowth::Cost copy = growth_.copy_cost(bytes);
+    file.is_cheap = is_cheap_ = made.making <= kCheap * copy && made.waited <= kFast * copy;
     move(file, unread);
   } else {
     ++stats_.passthrough_fallbacks;
@@ -152,8 +156,9 @@ bool BackingFiles::have_room(uint64_t memory, std::vector<int32_t>& evicted) {
 BackingFiles::Made BackingFiles::store(uint64_t bytes, const Produce& produce, bool checks_memory) try {
   if (checks_memory) check_memory();
   const std::chrono::nanoseconds begin = meters_.elapsed();
+  const std::chrono::nanoseconds used = meters_.processor();
   Result<ChunkPtr> content = produce();
-  Made made{.id = 0, .making = meters_.elapsed() - begin};
+  Made made{.id = 0, .waited = meters_.elapsed() - begin, .making = meters_.processor() - used};
   if (!content) {
     made.is_damaged = content.error().code != ENOMEM && content.error().code != ENOENT;
     made.id = pass_on(content);

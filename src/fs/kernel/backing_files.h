@@ -98,8 +98,9 @@ class BackingFiles {
   struct Made {
     Result<int32_t> id;                 // of the file
     bool is_damaged = false;            // the chunk cannot be decoded, now or later
-    std::chrono::nanoseconds making{};  // what decoding took
-    MemoryGrowth::Cost writing{};       // what writing the file took
+    std::chrono::nanoseconds waited{};  // what decoding took, by the wall clock
+    MemoryGrowth::Cost making{};        // processor time of it
+    MemoryGrowth::Cost writing{};       // processor time of writing the file
   };
   /// Gives the use back at its end.
   class Use final : public Backing {

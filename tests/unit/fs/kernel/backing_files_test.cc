@@ -310,6 +310,7 @@ struct BackingFilesIfBetterTest : testing::Test {
     return files.get(key, kMiB, [this] {
       ++made;
       now += making;
+      waited += waiting;
       return content;
     });
   }
@@ -317,6 +318,7 @@ struct BackingFilesIfBetterTest : testing::Test {
     return files.make(key, kMiB, [this] {
       ++made;
       now += making;
+      waited += waiting;
       return content;
     });
   }
@@ -333,6 +335,8 @@ struct BackingFilesIfBetterTest : testing::Test {
   static constexpr Time kDear{2300};
   std::chrono::nanoseconds now{};
   Time making = kCopy;
+  Time waiting{};  // for the source
+  std::chrono::nanoseconds waited{};
   const Result<ChunkPtr> content = large();
   std::function<Time()> writing = [] { return kCopy; };
   int made = 0;
@@ -343,7 +347,7 @@ struct BackingFilesIfBetterTest : testing::Test {
                      [] { return UINT64_MAX; },
                      stats,
                      BackingFiles::Policy::if_better,
-                     {.elapsed = [this] { return now; }, .processor = [this] { return now; }}};
+                     {.elapsed = [this] { return now + waited; }, .processor = [this] { return now; }}};
   uint64_t peak = 0;
 };
 
@@ -362,6 +366,12 @@ TEST_F(BackingFilesIfBetterTest, FilesThatAreMadeSlowlyStay) {
   EXPECT_EQ(count(1, 256), 256U);
   for (ChunkKey key = 1000; key < 2200; ++key) (void)make(key);
   EXPECT_LE(count(1, 256), 100U) << "the page cache would have lost the others";
+}
+
+TEST_F(BackingFilesIfBetterTest, FilesWhoseSourceIsSlowStay) {
+  waiting = 100 * kCopy;
+  for (ChunkKey key = 1; key <= 256; ++key) EXPECT_NE(get(key), nullptr);
+  EXPECT_EQ(get(257), nullptr);
 }
 
 TEST_F(BackingFilesIfBetterTest, FilesThatWereNotReadYetStayForAWhile) {
