@@ -34,6 +34,7 @@ def place(tmp_path):
     shutil.copy(BUILD / "src/codecfs", made)
     (made / "mnt").mkdir()
     run("chown", "-R", "65534:65534", made)
+    made.chmod(0o755)
     yield made
     shutil.rmtree(made)
 
