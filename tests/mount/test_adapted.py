@@ -59,7 +59,8 @@ def test_ncdump_of_what_is_longer_than_the_array(mount, netcdf, tmp_path, plain_
     path = tmp_path / "numbers.nc"
     subprocess.run(["nccopy", "-V", "time,t", netcdf, path], check=True)
     refused = subprocess.run(["ncdump", url(mount(path, "ro").path)], capture_output=True, text=True, timeout=60)
-    assert refused.returncode != 0, "this ncdump needs no chunks=clamped"
+    if refused.returncode == 0:
+        pytest.skip("this ncdump needs no chunks=clamped")  # that of netCDF 4.10
     shown = data_of(ncdump(url(mount(path, "chunks=clamped").path)))
     assert shown == data_of(ncdump(path)) and set(shown) == {"time", "t"}
 

@@ -46,7 +46,7 @@ def test_help_is_grouped_and_shows_defaults():
 def test_version_names_the_libraries():
     result = run(CODECFS, "--version")
     assert result.returncode == 0
-    for text in ("codecfs ", "libfuse 3.", "libhdf5 1.", "libdeflate", "zstd", "blosc", "lz4"):
+    for text in ("codecfs ", "libfuse 3.", "libhdf5 ", "libdeflate", "zstd", "blosc", "lz4"):
         assert text in result.stdout, text
 
 

@@ -70,7 +70,7 @@ def reads_attributes(path):
 def damaged(request, tmp_path):
     path = tmp_path / "attributes.h5"
     (damaged_message if request.param in OLD_DAMAGES else damaged_index)(path, request.param)
-    if request.param != "second":
+    if request.param != "second" and h5py.version.hdf5_version_tuple < (2, 0, 0):  # later ones print nothing of such a file
         dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
         assert "0, 1, 2, 3" in dumped
     with h5py.File(path) as f:

@@ -72,8 +72,8 @@ def hdf5_filters(path, name):
 
 def all_hdf5_values(path, names):
     """The arrays by their names, read by one process of h5py that has our plugins."""
-    program = (f"import h5py, numpy, sys\nwith h5py.File({str(path)!r}, 'r') as f:\n"
-               f"    for name in {list(names)!r}: numpy.save(sys.stdout.buffer, f[name][()])")
+    program = (f"import h5py, io, numpy, sys\nout = io.BytesIO()\nwith h5py.File({str(path)!r}, 'r') as f:\n"
+               f"    for name in {list(names)!r}: numpy.save(out, f[name][()])\nsys.stdout.buffer.write(out.getvalue())")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=with_plugins())
     assert done.returncode == 0, done.stderr.decode()
     stream = io.BytesIO(done.stdout)
@@ -85,7 +85,12 @@ def hdf5_values(path, name):
 
 
 def h5dump(path, *options):
-    return run("h5dump", *options, path.name, cwd=path.parent, env=with_plugins())
+    return without_pointers(run("h5dump", *options, path.name, cwd=path.parent, env=with_plugins()))
+
+
+def without_pointers(dumped):
+    """h5dump prints addresses for references ("DATASET 4096 /a"), but that of HDF5 2 those of its memory."""
+    return re.sub(r'\b(DATASET|GROUP) \d{13,} "', r'\1 "', dumped)
 
 
 def refused(code, action):
@@ -380,8 +385,7 @@ def test_everything_else_survives(mount, rich):
         set_filter(m.path / name, "1,1")
     m.close()
     after = {options: h5dump(rich, *options) for options in before}
-    # h5dump prints addresses for references ("DATASET 4096 /a"): objects have kept theirs.
-    assert after == before
+    assert after == before  # the addresses of references, too: objects have kept theirs
     with h5py.File(rich, "r") as f:
         assert [list(f), list(f["g/h"]), list(f["a"].attrs)] == order
         assert f[f.attrs["to a"]] == f["a"] == f["hard"] == f["g/h/hard2"] == f[f["a"].attrs["to myself"]] == f[f["objects"][0]]
@@ -445,7 +449,8 @@ def test_every_hdf5_file(mount, tmp_path):
                     assert error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.EROFS, errno.EIO), (path, directory, error)
         m.close()
         after = dump()
-        assert after.returncode == 0 and after.stdout == before.stdout, path
+        assert after.returncode == 0, path
+        assert without_pointers(after.stdout.decode(errors="replace")) == without_pointers(before.stdout.decode(errors="replace")), path
     assert changed > 50
 
 

@@ -39,8 +39,9 @@ def run(*command, **more):
 
 def values(path, name="v", plugins=OURS):
     """A dataset as h5py reads it, in a process of its own that has our plugins."""
-    program = ("import h5py, numpy, sys\n"
-               f"with h5py.File({str(path)!r}, 'r') as f: numpy.save(sys.stdout.buffer, f[{name!r}][()])")
+    program = ("import h5py, io, numpy, sys\nout = io.BytesIO()\n"
+               f"with h5py.File({str(path)!r}, 'r') as f: numpy.save(out, f[{name!r}][()])\n"
+               "sys.stdout.buffer.write(out.getvalue())")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True,
                           env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
     assert done.returncode == 0, done.stderr.decode()

@@ -28,6 +28,14 @@ def packages(tmp_path_factory):
     return {path.name.split("_")[0]: path for path in made.glob("*.deb")}
 
 
+def test_the_same_build_makes_the_same_bytes(tmp_path):
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    for name in ("one", "two"):
+        run(os.environ["CPACK_COMMAND"], "-B", tmp_path / name, cwd=BUILD, env=environment)
+    for package in (tmp_path / "one").glob("*.deb"):
+        assert package.read_bytes() == (tmp_path / "two" / package.name).read_bytes(), package.name
+
+
 @pytest.fixture(scope="module")
 def unpacked(packages, tmp_path_factory):
     place = tmp_path_factory.mktemp("unpacked")

@@ -2,6 +2,7 @@
 // A Zarr store in a zip archive in its own directory, and a text description of what it shows.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <zip.h>
 

@@ -4,6 +4,7 @@
 #include "filters/core/codec_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <charconv>
 #include <utility>

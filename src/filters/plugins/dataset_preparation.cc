@@ -41,6 +41,15 @@ Result<std::vector<uint32_t>> parameters_in(hid_t properties, uint32_t filter, u
   return std::vector<uint32_t>(values.begin(), values.end());
 }
 
+hid_t decode_type(const std::string& encoded) {
+#if H5_VERSION_GE(2, 0, 0)
+  return H5Tdecode2(encoded.data(), encoded.size());
+#else
+  // libhdf5 does not read more than the type needs, but does not know how much there is: add zeros.
+  return H5Tdecode((encoded + std::string(4096, '\0')).data());
+#endif
+}
+
 }  // namespace
 
 Result<DatasetToPrepare> describe_dataset(uint32_t filter, hid_t properties, hid_t type, hid_t space) {
@@ -61,9 +70,7 @@ Result<DatasetToPrepare> describe_dataset(uint32_t filter, hid_t properties, hid
 
 Result<std::vector<uint32_t>> prepare_dataset(const H5Z_class2_t& filter, const DatasetToPrepare& dataset) {
   const auto id = static_cast<uint32_t>(filter.id);
-  // libhdf5 does not read more than the type needs, but does not know how much there is: add zeros.
-  const std::string encoded = dataset.type + std::string(4096, '\0');
-  const Handle<H5Tclose> type(H5Tdecode(encoded.data()));
+  const Handle<H5Tclose> type(decode_type(dataset.type));
   const std::vector<hsize_t> shape(dataset.shape.begin(), dataset.shape.end());
   const std::vector<hsize_t> chunks(dataset.chunks.begin(), dataset.chunks.end());
   const Handle<H5Sclose> space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));

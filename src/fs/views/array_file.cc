@@ -3,6 +3,7 @@
 #include "fs/views/array_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cstring>
 #include <limits>

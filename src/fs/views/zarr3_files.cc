@@ -274,7 +274,7 @@ bool are_same_shards(const Variable& one, const Variable& other) {
 }
 
 std::optional<Json> print_fill_attribute(const Variable& variable, const Json& value) {
-  if (!variable.zarr3_type.empty()) return value;  // as the source has it
+  if (!variable.zarr3_type.empty()) return std::make_optional(value);  // as the source has it
   const Json& fill = single(value);
   switch (variable.type.kind) {
     case TypeKind::floating: {
@@ -291,20 +291,20 @@ std::optional<Json> print_fill_attribute(const Variable& variable, const Json& v
     }
     case TypeKind::boolean:
       if (!fill.is_boolean() && !fill.is_number()) return std::nullopt;
-      return fill;
+      return std::make_optional(fill);
     case TypeKind::signed_int:
     case TypeKind::unsigned_int:
       if (!fill.is_number()) return std::nullopt;
-      return fill;
+      return std::make_optional(fill);
     case TypeKind::object:
       if (!fill.is_string() || *variable.object_codec != Json{{"id", "vlen-utf8"}}) return std::nullopt;
-      return fill;
+      return std::make_optional(fill);
     default: return std::nullopt;
   }
 }
 
 std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& value) {
-  if (!variable.zarr3_type.empty()) return value;
+  if (!variable.zarr3_type.empty()) return std::make_optional(value);
   const uint64_t size = variable.type.size;
   switch (variable.type.kind) {
     case TypeKind::floating: {
@@ -323,10 +323,10 @@ std::optional<Json> parse_fill_attribute(const Variable& variable, const Json& v
     case TypeKind::signed_int:
     case TypeKind::unsigned_int:
       if (!value.is_boolean() && !value.is_number()) return std::nullopt;
-      return value;
+      return std::make_optional(value);
     case TypeKind::object:
       if (!value.is_string()) return std::nullopt;
-      return value;
+      return std::make_optional(value);
     default: return std::nullopt;
   }
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"
@@ -49,7 +50,7 @@ class Encoder {
       case H5T_ENUM: return enumeration(type, value, to);
       case H5T_COMPOUND: return compound(type, value, to);
       case H5T_ARRAY: return array(type, value, to);
-      default: return false;
+      default: return native_complex(type, value, to);
     }
   }
 
@@ -117,6 +118,12 @@ class Encoder {
     const Handle base(H5Tget_super(type));
     std::array<char, 1024> name{};
     return integer(base.get(), value, to) && H5Tenum_nameof(type, to, name.data(), name.size()) >= 0;
+  }
+
+  bool native_complex(hid_t type, const Json& value, std::byte* to) {
+    const Handle part = complex_part(type);
+    return part && value.is_array() && value.size() == 2 && encode(part.get(), value[0], to) &&
+           encode(part.get(), value[1], to + H5Tget_size(type) / 2);
   }
 
   bool compound(hid_t type, const Json& value, std::byte* to) {
@@ -201,7 +208,7 @@ bool flatten(const Json& value, std::span<const hsize_t> dims, std::vector<const
 
 size_t lists_in(hid_t type) {
   if (H5Tget_class(type) == H5T_COMPOUND) return is_complex(type) ? 1 : 0;
-  if (H5Tget_class(type) != H5T_ARRAY) return 0;
+  if (H5Tget_class(type) != H5T_ARRAY) return complex_part(type) ? 1 : 0;
   const Handle base(H5Tget_super(type));
   return static_cast<size_t>(std::max(H5Tget_array_ndims(type), 0)) + lists_in(base.get());
 }

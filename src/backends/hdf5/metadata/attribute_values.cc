@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backends/hdf5/format/object_walk.h"
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/type_map.h"
@@ -43,7 +44,7 @@ class ValueReader {
       case H5T_ENUM: {
         const Handle base(H5Tget_super(type));
         auto number = integer(base.get(), value);
-        return is_boolean(type) ? Json(number != Json(0)) : number;
+        return is_boolean(type) ? std::make_optional(Json(number != Json(0))) : number;
       }
       case H5T_ARRAY: return array(type, value);
       case H5T_VLEN: return sequence(type, value);
@@ -52,7 +53,7 @@ class ValueReader {
       case H5T_BITFIELD:
         if (auto number = integer(type, value)) return number;
         [[fallthrough]];
-      default: return Json(encode_base64({value, H5Tget_size(type)}));
+      default: return other(type, value);
     }
   }
 
@@ -125,6 +126,16 @@ class ValueReader {
     const auto* item = static_cast<const std::byte*>(items.p);
     const hsize_t count = item == nullptr ? 0 : items.len;
     return nested(base.get(), item, &count, 1);
+  }
+
+  std::optional<Json> other(hid_t type, const std::byte* value) {
+    const size_t size = H5Tget_size(type);
+    const Handle part = complex_part(type);
+    if (!part) return Json(encode_base64({value, size}));
+    std::optional<Json> real = read(part.get(), value);
+    std::optional<Json> imaginary = read(part.get(), value + size / 2);
+    if (!real || !imaginary) return std::nullopt;
+    return Json::array({*std::move(real), *std::move(imaginary)});
   }
 
   std::optional<Json> compound(hid_t type, const std::byte* value) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <set>
 
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "model/json.h"
 
@@ -100,7 +101,7 @@ class Mapper {
       case H5T_COMPOUND: return compound(type, depth, std::move(mapped));
       case H5T_REFERENCE: no_form(mapped, "references point into the HDF5 file and have no Zarr form"); break;
       case H5T_VLEN: no_form(mapped, "sequences of variable length have no Zarr v2 form that is read here"); break;
-      default: mapped.tell = true; break;
+      default: complex(type, mapped); break;
     }
     if (!mapped.memory) return fail_library(EIO, "a datatype");
     return mapped;
@@ -126,6 +127,15 @@ class Mapper {
     mapped.converts = true;
     H5Tset_offset(mapped.memory.get(), 0);
     H5Tset_precision(mapped.memory.get(), 8 * size);
+  }
+
+  // Of HDF5 2.0; a type of any other class is raw bytes. h5py's form is a compound.
+  static void complex(hid_t type, MappedType& mapped) {
+    mapped.tell = true;
+    const Handle part = complex_part(type);
+    if (!part || !is_ieee_float(part.get()) || H5Tget_size(part.get()) < 4) return;
+    mapped.type.kind = TypeKind::complex;
+    mapped.type.order = order_of(part.get(), mapped.type.size / 2);
   }
 
   static void string(hid_t type, MappedType& mapped) {

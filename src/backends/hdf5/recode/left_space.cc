@@ -1,6 +1,7 @@
 #include "backends/hdf5/recode/left_space.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/xattr.h>
 
 #include <algorithm>

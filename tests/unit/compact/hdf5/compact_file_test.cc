@@ -342,7 +342,7 @@ TEST_P(Hdf5CompactEverything, IsAsItWas) {
   make_everything(path(), GetParam());
   const std::string before = dump_of(path());
   if (before.empty()) GTEST_SKIP() << "h5dump is not installed";
-  ASSERT_NE(before.find("DATASET \"/data/sparse\""), std::string::npos) << before;
+  ASSERT_NE(before.find("/data/sparse\""), std::string::npos) << before;
   pad(path());
   const std::string told = compact(path());
   EXPECT_NE(told.find(" became "), std::string::npos) << told;

@@ -3,6 +3,7 @@
 #include "fs/views/array_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -59,7 +59,7 @@ class HintedFile {
   HintedFile(bool is_new, int groups, int datasets, int attributes, hsize_t chunks)
       : path_(testing::TempDir() + "hints_" + std::to_string(::getpid()) + ".h5") {
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (is_new) H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_libver_bounds(access, is_new ? H5F_LIBVER_V18 : H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
     const hid_t file = H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
     for (int g = 0; g < groups; ++g) {
       const hid_t group =

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <thread>
 
 #include "backends/hdf5/library/hdf5_version.h"
@@ -749,7 +750,11 @@ TEST_F(Hdf5Recode, NcdumpAndH5dumpTellTheSame) {
   }
   output_of("ncgen -4 -o " + path() + " " + path("made.cdl"));
   if (!std::filesystem::exists(path())) GTEST_SKIP() << "there is no ncgen";
-  const auto tell = [&] { return output_of("ncdump " + path()) + output_of("h5dump " + path()); };
+  const auto tell = [&] {
+    // h5dump of HDF5 2 prints a number of its memory for a referenced dataset.
+    const std::string dump = output_of("h5dump " + path());
+    return output_of("ncdump " + path()) + std::regex_replace(dump, std::regex("DATASET [0-9]+ "), "DATASET ");
+  };
   const std::string before = tell();
   ASSERT_GT(before.size(), 2000U);
   const std::vector<std::string> names = {"time", "x", "v", "packed", "names", "letters", "pairs", "lists", "inner/w"};

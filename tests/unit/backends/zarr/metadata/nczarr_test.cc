@@ -3,6 +3,7 @@
 // listed member is missing or has another length.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <array>

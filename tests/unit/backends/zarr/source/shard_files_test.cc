@@ -14,7 +14,8 @@
 namespace codecfs {
 namespace {
 
-constexpr std::string_view kArray = R"({"zarr_format": 3, "node_type": "array", "shape": [8, 6], "data_type": "uint8",
+constexpr std::string_view kShardedArray =
+    R"({"zarr_format": 3, "node_type": "array", "shape": [8, 6], "data_type": "uint8",
   "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}},
   "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 46,
   "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "codecs": [{"name": "bytes"}],
@@ -45,7 +46,7 @@ class ShardFilesTest : public zarr_testing::StoreTest {
     StoreTest::SetUp();
     std::filesystem::remove(store() / ".zgroup");
     put("zarr.json", R"({"zarr_format": 3, "node_type": "group", "attributes": {}})");
-    put("v/zarr.json", kArray);
+    put("v/zarr.json", kShardedArray);
     put("v/c/0/0", first_);
     source_ = open_zarr(store(), true).value();
     id_ = source_->find(source_->root().object, "v").value().object;
@@ -157,7 +158,7 @@ TEST_F(ShardFilesTest, WhatIsNoShardIsRefused) {
 
 TEST_F(ShardFilesTest, AnArrayThatAnotherProgramHasChangedRefusesShards) {
   ASSERT_TRUE(source_->facts(id_));
-  std::string changed(kArray);
+  std::string changed(kShardedArray);
   changed.replace(changed.find("[2, 3]"), 6, "[4, 3]");
   put("v/zarr.json", changed);
   EXPECT_EQ(source_->write_shard(id_, 0, as_bytes(second_)).error().code, ESTALE);

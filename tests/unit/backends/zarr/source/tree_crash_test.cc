@@ -4,6 +4,7 @@
 // object must be in a state of the last commit or a later one: unsynced names may be lost individually.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
