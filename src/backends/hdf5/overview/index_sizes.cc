@@ -15,7 +15,7 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
-constexpr uint64_t kMostOfBlock = uint64_t{1} << 20;  // bytes
+constexpr uint64_t kMaxOverviewBlock = uint64_t{1} << 20;  // bytes
 constexpr unsigned kDeepestTree = 8;
 
 uint64_t cells_of(uint64_t length, uint64_t chunk) { return length / chunk + (length % chunk != 0 ? 1 : 0); }
@@ -50,7 +50,7 @@ bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
     most_cells_.push_back(space.most[d] ? std::optional(cells_of(*space.most[d], chunk)) : std::nullopt);
     if (__builtin_mul_overflow(cell_count_, cells_[d], &cell_count_)) return false;
   }
-  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMostCells;
+  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMaxCells;
 }
 
 std::optional<StoredTotals> IndexSizes::totals(const ChunkedDataset& dataset) {
@@ -87,7 +87,7 @@ bool IndexSizes::add_filtered(uint64_t address, uint64_t bytes) {
 bool IndexSizes::is_in_grid(const Coordinates& at) const { return std::ranges::equal(at, cells_, std::less()); }
 
 std::optional<std::vector<std::byte>> IndexSizes::block(uint64_t address, uint64_t bytes) {
-  if (++nodes_ > kMostNodes || bytes > kMostOfBlock || address == 0) return std::nullopt;
+  if (++nodes_ > kMaxNodes || bytes > kMaxOverviewBlock || address == 0) return std::nullopt;
   std::vector<std::byte> found(bytes);
   if (!file_.read(address, found)) return std::nullopt;
   return found;
@@ -229,7 +229,7 @@ bool IndexSizes::fixed_array() {
   for (const auto& most : most_cells_)
     if (!most || __builtin_mul_overflow(cells, *most, &cells)) return false;
   if (kind != (dataset_->has_filters ? 1 : 0) || element != element_bytes() || page_bits > 63 || count != cells ||
-      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMostOfBlock)
+      page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMaxOverviewBlock)
     return false;
   if (data == kNoAddress) return true;
   constexpr size_t kHead = 14;
@@ -293,7 +293,7 @@ bool IndexSizes::extensible_array() {
       if (block_number == data_blocks || in.failed) return false;
       const uint64_t data = in.address();
       if (elements.size() / element >= known) continue;  // none of its elements is known
-      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMostOfBlock) return false;
+      if (count > uint64_t{1} << page_bits || count * element + elements.size() > kMaxOverviewBlock) return false;
       const size_t head = 14 + (bits + 7) / 8;
       const size_t begin = elements.size();
       elements.resize(begin + count * element, std::byte{0});
@@ -374,7 +374,7 @@ bool IndexSizes::tree() {
   const uint64_t all = in.number(8);
   if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kDeepestTree ||
       tree.record_bytes != element_bytes() + 8 * cells_.size() || tree.node_bytes < 64 ||
-      tree.node_bytes > kMostOfBlock || tree.node_bytes < 10 + tree.record_bytes)
+      tree.node_bytes > kMaxOverviewBlock || tree.node_bytes < 10 + tree.record_bytes)
     return false;
   if (root == kNoAddress) return all == 0 && records == 0;
   tree.most.push_back((tree.node_bytes - 10) / tree.record_bytes);

@@ -17,11 +17,11 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr uint64_t kMostHeader = uint64_t{1} << 20;  // bytes; larger ones are left to libhdf5
-constexpr size_t kMostTypeBytes = size_t{16} << 20;  // of all that are kept
-constexpr size_t kMostTypes = 4096;                  // that are kept
-constexpr size_t kLargestFill = size_t{64} << 10;    // bytes; larger elements have no other fill than zeros
-constexpr uint64_t kTextBytes = 16;                  // of a string of variable length in the file, without its text
+constexpr uint64_t kMaxOverviewHeader = uint64_t{1} << 20;  // bytes; larger ones are left to libhdf5
+constexpr size_t kMaxTypeBytes = size_t{16} << 20;          // of all that are kept
+constexpr size_t kMaxTypes = 4096;                          // that are kept
+constexpr size_t kLargestFill = size_t{64} << 10;           // bytes; larger elements have no other fill than zeros
+constexpr uint64_t kTextBytes = 16;  // of a string of variable length in the file, without its text
 
 /// The names that libhdf5 gives its own filters where the file stores none.
 std::optional<std::string> name_of_filter(uint32_t id) {
@@ -144,7 +144,7 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
 std::optional<ObjectHeader> OverviewReader::read_header(uint64_t address) {
   if (address == 0 || !file_.recorder->object(address)) return std::nullopt;
   const auto read = [this](uint64_t offset, MutableBytes to) { return window_.read(offset, to); };
-  auto header = ObjectHeader::read(read, FileFormat{}, address, kMostHeader);
+  auto header = ObjectHeader::read(read, FileFormat{}, address, kMaxOverviewHeader);
   if (!header || !header->has_stated_count()) return std::nullopt;
   return *std::move(header);
 }
@@ -174,7 +174,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   const std::string_view key(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   if (const auto known = types_.find(std::string(key)); known != types_.end())
     return known->second ? &*known->second : nullptr;
-  if (types_.size() >= kMostTypes || type_bytes_ > kMostTypeBytes) {
+  if (types_.size() >= kMaxTypes || type_bytes_ > kMaxTypeBytes) {
     types_.clear();
     type_bytes_ = 0;
   }
@@ -277,7 +277,7 @@ bool OverviewReader::set_totals(VariableSummary& summary, const Variable& facts,
       return false;
   }
   const uint64_t count = facts.grid.count();
-  if (count > VariableSummary::kMostChunks) return true;
+  if (count > VariableSummary::kMaxChunks) return true;
   summary.is_counted = true;
   if (facts.storage == Storage::chunked) {
     const auto totals = indexes_.totals({layout, dataset.space, !dataset.filters.empty()});
