@@ -13,8 +13,6 @@ constexpr uint64_t kLeastLimit = uint64_t{16} << 20;     // bytes; below this, p
 constexpr uint64_t kCheckInterval = uint64_t{16} << 20;  // bytes of new files between two looks at the memory
 constexpr std::chrono::seconds kRecovery{30};            // without pressure, before the limit is doubled
 constexpr size_t kMaxDamaged = 64;                       // chunks that are remembered
-// Bytes that files may take where memory is dear, if they can be made again: enough for what is made ahead of readers.
-constexpr uint64_t kRing = uint64_t{64} << 20;
 // A chunk that is cheap to make takes at most as much processor time as so many copies of it, and waits no longer for
 // its source, or for a core, than so many.
 constexpr int kCheap = 5;
@@ -137,13 +135,12 @@ bool BackingFiles::have_room(uint64_t memory, std::vector<int32_t>& evicted) {
   }
   while (true) {
     const uint64_t total = held_ + memory;
-    const uint64_t ring = std::min(kRing, limit_);
     if (total <= limit_ && growth_.permits(total)) return true;
+    // Where memory is dear, other programs may get what a file leaves before the next one does.
+    if (total <= limit_) return false;
     if (!kinds_[spare].empty()) {
       evicted.push_back(evict_last(spare));
-    } else if (is_cheap_ && total <= ring) {
-      return true;
-    } else if (has_unused(unread, std::min(std::max(growth_.had(), ring), limit_))) {
+    } else if (has_unused(unread, limit_)) {
       evicted.push_back(evict_last(unread));
     } else if (has_unused(precious, kForgotten * budget_)) {
       evicted.push_back(evict_last(precious));

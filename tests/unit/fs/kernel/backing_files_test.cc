@@ -329,7 +329,6 @@ struct BackingFilesIfBetterTest : testing::Test {
     return there;
   }
 
-  static constexpr uint64_t kRing = 64;  // MiB
   using Time = std::chrono::microseconds;
   static constexpr Time kCopy{50};
   static constexpr Time kDear{2300};
@@ -348,7 +347,6 @@ struct BackingFilesIfBetterTest : testing::Test {
                      stats,
                      BackingFiles::Policy::if_better,
                      {.elapsed = [this] { return now + waited; }, .processor = [this] { return now; }}};
-  uint64_t peak = 0;
 };
 
 TEST_F(BackingFilesIfBetterTest, FilesThatAreMadeFastGoForNewOnes) {
@@ -384,24 +382,11 @@ TEST_F(BackingFilesIfBetterTest, FilesThatWereNotReadYetStayForAWhile) {
   EXPECT_TRUE(make(2000)) << "nobody has read them";
 }
 
-TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearItIsUsedAgain) {
-  writing = [this] { return stats.passthrough_bytes >= peak ? (peak = stats.passthrough_bytes + 1, kDear) : kCopy; };
-  for (ChunkKey key = 1; key <= 500; ++key) EXPECT_NE(get(key), nullptr) << key;
-  EXPECT_LE(stats.passthrough_bytes, 16 * kMiB);
-}
-
-TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearChunksThatAreMadeSlowlyGoIntoThePageCache) {
-  making = 100 * kCopy;
+TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearChunksGoIntoThePageCache) {
   writing = [] { return kDear; };
   uint64_t passed = 0;
   for (ChunkKey key = 1; key <= 1000; ++key) passed += get(key) != nullptr ? 1 : 0;
   EXPECT_LE(passed, 20U);
-}
-
-TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearWhatIsAheadOfReadersHasRoom) {
-  writing = [] { return kDear; };
-  for (ChunkKey key = 1; key <= kRing; ++key) EXPECT_TRUE(make(key)) << key;
-  EXPECT_FALSE(make(kRing + 1));
 }
 
 TEST_F(BackingFilesTest, NothingIsClosedAfterTheEnd) {
