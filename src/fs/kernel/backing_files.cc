@@ -112,7 +112,7 @@ bool BackingFiles::make_locked(ChunkKey key, uint64_t bytes, const Produce& prod
     growth_.written(total, memory, made.writing);
     file.id = *made.id;
     const MemoryGrowth::Cost copy = growth_.copy_cost(bytes);
-    file.is_cheap = is_cheap_ = made.making <= kCheap * copy && made.waited <= kFast * copy;
+    file.is_cheap = made.making <= kCheap * copy && made.waited <= kFast * copy;
     move(file, unread);
   } else {
     ++stats_.passthrough_fallbacks;

@@ -144,9 +144,8 @@ class BackingFiles {
   ConditionVariable changed_;
   std::unordered_map<ChunkKey, File> files_ CODECFS_GUARDED_BY(mutex_);
   std::array<std::list<ChunkKey>, kKinds> kinds_ CODECFS_GUARDED_BY(mutex_);
-  uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;      // bytes of all files, and of those being made
-  uint64_t seen_ CODECFS_GUARDED_BY(mutex_) = 0;      // bytes of all chunks that were to be read
-  bool is_cheap_ CODECFS_GUARDED_BY(mutex_) = false;  // whether the latest file is
+  uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;  // bytes of all files, and of those being made
+  uint64_t seen_ CODECFS_GUARDED_BY(mutex_) = 0;  // bytes of all chunks that were to be read
   MemoryGrowth growth_ CODECFS_GUARDED_BY(mutex_);
   uint64_t unchecked_ CODECFS_GUARDED_BY(mutex_) = 0;  // bytes of files that were made since check_memory()
   uint64_t limit_ CODECFS_GUARDED_BY(mutex_);          // at most the budget

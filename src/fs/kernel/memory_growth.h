@@ -3,8 +3,7 @@
 //
 // On most machines writing memory costs what the copy costs. On a virtual machine that returns free memory to its host,
 // writing it for the first time can take 40 times as long, because the host must find a page for it; large blocks of
-// free memory nearly always are such memory, single pages rarely. There, a chunk is better pushed into the page cache,
-// or written to memory of files that were removed just before.
+// free memory nearly always are such memory, single pages rarely. There, a chunk is better pushed into the page cache.
 //
 // So each write to new memory is compared with the cheapest write so far. One that costs less than passing a chunk
 // through saves is a gain, a dearer one a loss. When the losses exceed the gains by more than a small amount, growth
