@@ -7,6 +7,7 @@
 #include <H5FDdevelop.h>
 #endif
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -27,6 +28,16 @@ inline hid_t minor_of_bad_number() { return H5E_BADID; }
 #else
 inline hid_t minor_of_bad_number() { return H5E_BADATOM; }
 #endif
+
+/// Opens a type that H5Tencode() has encoded. The bytes must be followed by zeros, at least as many as a type can read
+/// beyond its end: earlier versions are not told how many there are.
+inline hid_t decode_type(const void* form, [[maybe_unused]] size_t bytes) {
+#if H5_VERSION_GE(2, 0, 0)
+  return H5Tdecode2(form, bytes);
+#else
+  return H5Tdecode(form);
+#endif
+}
 
 struct LinkInfo {
   H5L_type_t type = H5L_TYPE_ERROR;

@@ -9,6 +9,7 @@
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/file_driver.h"
 #include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
@@ -185,7 +186,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   std::vector<std::byte> form{std::byte{3}, std::byte{0}};
   form.insert(form.end(), encoded.begin(), encoded.end());
   form.resize(form.size() + kSpare);
-  const Handle decoded(H5Tdecode(form.data()));
+  const Handle decoded(decode_type(form.data(), form.size()));
   if (!decoded) return nullptr;
   auto mapped = map_type(decoded.get());
   if (!mapped) return nullptr;
