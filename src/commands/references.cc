@@ -1,6 +1,8 @@
 #include "commands/references.h"
 
 #include <algorithm>
+#include <future>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -94,20 +96,45 @@ class Collector {
     CODECFS_TRY(sink_.add_document(directory + ".zarray", zarray_for_readers(*described, form->chain)));
     const bool has_places = form->as_stored && described->storage == Storage::chunked;
     uint64_t inlined = 0;
-    for (uint64_t from = 0;;) {
-      CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_.stored_chunks(entry.object, from, kListed));
-      if (numbers.empty()) return {};
-      if (from == 0) CODECFS_TRY(sink_.begin_chunks(path, described->grid));
-      from = numbers.back() + 1;
+    // The next places are looked up while those before are written.
+    const auto look_up = [&](uint64_t from) {
+      return std::async([this, &entry, has_places, from] { return places_from(entry, from, has_places); });
+    };
+    auto coming = look_up(0);
+    for (bool is_first = true;; is_first = false) {
+      CODECFS_ASSIGN(const std::vector<ChunkPlace> places, coming.get());
+      if (places.empty()) return {};
+      coming = look_up(places.back().number + 1);
+      if (is_first) CODECFS_TRY(sink_.begin_chunks(path, described->grid));
       if (interrupted) return fail(ECANCELED, "interrupted");
-      for (const uint64_t number : numbers) {
-        if (has_places) {
-          CODECFS_ASSIGN(const bool is_added, add_reference(entry, number));
-          if (is_added) continue;
+      for (const ChunkPlace& place : places) {
+        if (!place.size) {
+          CODECFS_TRY(add_inlined(path, ino, described->grid, place.number, inlined));
+          continue;
         }
-        CODECFS_TRY(add_inlined(path, ino, described->grid, number, inlined));
+        ++found_.chunks;
+        CODECFS_TRY(sink_.add_place(place.number, place.offset, *place.size));
       }
     }
+  }
+
+  /// Where a chunk is in the file.
+  struct ChunkPlace {
+    uint64_t number;
+    uint64_t offset = 0;
+    std::optional<uint64_t> size;  // none: its bytes are not there as readers need them
+  };
+
+  /// The next chunks from this number on; none if there are no more.
+  Result<std::vector<ChunkPlace>> places_from(const Entry& entry, uint64_t from, bool has_places) {
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_.stored_chunks(entry.object, from, kListed));
+    std::vector<ChunkPlace> places;
+    places.reserve(numbers.size());
+    for (const uint64_t number : numbers) {
+      places.push_back({number});
+      if (has_places) CODECFS_TRY(find_place(entry, places.back()));
+    }
+    return places;
   }
 
   /// Whether a variable is contiguous, and all of it in the file or not stored at all.
@@ -128,19 +155,19 @@ class Collector {
     return offset <= end && size <= end - offset;
   }
 
-  Result<bool> add_reference(const Entry& entry, uint64_t number) {
-    CODECFS_ASSIGN(const ChunkInfo info, source_.locate(entry.object, number));
-    if (info.filter_mask != 0) return false;
-    CODECFS_ASSIGN(const std::optional<uint64_t> size, source_.stored_bytes(entry.object, number));
-    if (!size || (info.offset && !is_in_file(*info.offset, *size))) return false;
+  Result<> find_place(const Entry& entry, ChunkPlace& place) {
+    CODECFS_ASSIGN(const ChunkInfo info, source_.locate(entry.object, place.number));
+    if (info.filter_mask != 0) return {};
+    CODECFS_ASSIGN(const std::optional<uint64_t> size, source_.stored_bytes(entry.object, place.number));
+    if (!size || (info.offset && !is_in_file(*info.offset, *size))) return {};
     std::optional<uint64_t> offset = info.offset;
     if (!offset) {
-      CODECFS_ASSIGN(offset, source_.stored_offset(entry.object, number));
+      CODECFS_ASSIGN(offset, source_.stored_offset(entry.object, place.number));
     }
-    if (!offset) return false;
-    ++found_.chunks;
-    CODECFS_TRY(sink_.add_place(number, *offset, *size));
-    return true;
+    if (!offset) return {};
+    place.offset = *offset;
+    place.size = size;
+    return {};
   }
 
   Result<> add_inlined(const std::string& path, TreeFiles::Ino variable, const ChunkGrid& grid, uint64_t number,
