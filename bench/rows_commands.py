@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from harness import MIB, read_into_page_cache, remove, row, run, settle, timed
-from rows_write import holds, sync, zarr_holds
+from rows_write import holds, sync, sync_tree, zarr_holds
 
 
 def program(bench, *words):
@@ -65,11 +65,6 @@ def convert(bench, source, array):
         settle(source, memory=array.nbytes)
         return timed(lambda: run(bench.program, "convert", source, zarr))
 
-    def cp():
-        remove(copied)
-        settle(zarr, memory=array.nbytes)
-        return timed(lambda: (run("cp", "-r", "--reflink=never", zarr, copied), sync(copied)))
-
     ours_passes()
     kept = bench.scratch("kept.zarr")
     os.rename(zarr, kept)
@@ -77,7 +72,7 @@ def convert(bench, source, array):
     def cp_kept():
         remove(copied)
         read_into_page_cache(kept)
-        return timed(lambda: (run("cp", "-r", "--reflink=never", kept, copied), sync(copied)))
+        return timed(lambda: (run("cp", "-r", "--reflink=never", kept, copied), sync_tree(copied)))
 
     bench.pairs("codecfs convert to Zarr, bytes passed through", ours_passes, {"cp -r of the result": cp_kept},
                 os.path.getsize(source), 0.67, "1x")

@@ -1,6 +1,7 @@
 """Writing, re-encoding, and converting."""
 import os
 import shutil
+import subprocess
 
 import h5py
 import numpy as np
@@ -12,6 +13,11 @@ def sync(path):
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.close(fd)
+
+
+def sync_tree(path):
+    """All files below a directory: fsync of the directory itself stores only the names in it."""
+    subprocess.run(["sync", "-f", path], check=True)
 
 
 def holds(bench, path, array, level=None):

@@ -344,7 +344,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
                         if (format == DatasetFormat::zarr || format == DatasetFormat::zarr3) {
                           if (!resumed && mkdir(partial.path().c_str(), 0777) != 0)
                             return fail_errno(errno, "{}", partial.path());
-                          target = make_directory_target(partial.path(), partial.is_of_this_boot());
+                          CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
                           return target.get();
                         }
                         if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format)));

@@ -10,11 +10,13 @@
 namespace codecfs::commands {
 namespace {
 
+constexpr size_t kWrittenEarly = size_t{128} << 10;  // bytes; smaller files are written together
+
 class DirectoryTarget final : public ConvertTarget {
  public:
-  DirectoryTarget(std::string path, bool trusts_sizes) : path_(std::move(path)), trusts_sizes_(trusts_sizes) {}
+  DirectoryTarget(File root, bool trusts_sizes) : root_(std::move(root)), trusts_sizes_(trusts_sizes) {}
 
-  [[nodiscard]] Directory root() const override { return {path_, 0}; }
+  [[nodiscard]] Directory root() const override { return {root_.path, 0}; }
 
   Result<Directory> make_directory(const Directory& parent, const std::string& name) override {
     Directory made{parent.path + "/" + name, 0};
@@ -44,6 +46,8 @@ class DirectoryTarget final : public ConvertTarget {
       if (count < 0) return fail_errno(errno, "{}", path);
       at += static_cast<size_t>(count);
     }
+    // The disk writes it meanwhile, so that finish() has less to wait for. Whether that fails is seen there.
+    if (content.size() >= kWrittenEarly) (void)::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
     return {};
   }
 
@@ -55,13 +59,10 @@ class DirectoryTarget final : public ConvertTarget {
 
   [[nodiscard]] bool consolidates() const override { return false; }
 
-  Result<> finish() override {
-    CODECFS_ASSIGN(const File directory, open_directory(path_));
-    return real_file_io().sync_filesystem(directory);
-  }
+  Result<> finish() override { return real_file_io().sync_filesystem(root_); }
 
  private:
-  const std::string path_;
+  const File root_;  // opened first, because syncing tells of errors since then
   const bool trusts_sizes_;
 };
 
@@ -96,8 +97,9 @@ class TreeTarget final : public ConvertTarget {
 
 }  // namespace
 
-std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path, bool trusts_sizes) {
-  return std::make_unique<DirectoryTarget>(path, trusts_sizes);
+Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes) {
+  CODECFS_ASSIGN(File root, open_directory(path));
+  return std::make_unique<DirectoryTarget>(std::move(root), trusts_sizes);
 }
 std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree) { return std::make_unique<TreeTarget>(tree); }
 

@@ -40,7 +40,7 @@ class ConvertTarget {
 
 /// A directory that exists. `trusts_sizes`: a file in it that has the right size has the right content; false after a
 /// power cut may have come between.
-std::unique_ptr<ConvertTarget> make_directory_target(const std::string& path, bool trusts_sizes);
+Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes);
 /// A dataset; `tree` must outlive it.
 std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree);
 

@@ -16,7 +16,7 @@ class DirectoryTargetTest : public testing::Test {
  protected:
   DirectoryTargetTest() : path(testing::TempDir() + "convert_target_" + std::to_string(getpid())) {
     std::filesystem::create_directory(path);
-    target = make_directory_target(path, true);
+    target = *make_directory_target(path, true);
   }
   ~DirectoryTargetTest() override { std::filesystem::remove_all(path); }
 
@@ -48,7 +48,7 @@ TEST_F(DirectoryTargetTest, WritesFilesAndDirectories) {
 TEST_F(DirectoryTargetTest, SizesAreNotTrustedAfterAnotherBoot) {
   ASSERT_TRUE(target->write(target->root(), "0", bytes_of("x")));
   EXPECT_TRUE(*target->has(target->root(), "0", 1));
-  EXPECT_FALSE(*make_directory_target(path, false)->has(target->root(), "0", 1));
+  EXPECT_FALSE(*(*make_directory_target(path, false))->has(target->root(), "0", 1));
 }
 
 TEST_F(DirectoryTargetTest, ErrorsNameThePath) {
