@@ -131,7 +131,7 @@ class Collector {
     std::vector<ChunkPlace> places;
     places.reserve(numbers.size());
     for (const uint64_t number : numbers) {
-      places.push_back({number});
+      places.push_back({.number = number, .offset = 0, .size = {}});
       if (has_places) CODECFS_TRY(find_place(entry, places.back()));
     }
     return places;
