@@ -379,7 +379,7 @@ TEST_F(BackingFilesIfBetterTest, FilesThatWereNotReadYetStayForAWhile) {
   EXPECT_TRUE(make(258)) << "in place of the one that was read";
   EXPECT_EQ(count(1, 1), 0U);
   for (ChunkKey key = 1000; key < 1300; ++key) (void)make(key);
-  EXPECT_TRUE(make(2000)) << "nobody has read them";
+  EXPECT_TRUE(make(2000)) << "they have not been read";
 }
 
 TEST_F(BackingFilesIfBetterTest, WhereMemoryIsDearChunksGoIntoThePageCache) {
