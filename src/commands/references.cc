@@ -107,13 +107,13 @@ class Collector {
       coming = look_up(places.back().number + 1);
       if (is_first) CODECFS_TRY(sink_.begin_chunks(path, described->grid));
       if (interrupted) return fail(ECANCELED, "interrupted");
-      for (const ChunkPlace& place : places) {
-        if (!place.size) {
-          CODECFS_TRY(add_inlined(path, ino, described->grid, place.number, inlined));
+      for (const ChunkPlace& chunk : places) {
+        if (!chunk.size) {
+          CODECFS_TRY(add_inlined(path, ino, described->grid, chunk.number, inlined));
           continue;
         }
         ++found_.chunks;
-        CODECFS_TRY(sink_.add_place(place.number, place.offset, *place.size));
+        CODECFS_TRY(sink_.add_place(chunk.number, chunk.offset, *chunk.size));
       }
     }
   }

@@ -285,6 +285,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
       fuse_session_new(&arguments, &fs::operations(), sizeof(fuse_lowlevel_ops), &mount));
   fuse_opt_free_args(&arguments);
   if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
+  CODECFS_TRY(check_transport(options, mount));
   if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
     return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
                 hint_for_failed_mount(allows_others(options)));

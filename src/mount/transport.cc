@@ -53,7 +53,6 @@ Result<> try_device(fs::FuseBackingDevice& device) {
 
 Result<std::unique_ptr<fs::Passthrough>> set_up_passthrough(const Options& options, fuse_session* session,
                                                             fs::Mount& mount) {
-  CODECFS_TRY(check_mount(options, mount));
   uint64_t budget = options.passthrough_bytes;
   if (budget == 0) {
     CODECFS_ASSIGN(budget, fs::memory_budget());
@@ -75,7 +74,17 @@ Result<std::unique_ptr<fs::Passthrough>> set_up_passthrough(const Options& optio
                                            options.transport == fs::Transport::automatic ? if_better : always);
 }
 
+std::unexpected<Error> refused(const Error& error) {
+  return fail(error.code, "-o transport=passthrough: {}", error.reason);
+}
+
 }  // namespace
+
+Result<> check_transport(const Options& options, const fs::Mount& mount) {
+  if (options.transport != fs::Transport::passthrough) return {};
+  if (const Result<> possible = check_mount(options, mount); !possible) return refused(possible.error());
+  return {};
+}
 
 Result<> choose_transport(const Options& options, fuse_session* session, fs::Mount& mount) {
   using enum fs::Transport;
@@ -85,8 +94,7 @@ Result<> choose_transport(const Options& options, fuse_session* session, fs::Mou
   // Usual for writable mounts, which need no message.
   if (options.transport == automatic && !check_mount(options, mount)) return {};
   Result<std::unique_ptr<fs::Passthrough>> made = set_up_passthrough(options, session, mount);
-  if (!made && options.transport == passthrough)
-    return fail(made.error().code, "-o transport=passthrough: {}", made.error().reason);
+  if (!made && options.transport == passthrough) return refused(made.error());
   if (!made) {
     log::debug("decoded chunks are pushed into the page cache: {}", made.error().reason);
     return {};
