@@ -16,6 +16,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/close_from.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mount_table.h"
@@ -50,7 +51,7 @@ UniqueFd raised(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveTho
   ::dup2(null, STDOUT_FILENO);
   if (!keeps_stderr) ::dup2(null, STDERR_FILENO);
   ::dup2(control, kControl);
-  ::close_range(kControl + 1, ~0U, 0);  // above all the FUSE device and locks
+  close_from(kControl + 1);  // above all the FUSE device and locks
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
