@@ -32,6 +32,11 @@ install(FILES completions/_codecfs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site
 install(FILES completions/_codecfs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
         COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 
+# For the software centres of desktops. An identifier is a domain in reverse; this one is none, as the maintainer's above.
+set(CODECFS_APP_ID invalid.codecfs.codecfs CACHE STRING "AppStream identifier of the program")
+configure_file(packaging/codecfs.metainfo.xml.in ${CMAKE_CURRENT_BINARY_DIR}/${CODECFS_APP_ID}.metainfo.xml @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${CODECFS_APP_ID}.metainfo.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/metainfo COMPONENT codecfs)
+
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
 install(FILES README.md CHANGELOG.md SECURITY.md DESTINATION ${doc}/codecfs COMPONENT codecfs)
 install(DIRECTORY docs DESTINATION ${doc}/codecfs COMPONENT codecfs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
@@ -93,4 +98,16 @@ set(CPACK_DEBIAN_PLUGINS_DESCRIPTION "filter plugins for HDF5 and netCDF: Zstand
 Filters that HDF5 loads when a file needs them, so that h5py, h5dump,
 h5repack, nccopy and ncdump read and write such files, and codecs for netCDF's
 NCZarr. They are in the directory where libhdf5 looks by default.")
+
+# An RPM package of the portable program (scripts/make-rpm), which fits any distribution that has RPM.
+set(CPACK_RPM_COMPONENT_INSTALL ON)
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_CODECFS_PACKAGE_NAME codecfs)
+set(CPACK_RPM_CODECFS_PACKAGE_SUMMARY "Mount HDF5, netCDF-4 and Zarr with the filters taken out")
+string(REGEX REPLACE "^[^\n]*\n" "" CPACK_RPM_CODECFS_PACKAGE_DESCRIPTION "${CPACK_DEBIAN_CODECFS_DESCRIPTION}")
+set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
+set(CPACK_RPM_CODECFS_PACKAGE_REQUIRES fuse3)
+# Directories of the system.
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /sbin /usr/share/man /usr/share/man/man1 /usr/share/man/man7 /usr/share/man/man8
+  /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/metainfo)
 include(CPack)

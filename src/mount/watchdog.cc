@@ -1,11 +1,12 @@
 #include "mount/watchdog.h"
 
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <poll.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,10 +36,10 @@ UniqueFd open_abort(const std::string& connection) {
   const std::string file = connection + "/abort";
   UniqueFd abort(::open((std::string(kConnections) + file).c_str(), O_WRONLY | O_CLOEXEC));
   if (abort || errno != ENOENT) return abort;
-  // If fusectl is not mounted (containers), root can create a detached mount of it.
-  const UniqueFd context(::fsopen("fusectl", FSOPEN_CLOEXEC));
-  if (!context || ::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
-  const UniqueFd directory(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  // If fusectl is not mounted (containers), root can create a detached mount of it. glibc has functions since 2.36.
+  const UniqueFd context(static_cast<int>(::syscall(SYS_fsopen, "fusectl", FSOPEN_CLOEXEC)));
+  if (!context || ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
+  const UniqueFd directory(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
   if (!directory) return {};
   return UniqueFd(::openat(directory.get(), file.c_str(), O_WRONLY | O_CLOEXEC));
 }

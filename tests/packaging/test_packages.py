@@ -67,12 +67,18 @@ def test_codecfs_has_what_belongs_to_it(unpacked):
                  *(f"/usr/share/man/man1/{page.name}.gz" for page in (pathlib.Path(__file__).parents[2] / "docs/man").glob("codecfs-*.1")),
                  "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/vendor-completions/_codecfs",
                  "/usr/share/doc/codecfs/copyright", "/usr/share/doc/codecfs/changelog.gz",
-                 "/usr/share/doc/codecfs/examples/fstab"):
+                 "/usr/share/doc/codecfs/examples/fstab", "/usr/share/metainfo/invalid.codecfs.codecfs.metainfo.xml"):
         assert name in names, name
         names.discard(name)
     assert all(name.startswith("/usr/share/doc/codecfs/") for name in names), names
     for helper in ("mount.codecfs", "umount.fuse.codecfs"):
         assert os.readlink(unpacked / "codecfs/sbin" / helper) == "/usr/bin/codecfs"
+
+
+def test_the_metadata_for_software_centres_is_valid(unpacked):
+    if shutil.which("appstreamcli") is None:
+        pytest.skip("no appstreamcli: package appstream")
+    run("appstreamcli", "validate", "--no-net", *(unpacked / "codecfs/usr/share/metainfo").iterdir())
 
 
 def test_the_plugins_are_where_libhdf5_looks(unpacked):
