@@ -2,7 +2,8 @@
 // Where chunks are, as the daemon knows it: ranges of places per variable. Thread-safe.
 //
 // A random access costs one call; from the second access to a range on, the rest of the range is fetched at once, and
-// so is a range that follows a fetched one. An entry is valid as long as the variable's counter of changes (SharedState::generations) is what it was at the lookup.
+// so is a range that follows a fetched one. An entry is valid as long as the variable's counter of changes
+// (SharedState::generations) is what it was at the lookup.
 
 #include <atomic>
 #include <cstdint>
