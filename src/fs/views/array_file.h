@@ -48,8 +48,8 @@ class ArrayFile {
   /// The numbers of the chunks that a request touches, the first `most` of them.
   [[nodiscard]] std::vector<uint64_t> chunks_of(uint64_t offset, uint64_t size, size_t most) const;
 
-  /// The next offset from this one on at which chunks side by side all end, if it is at most `most` bytes away: a range
-  /// that ends there divides no chunks. Else `offset`.
+  /// An offset from this one on, at most `most` bytes further, that divides no chunk, where there is one: the end of as
+  /// many chunks side by side as possible. Else `offset`.
   [[nodiscard]] uint64_t end_of_chunks(uint64_t offset, uint64_t most) const;
 
   /// Approximate total size of the chunks that a request touches.

@@ -460,9 +460,14 @@ TEST(ArrayFile, RangesCanEndWhereChunksEnd) {
     const ArrayFile file = *ArrayFile::make(make_variable(shape, chunks, 2), true);
     for (uint64_t offset = file.header_size() + 1; offset < file.size(); ++offset) {
       uint64_t next = offset;
-      while (next < file.size() && divides_a_chunk(file, next)) ++next;
-      EXPECT_EQ(file.end_of_chunks(offset, file.size()), next) << fmt::format("{} {} {}", shape, chunks, offset);
-      if (next > offset) EXPECT_EQ(file.end_of_chunks(offset, next - offset - 1), offset);
+      while (divides_a_chunk(file, next)) ++next;
+      for (const uint64_t most : {uint64_t{0}, next - offset, next - offset + 20, file.size()}) {
+        const uint64_t end = file.end_of_chunks(offset, most);
+        const std::string what = fmt::format("{} {} {} {}", shape, chunks, offset, most);
+        EXPECT_GE(end, offset) << what;
+        EXPECT_LE(end - offset, most) << what;
+        EXPECT_EQ(divides_a_chunk(file, end), most < next - offset) << what;
+      }
     }
   }
 }
