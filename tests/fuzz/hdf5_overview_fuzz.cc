@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/wire.h"
@@ -34,6 +35,15 @@ std::string encoded(const T& value) {
   worker::Encoder out;
   out.put(value);
   return out.head;
+}
+
+void print(const char* from, const std::vector<Entry>& entries) {
+  std::fprintf(stderr, "%s:", from);
+  for (const Entry& entry : entries)
+    std::fprintf(stderr, " %s (%d, object %llu%s%s)", entry.name.c_str(), static_cast<int>(entry.kind),
+                 static_cast<unsigned long long>(entry.object), entry.target.empty() ? "" : " -> ",
+                 entry.target.c_str());
+  std::fprintf(stderr, "\n");
 }
 
 struct Comparison {
@@ -61,7 +71,11 @@ struct Comparison {
     const auto entries = source.list(id);
     require(overview.has_value() == entries.has_value(), "libhdf5 lists the same groups");
     if (!overview) return;
-    require(encoded(overview->entries) == encoded(*entries), "libhdf5 lists the same members");
+    if (encoded(overview->entries) != encoded(*entries)) {
+      print("the overview", overview->entries);
+      print("libhdf5", *entries);
+      require(false, "libhdf5 lists the same members");
+    }
     for (const Entry& entry : *entries) {
       if (seen > kMaxEntries) return;
       if (entry.kind == EntryKind::variable) variable(entry);
