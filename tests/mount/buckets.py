@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import h5py
 import netCDF4
@@ -41,6 +42,20 @@ def remote(server, mount):
         return mount(f"s3://{BUCKET}/{name}", *options, env=environment(server, **more))
 
     return make
+
+
+def settled(server, there, seconds=20):
+    """The counters of a mount and of its server once no request is under way: what is read ahead is requested without a reader that
+    waits for it."""
+    deadline, before = time.monotonic() + seconds, None
+    while True:
+        stats, seen = there.stats(), server.summary()
+        now = {name: value for name, value in stats.items() if name.startswith("object_")}, seen
+        if now == before and stats["object_requests_now"] == seen["in_flight"] == 0:
+            return stats, seen
+        assert time.monotonic() < deadline, f"requests are still under way: {stats}, {seen}"
+        before = now
+        time.sleep(0.05)
 
 
 def codecfs(server, *words, env=None):

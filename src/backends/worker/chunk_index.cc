@@ -5,6 +5,12 @@
 
 namespace codecfs::worker {
 
+bool ChunkIndex::follows_whole_range(const ChunkRanges::Key& key, uint64_t edits) const {
+  if (key.block == 0) return false;
+  const auto before = ranges_->ranges_.get({key.index, key.variable, key.block - 1});
+  return before && before->edits == edits && before->found.places.size() == kBlock;
+}
+
 Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
   const ChunkRanges::Key key{number_, variable, number / kBlock};
   const uint64_t edits = edits_;
@@ -21,14 +27,14 @@ Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
   auto block = std::make_shared<Range>();
   block->edits = edits;
   block->lookups = known ? known->lookups + 1 : 1;
-  // One chunk, then a few, then all of the range.
+  // One chunk, then a few, then all of the range; all of it at once after all of the range before it.
   constexpr uint64_t kFew = 16;
   const uint64_t begin = key.block * kBlock;
   uint64_t count = 1;
   block->first = number;
   if (block->lookups == 2) {
     count = std::min(kFew, begin + kBlock - number);
-  } else if (block->lookups > 2) {
+  } else if (block->lookups > 2 || follows_whole_range(key, edits)) {
     block->first = begin;
     count = kBlock;
   }

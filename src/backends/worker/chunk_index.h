@@ -1,8 +1,9 @@
 #pragma once
 // Where chunks are, as the daemon knows it: ranges of places per variable. Thread-safe.
 //
-// A random access costs one call; from the second access to a range on, the rest of the range is fetched at once. An
-// entry is valid as long as the variable's counter of changes (SharedState::generations) is what it was at the lookup.
+// A random access costs one call; from the second access to a range on, the rest of the range is fetched at once, and
+// so is a range that follows a fetched one. An entry is valid as long as the variable's counter of changes
+// (SharedState::generations) is what it was at the lookup.
 
 #include <atomic>
 #include <cstdint>
@@ -76,6 +77,8 @@ class ChunkIndex {
  private:
   static constexpr uint64_t kBlock = 256;  // chunks
   using Range = ChunkRanges::Range;
+
+  [[nodiscard]] bool follows_whole_range(const ChunkRanges::Key& key, uint64_t edits) const;
 
   const hdf5::SharedState& shared_;
   const Fetch fetch_;

@@ -8,6 +8,7 @@
 #include "backends/hdf5/format/chunk_index.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/library/stored_enum.h"
 #include "base/progress_reporter.h"
 #include "compact/hdf5/stored_chunks.h"
 #include "compact/hdf5/stored_values.h"
@@ -71,9 +72,9 @@ Result<> copy_empty_index(hid_t from, hid_t to, hid_t properties) {
 /// Whether writing the chunk would leave another filter mask in the index: where libhdf5 allocates all chunks together,
 /// it stores chunks of fill there, and version 1.10 replaces a mask only together with the size.
 Result<bool> keeps_mask(hid_t to, hid_t properties, const ChunkList& chunks, uint64_t number, const RawChunk& chunk) {
-  H5D_alloc_time_t time = H5D_ALLOC_TIME_ERROR;
+  StoredEnum<H5D_alloc_time_t> time;
   if (H5Pget_nfilters(properties) == 0) return false;
-  if (H5Pget_alloc_time(properties, &time) < 0) return fail_library(EIO, "its properties");
+  if (H5Pget_alloc_time(properties, time.place()) < 0) return fail_library(EIO, "its properties");
   if (time == H5D_ALLOC_TIME_INCR) return false;
   hsize_t size = 0;
   // The first chunk allocates all, itself too.

@@ -9,11 +9,15 @@
 #include <optional>
 
 #include "base/mutex.h"
+#include "fs/views/array_file.h"
 
 namespace codecfs::fs {
 
 class ArrayAhead {
  public:
+  /// `growth`: how many times what was read in order is read ahead.
+  explicit ArrayAhead(uint64_t growth) : growth_(growth) {}
+
   struct Range {
     uint64_t offset = 0;  // bytes of the file
     uint64_t size = 0;
@@ -21,8 +25,8 @@ class ArrayAhead {
   };
 
   /// What to begin to read now that a request has come. `in_order`: it continues the one before. `most`: bytes ahead.
-  /// None if enough is on its way.
-  std::optional<Range> note(uint64_t offset, uint64_t size, bool in_order, uint64_t file_size, uint64_t most) {
+  /// None if enough is on its way. Divides no chunks where they are small.
+  std::optional<Range> note(uint64_t offset, uint64_t size, bool in_order, const ArrayFile& file, uint64_t most) {
     const LockGuard lock(mutex_);
     if (!in_order) {
       in_row_ = 0;
@@ -31,10 +35,10 @@ class ArrayAhead {
     }
     in_row_ += size;
     until_ = std::max(until_, offset);
-    const uint64_t ahead = std::min(std::max(in_row_ * kGrowth, kLeast), most);
-    const uint64_t end = std::min(file_size, offset + size + ahead);
+    const uint64_t ahead = std::min(std::max(in_row_ * growth_, kLeast), most);
+    const uint64_t end = file.end_of_chunks(std::min(file.size(), offset + size + ahead), ahead / 2);
     // In large steps, so that requests can be joined.
-    if (end <= until_ || (end != file_size && end - until_ < ahead / 2)) return std::nullopt;
+    if (end <= until_ || (end != file.size() && end - until_ < ahead / 2)) return std::nullopt;
     const Range range{until_, end - until_};
     until_ = end;
     return range;
@@ -42,8 +46,8 @@ class ArrayAhead {
 
  private:
   static constexpr uint64_t kLeast = uint64_t{4} << 20;
-  static constexpr uint64_t kGrowth = 4;
 
+  const uint64_t growth_;
   Mutex mutex_;
   uint64_t in_row_ CODECFS_GUARDED_BY(mutex_) = 0;  // bytes that were read in order
   uint64_t until_ CODECFS_GUARDED_BY(mutex_) = 0;   // to here it is on its way

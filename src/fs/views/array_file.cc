@@ -224,6 +224,21 @@ std::vector<uint64_t> ArrayFile::chunks_of(uint64_t offset, uint64_t size, size_
   return numbers;
 }
 
+uint64_t ArrayFile::end_of_chunks(uint64_t offset, uint64_t most) const {
+  if (offset <= header_.size() || offset >= size()) return offset;
+  const uint64_t at = offset - header_.size();
+  for (const Dimension& dimension : dimensions_) {
+    // Indices of this dimension begin anew with each of the one before; so do its chunks.
+    const uint64_t all = dimension.file_stride * dimension.shape;
+    const uint64_t row = dimension.file_stride * dimension.chunk;
+    const uint64_t begin = at / all * all;
+    const uint64_t end = std::min(begin + (at - begin + row - 1) / row * row, begin + all);
+    if (end - at <= most) return header_.size() + end;
+    if (dimension.chunk > 1) break;  // what ends inside continues at its next index
+  }
+  return offset;
+}
+
 /// Calls copy(offset in the array, offset in the chunk, size) for each run that is contiguous in both.
 template <class Copy>
 void ArrayFile::for_each_run(const Piece& piece, Copy copy) const {

@@ -9,6 +9,8 @@
 namespace codecfs::fs {
 namespace {
 
+constexpr uint64_t kRequestedAhead = 3;        // times the bytes, decoded, that are decoded ahead
+constexpr size_t kMaxRequested = 1024;         // chunks, at a time
 constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most
 constexpr uint64_t kOfRandom = uint64_t{64} << 10;  // bytes that a request for a place in between has, at most
 constexpr uint64_t kZeros = uint64_t{1} << 20;      // bytes that are written at once where a writer left a gap
@@ -60,7 +62,15 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
 
 Result<> ArrayView::begin_reading(const OpenArray& array, const ArrayNow& now, uint64_t offset, uint64_t size,
                                   bool in_order) {
-  const auto range = array.ahead.note(offset, size, in_order, array.file.size(), mount_.read_ahead.budget());
+  // The more chunks are requested at a time, the more requests can be joined: neighbours in the array need not be
+  // neighbours in the file.
+  const uint64_t budget = mount_.read_ahead.budget();
+  const auto requested = array.requested.note(offset, size, in_order, array.file, kRequestedAhead * budget);
+  if (requested && in_order) {
+    const std::vector<uint64_t> numbers = array.file.chunks_of(requested->offset, requested->size, kMaxRequested);
+    if (numbers.size() > 1) (void)mount_.dataset.source().expect(now.node->object, numbers);
+  }
+  const auto range = array.ahead.note(offset, size, in_order, array.file, budget);
   if (!range) return {};
   const std::vector<uint64_t> numbers = array.file.chunks_of(range->offset, range->size, ReadAhead::kMaxTasks);
   if (numbers.size() < 2) return {};

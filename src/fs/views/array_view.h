@@ -31,7 +31,9 @@ struct OpenArray {
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
   mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored
-  mutable ArrayAhead ahead;                     // of a source that waits for a network
+  // Of a source that waits for a network: what is decoded ahead, and what is requested ahead of that.
+  mutable ArrayAhead ahead{4};
+  mutable ArrayAhead requested{16};
 };
 
 class ArrayView {

@@ -81,7 +81,7 @@ std::optional<DriverInfo> driver_info(int fd) {
   const auto address = [&](size_t index) { return load_offset(addresses + index * offset_size, offset_size); };
   if (static_cast<size_t>(addresses - block.data()) + 4 * offset_size > block.size()) return std::nullopt;
 
-  DriverInfo found{.file_bytes = address(2)};
+  DriverInfo found{.file_bytes = address(2), .base = address(0)};
   const uint64_t info_at = address(old ? 3 : 1);
   if (offset_size == 0 || info_at == UINT64_MAX >> (64 - 8 * offset_size)) return found;  // none
   const std::vector<std::byte> info = bytes_at(fd, *at + info_at, old ? 24 : kExtension);

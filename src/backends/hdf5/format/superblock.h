@@ -17,7 +17,8 @@ std::optional<uint64_t> find_signature(int fd, uint64_t within = UINT64_MAX);
 struct DriverInfo {
   enum class Driver { other, family, multi };  // multi: also split
   Driver driver = Driver::other;
-  uint64_t file_bytes = 0;    // the size of the whole file
+  uint64_t file_bytes = 0;    // the size of the whole file, as the superblock states it
+  uint64_t base = 0;          // likewise what all addresses begin at
   uint64_t member_bytes = 0;  // family: the size of each member but the last
 };
 /// None if the superblock cannot be read.

@@ -23,7 +23,7 @@ void ObjectTree::find_places() {
       if (link.info.type != H5L_TYPE_HARD || places_->contains(link.info.address)) continue;
       if (!recorder_->object(link.info.address)) continue;
       ObjectInfo info;
-      if (const auto outline = outline_of_ ? outline_of_(link.info.address) : std::nullopt)
+      if (const auto outline = outline_of(group.get(), link))
         info = outline->info;
       else if (!object_info_by_name(group.get(), link.name.c_str(), info))
         continue;

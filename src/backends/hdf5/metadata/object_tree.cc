@@ -272,10 +272,19 @@ Result<std::optional<Entry>> ObjectTree::entry_of(ObjectId group, hid_t handle, 
   }
 }
 
+// None where libhdf5 must be asked. In a damaged group, a name that is listed need not be found, or leads elsewhere.
+std::optional<ObjectTree::Outline> ObjectTree::outline_of(hid_t group, const Link& link) const {
+  LinkInfo named;
+  if (!outline_of_ || !link_info(group, link.name.c_str(), named) || named.type != H5L_TYPE_HARD ||
+      named.address != link.info.address)
+    return std::nullopt;
+  return outline_of_(link.info.address);
+}
+
 Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
   CODECFS_TRY(recorder_->object(link.info.address));
   ObjectInfo info;
-  const std::optional<Outline> outline = outline_of_ ? outline_of_(link.info.address) : std::nullopt;
+  const std::optional<Outline> outline = outline_of(handle, link);
   if (outline)
     info = outline->info;
   else if (!object_info_by_name(handle, link.name.c_str(), info))

@@ -137,6 +137,8 @@ class ObjectTree {
   struct stat status_{};
   void note(ObjectId object) const;
 
+  std::optional<Outline> outline_of(hid_t group, const Link& link) const;
+
   OutlineOf outline_of_;  // during overview()
   std::vector<TreeNode> nodes_;
   std::vector<uint64_t> member_counts_;  // for each of them, how many are in it and not gone

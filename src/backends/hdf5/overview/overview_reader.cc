@@ -112,10 +112,10 @@ std::optional<uint64_t> link_count_of(const ObjectHeader& header) {
 
 }  // namespace
 
-OverviewReader::OverviewReader(const SourceFile& file, bool is_netcdf, uint64_t tree_entries)
+OverviewReader::OverviewReader(const SourceFile& file, uint64_t file_bytes, bool is_netcdf, uint64_t tree_entries)
     : file_(file),
       is_netcdf_(is_netcdf),
-      window_([&file](uint64_t offset, MutableBytes to) { return file.bytes->read(offset, to); }, file.bytes->size()),
+      window_([&file](uint64_t offset, MutableBytes to) { return file.bytes->read(offset, to); }, file_bytes),
       indexes_(window_, tree_entries) {}
 
 std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, bool is_netcdf) {
@@ -125,7 +125,7 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
     return nullptr;
   const auto driver = driver_info(bytes.fd());
   if (find_signature(bytes.fd()) != uint64_t{0} || !driver || driver->driver != DriverInfo::Driver::other ||
-      driver->file_bytes > bytes.size())
+      driver->base != 0 || driver->file_bytes > bytes.size())
     return nullptr;
   const Handle properties(H5Fget_create_plist(file.file.get()));
   size_t address_bytes = 0;
@@ -139,7 +139,8 @@ std::unique_ptr<OverviewReader> OverviewReader::make(const SourceFile& file, boo
       H5Pget_istore_k(properties.get(), &half_entries) < 0)
     return nullptr;
   if (address_bytes != 8 || length_bytes != 8 || user_block != 0 || shared_indexes != 0) return nullptr;
-  return std::unique_ptr<OverviewReader>(new OverviewReader(file, is_netcdf, uint64_t{2} * half_entries));
+  return std::unique_ptr<OverviewReader>(
+      new OverviewReader(file, driver->file_bytes, is_netcdf, uint64_t{2} * half_entries));
 }
 
 std::optional<ObjectHeader> OverviewReader::read_header(uint64_t address) {

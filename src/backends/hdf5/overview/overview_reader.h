@@ -56,7 +56,8 @@ class OverviewReader {
     std::vector<AttributeMessage> attributes;
   };
 
-  OverviewReader(const SourceFile& file, bool is_netcdf, uint64_t tree_entries);
+  /// `file_bytes`: libhdf5 reads nothing beyond them.
+  OverviewReader(const SourceFile& file, uint64_t file_bytes, bool is_netcdf, uint64_t tree_entries);
   std::optional<ObjectHeader> read_header(uint64_t address);
   const KnownType* type_of(Bytes encoded);
   std::optional<Dataset> parse(uint64_t address, const ObjectHeader& header);

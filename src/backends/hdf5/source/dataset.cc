@@ -9,6 +9,7 @@
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/library/stored_enum.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "base/endian.h"
@@ -166,8 +167,8 @@ Result<> Dataset::read_fill(hid_t properties) {
   if (facts_.unreadable) return {};
   H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
   if (H5Pfill_value_defined(properties, &defined) < 0) return fail_library(EIO, "{}: its fill value", name_);
-  H5D_fill_time_t time = H5D_FILL_TIME_ERROR;
-  if (H5Pget_fill_time(properties, &time) < 0) return fail_library(EIO, "{}: its fill value", name_);
+  StoredEnum<H5D_fill_time_t> time;
+  if (H5Pget_fill_time(properties, time.place()) < 0) return fail_library(EIO, "{}: its fill value", name_);
   facts_.is_fill_undefined = defined == H5D_FILL_VALUE_UNDEFINED || time == H5D_FILL_TIME_NEVER;
   if (defined == H5D_FILL_VALUE_USER_DEFINED && mapped_.text) {
     char* text = nullptr;

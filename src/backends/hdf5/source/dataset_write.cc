@@ -9,6 +9,7 @@
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/library/stored_enum.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
 #include "model/fill.h"
@@ -87,11 +88,12 @@ Result<uint64_t> Dataset::first_allocation() const {
   {
     const LibraryLock lock;
     H5D_space_status_t status{};
-    H5D_alloc_time_t time{};
+    StoredEnum<H5D_alloc_time_t> time;
     const hid_t dataset = id();
     if (dataset < 0) return uint64_t{0};  // the caller's next step detects it
     const Handle properties(H5Dget_create_plist(dataset));
-    if (!properties || H5Pget_alloc_time(properties.get(), &time) < 0 || H5Dget_space_status(dataset, &status) < 0)
+    if (!properties || H5Pget_alloc_time(properties.get(), time.place()) < 0 ||
+        H5Dget_space_status(dataset, &status) < 0)
       return fail_library(EIO, "{}: how it is stored", name_);
     if (time == H5D_ALLOC_TIME_INCR || status != H5D_SPACE_STATUS_NOT_ALLOCATED) return uint64_t{0};
   }
@@ -192,8 +194,8 @@ Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
     if (now.size != before.size || now.filter_mask == before.filter_mask) return {};
   } else {
     const Handle properties(H5Dget_create_plist(id()));
-    H5D_alloc_time_t time = H5D_ALLOC_TIME_ERROR;
-    if (H5Pget_alloc_time(properties.get(), &time) >= 0 && time == H5D_ALLOC_TIME_INCR) return {};
+    StoredEnum<H5D_alloc_time_t> time;
+    if (H5Pget_alloc_time(properties.get(), time.place()) >= 0 && time == H5D_ALLOC_TIME_INCR) return {};
     // The write may have allocated all chunks, and thereby have stored this one as fill first.
   }
   std::array<hsize_t, H5S_MAX_RANK> offset{};

@@ -42,6 +42,16 @@ TEST_F(ChunkIndexTest, OneThenAFewThenTheRange) {
   EXPECT_EQ(calls_, (Calls{{256, 1}, {257, 16}, {256, 256}}));
 }
 
+TEST_F(ChunkIndexTest, ARangeAfterAFetchedOneIsFetchedAtOnce) {
+  for (uint64_t number = 0; number < 768; ++number) EXPECT_EQ(offset_of(number), 1000 * number);
+  EXPECT_EQ(calls_, (Calls{{0, 1}, {1, 16}, {0, 256}, {256, 256}, {512, 256}}));
+}
+
+TEST_F(ChunkIndexTest, ASparseListOfChunksToo) {
+  for (uint64_t number = 0; number < 768; number += 10) EXPECT_EQ(offset_of(number), 1000 * number);
+  EXPECT_EQ(calls_, (Calls{{0, 1}, {10, 16}, {0, 256}, {256, 256}, {512, 256}}));
+}
+
 TEST_F(ChunkIndexTest, RandomReadsAskForOneChunkEach) {
   for (const uint64_t number : {900U, 5U, 600U}) EXPECT_EQ(offset_of(number), 1000 * number);
   EXPECT_EQ(calls_, (Calls{{900, 1}, {5, 1}, {600, 1}}));

@@ -444,5 +444,33 @@ TEST_F(ArrayFileTest, ErrorsOfChunksAreThoseOfTheRequest) {
   EXPECT_EQ(written.error().code, ENOSPC);
 }
 
+/// Whether a chunk has bytes on both sides of this offset.
+bool divides_a_chunk(const ArrayFile& file, uint64_t offset) {
+  const std::vector<uint64_t> before = file.chunks_of(0, offset, SIZE_MAX);
+  const std::vector<uint64_t> after = file.chunks_of(offset, file.size() - offset, SIZE_MAX);
+  return std::ranges::any_of(before, [&](uint64_t number) { return std::ranges::find(after, number) != after.end(); });
+}
+
+TEST(ArrayFile, RangesCanEndWhereChunksEnd) {
+  for (const auto& [shape, chunks] : std::vector<std::pair<Grid, Grid>>{{{6, 7, 5}, {1, 4, 2}},
+                                                                        {{6, 7, 5}, {4, 4, 2}},
+                                                                        {{5, 4}, {2, 4}},
+                                                                        {{23}, {5}},
+                                                                        {{2, 3, 8, 4}, {1, 1, 3, 3}}}) {
+    const ArrayFile file = *ArrayFile::make(make_variable(shape, chunks, 2), true);
+    for (uint64_t offset = file.header_size() + 1; offset < file.size(); ++offset) {
+      uint64_t next = offset;
+      while (divides_a_chunk(file, next)) ++next;
+      for (const uint64_t most : {uint64_t{0}, next - offset, next - offset + 20, file.size()}) {
+        const uint64_t end = file.end_of_chunks(offset, most);
+        const std::string what = fmt::format("{} {} {} {}", shape, chunks, offset, most);
+        EXPECT_GE(end, offset) << what;
+        EXPECT_LE(end - offset, most) << what;
+        EXPECT_EQ(divides_a_chunk(file, end), most < next - offset) << what;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace codecfs::fs
