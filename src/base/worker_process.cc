@@ -22,6 +22,7 @@
 #include <new>
 #include <span>
 
+#include "base/close_from.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -182,7 +183,7 @@ void keep_only(std::span<const int> fds) {
   std::array<int, kMaxPassedFds> copies{};
   for (size_t i = 0; i < fds.size(); ++i) copies[i] = ::fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
   for (size_t i = 0; i < fds.size(); ++i) ::dup3(copies[i], kControl + static_cast<int>(i), O_CLOEXEC);
-  ::close_range(static_cast<unsigned>(kControl) + static_cast<unsigned>(fds.size()), ~0U, 0);
+  close_from(static_cast<unsigned>(kControl) + static_cast<unsigned>(fds.size()));
 }
 
 void run_supervisor(int control, void (*prepare)()) {

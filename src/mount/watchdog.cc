@@ -1,11 +1,12 @@
 #include "mount/watchdog.h"
 
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <poll.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/close_from.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mount_table.h"
@@ -34,10 +36,10 @@ UniqueFd open_abort(const std::string& connection) {
   const std::string file = connection + "/abort";
   UniqueFd abort(::open((std::string(kConnections) + file).c_str(), O_WRONLY | O_CLOEXEC));
   if (abort || errno != ENOENT) return abort;
-  // If fusectl is not mounted (containers), root can create a detached mount of it.
-  const UniqueFd context(::fsopen("fusectl", FSOPEN_CLOEXEC));
-  if (!context || ::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
-  const UniqueFd directory(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  // If fusectl is not mounted (containers), root can create a detached mount of it. glibc has functions since 2.36.
+  const UniqueFd context(static_cast<int>(::syscall(SYS_fsopen, "fusectl", FSOPEN_CLOEXEC)));
+  if (!context || ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
+  const UniqueFd directory(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
   if (!directory) return {};
   return UniqueFd(::openat(directory.get(), file.c_str(), O_WRONLY | O_CLOEXEC));
 }
@@ -50,7 +52,7 @@ UniqueFd raised(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveTho
   ::dup2(null, STDOUT_FILENO);
   if (!keeps_stderr) ::dup2(null, STDERR_FILENO);
   ::dup2(control, kControl);
-  ::close_range(kControl + 1, ~0U, 0);  // above all the FUSE device and locks
+  close_from(kControl + 1);  // above all the FUSE device and locks
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);

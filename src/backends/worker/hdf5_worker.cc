@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <climits>
@@ -260,7 +261,7 @@ class Work {
 };
 
 void serve(Work& work, Channel channel, uint32_t number) {
-  if (CallState* const state = channel.state()) state->thread = static_cast<uint32_t>(::gettid());
+  if (CallState* const state = channel.state()) state->thread = static_cast<uint32_t>(::syscall(SYS_gettid));
   while (const auto request = channel.receive()) {
     CallState* const state = channel.state();  // receiving and sending may have moved it
     const auto call = static_cast<Call>(request->kind);
