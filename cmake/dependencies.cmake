@@ -28,3 +28,16 @@ find_library(SZ_LIBRARY NAMES sz REQUIRED)
 find_library(AEC_LIBRARY NAMES aec REQUIRED)
 find_library(LZF_LIBRARY lzf REQUIRED)
 find_library(ZFP_LIBRARY zfp REQUIRED)
+
+# scripts/make-portable: one program with everything but libc linked in.
+option(CODECFS_PORTABLE "link what is linked statically, fmt and spdlog from their headers" OFF)
+set(CODECFS_FMT fmt::fmt)
+set(CODECFS_SPDLOG spdlog::spdlog)
+if(CODECFS_PORTABLE)
+  set(CODECFS_FMT fmt::fmt-header-only)
+  # Debian's spdlog::spdlog_header_only has the library of fmt.
+  add_library(codecfs_spdlog INTERFACE)
+  target_compile_definitions(codecfs_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+  target_link_libraries(codecfs_spdlog INTERFACE fmt::fmt-header-only)
+  set(CODECFS_SPDLOG codecfs_spdlog)
+endif()
