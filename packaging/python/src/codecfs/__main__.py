@@ -1,0 +1,5 @@
+"""python -m codecfs"""
+from ._program import main
+
+if __name__ == "__main__":
+    main()
