@@ -95,10 +95,40 @@ def test_a_mount_and_its_end(python, sample, tmp_path):
         mounted.close()
         mounted.close()
         left = codecfs.mount({str(copy)!r})
+        if os.fork() == 0:
+            raise SystemExit(0)  # which is not the end of the mount
+        os.wait()
+        assert os.path.ismount(left.path)
         pathlib.Path({str(tmp_path)!r}, "left").write_text(str(left.path))
     """)
     assert "read-only: 30" in said and "b'kelvin'" in said
     assert not pathlib.Path((tmp_path / "left").read_text()).exists(), "Python ended and the mount did not"
+
+
+def test_a_mount_whose_process_died_can_be_closed(python, sample):
+    try_out(python, f"""if True:
+        import codecfs, os, subprocess
+        mounted = codecfs.mount({str(sample)!r})
+        for process in subprocess.run(["pgrep", "-f", str(mounted.path)], capture_output=True, text=True, check=True).stdout.split():
+            os.kill(int(process), 9)
+        mounted.close()
+        assert not os.path.lexists(mounted.path)
+    """)
+
+
+def test_a_mount_in_use_goes_on(python, sample):
+    said = try_out(python, f"""if True:
+        import codecfs
+        mounted = codecfs.mount({str(sample)!r})
+        with open(mounted.path / "temperature" / "0.0.0", "rb") as file:
+            try:
+                mounted.close()
+            except codecfs.CodecfsError as error:
+                print(error)
+        mounted.close()
+        assert not mounted.path.exists()
+    """)
+    assert "in use" in said, said
 
 
 def test_errors_have_the_reason(python, tmp_path):
@@ -170,5 +200,3 @@ def bare_root():
 def test_a_bare_debian_without_a_compiler(bare_root, sample):
     said = run(pathlib.Path(__file__).parent / "try-wheel", bare_root, WHEELS[-1], sample)
     assert said.endswith("the wheel works\n"), said
-
-

@@ -25,19 +25,31 @@ def _words(options: Options) -> list[str]:
     return [name if value is True else f"{name}={value}" for name, value in options.items() if value is not False]
 
 
+def _mounted(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # "Transport endpoint is not connected": its process died, and left the mount
+    return os.path.ismount(path)
+
+
 def _end(path: str, temporary: bool) -> None:
     """Unmounts, and removes the directory if it was made here. Not if the mount ended otherwise already."""
-    if os.path.ismount(path):
+    if _mounted(path):
         run("unmount", path)
     if temporary:
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
 
 
-def _end_at_exit(path: str, temporary: bool) -> None:
-    # Nothing can be raised any more. A mount in use goes on, and `codecfs status` lists it.
-    with contextlib.suppress(CodecfsError, OSError):
-        _end(path, temporary)
+def _end_at_exit(path: str, temporary: bool, owner: int) -> None:
+    # Not in a process that was forked, which has a copy of the object. Nothing can be raised any more: a mount in use goes on,
+    # and `codecfs status` lists it.
+    if os.getpid() == owner:
+        with contextlib.suppress(CodecfsError, OSError):
+            _end(path, temporary)
 
 
 class Mount:
@@ -53,7 +65,7 @@ class Mount:
         self.source = os.fspath(source)
         self.path = path
         self._temporary = temporary
-        self._finalizer = weakref.finalize(self, _end_at_exit, os.fspath(path), temporary)
+        self._finalizer = weakref.finalize(self, _end_at_exit, os.fspath(path), temporary, os.getpid())
 
     def close(self) -> None:
         """Stores everything that was written and unmounts. Does nothing the second time.
@@ -85,7 +97,8 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
     source: a file, a directory, or a URL (s3://, https://).
     mountpoint: an empty directory; by default a temporary one, which is removed at the end.
     writable: what is written into the tree is stored in the source, at the latest when it is unmounted.
-    options: mount options, as a list (["cache=1G"]) or a dict ({"cache": "1G", "coherent": True}).
+    options: mount options, as a list (["cache=1G"]) or a dict ({"cache": "1G", "coherent": True}), in which False leaves
+        an option out.
     filters: filter rules, as for `codecfs -F`: ["temperature,shuffle|zstd,3"].
 
     Raises CodecfsError with the reason if it cannot be mounted.

@@ -12,7 +12,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class CodecfsError(RuntimeError):
-    """codecfs failed. The text is its message; exit_code is 1 for a failure, 2 where it found damage or took no such options."""
+    """codecfs failed. The text is its message, exit_code what it exited with."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -46,7 +46,8 @@ def info(source: PathLike, variable: str | None = None) -> dict[str, Any]:
 
     source: a file, a directory, or a URL (s3://, https://). variable: only this one.
     """
-    return json.loads(run("info", "--json", as_source(source), *([variable] if variable is not None else [])))
+    document: dict[str, Any] = json.loads(run("info", "--json", as_source(source), *([variable] if variable is not None else [])))
+    return document
 
 
 def version() -> str:
