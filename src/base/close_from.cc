@@ -13,8 +13,8 @@
 namespace codecfs {
 namespace {
 
-// Closes what is listed from `first` on, but not `list` itself; how many that were, or -1 if the list cannot be read. Not
-// opendir(), which allocates: another thread may have held malloc's lock when this process was forked.
+// Closes what is listed from `first` on, but not `list` itself; how many that were, or -1 if the list cannot be read.
+// Not opendir(), which allocates: another thread may have held malloc's lock when this process was forked.
 long close_listed(int list, unsigned first) {
   alignas(dirent64) std::array<char, 4096> entries;
   long closed = 0;
@@ -26,7 +26,8 @@ long close_listed(int list, unsigned first) {
       at += entry->d_reclen;
       unsigned fd = 0;
       const char* const end = entry->d_name + std::strlen(entry->d_name);
-      if (std::from_chars(entry->d_name, end, fd).ptr != end || fd < first || fd == static_cast<unsigned>(list)) continue;
+      if (std::from_chars(entry->d_name, end, fd).ptr != end || fd < first || fd == static_cast<unsigned>(list))
+        continue;
       ::close(static_cast<int>(fd));
       ++closed;
     }
