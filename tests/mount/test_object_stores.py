@@ -267,6 +267,17 @@ def test_wrong_answers_never_give_wrong_bytes(store, kind, more, server, mount, 
     assert there.process.returncode is None, "the daemon lives"
 
 
+@pytest.mark.parametrize("store", ["v3"], indirect=True)
+def test_a_server_that_ignores_ranges(store, server, remote):
+    """Requests are signed with their range, and small objects are all that was asked for."""
+    there = remote(store.name, "retry=1")
+    os.listdir(there.path / "plain")
+    server.fault("ignore_range", operation="GetObject")
+    assert (there.path / "plain/c/0/0").read_bytes() == (store / "plain/c/0/0").read_bytes()
+    assert (there.path / "deep/sharded/c/0/0").read_bytes() == np.arange(16, dtype="<i4").tobytes()
+    assert {entry["status"] for entry in server.log() if entry["range"]} == {200}
+
+
 def test_missing_stores_and_buckets_say_so(server):
     assert "no Zarr store" in codecfs(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
     assert "no such bucket" in codecfs(server, "info", "s3://no-such-bucket/x.zarr").stderr

@@ -207,7 +207,7 @@ class S3:
         headers += found.headers
         if not any(name.lower() == "content-type" for name, _ in found.headers):
             headers.append(("Content-Type", "binary/octet-stream"))
-        part = conditions.range_of(request.header("range"), found.size)
+        part = conditions.range_of(None if request.ignores_range else request.header("range"), found.size)
         if part is None:
             return Response(200, headers, Part(found, 0, found.size))
         headers.append(("Content-Range", f"bytes {part[0]}-{part[0] + part[1] - 1}/{found.size}"))

@@ -33,6 +33,7 @@ class Request:
     headers: list  # pairs (name as sent, value)
     body: bytes
     connection: int  # number, from 1
+    ignores_range: bool = False  # the header stays: it is signed
 
     def __post_init__(self):
         path, _, query = self.target.partition("?")
