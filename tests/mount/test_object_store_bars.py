@@ -1,6 +1,7 @@
-"""How many requests the work on datasets of usual sizes takes, on versitygw behind a proxy that counts and delays them as S3 does.
+"""How many requests the work on datasets of usual sizes takes, on a server behind a proxy that counts and delays them as S3 does.
 
-An extra of two minutes: CODECFS_OBJECT_STORE_BARS=1, versitygw and boto3 (scripts/object-store-servers). The other tests of object
+An extra of two minutes for each server: CODECFS_OBJECT_STORE_BARS=1 is versitygw, and CODECFS_OBJECT_STORE_BARS=minio,ceph names others. They
+and boto3 must be installed (scripts/object-store-servers). The other tests of object
 stores count on our own server with small datasets. No test asserts a time.
 """
 import os
@@ -25,13 +26,16 @@ MIB = 1 << 20
 STEPS, CHUNKS = 40, 160  # of the ERA5-like file: each step of a variable is four chunks
 
 
-@pytest.fixture(scope="module")
-def gateway():
-    if os.environ.get("CODECFS_OBJECT_STORE_BARS") != "1":
+WANTED = os.environ.get("CODECFS_OBJECT_STORE_BARS", "")
+
+
+@pytest.fixture(scope="module", params=["versitygw"] if WANTED in ("", "1") else WANTED.split(","))
+def gateway(request):
+    if not WANTED:
         pytest.skip("takes two minutes: set CODECFS_OBJECT_STORE_BARS=1")
-    if (reason := servers.unavailable("versitygw")) is not None:
+    if (reason := servers.unavailable(request.param)) is not None:
         pytest.skip(reason)
-    with servers.running("versitygw") as server:
+    with servers.running(request.param) as server:
         try:
             client = servers.boto3_client(server)
         except servers.NotHere as error:

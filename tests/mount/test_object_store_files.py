@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, weather  # noqa: F401 (fixtures)
+from buckets import (  # noqa: F401 (fixtures)
+    BUCKET, codecfs, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, settled, weather)
 from conftest import DATA
 
 MIB = 1 << 20
@@ -47,6 +48,7 @@ def test_needs_few_requests(weather, mount, remote, server):
     assert seen["operations"]["GetObject"] <= 20
     assert seen["bytes"] <= 6 * MIB
 
+    settled(server, mounted)
     server.control(clear_log=True)
     chunks = sorted((mounted.path / "v2").iterdir(), key=lambda p: [int(n) for n in p.name.split(".")] if p.name[0].isdigit() else [])
     content = [chunk.read_bytes() for chunk in chunks if chunk.name[0].isdigit()]
@@ -115,6 +117,16 @@ def test_a_replaced_object_is_stale(weather, remote, server):
     reason = os.getxattr(mounted.path / "v3/20.0.0", "user._Error").decode()
     assert "replaced" in reason
     assert (mounted.path / "v0/0.0.0").read_bytes() == first
+
+
+def test_a_server_that_ignores_ranges(weather, remote, server):
+    """It sends the whole object: neither wrong bytes, nor taken for a refusal."""
+    put(server, weather)
+    mounted = remote(weather.name, "retry=1")
+    server.fault("ignore_range")
+    with pytest.raises(OSError) as caught:
+        (mounted.path / "v3/20.1.1").read_bytes()
+    assert caught.value.errno in (errno.EIO, errno.EOPNOTSUPP), mounted.messages()
 
 
 def test_faults_are_repeated(weather, mount, remote, server):
@@ -313,6 +325,7 @@ def test_a_cache_on_disk(weather, mount, remote, server, tmp_path):
     cache = tmp_path / "cache"
     first = remote(weather.name, f"cache_dir={cache}")
     assert files_of(first.path) == expected
+    settled(server, first)  # what is under way is not stored
     first.unmount()
     assert cache.stat().st_mode & 0o777 == 0o700
     server.control(clear_log=True)

@@ -505,7 +505,7 @@ def test_signals_end_an_open(try_mount, slow_source, transport, how):
             assert time.monotonic() - begin < 0.5
         else:
             took = float(process.stdout.readline())
-            assert took > 0.6 if how == "none" else took < 0.6
+            assert took < 0.6 or how == "none"  # which waits, if the chunk has not been read ahead by then
             assert process.wait(30) == 0, "opened as cached, it is read as usual"
     for i, content in enumerate(chunks):
         assert (m.path / f"v/{i}").read_bytes() == content

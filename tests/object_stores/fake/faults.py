@@ -119,7 +119,7 @@ def before(rule, request, server, bucket, key, request_id):
     if rule.kind in ("reset", "close") and arguments.get("after", "request") == "request":
         return Response(500, end_after=-1, is_reset=rule.kind == "reset")
     if rule.kind == "ignore_range":
-        request.ignores_range = True
+        request.ignores_range = True  # the header stays: it may be signed
     if rule.kind == "replace" and bucket in server.s3.buckets:
         storage = server.s3.buckets[bucket].storage
         if arguments.get("delete"):

@@ -33,7 +33,7 @@ class Request:
     headers: list  # pairs (name as sent, value)
     body: bytes
     connection: int  # number, from 1
-    ignores_range: bool = False  # the header stays: it is signed
+    ignores_range: bool = False
 
     def __post_init__(self):
         path, _, query = self.target.partition("?")

@@ -11,7 +11,9 @@ class StoredEnum {
  public:
   /// For a function of libhdf5 to write to.
   [[nodiscard]] Enum* place() { return reinterpret_cast<Enum*>(&number_); }
-  [[nodiscard]] bool operator==(Enum value) const { return number_ == static_cast<std::underlying_type_t<Enum>>(value); }
+  [[nodiscard]] bool operator==(Enum value) const {
+    return number_ == static_cast<std::underlying_type_t<Enum>>(value);
+  }
 
  private:
   std::underlying_type_t<Enum> number_{};
