@@ -19,6 +19,7 @@ def test_signed_requests_pass_and_are_counted(client, s3):
     answer = client.boto.get_object(Bucket="data", Key="a b+c", Range="bytes=100-299")
     assert answer["Body"].read() == CONTENT[100:300]
     assert [each["Key"] for each in client.boto.list_objects_v2(Bucket="data")["Contents"]] == ["a b+c"]
+    assert client.summary()["requests"] == 3
     put, get, _ = client.requests(reset=True)
     assert (put.method, put.status, put.if_none_match) == ("PUT", 200, "*")
     assert (get.method, get.status, get.range, get.bytes) == ("GET", 206, "bytes=100-299", 200)
