@@ -286,6 +286,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_opt_free_args(&arguments);
   if (!session) return fail(EINVAL, "cannot start a FUSE session: {}", mount_messages());
   CODECFS_TRY(check_transport(options, mount));
+  // A signal unmounts from the moment at which others can see the mount.
+  const sigset_t termination = block_termination_signals();
   if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
     return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
                 hint_for_failed_mount(allows_others(options)));
@@ -295,9 +297,6 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     return pass_on(chosen);
   }
 
-  // The mount exists. Block the terminating signals before the parent reports success, so that a signal from then on
-  // unmounts.
-  const sigset_t termination = block_termination_signals();
   std::optional<NotedHelper> noted;
   if (!filesystem.read_only()) noted.emplace(name_in_mount_table(options.source), mountpoint);
   if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {

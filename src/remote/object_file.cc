@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace codecfs::remote {
@@ -11,6 +12,7 @@ constexpr uint64_t kFirst = uint64_t{4} << 20;        // bytes, requested when a
 constexpr uint64_t kSmall = uint64_t{8} << 20;        // a smaller object is requested as a whole
 constexpr uint64_t kLeast = uint64_t{64} << 10;       // bytes of a request
 constexpr uint64_t kMaxGrown = uint64_t{1} << 20;     // bytes of a request for a sequential reader
+constexpr uint64_t kMaxOfMany = uint64_t{2} << 20;    // the same for the nodes of whole indexes
 constexpr uint64_t kMaxBytes = uint64_t{8} << 20;     // of a request
 constexpr uint64_t kMirrored = uint64_t{256} << 20;   // bytes, of all objects
 constexpr uint64_t kOwn = uint64_t{16} << 20;         // bytes of it that each object may have in any case
@@ -119,7 +121,7 @@ void ObjectFile::use_hints(Hints hints) {
   const uint64_t first = std::min(kFirst, size());
   auto bytes = Buffer::allocate(first);
   const auto is_read = bytes ? mirror_.read(0, bytes->mutable_bytes()) : false;
-  if (is_read && *is_read) follow_hints({0, first}, bytes->bytes());
+  if (is_read && *is_read) fetch_hinted(hints_of({0, first}, bytes->bytes()));
 }
 
 /// Exactly these bytes.
@@ -228,38 +230,56 @@ void ObjectFile::fetch(const ByteRange& range, Done done) {
   start(requests);
 }
 
-void ObjectFile::start(const std::vector<ByteRange>& requests) {
-  for (const ByteRange& request : requests) threads_.run([this, request] { run(request); });
+void ObjectFile::start(const std::vector<ByteRange>& extents) {
+  for (const ByteRange& extent : extents) start(Request{.range = extent, .extents = {extent}});
 }
 
-void ObjectFile::run(const ByteRange& request) {
-  auto content = get_in_thread(request);
-  Result<> stored = content ? mirror_.store(request.offset, content->bytes()) : Result<>(pass_on(content));
-  if (stored) follow_hints(request, content->bytes());
+void ObjectFile::start(Request request) {
+  threads_.run([this, moved = std::move(request)] { run(moved); });
+}
+
+void ObjectFile::run(const Request& request) {
+  const auto content = get_in_thread(request.range);
+  std::vector<Result<>> stored;
+  std::vector<ByteRange> hinted;
+  for (const ByteRange& extent : request.extents) {
+    if (!content) {
+      stored.emplace_back(std::unexpected(content.error()));
+      continue;
+    }
+    const Bytes bytes = content->bytes().subspan(extent.offset - request.range.offset, extent.size);
+    stored.push_back(mirror_.store(extent.offset, bytes));
+    if (!stored.back()) continue;
+    const std::vector<ByteRange> further = hints_of(extent, bytes);
+    hinted.insert(hinted.end(), further.begin(), further.end());
+  }
+  fetch_hinted(std::move(hinted));
   std::vector<WaiterPtr> complete;
   {
     const LockGuard lock(mutex_);
-    const auto extent = extents_.find(request.offset);
-    for (const WaiterPtr& waiter : extent->second.waiters) {
-      if (!stored) waiter->error = stored.error();
-      if (--waiter->left == 0) complete.push_back(waiter);
+    for (size_t i = 0; i < stored.size(); ++i) {
+      const auto extent = extents_.find(request.extents[i].offset);
+      for (const WaiterPtr& waiter : extent->second.waiters) {
+        if (!stored[i]) waiter->error = stored[i].error();
+        if (--waiter->left == 0) complete.push_back(waiter);
+      }
+      extent->second.waiters.clear();
+      if (stored[i])
+        note_arrival(extent);
+      else
+        extents_.erase(extent);
     }
-    extent->second.waiters.clear();
-    if (stored)
-      note_arrival(extent);
-    else
-      extents_.erase(extent);
   }
   for (const WaiterPtr& waiter : complete) waiter->finish();
 }
 
-void ObjectFile::follow_hints(const ByteRange& range, Bytes bytes) {
+std::vector<ByteRange> ObjectFile::hints_of(const ByteRange& range, Bytes bytes) {
   std::shared_ptr<const Hints> hints;
   {
     const LockGuard lock(mutex_);
     hints = hints_;
   }
-  if (hints) fetch_hinted((*hints)(range.offset, bytes));
+  return hints ? (*hints)(range.offset, bytes) : std::vector<ByteRange>();
 }
 
 void ObjectFile::fetch_many_hinted(std::vector<ByteRange> wanted) {
@@ -268,12 +288,6 @@ void ObjectFile::fetch_many_hinted(std::vector<ByteRange> wanted) {
 }
 
 void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
-  if (wanted.empty()) return;
-  std::shared_ptr<const Hints> hints;
-  {
-    const LockGuard lock(mutex_);
-    hints = hints_;
-  }
   std::vector<ByteRange> missing;
   for (size_t i = 0; i < wanted.size(); ++i) {
     ByteRange part = wanted[i];
@@ -281,8 +295,8 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
     part.size = std::min(part.size, size() - part.offset);
     auto present = Buffer::allocate(mirror_.has(part.offset, part.size) ? part.size : 0);
     const auto is_read = present && !present->empty() ? mirror_.read(part.offset, present->mutable_bytes()) : false;
-    if (is_read && *is_read && hints) {
-      const std::vector<ByteRange> further = (*hints)(part.offset, present->bytes());
+    if (is_read && *is_read) {
+      const std::vector<ByteRange> further = hints_of(part, present->bytes());
       wanted.insert(wanted.end(), further.begin(), further.end());
     } else {
       missing.push_back(part);
@@ -290,17 +304,51 @@ void ObjectFile::fetch_hinted(std::vector<ByteRange> wanted) {
   }
   if (missing.empty()) return;
   if (size() <= kSmall) return fetch({0, size()}, [](const Result<>&) {});
-  const PlanLimits limits{
-      .gap = kLeast, .request = kMaxGrown, .whole = kMaxBytes, .amplification = hints_are_many_ ? 4U : 24U};
-  // What is beside a node is often pointed at by the next one, and a block costs no more time than a node.
-  const Growth growth = hints_are_many_ ? Growth::none : Growth::blocks;
-  std::vector<ByteRange> requests;
+  std::vector<Request> requests;
+  std::vector<WaiterPtr> complete;
   {
     const LockGuard lock(mutex_);
-    for (const ByteRange& part : plan_requests(std::move(missing), limits))
-      for (const ByteRange& request : plan(part, growth, nullptr)) requests.push_back(request);
+    requests = plan_hinted(std::move(missing), complete);
   }
-  start(requests);
+  for (Request& request : requests) start(std::move(request));
+  for (const WaiterPtr& waiter : complete) waiter->finish();
+}
+
+std::vector<ObjectFile::Request> ObjectFile::plan_hinted(std::vector<ByteRange> parts,
+                                                         std::vector<WaiterPtr>& complete) {
+  std::vector<ByteRange> extents;
+  std::vector<ByteRange> ranges;
+  if (hints_are_many_) {
+    for (const ByteRange& part : parts)
+      for (const ByteRange& extent : plan(part, Growth::none, nullptr)) extents.push_back(extent);
+    ranges = plan_requests(extents, {.gap = kLeast, .request = kMaxOfMany, .whole = kMaxBytes, .amplification = 4});
+  } else {
+    // What is beside a node is often pointed at by the next one, and a block costs no more time than a node.
+    const PlanLimits limits{.gap = kLeast, .request = kMaxGrown, .whole = kMaxBytes, .amplification = 24};
+    for (const ByteRange& joined : plan_requests(parts, limits))
+      for (const ByteRange& extent : plan(joined, Growth::blocks, nullptr)) extents.push_back(extent);
+    ranges = extents;
+  }
+  std::ranges::sort(extents, {}, &ByteRange::offset);
+  std::ranges::sort(ranges, {}, &ByteRange::offset);
+  std::vector<Request> requests;
+  auto next = extents.begin();
+  for (const ByteRange& range : ranges) {
+    Request& request = requests.emplace_back(Request{.range = range, .extents = {}});
+    for (; next != extents.end() && next->end() <= range.end(); ++next) request.extents.push_back(*next);
+  }
+  // A part of which other requests have some bytes is followed when all of them are there.
+  for (const ByteRange& part : parts) {
+    const auto after = std::ranges::upper_bound(extents, part.offset, {}, &ByteRange::offset);
+    if (after != extents.begin() && std::prev(after)->end() >= part.end()) continue;
+    const auto waiter = std::make_shared<Waiter>();
+    waiter->done = [this, part](const Result<>& result) {
+      if (result) fetch_hinted({part});
+    };
+    (void)plan(part, Growth::none, waiter);
+    if (waiter->left == 0) complete.push_back(waiter);
+  }
+  return requests;
 }
 
 void ObjectFile::note_arrival(Extents::iterator extent) {

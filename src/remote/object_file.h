@@ -87,10 +87,20 @@ class ObjectFile {
   ByteRange grown(ByteRange missing) CODECFS_REQUIRES(mutex_);
   void count_read(bool was_in_memory) const;
   Result<Buffer> get_in_thread(const ByteRange& range) const;
-  void start(const std::vector<ByteRange>& requests);
-  void run(const ByteRange& request);
+  /// One request for extents, by offset: what is between them is not kept.
+  struct Request {
+    ByteRange range;
+    std::vector<ByteRange> extents;
+  };
+  /// One for each extent.
+  void start(const std::vector<ByteRange>& extents);
+  void start(Request request);
+  void run(const Request& request);
   void fetch_hinted(std::vector<ByteRange> wanted);
-  void follow_hints(const ByteRange& range, Bytes bytes);
+  /// Requests for hinted parts that are missing, and waiters for those that are under way in pieces.
+  std::vector<Request> plan_hinted(std::vector<ByteRange> parts, std::vector<WaiterPtr>& complete)
+      CODECFS_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<ByteRange> hints_of(const ByteRange& range, Bytes bytes);
   void note_arrival(Extents::iterator extent) CODECFS_REQUIRES(mutex_);
   void drop_oldest() CODECFS_REQUIRES(mutex_);
 

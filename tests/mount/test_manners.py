@@ -93,6 +93,18 @@ def test_what_was_there_stays(tmp_path):
     assert (tmp_path / "old/b").is_dir()
 
 
+def test_a_signal_unmounts_as_soon_as_there_is_a_mount(place):
+    place.mkdir()
+    for i in range(10):
+        with subprocess.Popen([CODECFS, "-f", "-o", "ro", str(any_source()), str(place)],
+                              stderr=subprocess.DEVNULL) as process:
+            while not is_mounted(place):
+                assert process.poll() is None
+            process.send_signal([signal.SIGTERM, signal.SIGINT, signal.SIGHUP][i % 3])
+            assert process.wait(20) == 0
+        assert not is_mounted(place)
+
+
 @pytest.mark.parametrize("source, mountpoint, says", [
     ("/nonexistent.nc", "{}/x/y", "/nonexistent.nc"), ("{source}", "{}/file/y", "not a directory"),
     ("{source}", "/proc/nothing", "-o mkdir: /proc/nothing")])

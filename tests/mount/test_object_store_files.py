@@ -43,7 +43,7 @@ def test_needs_few_requests(weather, mount, remote, server):
     for name in names:
         pathlib.Path(name).read_bytes()
     assert len(names) == 5
-    seen = server.summary()
+    _, seen = settled(server, mounted)
     assert seen["operations"].keys() == {"GetObject"}
     assert seen["operations"]["GetObject"] <= 20
     assert seen["bytes"] <= 6 * MIB
@@ -56,7 +56,7 @@ def test_needs_few_requests(weather, mount, remote, server):
         assert b"".join(content) == b"".join(
             f["v2"][t, y:y + 150, x:x + 200].tobytes() for t in range(24) for y in (0, 150) for x in (0, 200))
         stored = f["v2"].id.get_storage_size()
-    seen = server.summary()
+    _, seen = settled(server, mounted)
     assert seen["operations"]["GetObject"] < 96 / 2
     assert seen["bytes"] < 1.5 * stored
 
@@ -67,9 +67,10 @@ def test_an_array_as_one_file(weather, remote, server):
     with h5py.File(weather) as f:
         stored = f["v1"].id.get_storage_size()
         expected = f["v1"][:]
+    settled(server, mounted)
     server.control(clear_log=True)
     assert np.array_equal(np.load(mounted.path / "v1.npy"), expected)
-    seen = server.summary()
+    _, seen = settled(server, mounted)
     assert seen["operations"]["GetObject"] < 96 / 2
     assert seen["bytes"] < 2 * stored
     # A slice of one column touches every step.
@@ -100,7 +101,7 @@ def test_one_chunk_of_many(remote, server, tmp_path):
     put(server, path)
     mounted = remote(path.name)
     (mounted.path / "v/250.17.0").read_bytes()
-    assert operations(server)["GetObject"] <= 6
+    assert settled(server, mounted)[1]["operations"]["GetObject"] <= 6
     server.control(clear_log=True)
     info = codecfs(server, "info", f"s3://{BUCKET}/{path.name}")
     assert "300 × 300 × 64" in info.stdout, info.stderr
@@ -331,7 +332,7 @@ def test_a_cache_on_disk(weather, mount, remote, server, tmp_path):
     server.control(clear_log=True)
     second = remote(weather.name, f"cache_dir={cache}")
     assert files_of(second.path) == expected
-    seen = server.summary()
+    _, seen = settled(server, second)
     assert seen["requests"] == 1
     assert seen["statuses"] == {"304": 1}
     assert seen["bytes"] == 0

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs, environment, files_of, make_v2, make_v3, remote, server  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
 from conftest import is_mounted
 STORES = {
     "v2": make_v2,
@@ -267,6 +267,17 @@ def test_wrong_answers_never_give_wrong_bytes(store, kind, more, server, mount, 
     assert there.process.returncode is None, "the daemon lives"
 
 
+@pytest.mark.parametrize("store", ["v3"], indirect=True)
+def test_a_server_that_ignores_ranges(store, server, remote):
+    """Requests are signed with their range, and small objects are all that was asked for."""
+    there = remote(store.name, "retry=1")
+    os.listdir(there.path / "plain")
+    server.fault("ignore_range", operation="GetObject")
+    assert (there.path / "plain/c/0/0").read_bytes() == (store / "plain/c/0/0").read_bytes()
+    assert (there.path / "deep/sharded/c/0/0").read_bytes() == np.arange(16, dtype="<i4").tobytes()
+    assert {entry["status"] for entry in server.log() if entry["range"]} == {200}
+
+
 def test_missing_stores_and_buckets_say_so(server):
     assert "no Zarr store" in codecfs(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
     assert "no such bucket" in codecfs(server, "info", "s3://no-such-bucket/x.zarr").stderr
@@ -375,6 +386,23 @@ def test_a_sequential_reader_has_many_requests_at_a_time(server, remote, tmp_pat
     for number in (150, 7, 90, 33, 120):
         np.testing.assert_array_equal(np.frombuffer((other.path / f"a/{number}.0").read_bytes(), "i4"), values[number])
     assert len([entry for entry in server.log() if "/a/" in entry["key"]]) == 5
+
+
+def test_files_of_chunks_are_requested_further_ahead_than_they_are_decoded(server, remote, tmp_path):
+    """As cat reads them. Of 1 MiB, some 16 or 30 are decoded ahead, so half of these would be under way at most."""
+    array = zarr.open_group(str(tmp_path / "s.zarr"), mode="w").create_dataset("a", shape=(80, 1 << 20), chunks=(1, 1 << 20), dtype="u1")
+    array[:] = np.repeat(np.arange(1, 81, dtype="u1")[:, None], 1 << 20, axis=1)
+    zarr.consolidate_metadata(str(tmp_path / "s.zarr"))
+    server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
+    server.set(latency=0.05)
+    server.control(clear_log=True)
+    there = remote("s.zarr", "ro")
+    for number in range(80):
+        assert (there.path / f"a/{number}.0").read_bytes() == bytes([number + 1]) * (1 << 20)
+    _, seen = settled(server, there)
+    gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
+    assert len(gets) == len(set(gets)) == 80
+    assert seen["max_in_flight"] >= 20
 
 
 @pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)

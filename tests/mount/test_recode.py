@@ -740,7 +740,8 @@ def test_small_free_blocks_are_found_again(mount, tmp_path, libver):
             os.setxattr(m.path / f"v{i % 4}", "user._Filter", chains[(i // 4 + i) % 4])
         m.close()
         sizes.append(path.stat().st_size)
-    assert sizes[-1] <= 1.1 * sizes[0], sizes
+    # How much depends on when the commits were. Each mount that finds nothing again adds several times this size.
+    assert sizes[-1] <= 1.3 * sum(data.nbytes for data in contents.values()), sizes
     with h5py.File(path) as f:
         for name, data in contents.items():
             assert np.array_equal(f[name][...], data)

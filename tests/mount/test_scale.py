@@ -78,9 +78,11 @@ def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
     result = subprocess.run("cat v/[0-9]* | sha256sum", shell=True, cwd=m.path, capture_output=True, text=True,
                             env={**os.environ, "LC_ALL": "C"}, check=True)
     assert result.stdout.split()[0] == expected.hexdigest()
-    # A chunk that was decoded ahead may be dropped before it is read, and the kernel may ask again for pages that it took back.
-    # A busy machine makes both more frequent.
-    assert count <= m.stats()["chunks_decoded"] <= count + count // 10
+    # One may be dropped while it is read ahead of. What the kernel was given and asks for again, as it took the pages back,
+    # is decoded again (a machine whose host reclaims memory does so at any time).
+    stats = m.stats()
+    again = stats["bytes_pushed"] + stats["bytes_read"] - count * size
+    assert count <= stats["chunks_decoded"] <= count + 2 + min(again // (128 << 10), count // 10)
     if not SANITIZED:
         assert m.resident_peak() < 256 << 20
 

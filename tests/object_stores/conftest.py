@@ -5,6 +5,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import servers  # noqa: E402
 from fake_s3 import FakeS3  # noqa: E402
 
 
@@ -17,6 +18,9 @@ def s3():
 
 @pytest.fixture
 def boto():
-    """A function boto(server, **options) that makes a boto3 client of S3."""
-    from servers import boto3_client
-    return boto3_client
+    """A function boto(server, **options) that makes a boto3 client of S3. Skips where there is no boto3."""
+    try:
+        servers.boto3_module()
+    except servers.NotHere as reason:
+        pytest.skip(str(reason))
+    return servers.boto3_client

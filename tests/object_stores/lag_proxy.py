@@ -60,7 +60,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     if_none_match=self.headers.get("If-None-Match", ""))
         with proxy.lock:
             proxy.seen.append(seen)
+            proxy.in_flight += 1
             is_refused = proxy.chance.random() < proxy.refused
+        try:
+            self.answer(seen, is_refused)
+        finally:
+            with proxy.lock:
+                proxy.in_flight -= 1
+
+    def answer(self, seen, is_refused):
+        proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         time.sleep(proxy.latency)
         if is_refused:
@@ -111,7 +120,7 @@ class LagProxy:
     def __init__(self, endpoint, latency=0.0, bandwidth=0.0, refused=0.0, address=("127.0.0.1", 0)):
         self.host = urllib.parse.urlsplit(endpoint).netloc
         self.latency, self.bandwidth, self.refused = latency, bandwidth, refused
-        self.lock, self.seen, self.chance = threading.Lock(), [], random.Random(1)
+        self.lock, self.seen, self.in_flight, self.chance = threading.Lock(), [], 0, random.Random(1)
         self.listener = Listener(address, Handler)
         self.listener.proxy = self
         self.endpoint = "http://%s:%d" % self.listener.server_address
@@ -131,3 +140,8 @@ class LagProxy:
             if reset:
                 self.seen.clear()
         return seen
+
+    def summary(self):
+        """Numbers, of which `in_flight` are requests whose answers are not complete yet."""
+        with self.lock:
+            return {"requests": len(self.seen), "bytes": sum(each.bytes for each in self.seen), "in_flight": self.in_flight}

@@ -20,14 +20,10 @@ def error_of(call, **arguments):
 
 
 @pytest.fixture
-def client(s3):
+def client(s3, boto):
     """A function of options of boto3_client."""
-    try:
-        servers.boto3_module()
-    except servers.NotHere as reason:
-        pytest.skip(str(reason))
     s3.put("data", "a/b", b"hello")
-    return lambda **options: servers.boto3_client(s3, **options)
+    return lambda **options: boto(s3, **options)
 
 
 @pytest.fixture
@@ -68,6 +64,12 @@ def test_keys_are_signed_as_boto3_signs_them(client, s3, key):
     made.put_object(Bucket="data", Key=key, Body=b"x", Metadata={"m": "two  spaces"})
     assert made.get_object(Bucket="data", Key=key, Range="bytes=0-0")["Metadata"] == {"m": "two  spaces"}
     assert [each["Key"] for each in made.list_objects_v2(Bucket="data", Prefix=key, Delimiter="|", StartAfter=" ")["Contents"]] == [key]
+
+
+def test_a_range_that_is_ignored_is_signed_all_the_same(client, s3):
+    s3.fault("ignore_range")
+    answer = client().get_object(Bucket="data", Key="a/b", Range="bytes=1-2")
+    assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["Body"].read()) == (200, b"hello")
 
 
 def test_wrong_keys(client):

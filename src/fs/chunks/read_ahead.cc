@@ -1,6 +1,7 @@
 #include "fs/chunks/read_ahead.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <system_error>
 
 #include "base/interruption.h"
@@ -8,13 +9,16 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr size_t kStreams = 16;           // concurrent readers that are tracked, for all variables
-constexpr unsigned kSequentialReads = 3;  // consecutive chunks that identify a sequential reader
-constexpr size_t kNoted = 24;             // most recently read chunks that are remembered
-constexpr uint64_t kMaxStep = 8;          // maximum stride of a strided reader, in chunks
-constexpr size_t kMaxBetween = 6;         // maximum number of other reads between two chunks of a strided reader
-constexpr size_t kMaxBackground = 2;      // queued or running: each may hold a chunk
-constexpr uint64_t kAheadPerThread = 4;   // chunks
+constexpr size_t kStreams = 16;            // concurrent readers that are tracked, for all variables
+constexpr unsigned kSequentialReads = 3;   // consecutive chunks that identify a sequential reader
+constexpr size_t kNoted = 24;              // most recently read chunks that are remembered
+constexpr uint64_t kMaxStep = 8;           // maximum stride of a strided reader, in chunks
+constexpr size_t kMaxBetween = 6;          // maximum number of other reads between two chunks of a strided reader
+constexpr size_t kMaxBackground = 2;       // queued or running: each may hold a chunk
+constexpr uint64_t kAheadPerThread = 4;    // chunks
+constexpr uint64_t kExpected = 3;          // times the chunks that are decoded ahead
+constexpr uint64_t kExpectGrowth = 8;      // times the chunks that were read in order
+constexpr uint64_t kExpectedOfEither = 8;  // chunks of each order while both are possible
 
 /// The next number below `count` in the lexicographic order of decimal strings.
 std::optional<uint64_t> next_string(uint64_t number, uint64_t count) {
@@ -101,8 +105,10 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
     const bool by_name = at->step == 1 && next_by_name(grid, at->last) == number;
     if (!by_number && !by_name) continue;
     at->asked -= std::min<uint64_t>(at->asked, 1);
+    at->expected -= std::min<uint64_t>(at->expected, 1);
     if (by_number != by_name) {  // if the chunk is next in both orders, the order is still unknown
-      if (at->by_name != by_name) at->asked = 0;
+      if (at->by_name != by_name) at->asked = at->expected = 0;
+      if (!at->is_known) at->expected = 0;  // some of what follows now is expected already: Expect may be told twice
       at->by_name = by_name;
       at->is_known = true;
     }
@@ -114,15 +120,27 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
   const uint64_t step = stride_of(readers, number);
   // The first chunk of a variable counts twice.
   const unsigned in_row = step > 1 ? kSequentialReads : number == 0 ? kSequentialReads - 1 : 1;
-  streams_.push_front({++last_id_, readers, number, step, in_row, false, step > 1, 0});
+  streams_.push_front({++last_id_, readers, number, step, in_row, false, step > 1, false, 0, 0});
   if (streams_.size() > kStreams) streams_.pop_back();
   return step > 1 ? &streams_.front() : nullptr;
 }
 
-/// The chunks that are to be fetched after this one was read, without their function: up to `most` chunks ahead, once
-/// fewer than `least` are.
+/// Up to `most` chunks that the reader will read next, as far as its order is known.
+std::vector<uint64_t> ReadAhead::chunks_after(const Stream& stream, const ChunkGrid& grid, uint64_t most) {
+  std::vector<uint64_t> numbers;
+  for (uint64_t next = stream.last; numbers.size() < most; numbers.push_back(next)) {
+    if (!stream.is_known && next_by_name(grid, next) != next + 1) break;
+    const auto after = stream.by_name ? next_by_name(grid, next) : std::optional(next + stream.step);
+    if (!after || *after >= grid.count()) break;
+    next = *after;
+  }
+  return numbers;
+}
+
+/// What is to be fetched after this chunk was read, without its function: up to `most` chunks ahead. With `is_remote`,
+/// more are expected, in large steps, so that their requests can be joined and are answered when they are fetched.
 ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
-                                        uint64_t least) {
+                                        bool is_remote) {
   // A chunk is read by several requests in no particular order.
   if (std::ranges::find(noted_, std::pair(readers, number)) != noted_.end()) return {};
   noted_.emplace_back(readers, number);
@@ -134,28 +152,40 @@ ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid,
     return is_behind || (task.readers == readers && task.number == number);
   });
   if (stream == nullptr || stream->in_row < kSequentialReads) return {};
-  Noted noted{.is_sequential = true, .tasks = {}};
-  if (stream->asked >= least || !have_threads()) return noted;
-  std::vector<Task>& tasks = noted.tasks;
-  uint64_t next = number;
-  for (uint64_t i = 0; i < most && tasks_.size() + tasks.size() < kMaxTasks; ++i) {
-    if (!stream->is_known && next_by_name(grid, next) != next + 1) break;
-    const auto after = stream->by_name ? next_by_name(grid, next) : std::optional(next + stream->step);
-    if (!after || *after >= grid.count()) break;
-    next = *after;
-    if (i < stream->asked) continue;
-    tasks.push_back({stream->id, readers, next, {}});
-    stream->asked = i + 1;
-  }
-  if (least < most && stream->step == 1 && !stream->by_name) {
-    const uint64_t row = row_of(grid, most / 2);
-    size_t whole = tasks.size();
-    while (whole > 0 && (tasks[whole - 1].number + 1) % row != 0) --whole;
-    if (whole > 0) {
-      stream->asked -= tasks.size() - whole;
-      tasks.resize(whole);
+  Noted noted{.is_sequential = true, .tasks = {}, .expected = {}};
+  const uint64_t expects = is_remote ? std::min(std::max(kExpectGrowth * stream->in_row, most), kExpected * most) : 0;
+  const bool expects_more = stream->expected < (expects + 1) / 2;
+  if ((stream->asked >= most && !expects_more) || !have_threads()) return noted;
+  const std::vector<uint64_t> next = chunks_after(*stream, grid, expects_more ? expects : most);
+  for (; stream->asked < std::min<uint64_t>(most, next.size()) && tasks_.size() + noted.tasks.size() < kMaxTasks;
+       ++stream->asked)
+    noted.tasks.push_back({stream->id, readers, next[stream->asked], {}});
+  if (!expects_more) return noted;
+  noted.expected.push_back(number);  // may not be requested yet
+  if (!stream->is_known && next.size() < expects && !stream->is_undecided) {
+    // Both orders part here: a reader of all chunks needs those that it does not read now some time later.
+    stream->is_undecided = true;
+    for (const bool by_name : {false, true}) {
+      Stream either = *stream;
+      either.last = next.empty() ? number : next.back();
+      either.by_name = by_name;
+      either.is_known = true;
+      const std::vector<uint64_t> some = chunks_after(either, grid, kExpectedOfEither);
+      noted.expected.insert(noted.expected.end(), some.begin(), some.end());
     }
   }
+  if (next.size() > stream->expected) {
+    size_t end = next.size();
+    if (stream->step == 1 && !stream->by_name) {
+      const uint64_t row = row_of(grid, most / 2);
+      while (end > stream->expected && (next[end - 1] + 1) % row != 0) --end;
+      if (end == stream->expected) end = next.size();
+    }
+    noted.expected.insert(noted.expected.end(), next.begin() + static_cast<std::ptrdiff_t>(stream->expected),
+                          next.begin() + static_cast<std::ptrdiff_t>(end));
+    stream->expected = end;
+  }
+  if (noted.expected.size() == 1) noted.expected.clear();
   return noted;
 }
 
@@ -165,13 +195,10 @@ bool ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, u
       std::min<uint64_t>(kAheadPerThread * threads_wanted_, budget_ / std::max<uint64_t>(chunk_bytes, 1));
   if (most == 0 || grid.rank() == 0) return false;
   UniqueLock lock(mutex_);
-  auto [is_sequential, tasks] = tasks_after(readers, grid, number, most, expect ? (most + 1) / 2 : most);
-  if (tasks.empty()) return is_sequential;
-  if (expect) {
-    std::vector<uint64_t> numbers{number};
-    for (const Task& task : tasks) numbers.push_back(task.number);
+  auto [is_sequential, tasks, expected] = tasks_after(readers, grid, number, most, expect != nullptr);
+  if (!expected.empty()) {
     lock.unlock();
-    expect(numbers);
+    expect(expected);
     lock.lock();
     if (stopped_) return is_sequential;
   }

@@ -39,8 +39,8 @@ class ReadAhead {
   /// Records the read of a chunk or of a part of it. `readers` distinguishes kinds of readers of a variable. The
   /// threads call `fetch` for the expected next chunks; it must do nothing for chunks that are ready. `chunk_bytes`:
   /// size of one chunk. `expect`, if it is not null, is called before with the number of this chunk and of those that
-  /// will be fetched: then they are many at a time, so that their requests can be joined. Returns whether the reader is
-  /// known to be sequential.
+  /// will be fetched, and of up to twice as many after them: many at a time, so that their requests can be joined, and
+  /// so early that they have been answered. Returns whether the reader is known to be sequential.
   using Expect = std::function<void(std::span<const uint64_t> numbers)>;
   bool note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
             const std::function<void(uint64_t number)>& fetch, const Expect& expect = nullptr);
@@ -57,12 +57,14 @@ class ReadAhead {
   struct Stream {
     uint64_t id = 0;  // unique
     uint64_t readers = 0;
-    uint64_t last = 0;      // number of the chunk
-    uint64_t step = 1;      // difference of consecutive numbers
-    unsigned in_row = 0;    // consecutive chunks read
-    bool by_name = false;   // order of the reader
-    bool is_known = false;  // the order is known: a chunk was next in one order only
-    uint64_t asked = 0;     // chunks after `last` that were queued
+    uint64_t last = 0;          // number of the chunk
+    uint64_t step = 1;          // difference of consecutive numbers
+    unsigned in_row = 0;        // consecutive chunks read
+    bool by_name = false;       // order of the reader
+    bool is_known = false;      // the order is known: a chunk was next in one order only
+    bool is_undecided = false;  // Expect was told of some chunks of both orders
+    uint64_t asked = 0;         // chunks after `last` that were queued
+    uint64_t expected = 0;      // chunks after `last` that Expect was told of
   };
   struct Task {
     uint64_t stream = 0;  // its id
@@ -75,9 +77,11 @@ class ReadAhead {
   struct Noted {
     bool is_sequential = false;  // the reader
     std::vector<Task> tasks;
+    std::vector<uint64_t> expected;  // numbers
   };
-  Noted tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, uint64_t least)
+  Noted tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, bool is_remote)
       CODECFS_REQUIRES(mutex_);
+  static std::vector<uint64_t> chunks_after(const Stream& stream, const ChunkGrid& grid, uint64_t most);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);

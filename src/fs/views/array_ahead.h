@@ -25,7 +25,7 @@ class ArrayAhead {
   };
 
   /// What to begin to read now that a request has come. `in_order`: it continues the one before. `most`: bytes ahead.
-  /// None if enough is on its way. Divides no chunks where they are small.
+  /// None if enough is on its way. Divides no chunks where they are small beside what is read ahead.
   std::optional<Range> note(uint64_t offset, uint64_t size, bool in_order, const ArrayFile& file, uint64_t most) {
     const LockGuard lock(mutex_);
     if (!in_order) {
@@ -36,7 +36,9 @@ class ArrayAhead {
     in_row_ += size;
     until_ = std::max(until_, offset);
     const uint64_t ahead = std::min(std::max(in_row_ * growth_, kLeast), most);
-    const uint64_t end = file.end_of_chunks(std::min(file.size(), offset + size + ahead), ahead / 2);
+    const uint64_t limit = std::min(file.size(), offset + size + ahead);
+    if (limit <= until_) return std::nullopt;
+    const uint64_t end = file.end_of_chunks(std::max(until_, limit - std::min(limit, ahead / 2)), limit);
     // In large steps, so that requests can be joined.
     if (end <= until_ || (end != file.size() && end - until_ < ahead / 2)) return std::nullopt;
     const Range range{until_, end - until_};

@@ -224,19 +224,20 @@ std::vector<uint64_t> ArrayFile::chunks_of(uint64_t offset, uint64_t size, size_
   return numbers;
 }
 
-uint64_t ArrayFile::end_of_chunks(uint64_t offset, uint64_t most) const {
-  if (offset <= header_.size() || offset >= size()) return offset;
-  const uint64_t at = offset - header_.size();
+uint64_t ArrayFile::end_of_chunks(uint64_t from, uint64_t to) const {
+  if (to <= header_.size() || to >= size()) return to;
+  const uint64_t at = to - header_.size();
   for (const Dimension& dimension : dimensions_) {
-    // Indices of this dimension begin anew with each of the one before; so do its chunks.
-    const uint64_t all = dimension.file_stride * dimension.shape;
+    // The chunks along a dimension begin anew with each index of the one before.
     const uint64_t row = dimension.file_stride * dimension.chunk;
-    const uint64_t begin = at / all * all;
-    const uint64_t end = std::min(begin + (at - begin + row - 1) / row * row, begin + all);
-    if (end - at <= most) return header_.size() + end;
-    if (dimension.chunk > 1) break;  // what ends inside continues at its next index
+    const uint64_t begin = at / (dimension.file_stride * dimension.shape) * (dimension.file_stride * dimension.shape);
+    const uint64_t cell = (at - begin) / row;
+    const uint64_t end = header_.size() + begin + cell * row;
+    if (end >= from) return end;
+    // What ends inside of a chunk that has several indices continues at the next one.
+    if (std::min(dimension.chunk, dimension.shape - cell * dimension.chunk) > 1) break;
   }
-  return offset;
+  return to;
 }
 
 /// Calls copy(offset in the array, offset in the chunk, size) for each run that is contiguous in both.

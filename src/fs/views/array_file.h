@@ -48,9 +48,9 @@ class ArrayFile {
   /// The numbers of the chunks that a request touches, the first `most` of them.
   [[nodiscard]] std::vector<uint64_t> chunks_of(uint64_t offset, uint64_t size, size_t most) const;
 
-  /// An offset from this one on, at most `most` bytes further, that divides no chunk, where there is one: the end of as
-  /// many chunks side by side as possible. Else `offset`.
-  [[nodiscard]] uint64_t end_of_chunks(uint64_t offset, uint64_t most) const;
+  /// An offset in [from, to] that divides no chunk: the last at which the longest row of chunks ends that ends there at
+  /// all. `to` if there is none. from <= to.
+  [[nodiscard]] uint64_t end_of_chunks(uint64_t from, uint64_t to) const;
 
   /// Approximate total size of the chunks that a request touches.
   [[nodiscard]] uint64_t bytes_of_chunks(uint64_t offset, uint64_t size) const;

@@ -33,7 +33,7 @@ struct OpenArray {
   mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored
   // Of a source that waits for a network: what is decoded ahead, and what is requested ahead of that.
   mutable ArrayAhead ahead{4};
-  mutable ArrayAhead requested{16};
+  mutable ArrayAhead requested{24};
 };
 
 class ArrayView {

@@ -37,7 +37,7 @@ def answer(request, s3):
     if bucket is None or bucket.storage.find(key) is None:
         return plain_error(404, "Not Found")
     if "norange" in modes:
-        request.headers = [(name, value) for name, value in request.headers if name.lower() != "range"]
+        request.ignores_range = True
     try:
         response = s3.get(request, bucket, bucket_name, key)
     except S3Error as error:

@@ -218,6 +218,50 @@ TEST(ObjectFile, RequestsWhatIsBesideHintsButNotWithoutEnd) {
   EXPECT_FALSE(file->mirror().has(last - 20'000, 1000)) << "only the node";
 }
 
+void wait_for(const ObjectFile& file, uint64_t offset, uint64_t size) {
+  for (int i = 0; i < 1000 && !file.mirror().has(offset, size); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(file.mirror().has(offset, size)) << offset;
+}
+
+TEST(ObjectFile, KeepsOnlyTheNodesOfJoinedRequests) {
+  auto [object, file] = open(100 * kMiB);
+  object->take_requests();
+  file->use_hints([](uint64_t, Bytes) { return Ranges(); });
+  // 100 nodes of 3,000 bytes, one in 16 KiB, as the leaves of a large index lie between small chunks.
+  constexpr uint64_t kStep = 16 << 10;
+  Ranges nodes;
+  for (uint64_t i = 0; i < 100; ++i) nodes.push_back({20 * kMiB + i * kStep, 3000});
+  file->fetch_many_hinted(nodes);
+  for (const ByteRange& node : nodes) wait_for(*file, node.offset, node.size);
+  EXPECT_EQ(object->take_requests(), (Ranges{{20 * kMiB, 99 * kStep + SharedMirror::kPage}}));
+  EXPECT_FALSE(file->mirror().has(20 * kMiB + 2 * SharedMirror::kPage, 1)) << "what is between them";
+  EXPECT_TRUE(reads_right(*file, 20 * kMiB + kStep, 3000));
+  EXPECT_EQ(object->take_requests(), Ranges());
+  EXPECT_TRUE(reads_right(*file, 20 * kMiB + 2 * SharedMirror::kPage, 3000));
+}
+
+TEST(ObjectFile, FollowsPartsThatArriveInTwoRequests) {
+  // The first bytes point at a node. That points at one that begins in its last page, and only all of this one points
+  // at the third.
+  const ByteRange first{20 * kMiB, 2 * SharedMirror::kPage};
+  const ByteRange second{first.end() - 1000, 2000};
+  const ByteRange third{30 * kMiB, 1000};
+  for (const bool are_many : {false, true}) {
+    const auto [object, file] = open(100 * kMiB);
+    file->use_hints([&](uint64_t offset, Bytes bytes) {
+      const uint64_t end = offset + bytes.size();
+      if (offset == 0 && !are_many) return Ranges{first};
+      if (offset <= second.offset && end >= second.end()) return Ranges{third};
+      if (offset <= first.offset && end >= first.end()) return Ranges{second};
+      return Ranges();
+    });
+    if (are_many) file->fetch_many_hinted({first});
+    wait_for(*file, third.offset, third.size);
+    EXPECT_TRUE(reads_right(*file, second.offset, second.size));
+  }
+}
+
 TEST(ObjectFile, WaitsCanBeInterrupted) {
   auto [object, file] = open(100 * kMiB);
   object->hangs = true;

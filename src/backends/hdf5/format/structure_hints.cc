@@ -66,7 +66,7 @@ std::vector<remote::ByteRange> StructureHints::note(uint64_t offset, Bytes bytes
   const auto parse_at = [&](uint64_t at) CODECFS_REQUIRES(mutex_) {
     Part& part = parts_.at(at);
     if (part.is_parsed) return;
-    part.is_parsed = true;
+    part.is_parsed = at + part.size <= end;  // else as far as it is there, and again when all of it is
     parse(at - base_, part, bytes.subspan(at - offset));
   };
   for (auto at = parts_.lower_bound(offset); at != parts_.end() && at->first < end; ++at) parse_at(at->first);

@@ -20,7 +20,8 @@ namespace codecfs::hdf5 {
 class StructureHints {
  public:
   /// Bytes at this offset of the file have arrived. Each part that they point at is returned once; it may extend beyond
-  /// the end of the file. `offset`: 0 for the first call.
+  /// the end of the file. Of a part that is cut, the rest is followed when a later call has all of it. `offset`: 0 for
+  /// the first call.
   std::vector<remote::ByteRange> note(uint64_t offset, Bytes bytes);
   /// From now on chunk indexes are followed whatever their size, because all of them will be read. Returns the
   /// nodes from which on they were not followed, whose bytes must be noted again.

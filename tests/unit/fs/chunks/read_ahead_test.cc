@@ -167,6 +167,37 @@ TEST(ReadAhead, WholeRowsAreExpected) {
   EXPECT_LT(expected.size(), 10U);
   for (const auto& numbers : expected) EXPECT_EQ((numbers.back() + 1) % 4, 0U);
   EXPECT_GE(all.size(), grid.count() - 4) << "all but the first of them";
+  EXPECT_EQ(expected.front(),
+            (std::vector<uint64_t>{1, 8, 9, 10, 11, 12, 13, 14, 15, 40, 41, 42, 43, 44, 45, 46, 47, 2, 3, 4, 5, 6, 7}))
+      << "after 1.1.1, it is 2.0.0 or 10.0.0";
+}
+
+TEST(ReadAhead, ExpectsMoreThanItDecodesTheLongerAReaderReads) {
+  const ChunkGrid grid = grid_of({1000});
+  constexpr uint64_t kMost = 20;
+  ReadAhead ahead(kMost * kChunk, 32);
+  uint64_t end = 0;  // of what was expected
+  uint64_t least = kMost;
+  for (uint64_t number = 0; number < 1000; ++number) {
+    uint64_t calls = 0;
+    ahead.note(
+        kReader, grid, number, kChunk, [](uint64_t) {},
+        [&](std::span<const uint64_t> numbers) {
+          ++calls;
+          EXPECT_EQ(numbers.front(), number);
+          if (number == 1) return;  // the next one may be 2 or 10
+          EXPECT_EQ(numbers[1], std::max(end, number + 1)) << "each once";
+          end = numbers.back() + 1;
+          EXPECT_LE(end, number + 1 + 3 * kMost);
+        });
+    EXPECT_LE(calls, 1U);
+    if (number == 2) {
+      EXPECT_EQ(end, 3 + 32U) << "of a reader that has just begun";
+    }
+    if (number > 30 && number < 900) least = std::min(least, end - number - 1);
+  }
+  EXPECT_EQ(end, 1000U);
+  EXPECT_GE(least, kMost) << "what is decoded is under way before";
 }
 
 TEST(ReadAhead, NoMoreThanTheBudgetAndTheEnd) {

@@ -33,7 +33,7 @@ TEST(ArrayAhead, ASequentialReaderGetsMoreAndMoreWithoutGaps) {
     if (!range) continue;
     EXPECT_EQ(range->offset, until);
     until = range->offset + range->size;
-    EXPECT_LE(until, offset + kMiB / 8 + 48 * kMiB);
+    EXPECT_LE(until, offset + kMiB / 8 + 32 * kMiB);
     EXPECT_EQ(until % kRow, 0U) << "the four chunks of a row are requested together";
     largest = std::max(largest, range->size);
     ++steps;

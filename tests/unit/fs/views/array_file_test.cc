@@ -454,21 +454,26 @@ bool divides_a_chunk(const ArrayFile& file, uint64_t offset) {
 TEST(ArrayFile, RangesCanEndWhereChunksEnd) {
   for (const auto& [shape, chunks] : std::vector<std::pair<Grid, Grid>>{{{6, 7, 5}, {1, 4, 2}},
                                                                         {{6, 7, 5}, {4, 4, 2}},
+                                                                        {{5, 6}, {2, 3}},  // the last row has one index
                                                                         {{5, 4}, {2, 4}},
                                                                         {{23}, {5}},
                                                                         {{2, 3, 8, 4}, {1, 1, 3, 3}}}) {
     const ArrayFile file = *ArrayFile::make(make_variable(shape, chunks, 2), true);
-    for (uint64_t offset = file.header_size() + 1; offset < file.size(); ++offset) {
-      uint64_t next = offset;
-      while (divides_a_chunk(file, next)) ++next;
-      for (const uint64_t most : {uint64_t{0}, next - offset, next - offset + 20, file.size()}) {
-        const uint64_t end = file.end_of_chunks(offset, most);
-        const std::string what = fmt::format("{} {} {} {}", shape, chunks, offset, most);
-        EXPECT_GE(end, offset) << what;
-        EXPECT_LE(end - offset, most) << what;
-        EXPECT_EQ(divides_a_chunk(file, end), most < next - offset) << what;
+    for (uint64_t to = file.header_size() + 1; to < file.size(); ++to) {
+      uint64_t last = to;  // that divides no chunk
+      while (divides_a_chunk(file, last)) --last;
+      for (const uint64_t from : {to, last, last - std::min<uint64_t>(last, 20), uint64_t{0}}) {
+        const uint64_t end = file.end_of_chunks(from, to);
+        const std::string what = fmt::format("{} {} {} {}", shape, chunks, from, to);
+        EXPECT_GE(end, from) << what;
+        EXPECT_LE(end, to) << what;
+        EXPECT_EQ(divides_a_chunk(file, end), last < from) << what;
+        if (last < from) {
+          EXPECT_EQ(end, to) << what;
+        }
       }
     }
+    EXPECT_EQ(file.end_of_chunks(0, file.size()), file.size());
   }
 }
 

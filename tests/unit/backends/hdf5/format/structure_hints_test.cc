@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "backends/hdf5/library/hdf5_version.h"
 
@@ -171,6 +172,26 @@ TEST(StructureHints, FollowSmallIndexesAndOthersOnDemand) {
   EXPECT_EQ(missing_structures(large, fetched, "TREE"), 0U);
   EXPECT_LE(more.rounds, 4);
   EXPECT_TRUE(hints.follow_indexes().empty()) << "once";
+}
+
+TEST(StructureHints, FollowTheRestOfPartsThatWereCut) {
+  const HintedFile large(false, 1, 1, 0, 30'000);
+  StructureHints hints;
+  (void)follow_hints(hints, large.content, {{0, kPageBytes}});
+  // Each node arrives in two pieces, and then, when both are there, as a whole.
+  std::set<uint64_t> noted;
+  std::vector<remote::ByteRange> wanted = hints.follow_indexes();
+  for (std::vector<remote::ByteRange> next; !wanted.empty(); wanted = std::exchange(next, {}))
+    for (const remote::ByteRange& node : wanted) {
+      noted.insert(node.offset);
+      const Bytes bytes =
+          Bytes(large.content).subspan(node.offset).first(std::min(node.size, large.content.size() - node.offset));
+      for (const auto& [begin, size] :
+           {std::pair<uint64_t, uint64_t>{0, 100}, {100, bytes.size() - 100}, {0, bytes.size()}})
+        for (const remote::ByteRange& further : hints.note(node.offset + begin, bytes.subspan(begin, size)))
+          next.push_back(further);
+    }
+  EXPECT_GT(noted.size(), 400U);
 }
 
 TEST(StructureHints, OfDamagedFilesEnd) {
