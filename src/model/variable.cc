@@ -19,7 +19,7 @@ std::optional<OptionalNames> names_of(const Variable& variable) {
 void set_names(Variable& variable, std::optional<OptionalNames> names) {
   variable.dimensions.reset();
   variable.some_dimensions.reset();
-  if (names && std::ranges::all_of(*names, &std::optional<std::string>::has_value)) {
+  if (names && std::ranges::all_of(*names, [](const auto& name) { return name.has_value(); })) {
     variable.dimensions.emplace();
     for (std::optional<std::string>& name : *names) variable.dimensions->push_back(*std::move(name));
   } else {

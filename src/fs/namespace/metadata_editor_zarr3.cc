@@ -31,7 +31,7 @@ std::unexpected<Error> refuse_shards() {
 bool has_no_names(const Variable& variable) {
   return !variable.dimensions &&
          (!variable.some_dimensions ||
-          std::ranges::none_of(*variable.some_dimensions, &std::optional<std::string>::has_value));
+          std::ranges::none_of(*variable.some_dimensions, [](const auto& name) { return name.has_value(); }));
 }
 
 /// EINVAL for names of some dimensions only.
