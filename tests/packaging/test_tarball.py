@@ -1,19 +1,20 @@
 """The tarball of scripts/make-portable: what it needs of a system, and that it works in a bare Debian root."""
-import functools
-import http.server
 import json
 import os
 import pathlib
 import re
-import ssl
 import subprocess
+import sys
 import tarfile
-import threading
 
 import h5py
 import pytest
+import zarr
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests/object_stores"))
+from fake_s3 import FakeS3, make_certificate  # noqa: E402
+
 TARBALLS = sorted((REPOSITORY / "build/portable").glob("codecfs-*-linux-*.tar.gz"))
 HERE = [path for path in TARBALLS if path.name.endswith(f"-{os.uname().machine}.tar.gz")]
 pytestmark = pytest.mark.skipif(not TARBALLS, reason="no tarball: scripts/make-portable makes it")
@@ -95,25 +96,82 @@ def test_it_has_all_formats_and_codecs_of_an_ordinary_build(unpacked, tmp_path):
 
 
 @pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
-def test_https_takes_the_certificates_that_the_environment_names(unpacked, tmp_path):
-    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", tmp_path / "key", "-out", tmp_path / "certificate",
-        "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+@pytest.mark.parametrize("scheme", ["https", "s3"])
+def test_https_takes_the_certificates_that_the_environment_names(unpacked, tmp_path, scheme):
+    certificate, key = make_certificate(tmp_path)
     run("ncgen", "-4", "-o", tmp_path / "sample.nc", REPOSITORY / "tests/data/sample.cdl")
     run(unpacked / "bin/codecfs", "convert", tmp_path / "sample.nc", tmp_path / "sample.zarr")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            words = [unpacked / "bin/codecfs", "info", "-O", "retry=1", f"https://localhost:{server.server_port}/sample.zarr"]
-            trusted = {**os.environ, "SSL_CERT_FILE": str(tmp_path / "certificate")}
-            assert "temperature" in run(*words, env=trusted)
-            refused = subprocess.run(words, capture_output=True, text=True, timeout=60)
-            assert refused.returncode != 0 and "certificate" in refused.stderr, refused.stderr
-        finally:
-            server.shutdown()
+    with FakeS3(certificate=certificate, key=key) as server:
+        server.bucket("data", public=True)
+        server.put_tree("data", tmp_path / "sample.zarr", "sample.zarr/")
+        place = {"https": f"{server.endpoint}/data/sample.zarr", "s3": "s3://data/sample.zarr"}[scheme]
+        words = [unpacked / "bin/codecfs", "info", "-O", "retry=1", *(["-O", f"endpoint={server.endpoint}"] if scheme == "s3" else []), place]
+        usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+        keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
+        assert "temperature" in run(*words, env={**usual, **keys, "SSL_CERT_FILE": str(certificate)})
+        refused = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**usual, **keys})
+        assert refused.returncode != 0 and "certificate" in refused.stderr, refused.stderr
+
+
+def sample_source(program, folder, name):
+    """sample.nc, as the format that the ending of the name says."""
+    netcdf = folder / "sample.nc"
+    run("ncgen", "-4", "-o", netcdf, REPOSITORY / "tests/data/sample.cdl")
+    if name == netcdf.name:
+        return netcdf
+    run(program, "convert", netcdf, folder / name)
+    return folder / name
+
+
+@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
+@pytest.mark.parametrize("name", ["sample.nc", "copy.h5", "copy.zarr", "copy.zip"])
+def test_a_mount_is_read_and_written(unpacked, tmp_path, name):
+    """In directories, files and archives: what a program writes is what other readers then find in the source."""
+    program = unpacked / "bin/codecfs"
+    if unpacked.name != HERE[-1].name.removesuffix(".tar.gz"):
+        pytest.skip("of another architecture")
+    source, mountpoint = sample_source(program, tmp_path, name), tmp_path / "mnt"
+    with h5py.File(tmp_path / "sample.nc") as file:
+        whole = file["temperature"][:]
+        chunk = tuple(slice(0, length) for length in file["temperature"].chunks)
+    run(program, "-o", "mkdir", source, mountpoint)
+    try:
+        first = mountpoint / "temperature/0.0.0"
+        assert first.read_bytes() == whole[chunk].tobytes()
+        changed = whole[chunk] + 1
+        first.write_bytes(changed.tobytes())
+        os.setxattr(mountpoint / "temperature", "user.units", b"kelvin")
+    finally:
+        run(program, "unmount", mountpoint)
+    assert not mountpoint.exists()
+    whole[chunk] = changed
+    if source.suffix in (".nc", ".h5"):
+        with h5py.File(source) as file:
+            stored, units = file["temperature"][:], file["temperature"].attrs["units"]
+    else:
+        array = zarr.open(os.fspath(source), mode="r")["temperature"]
+        stored, units = array[:], array.attrs["units"]
+    assert (stored == whole).all() and units in ("kelvin", b"kelvin")
+
+
+@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
+def test_other_programs_take_its_plugins(unpacked, tmp_path):
+    """h5py writes and reads, and h5dump reads, with the plugins of the tarball alone."""
+    if unpacked.name != HERE[-1].name.removesuffix(".tar.gz"):
+        pytest.skip("of another architecture")
+    environment = {**os.environ, "HDF5_PLUGIN_PATH": str(unpacked / "lib/codecfs")}
+    for number in 32015, 32001, 32004, 307:
+        path = tmp_path / f"{number}.h5"
+        run("/usr/bin/python3", "-c", f"""if True:
+            import h5py, numpy, re
+            with h5py.File({str(path)!r}, "w") as file:
+                file.create_dataset("v", data=numpy.arange(10000), chunks=(1000,), compression={number})
+            with h5py.File({str(path)!r}) as file:
+                assert file["v"].id.get_storage_size() < 70000 and (file["v"][:] == numpy.arange(10000)).all()
+            loaded = set(re.findall(r"/\\S*libcodecfs\\S*", open("/proc/self/maps").read()))
+            assert loaded and all(name.startswith({str(unpacked)!r}) for name in loaded), loaded
+        """, env=environment)
+        assert "(9990): 9990, 9991" in run("h5dump", "-d", "v", "-s", "9990", "-c", "2", path, env=environment)
 
 
 def test_the_licenses_of_what_is_linked_in_are_in_it(unpacked):

@@ -32,7 +32,7 @@ uint32_t by_table(uint32_t c, const std::byte* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t by_instruction(uint32_t c, const std::byte* data, size_t size) {
+__attribute__((target("sse4.2,crc32"))) uint32_t by_instruction(uint32_t c, const std::byte* data, size_t size) {
   uint64_t wide = c;
   for (; size >= 8; size -= 8, data += 8) wide = _mm_crc32_u64(wide, load_element<uint64_t>(data));
   c = static_cast<uint32_t>(wide);
