@@ -27,7 +27,7 @@ def program() -> pathlib.Path:
 
 def run(*words: PathLike) -> str:
     """Runs codecfs and returns what it prints. Raises CodecfsError with what it says on stderr."""
-    result = subprocess.run([os.fspath(program()), *map(os.fspath, words)], stdin=subprocess.DEVNULL, capture_output=True,
+    result = subprocess.run([os.fspath(program()), *(os.fspath(word) for word in words)], stdin=subprocess.DEVNULL, capture_output=True,
                             text=True, errors="surrogateescape")
     if result.returncode != 0:
         message = result.stderr.strip() or result.stdout.strip() or "codecfs ended without a message"
