@@ -103,13 +103,13 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
 
     Raises CodecfsError with the reason if it cannot be mounted.
     """
-    temporary = mountpoint is None
-    path = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-") if mountpoint is None else mountpoint).absolute()
     words: list[PathLike] = []
     for option in [*([] if writable else ["ro"]), *_words(options)]:
         words += ["-o", option]
     for rule in filters:
         words += ["-F", rule]
+    temporary = mountpoint is None
+    path = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-") if mountpoint is None else mountpoint).absolute()
     try:
         run(*words, as_source(source), path)
     except BaseException:
