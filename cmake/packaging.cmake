@@ -106,6 +106,10 @@ set(CPACK_RPM_CODECFS_PACKAGE_NAME codecfs)
 set(CPACK_RPM_CODECFS_PACKAGE_SUMMARY "Mount HDF5, netCDF-4 and Zarr with the filters taken out")
 string(REGEX REPLACE "^[^\n]*\n" "" CPACK_RPM_CODECFS_PACKAGE_DESCRIPTION "${CPACK_DEBIAN_CODECFS_DESCRIPTION}")
 set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
+if(CODECFS_PORTABLE)  # the licences of what is linked in
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/portable/codecfs-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}/licenses
+          DESTINATION ${doc}/codecfs COMPONENT by_hand)
+endif()
 set(CPACK_RPM_CODECFS_PACKAGE_REQUIRES fuse3)
 # Directories of the system.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /sbin /usr/share/man /usr/share/man/man1 /usr/share/man/man7 /usr/share/man/man8
