@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,9 @@ def test_the_list_of_libraries_is_cyclonedx(unpacked):
     wrong = validator.JsonStrictValidator(SchemaVersion.V1_5).validate_str(json.dumps(document))
     assert wrong is None, wrong
 
+# Rules of the filters that have a library in the program.
+FILTERS = "zstd,3", "blosc,0,0,0,0,5,1,0", "blosc,0,0,0,0,5,1,3", "lz4,65536", "bzip2,9", "szip,141,8", "lzf"
+
 
 def filters_of(program, sample, mountpoint):
     """The table of filters and codecs, without the versions and places of plugins."""
@@ -86,7 +90,7 @@ def test_it_has_all_formats_and_codecs_of_an_ordinary_build(unpacked, tmp_path):
     tables = [filters_of(program, sample, tmp_path / "mnt") for program in (ordinary, unpacked / "bin/codecfs")]
     assert "zfpy" in tables[0] and tables[0] == tables[1]
     assert run(ordinary, "--help") == run(unpacked / "bin/codecfs", "--help")
-    for number, rule in enumerate(("zstd,3", "blosc,0,0,0,0,5,1,0", "blosc,0,0,0,0,5,1,3", "lz4,65536", "bzip2,9", "szip,141,8", "lzf")):
+    for number, rule in enumerate(FILTERS):
         for name in "out.h5", "out.zarr", "out.zip":
             place = tmp_path / f"{number}{name}"
             if rule == "lzf" and not name.endswith("h5"):
@@ -105,7 +109,8 @@ def test_https_takes_the_certificates_that_the_environment_names(unpacked, tmp_p
         server.bucket("data", public=True)
         server.put_tree("data", tmp_path / "sample.zarr", "sample.zarr/")
         place = {"https": f"{server.endpoint}/data/sample.zarr", "s3": "s3://data/sample.zarr"}[scheme]
-        words = [unpacked / "bin/codecfs", "info", "-O", "retry=1", *(["-O", f"endpoint={server.endpoint}"] if scheme == "s3" else []), place]
+        endpoint = ["-O", f"endpoint={server.endpoint}"] if scheme == "s3" else []
+        words = [unpacked / "bin/codecfs", "info", "-O", "retry=1", *endpoint, place]
         usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
         keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
         assert "temperature" in run(*words, env={**usual, **keys, "SSL_CERT_FILE": str(certificate)})
@@ -200,3 +205,30 @@ def test_it_works_in_a_bare_debian(tmp_path):
         (tmp_path / "chunk").write_bytes(first[tuple(slice(0, length) for length in first.chunks)].tobytes())
     said = run(pathlib.Path(__file__).parent / "try-tarball", root, HERE[-1], sample, tmp_path / "chunk")
     assert said.endswith("the tarball works\n"), said
+
+
+@pytest.mark.skipif(not HERE, reason="no tarball of this architecture to compare with")
+def test_the_tarball_of_another_architecture_under_qemu(unpacked, tmp_path):
+    """What it encodes, with each filter, this machine's program reads, and the reverse."""
+    architecture = unpacked.name.rpartition("-")[2]
+    qemu = shutil.which(f"qemu-{architecture}-static")
+    libraries = pathlib.Path(os.environ.get("CODECFS_FOREIGN_ROOT", os.path.expanduser(f"~/.cache/codecfs-platforms/{architecture}")))
+    if architecture == os.uname().machine:
+        pytest.skip("of this machine")
+    if qemu is None or not libraries.exists():
+        pytest.skip(f"needs qemu-user-static and {libraries}: debootstrap --foreign --arch=arm64 --variant=minbase bookworm {libraries}")
+    with tarfile.open(HERE[-1]) as archive:
+        archive.extractall(tmp_path)
+    here = next(tmp_path.glob("codecfs-*")) / "bin/codecfs"
+    there = [qemu, "-L", libraries, unpacked / "bin/codecfs"]
+    sample = sample_source(here, tmp_path, "sample.nc")
+    assert run(*there, "--version") == run(here, "--version")
+    assert run(*there, "info", sample) == run(here, "info", sample)
+    for number, rule in enumerate(FILTERS):
+        name = "out.h5" if rule == "lzf" else "out.zarr"
+        pair = tmp_path / f"there{number}{name}", tmp_path / f"here{number}{name}"
+        run(*there, "convert", "-F", f"*,{rule}", sample, pair[0])
+        run(here, "convert", "-F", f"*,{rule}", sample, pair[1])
+        run(here, "compare", *pair)
+        run(*there, "compare", *pair)
+        run(*there, "verify", pair[1])
