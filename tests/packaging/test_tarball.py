@@ -35,6 +35,14 @@ def unpacked(request, tmp_path_factory):
     return next(place.iterdir())
 
 
+@pytest.fixture
+def program(unpacked):
+    """The program, for tests that run it."""
+    if not unpacked.name.endswith(f"-{os.uname().machine}"):
+        pytest.skip("of another architecture")
+    return unpacked / "bin/codecfs"
+
+
 def test_it_needs_glibc_2_28_and_nothing_else(unpacked):
     plugins = list((unpacked / "lib/codecfs").glob("libcodecfs_*.so"))
     assert len(plugins) == 9
@@ -46,12 +54,10 @@ def libraries(place):
     return json.loads((place / "sbom.cdx.json").read_text())["components"]
 
 
-def test_the_list_of_libraries_is_true(unpacked):
+def test_the_list_of_libraries_is_true(program, unpacked):
     """The versions that the program itself tells are those of the list."""
-    if unpacked.name != HERE[-1].name.removesuffix(".tar.gz"):
-        pytest.skip("of another architecture")
     versions = {component["name"]: component["version"] for component in libraries(unpacked)}
-    said = run(unpacked / "bin/codecfs", "--version")
+    said = run(program, "--version")
     for name, library in (("libfuse", "libfuse3-dev"), ("libhdf5", "libhdf5-dev"), ("libdeflate", "libdeflate-dev"), ("bzip2", "bzip2"),
                           ("blosc", "c-blosc"), ("lz4", "liblz4-dev"), ("zstd", "libzstd-dev"), ("liblzma", "liblzma-dev"), ("zfp", "zfp")):
         version = re.search(rf"\b{name} ([0-9.]+)", said)[1]
@@ -80,37 +86,35 @@ def filters_of(program, sample, mountpoint):
         run(program, "unmount", mountpoint)
 
 
-@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
-def test_it_has_all_formats_and_codecs_of_an_ordinary_build(unpacked, tmp_path):
+def test_it_has_all_formats_and_codecs_of_an_ordinary_build(program, tmp_path):
     ordinary = pathlib.Path(os.environ.get("CODECFS_BUILD", REPOSITORY / "build/release")) / "src/codecfs"
     if not ordinary.exists():
         pytest.skip(f"no {ordinary} to compare with")
     sample = tmp_path / "sample.nc"
     run("ncgen", "-4", "-o", sample, REPOSITORY / "tests/data/sample.cdl")
-    tables = [filters_of(program, sample, tmp_path / "mnt") for program in (ordinary, unpacked / "bin/codecfs")]
+    tables = [filters_of(one, sample, tmp_path / "mnt") for one in (ordinary, program)]
     assert "zfpy" in tables[0] and tables[0] == tables[1]
-    assert run(ordinary, "--help") == run(unpacked / "bin/codecfs", "--help")
+    assert run(ordinary, "--help") == run(program, "--help")
     for number, rule in enumerate(FILTERS):
         for name in "out.h5", "out.zarr", "out.zip":
             place = tmp_path / f"{number}{name}"
             if rule == "lzf" and not name.endswith("h5"):
                 continue  # a filter of HDF5 alone
-            run(unpacked / "bin/codecfs", "convert", "-F", f"*,{rule}", sample, place)
+            run(program, "convert", "-F", f"*,{rule}", sample, place)
             run(ordinary, "compare", sample, place)
 
 
-@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
 @pytest.mark.parametrize("scheme", ["https", "s3"])
-def test_https_takes_the_certificates_that_the_environment_names(unpacked, tmp_path, scheme):
+def test_https_takes_the_certificates_that_the_environment_names(program, tmp_path, scheme):
     certificate, key = make_certificate(tmp_path)
     run("ncgen", "-4", "-o", tmp_path / "sample.nc", REPOSITORY / "tests/data/sample.cdl")
-    run(unpacked / "bin/codecfs", "convert", tmp_path / "sample.nc", tmp_path / "sample.zarr")
+    run(program, "convert", tmp_path / "sample.nc", tmp_path / "sample.zarr")
     with FakeS3(certificate=certificate, key=key) as server:
         server.bucket("data", public=True)
         server.put_tree("data", tmp_path / "sample.zarr", "sample.zarr/")
         place = {"https": f"{server.endpoint}/data/sample.zarr", "s3": "s3://data/sample.zarr"}[scheme]
         endpoint = ["-O", f"endpoint={server.endpoint}"] if scheme == "s3" else []
-        words = [unpacked / "bin/codecfs", "info", "-O", "retry=1", *endpoint, place]
+        words = [program, "info", "-O", "retry=1", *endpoint, place]
         usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
         keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
         assert "temperature" in run(*words, env={**usual, **keys, "SSL_CERT_FILE": str(certificate)})
@@ -128,13 +132,9 @@ def sample_source(program, folder, name):
     return folder / name
 
 
-@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
 @pytest.mark.parametrize("name", ["sample.nc", "copy.h5", "copy.zarr", "copy.zip"])
-def test_a_mount_is_read_and_written(unpacked, tmp_path, name):
+def test_a_mount_is_read_and_written(program, tmp_path, name):
     """In directories, files and archives: what a program writes is what other readers then find in the source."""
-    program = unpacked / "bin/codecfs"
-    if unpacked.name != HERE[-1].name.removesuffix(".tar.gz"):
-        pytest.skip("of another architecture")
     source, mountpoint = sample_source(program, tmp_path, name), tmp_path / "mnt"
     with h5py.File(tmp_path / "sample.nc") as file:
         whole = file["temperature"][:]
@@ -159,11 +159,8 @@ def test_a_mount_is_read_and_written(unpacked, tmp_path, name):
     assert (stored == whole).all() and units in ("kelvin", b"kelvin")
 
 
-@pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
-def test_other_programs_take_its_plugins(unpacked, tmp_path):
+def test_other_programs_take_its_plugins(program, unpacked, tmp_path):
     """h5py writes and reads, and h5dump reads, with the plugins of the tarball alone."""
-    if unpacked.name != HERE[-1].name.removesuffix(".tar.gz"):
-        pytest.skip("of another architecture")
     environment = {**os.environ, "HDF5_PLUGIN_PATH": str(unpacked / "lib/codecfs")}
     for number in 32015, 32001, 32004, 307:
         path = tmp_path / f"{number}.h5"
@@ -222,7 +219,7 @@ def test_the_tarball_of_another_architecture_under_qemu(unpacked, tmp_path):
     here = next(tmp_path.glob("codecfs-*")) / "bin/codecfs"
     there = [qemu, "-L", libraries, unpacked / "bin/codecfs"]
     sample = sample_source(here, tmp_path, "sample.nc")
-    assert run(*there, "--version") == run(here, "--version")
+    assert run(*there, "--version").splitlines()[:4] == run(here, "--version").splitlines()[:4]  # qemu-user has no seccomp
     assert run(*there, "info", sample) == run(here, "info", sample)
     for number, rule in enumerate(FILTERS):
         name = "out.h5" if rule == "lzf" else "out.zarr"
