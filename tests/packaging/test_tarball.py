@@ -217,7 +217,7 @@ def test_the_tarball_of_another_architecture_under_qemu(unpacked, tmp_path):
     with tarfile.open(HERE[-1]) as archive:
         archive.extractall(tmp_path)
     here = next(tmp_path.glob("codecfs-*")) / "bin/codecfs"
-    (tmp_path / "prefix").mkdir()  # nothing but the libraries: qemu takes /proc from a prefix that has it
+    (tmp_path / "prefix").mkdir()  # nothing but the libraries: what a prefix has, qemu takes for that of the system
     (tmp_path / "prefix/lib").symlink_to(libraries / "lib")
     there = [qemu, "-L", tmp_path / "prefix", unpacked / "bin/codecfs"]
     sample = sample_source(here, tmp_path, "sample.nc")
@@ -231,3 +231,16 @@ def test_the_tarball_of_another_architecture_under_qemu(unpacked, tmp_path):
             run(here, "compare", *pair)
             run(*there, "compare", *pair)
             run(*there, "verify", pair[1])
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()  # not by -o mkdir: qemu takes the prefix for the root directory
+    run(*there, sample, mountpoint)
+    try:
+        with h5py.File(tmp_path / "sample.nc") as file:
+            changed = file["temperature"][tuple(slice(0, length) for length in file["temperature"].chunks)]
+        assert (mountpoint / "temperature/0.0.0").read_bytes() == changed.tobytes()
+        changed += 1
+        (mountpoint / "temperature/0.0.0").write_bytes(changed.tobytes())
+    finally:
+        run(*there, "unmount", mountpoint)
+    with h5py.File(tmp_path / "sample.nc") as file:
+        assert (file["temperature"][tuple(slice(0, length) for length in file["temperature"].chunks)] == changed).all()
