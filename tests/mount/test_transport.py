@@ -484,14 +484,13 @@ def slow_source(tmp_path_factory):
 def test_signals_end_an_open(try_mount, slow_source, transport, how):
     store, chunks = slow_source
     m = try_mount(store, transport, "cache=1G")
-    program = ("import os, signal, sys, time\n"
+    program = ("import os, signal, sys\n"
                "signal.signal(signal.SIGALRM, lambda *_: None)\n"
                "for i in range(3): open(f'v/{i}', 'rb').read()\n"
-               f"if {how == 'alarm'}: signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+               f"if {how == 'alarm'}: signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)\n"
                "print('opens', flush=True)\n"
-               "begin = time.monotonic()\n"
                "file = os.open('v/3', os.O_RDONLY)\n"
-               "print(time.monotonic() - begin, flush=True)\n"
+               "signal.setitimer(signal.ITIMER_REAL, 0)\n"
                "if os.pread(file, 1 << 30, 0) != open(sys.argv[1], 'rb').read(): sys.exit(1)\n")
     expected = store / "expected"
     expected.write_bytes(chunks[3])
@@ -500,18 +499,15 @@ def test_signals_end_an_open(try_mount, slow_source, transport, how):
         if how == "kill":
             time.sleep(0.1)
             process.kill()
-            begin = time.monotonic()
             process.wait(10)
-            assert time.monotonic() - begin < 0.5
         else:
-            took = float(process.stdout.readline())
-            assert took < 0.6 or how == "none"
             assert process.wait(30) == 0, "opened as cached, it is read as usual"
     for i, content in enumerate(chunks):
         assert (m.path / f"v/{i}").read_bytes() == content
     assert m.stats()["errors"] == 0
-    if how == "none":  # the open waited until the kernel could answer the reads: all did, but the first two
-        assert m.stats()["passthrough_opens"] == 4 + len(chunks) - 2
+    # Opens wait until the kernel can answer the reads, but for the first two, and for the one that the signal ends.
+    expected_opens = 4 + len(chunks) - 2 - (how != "none")
+    assert m.stats()["passthrough_opens"] == (expected_opens if transport == "passthrough" else 0)
 
 
 @pytest.fixture
