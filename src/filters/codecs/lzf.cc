@@ -4,7 +4,10 @@
 //
 // Users give no parameters: HDF5's set_local fills them in. Data that does not become smaller cannot be encoded.
 
-#include <liblzf/lzf.h>
+// Upstream's header is for C only.
+extern "C" {
+#include <lzf.h>
+}
 
 #include <cerrno>
 #include <climits>
