@@ -9,7 +9,8 @@ class Codecfs(CMakePackage):
 
     license("BSD-3-Clause")
 
-    # A release has an archive and a checksum; until there is one, the sources are those of `spack develop --path`.
+    # A release has an archive and a checksum; until there is one, the sources are those of
+    # `spack develop --path`.
     version("0.1.0")
 
     generator("ninja")
@@ -28,7 +29,7 @@ class Codecfs(CMakePackage):
     depends_on("libfuse@3.10:")
     depends_on("libseccomp~python")
     depends_on("curl@7.85:")
-    depends_on("openssl@3:")
+    depends_on("openssl@3.0:")
     depends_on("expat")
     depends_on("libdeflate")
     depends_on("zstd")
