@@ -1,6 +1,7 @@
 #!/bin/bash
 # Called by rattler-build in a copy of the sources. CMAKE_ARGS comes with conda's compilers.
 set -euo pipefail
+# shellcheck disable=SC2086
 cmake -S . -B build-conda -G Ninja ${CMAKE_ARGS:-} \
   -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_INSTALL_PREFIX="$PREFIX" \

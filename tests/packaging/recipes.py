@@ -47,7 +47,7 @@ NAMES = {
 TOOLS = {"conda": {"compiler c", "compiler cxx", "stdlib c", "ninja"}, "homebrew": {"ninja", ":linux"}, "nix": {"ninja"},
          "spack": {"c", "cxx"}}
 # Files that are looked for are those of libraries that are required by other lines.
-FOUND_FILES = {"H5pubconf.h": "HDF5", "lzf.h": "lzf", "hdf5_serial_hl": "HDF5", "hdf5_hl": "HDF5"}
+FOUND_FILES = {"H5pubconf.h": "HDF5", "lzf.h": "lzf", "hdf5.h": "HDF5", "hdf5_serial": "HDF5", "hdf5_serial_hl": "HDF5"}
 
 
 def cmake_text():
