@@ -77,7 +77,7 @@ def test_none_has_a_release_that_does_not_exist():
         assert not re.search(r"\b(https?|ftp|git)://|github\.com|[0-9a-f]{32}|sha256-|sha512", text), path
 
 
-@pytest.mark.skipif(subprocess.run(["git", "rev-parse", "HEAD"], cwd=SOURCES, capture_output=True).returncode != 0, reason="no git checkout")
+@pytest.mark.skipif(subprocess.run("git rev-parse HEAD", shell=True, cwd=SOURCES, capture_output=True).returncode != 0, reason="no git checkout")
 def test_the_formula_is_of_an_archive_that_exists(tmp_path):
     run(PACKAGING / "source-archive", tmp_path)
     archive = next(tmp_path.glob("codecfs-*.tar.gz"))
@@ -129,20 +129,23 @@ def configure(tree, *arguments):
         env={name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"})
 
 
-@pytest.mark.parametrize("manager", MANAGERS)
-def test_what_it_installs_stays_in_its_prefix_and_works(manager, tmp_path):
-    """Configured as by the recipe, with the programs of this build in the place of those that it would build."""
-    prefix = "/opt/a prefix" if manager == "conda" else "/opt/a-prefix"
+def install(tmp_path, *arguments):
+    """The directory below which all is installed, with the programs of this build in the place of those that it would build."""
     tree = tmp_path / "tree"
-    configure(tree, *recipes.cmake_arguments(manager, prefix, tmp_path))
+    configure(tree, *arguments)
     run("cmake", "--build", tree, "--target", "compressed_files")
     shutil.copy2(BUILD / "src/codecfs", tree / "src/codecfs")
+    (tree / "plugins/lib").mkdir(exist_ok=True)
     for plugin in (BUILD / "plugins/lib").glob("*.so"):
-        (tree / "plugins/lib").mkdir(exist_ok=True)
         shutil.copy2(plugin, tree / "plugins/lib")
-    root = tmp_path / "root"
-    run("cmake", "--install", tree, env={**os.environ, "DESTDIR": str(root)})
+    run("cmake", "--install", tree, env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+    return tmp_path / "root"
 
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_what_it_installs_stays_in_its_prefix_and_works(manager, tmp_path):
+    prefix = "/opt/a prefix" if manager == "conda" else "/opt/a-prefix"
+    root = install(tmp_path, *recipes.cmake_arguments(manager, prefix, tmp_path))
     place = pathlib.Path(f"{root}{prefix}")
     outside = [path for path in root.rglob("*") if not path.is_relative_to(place) and (path.is_symlink() or not path.is_dir())]
     assert outside == []
@@ -150,9 +153,16 @@ def test_what_it_installs_stays_in_its_prefix_and_works(manager, tmp_path):
     assert names >= {"bin/codecfs", "sbin/mount.codecfs", "sbin/umount.fuse.codecfs", "share/man/man8/codecfs.8.gz",
                      "lib/hdf5/plugin/libcodecfs_zstd.so", "share/bash-completion/completions/codecfs"}
     assert os.readlink(place / "sbin/mount.codecfs") == "../bin/codecfs" and (place / "sbin/mount.codecfs").exists()
-    assert f"CODECFS_PLUGIN_DIR:INTERNAL={prefix}/lib/hdf5/plugin\n" in (tree / "CMakeCache.txt").read_text()
+    assert f"CODECFS_PLUGIN_DIR:INTERNAL={prefix}/lib/hdf5/plugin\n" in (tmp_path / "tree/CMakeCache.txt").read_text()
     can_mount = ["--mount"] if os.access("/dev/fuse", os.W_OK) and shutil.which("fusermount3") else []
     assert "smoke-test: passed" in run(PACKAGING / "smoke-test", *can_mount, place)
+
+
+def test_by_default_the_helpers_are_where_mount_looks(tmp_path):
+    root = install(tmp_path, "-DBUILD_TESTING=OFF", "-DCMAKE_INSTALL_PREFIX=/usr", "-DPLUGIN_INSTALL_DIR=NO")
+    for helper in ("mount.codecfs", "umount.fuse.codecfs"):
+        assert os.readlink(root / "sbin" / helper) == "/usr/bin/codecfs"
+    assert not list(root.rglob("*.so"))
 
 
 def test_the_helpers_can_be_left_out(tmp_path):
