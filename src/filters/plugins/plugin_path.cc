@@ -39,8 +39,8 @@ std::vector<std::string> plugin_directories(std::string_view option, const char*
   if (environment != nullptr) {
     add_directories(environment, directories);
   } else {
-    // conda writes another, shorter prefix into the program when it installs it, and zeros after it: the compiler must not know
-    // the lengths.
+    // conda writes another, shorter prefix into the program when it installs it, and zeros after it: the compiler must
+    // not know the lengths.
     const char* const volatile ours = CODECFS_PLUGIN_DIR;
     const char* const volatile of_libhdf5 = H5_DEFAULT_PLUGINDIR;
     add_directories(ours, directories);
