@@ -19,7 +19,16 @@ pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)
 
 # Debian's serial HDF5 has its own pkg-config name; elsewhere it is plain hdf5.
 set(CODECFS_HDF5 hdf5-serial hdf5 CACHE STRING "names of HDF5 in pkg-config, the first that is there is taken")
-pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET ${CODECFS_HDF5})
+pkg_search_module(HDF5 IMPORTED_TARGET ${CODECFS_HDF5})
+if(NOT HDF5_FOUND)
+  # Some builds of it have no file for pkg-config, and find_package(HDF5) fails with the library's name on Debian 14.
+  find_library(HDF5_LIBRARY NAMES hdf5_serial hdf5 NAMES_PER_DIR REQUIRED)
+  find_path(HDF5_INCLUDE_DIRS hdf5.h PATH_SUFFIXES hdf5/serial REQUIRED)
+  cmake_path(GET HDF5_LIBRARY PARENT_PATH HDF5_LIBRARY_DIRS)
+  add_library(PkgConfig::HDF5 INTERFACE IMPORTED)
+  target_link_libraries(PkgConfig::HDF5 INTERFACE ${HDF5_LIBRARY})
+  target_include_directories(PkgConfig::HDF5 INTERFACE ${HDF5_INCLUDE_DIRS})
+endif()
 find_library(HDF5_HL_LIBRARY NAMES hdf5_serial_hl hdf5_hl NAMES_PER_DIR HINTS ${HDF5_LIBRARY_DIRS} ${HDF5_LIBDIR} REQUIRED)
 
 # No pkg-config files on Debian 12.
@@ -27,6 +36,7 @@ find_library(BZ2_LIBRARY bz2 REQUIRED)
 find_library(SZ_LIBRARY NAMES sz REQUIRED)
 find_library(AEC_LIBRARY NAMES aec REQUIRED)
 find_library(LZF_LIBRARY lzf REQUIRED)
+find_path(LZF_INCLUDE_DIR lzf.h PATH_SUFFIXES liblzf REQUIRED)  # upstream installs no directory for it
 find_library(ZFP_LIBRARY zfp REQUIRED)
 
 # scripts/make-portable: one program with everything but libc linked in.

@@ -4,7 +4,8 @@ import re
 from typing import NamedTuple
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted(path.relative_to(TOP).as_posix() for path in [*TOP.glob("*.md"), *TOP.glob("docs/**/*.md"), *TOP.glob("plugins/*.md")])
+PAGES = sorted(path.relative_to(TOP).as_posix() for path in [*TOP.glob("*.md"), *TOP.glob("docs/**/*.md"), *TOP.glob("plugins/*.md"),
+                                                            *TOP.glob("packaging/*.md")])
 
 
 class Block(NamedTuple):

@@ -4,8 +4,9 @@
 //
 // Users give no parameters: HDF5's set_local fills them in. Data that does not become smaller cannot be encoded.
 
-extern "C" {  // which Debian's header has itself, and LibLZF's own has not
-#include <liblzf/lzf.h>
+// Upstream's header is for C only.
+extern "C" {
+#include <lzf.h>
 }
 
 #include <cerrno>

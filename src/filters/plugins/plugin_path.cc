@@ -39,8 +39,12 @@ std::vector<std::string> plugin_directories(std::string_view option, const char*
   if (environment != nullptr) {
     add_directories(environment, directories);
   } else {
-    add_directories(CODECFS_PLUGIN_DIR, directories);
-    add_directories(H5_DEFAULT_PLUGINDIR, directories);
+    // conda writes another, shorter prefix into the program when it installs it, and zeros after it: the compiler must
+    // not know the lengths.
+    const char* const volatile ours = CODECFS_PLUGIN_DIR;
+    const char* const volatile of_libhdf5 = H5_DEFAULT_PLUGINDIR;
+    add_directories(ours, directories);
+    add_directories(of_libhdf5, directories);
   }
   return directories;
 }

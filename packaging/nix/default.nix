@@ -1,0 +1,5 @@
+# nix-build packaging/nix
+{
+  pkgs ? import <nixpkgs> { },
+}:
+pkgs.callPackage ./package.nix { }
