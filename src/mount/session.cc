@@ -34,6 +34,7 @@
 #include "mount/transport.h"
 #include "mount/unmount.h"
 #include "mount/watchdog.h"
+#include "remote/request_threads.h"
 
 namespace codecfs::mount {
 namespace {
@@ -333,6 +334,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   filesystem.stop_reading_ahead();
   mount.notices.stop();
   if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed
+  remote::RequestThreads::let_forks_pass();         // libfuse executes umount or fusermount3
   fuse_session_unmount(session.get());
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", name));

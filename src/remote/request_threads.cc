@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -24,8 +25,10 @@ class RequestThreads::Forks {
     const LockGuard lock(mutex());
     std::erase(all(), threads);
   }
+  static void let_pass() { pass_ = true; }
 
  private:
+  static inline std::atomic<bool> pass_ = false;
   static Mutex& mutex() {
     static auto* mutex = new Mutex;  // never destroyed: a fork may be the last that a process does
     return *mutex;
@@ -38,7 +41,7 @@ class RequestThreads::Forks {
     mutex().lock();
     for (RequestThreads* const threads : all()) {
       threads->mutex_.lock();
-      threads->wait_until_idle();
+      if (!pass_) threads->wait_until_idle();
     }
   }
   static void after() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
@@ -54,6 +57,8 @@ RequestThreads::~RequestThreads() {
   const LockGuard lock(mutex_);
   wait_until_idle();
 }
+
+void RequestThreads::let_forks_pass() { Forks::let_pass(); }
 
 void RequestThreads::wait() {
   const LockGuard lock(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
 // Threads that wait for requests, so that their callers need not. They end when there is nothing to do.
 //
-// A fork waits until they have ended. Thread-safe.
+// A fork waits until they have ended, unless the process ends. Thread-safe.
 
 #include <condition_variable>
 #include <cstddef>
@@ -23,6 +23,10 @@ class RequestThreads {
 
   /// Waits for all work.
   void wait();
+
+  /// From now on a fork waits for no work: the process ends, and its children only execute other programs, as libfuse
+  /// does to unmount. Work may wait for a server that does not answer.
+  static void let_forks_pass();
 
   /// Runs `work`, which must not throw, in one of the threads; in this one if there can be none.
   void run(std::function<void()> work);
