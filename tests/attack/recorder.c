@@ -88,17 +88,27 @@ __attribute__((constructor)) static void start(void) {
     syscall(SYS_close, fd);
 }
 
+enum { kFree = 0, kTaken = 1, kBroken = 2 };
+
 /* For record.py too, which holds the lock while it kills: no call is done then and not recorded. */
 void recorder_take(volatile int* word) {
-  int none = 0;
-  while (!__atomic_compare_exchange_n(word, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-    none = 0;
+  int none = kFree;
+  while (!__atomic_compare_exchange_n(word, &none, kTaken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    if (none == kBroken) abort();
+    none = kFree;
     sched_yield();
   }
 }
-void recorder_give(volatile int* word) { __atomic_store_n(word, 0, __ATOMIC_RELEASE); }
+void recorder_give(volatile int* word) { __atomic_store_n(word, kFree, __ATOMIC_RELEASE); }
 static void take_lock(void) { recorder_take(lock_word); }
 static void give_lock(void) { recorder_give(lock_word); }
+
+/* Ends this process, and all that wait for the lock. */
+static void give_up(const char* why) {
+  __atomic_store_n(lock_word, kBroken, __ATOMIC_RELEASE);
+  dprintf(STDERR_FILENO, "recorder: %s\n", why);
+  abort();
+}
 
 /* A sandboxed worker may not even ask this. */
 static int is_made_by_daemon(void) { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0; }
@@ -183,7 +193,7 @@ static void put(uint32_t operation, const char* path, const char* other, const s
   all[1] = (struct iovec){(void*)path, record.path_bytes};
   all[2] = (struct iovec){(void*)other, record.other_bytes};
   const size_t wanted = sizeof record + record.path_bytes + record.other_bytes + record.payload;
-  if (syscall(SYS_writev, trace, all, used) != (long)wanted) abort();
+  if (syscall(SYS_writev, trace, all, used) != (long)wanted) give_up("cannot write the trace");
 }
 
 static void put_fd(uint32_t operation, int fd, const char* path, uint64_t offset, uint64_t length,
@@ -402,12 +412,24 @@ int removexattr(const char* name, const char* key) {
   return done;
 }
 
-/* Workers close all that they inherit. */
-int close_range(unsigned first, unsigned last, int flags) {
+/* Workers close all that they inherit, with a system call that is made as such. */
+static long close_others(unsigned first, unsigned last, unsigned flags) {
   const unsigned kept = (unsigned)trace;
-  if (trace < 0 || kept < first || kept > last) return (int)syscall(SYS_close_range, first, last, flags);
-  if (kept > first && syscall(SYS_close_range, first, kept - 1, flags) != 0) return -1;
-  return kept < last ? (int)syscall(SYS_close_range, kept + 1, last, flags) : 0;
+  if (trace < 0 || kept < first || kept > last) return REAL(syscall)(SYS_close_range, first, last, flags);
+  if (kept > first && REAL(syscall)(SYS_close_range, first, kept - 1, flags) != 0) return -1;
+  return kept < last ? REAL(syscall)(SYS_close_range, kept + 1, last, flags) : 0;
+}
+int close_range(unsigned first, unsigned last, int flags) { return (int)close_others(first, last, (unsigned)flags); }
+
+long syscall(long number, ...) {
+  long arguments[6];
+  va_list list;
+  va_start(list, number);
+  for (int i = 0; i < 6; ++i) arguments[i] = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_close_range)
+    return close_others((unsigned)arguments[0], (unsigned)arguments[1], (unsigned)arguments[2]);
+  return REAL(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
 
 /* --- names */
