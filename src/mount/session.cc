@@ -231,6 +231,13 @@ Result<bool> create_if_absent(const Options& options) {
   return true;
 }
 
+/// Goes on in a child, unless the mount stays in the foreground.
+Result<> go_to_background(bool foreground) {
+  const remote::RequestThreads::WaitInForks waits;
+  if (fuse_daemonize(foreground ? 1 : 0) != 0) return fail_errno(errno, "cannot go to the background");
+  return {};
+}
+
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
   constexpr std::chrono::seconds kUnused{30};
   constexpr std::chrono::seconds kInterval{2};
@@ -300,9 +307,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
 
   std::optional<NotedHelper> noted;
   if (!filesystem.read_only()) noted.emplace(name_in_mount_table(options.source), mountpoint);
-  if (fuse_daemonize(options.foreground ? 1 : 0) != 0) {
+  if (Result<> daemon = go_to_background(options.foreground); !daemon) {
     fuse_session_unmount(session.get());
-    return fail_errno(errno, "cannot go to the background");
+    return daemon;
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", name, format, mountpoint);
@@ -334,7 +341,6 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   filesystem.stop_reading_ahead();
   mount.notices.stop();
   if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed
-  remote::RequestThreads::let_forks_pass();         // libfuse executes umount or fusermount3
   fuse_session_unmount(session.get());
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", name));

@@ -12,7 +12,7 @@
 
 namespace codecfs::remote {
 
-/// All instances: a fork would leave their threads behind.
+/// All instances: a fork leaves their threads behind.
 class RequestThreads::Forks {
  public:
   static void add(RequestThreads* threads) {
@@ -25,10 +25,10 @@ class RequestThreads::Forks {
     const LockGuard lock(mutex());
     std::erase(all(), threads);
   }
-  static void let_pass() { pass_ = true; }
+  static void set_waits(bool waits) { waits_ = waits; }
 
  private:
-  static inline std::atomic<bool> pass_ = false;
+  static inline std::atomic<bool> waits_ = false;
   static Mutex& mutex() {
     static auto* mutex = new Mutex;  // never destroyed: a fork may be the last that a process does
     return *mutex;
@@ -41,7 +41,7 @@ class RequestThreads::Forks {
     mutex().lock();
     for (RequestThreads* const threads : all()) {
       threads->mutex_.lock();
-      if (!pass_) threads->wait_until_idle();
+      if (waits_) threads->wait_until_idle();
     }
   }
   static void after() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
@@ -58,7 +58,8 @@ RequestThreads::~RequestThreads() {
   wait_until_idle();
 }
 
-void RequestThreads::let_forks_pass() { Forks::let_pass(); }
+RequestThreads::WaitInForks::WaitInForks() { Forks::set_waits(true); }
+RequestThreads::WaitInForks::~WaitInForks() { Forks::set_waits(false); }
 
 void RequestThreads::wait() {
   const LockGuard lock(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
 // Threads that wait for requests, so that their callers need not. They end when there is nothing to do.
 //
-// A fork waits until they have ended, unless the process ends. Thread-safe.
+// Thread-safe.
 
 #include <condition_variable>
 #include <cstddef>
@@ -24,9 +24,15 @@ class RequestThreads {
   /// Waits for all work.
   void wait();
 
-  /// From now on a fork waits for no work: the process ends, and its children only execute other programs, as libfuse
-  /// does to unmount. Work may wait for a server that does not answer.
-  static void let_forks_pass();
+  /// During its lifetime a fork waits for all work, as its child goes on in place of this process, without its threads.
+  /// Other forks do not: their children use none of this, and work may wait for a server that does not answer.
+  class WaitInForks {
+   public:
+    WaitInForks();
+    ~WaitInForks();
+    WaitInForks(const WaitInForks&) = delete;
+    WaitInForks& operator=(const WaitInForks&) = delete;
+  };
 
   /// Runs `work`, which must not throw, in one of the threads; in this one if there can be none.
   void run(std::function<void()> work);

@@ -102,6 +102,34 @@ def test_a_wrong_end_takes_back_the_right_beginning(m):
     assert (m.path / "v/_Filter").read_text() == before
 
 
+def test_a_write_right_after_a_close_fails(m):
+    """The kernel may release a file after the next open of it."""
+    path = m.path / "v/_Filter"
+    before = path.read_text()
+    for text in ("zstd,3\n", before):
+        with open(os.open(path, os.O_WRONLY), "w") as held:  # as a file that is not released
+            for _ in range(3):
+                path.write_text(text)
+                file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+                with pytest.raises(OSError):
+                    os.write(file, b"nonsense\n")
+                with pytest.raises(OSError):
+                    os.close(file)
+                assert not held.closed
+
+
+def test_a_part_is_written_into_what_is_shown(m):
+    """Not into the text of an earlier change, which the source shows in another form."""
+    path = m.path / "v/_Filter"
+    with open(os.open(path, os.O_WRONLY), "w"):  # as a file that is not released
+        path.write_text("shuffle|zstd,3\n")
+        assert path.read_text() == "2,4|32015,3\n"
+        file = os.open(path, os.O_RDWR)
+        os.pwrite(file, b"7", len("2,4|32015,"))
+        os.close(file)
+        assert path.read_text() == "2,4|32015,7\n"
+
+
 def test_large_attributes(m):
     text = json.dumps({**{f"long{i}": "x" * 10000 for i in range(60)}, "list": [1]})
     (m.path / ".zattrs").write_text(text)
@@ -113,3 +141,19 @@ def test_large_attributes(m):
     with pytest.raises(OSError):
         os.close(file)
     assert json.loads((m.path / ".zattrs").read_text()) == json.loads(text)
+
+
+def test_a_large_text_written_at_once(m):
+    """The kernel divides such a write: a wrong end is a short write, and an error where the rest is written."""
+    text = json.dumps({f"long{i}": "x" * 10000 for i in range(300)}).encode()
+    path = m.path / ".zattrs"
+    path.write_bytes(text)
+    file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    wrong = text[:-1] + b",]}"
+    done = os.write(file, wrong)
+    assert done < len(wrong)
+    with pytest.raises(OSError):
+        os.write(file, wrong[done:])
+    with pytest.raises(OSError):
+        os.close(file)
+    assert json.loads(path.read_text()) == json.loads(text)

@@ -39,7 +39,9 @@ Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
   std::string& text = private_text();
   if (offset + bytes.size() > text.size()) text.resize(offset + bytes.size());
   std::memcpy(text.data() + offset, bytes.data(), bytes.size());
-  if (written_ == offset)
+  if (offset == 0 && !changed_) written_ = 0;
+  // A part that was refused may be written again.
+  if (written_ && offset <= *written_ && *written_ <= offset + bytes.size())
     written_ = offset + bytes.size();
   else
     written_.reset();
@@ -51,6 +53,8 @@ Result<> StagedFile::resize(uint64_t size) {
   if (size > max_bytes_) return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const LockGuard lock(mutex_);
   private_text().resize(size);
+  if (size == 0) written_ = 0;
+  if (written_) written_ = std::min(*written_, size);
   shown_ = true;
   return {};
 }
@@ -66,6 +70,13 @@ std::optional<StagedFile::Change> StagedFile::take_change() {
   return change;
 }
 
+void StagedFile::begin(const std::string& text) {
+  const LockGuard lock(mutex_);
+  if (changed_ || shown_) return;
+  text_ = std::make_shared<std::string>(text);
+  written_ = 0;
+}
+
 void StagedFile::end() {
   const LockGuard lock(mutex_);
   if (!changed_) shown_ = is_new_ = false;
@@ -79,7 +90,10 @@ std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, 
   }
   std::weak_ptr<StagedFile>& known = staged_files_[ino];
   std::shared_ptr<StagedFile> staged = known.lock();
-  if (staged == nullptr) known = staged = std::make_shared<StagedFile>(ino, text, is_new, max_bytes);
+  if (staged == nullptr)
+    known = staged = std::make_shared<StagedFile>(ino, text, is_new, max_bytes);
+  else
+    staged->begin(text);
   return staged;
 }
 

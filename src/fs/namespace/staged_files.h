@@ -30,6 +30,9 @@ class StagedFile {
 
   /// Inode of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
+  /// Another descriptor was opened, and the source has this text: the file begins with it unless it has changes that
+  /// are not applied. A descriptor that was closed before may not be released yet.
+  void begin(const std::string& text);
   /// The current text. Later changes do not change it.
   std::shared_ptr<const std::string> text();
   /// The text, if it was written from its beginning to its end without gaps; else null.
@@ -60,7 +63,7 @@ class StagedFile {
   Mutex mutex_;
   std::shared_ptr<std::string> text_ CODECFS_GUARDED_BY(mutex_);
   bool changed_ CODECFS_GUARDED_BY(mutex_) = false;
-  // Bytes written sequentially from the beginning; none: written in another way.
+  // Bytes of the change that were written sequentially from the beginning; none: written in another way.
   std::optional<uint64_t> written_ CODECFS_GUARDED_BY(mutex_) = 0;
   bool is_new_ CODECFS_GUARDED_BY(mutex_) = false;
   bool shown_ CODECFS_GUARDED_BY(mutex_) = false;
@@ -68,7 +71,7 @@ class StagedFile {
 
 class StagedFiles {
  public:
-  /// The staged file of an inode, which starts with `text` if it is not open yet.
+  /// The staged file of an inode, which starts with `text` if it has no changes that are not applied.
   std::shared_ptr<StagedFile> open(Ino ino, const std::string& text, bool is_new,
                                    uint64_t max_bytes = StagedFile::kMaxText);
   /// Null if the file is not open for writing.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 namespace codecfs::remote {
@@ -14,7 +15,7 @@ namespace {
 
 /// Forks while work runs; whether the work had ended when fork() returned. In a process of its own, whose end ends the
 /// work.
-bool work_ended_before_fork(bool lets_pass) {
+bool work_ended_before_fork(bool waits) {
   const pid_t child = fork();
   if (child == 0) {
     static std::atomic<bool> is_released = false;
@@ -24,10 +25,11 @@ bool work_ended_before_fork(bool lets_pass) {
       while (!is_released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       has_ended = true;
     });
-    if (lets_pass)
-      RequestThreads::let_forks_pass();
-    else
+    std::optional<RequestThreads::WaitInForks> scope;
+    if (waits) {
+      scope.emplace();
       std::thread([] { is_released = true; }).detach();
+    }
     const pid_t grandchild = fork();
     if (grandchild == 0) _exit(0);
     waitpid(grandchild, nullptr, 0);
@@ -39,9 +41,9 @@ bool work_ended_before_fork(bool lets_pass) {
   return WEXITSTATUS(status) == 1;
 }
 
-TEST(RequestThreads, AForkWaitsForTheWorkUnlessTheProcessEnds) {
-  EXPECT_TRUE(work_ended_before_fork(false));
-  EXPECT_FALSE(work_ended_before_fork(true));
+TEST(RequestThreads, OnlyAForkThatGoesOnWaitsForTheWork) {
+  EXPECT_TRUE(work_ended_before_fork(true));
+  EXPECT_FALSE(work_ended_before_fork(false));
 }
 
 }  // namespace

@@ -56,6 +56,37 @@ TEST(StagedFile, AChangeIsTakenOnce) {
   EXPECT_FALSE(file.shown_size());
 }
 
+TEST(StagedFile, WhetherItIsWrittenWholeIsOfTheLastChange) {
+  StagedFile file(1, "a text", false, 100);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(file.resize(0));
+    ASSERT_TRUE(file.write(0, bytes_of("some")));
+    ASSERT_TRUE(file.write(4, bytes_of(" text")));
+    EXPECT_TRUE(file.text_if_written_whole());
+    ASSERT_TRUE(file.take_change());
+  }
+  ASSERT_TRUE(file.write(0, bytes_of("over")));
+  EXPECT_FALSE(file.text_if_written_whole()) << "the rest is of another change";
+  EXPECT_EQ(file.take_change()->without_rest, "over");
+  ASSERT_TRUE(file.write(0, bytes_of("all of it")));
+  EXPECT_TRUE(file.text_if_written_whole());
+  ASSERT_TRUE(file.write(7, bytes_of("IT"))) << "again";
+  EXPECT_TRUE(file.text_if_written_whole());
+  ASSERT_TRUE(file.write(3, bytes_of("-")));
+  EXPECT_FALSE(file.text_if_written_whole());
+  ASSERT_TRUE(file.resize(0));
+  EXPECT_TRUE(file.text_if_written_whole());
+}
+
+TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
+  StagedFiles files;
+  const auto closed = files.open(1, "old", false);  // is not released yet
+  ASSERT_TRUE(closed->write(0, bytes_of("written")));
+  EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
+  ASSERT_TRUE(closed->take_change());
+  EXPECT_EQ(*files.open(1, "as the source shows it", false)->text(), "as the source shows it");
+}
+
 TEST(StagedFile, ANewFileWithoutWritesIsShownUntilItIsClosed) {
   StagedFile file(1, "", true, 100);
   EXPECT_EQ(file.shown_size(), 0);
