@@ -17,6 +17,7 @@
 #include <array>
 
 #include "base/endian.h"
+#include "filters/codecs/blosc_blocks.h"
 #include "filters/core/codec_fields.h"
 #include "filters/core/filter.h"
 #include "filters/core/output_buffer.h"
@@ -39,6 +40,8 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   CODECFS_TRY(check_told_size(size, in.size(), bound));
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(size));
   if (size == 0) return out;
+  CODECFS_ASSIGN(const bool is_decoded, decode_blosc_blocks(in.bytes().first(stored), out.mutable_bytes()));
+  if (is_decoded) return out;
   const int result = blosc_decompress_ctx(in.data(), out.data(), size, 1);
   if (result == -5)
     return fail(EIO, "compressor {} is not in this Blosc library", static_cast<unsigned>(in.data()[2]) >> 5);

@@ -1,0 +1,129 @@
+// After the header (see blosc.cc), all numbers LE32:
+//
+//   place of block 0 in the buffer | place of block 1 | ... | blocks
+//
+// block: stored bytes, data | stored bytes, data | ...
+//
+// A block that is split has as many streams as an element has bytes, others have one. A stream with as many stored as
+// decoded bytes is not compressed.
+//
+// A block is split if the buffer's flags permit it, unless it is the last and smaller than the others. Blocks are
+// shuffled each for itself.
+
+#include "filters/codecs/blosc_blocks.h"
+
+#include <blosc.h>
+#include <lz4.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/endian.h"
+#include "filters/codecs/byte_planes.h"
+#include "filters/codecs/zstd_frames.h"
+
+namespace codecfs::filters::codecs {
+namespace {
+
+constexpr unsigned kReserved = 0x08;  // flags
+constexpr unsigned kNotSplit = 0x10;
+constexpr size_t kMostSplits = 16;
+constexpr size_t kLeastElements = 128;  // of a block that is split
+
+struct Header {
+  explicit Header(Bytes in)
+      : version(static_cast<unsigned>(in[0])),
+        codec_version(static_cast<unsigned>(in[1])),
+        flags(static_cast<unsigned>(in[2])),
+        element(static_cast<size_t>(in[3])),
+        block(load_le<uint32_t>(in.data() + 8)) {}
+
+  [[nodiscard]] bool is_known() const {
+    const unsigned codec = flags >> 5;
+    return version == BLOSC_VERSION_FORMAT && codec_version == 1 && (flags & (kReserved | BLOSC_DOBITSHUFFLE)) == 0 &&
+           (codec == BLOSC_LZ4_FORMAT || codec == BLOSC_ZSTD_FORMAT) && element != 0 && block != 0 &&
+           block <= BLOSC_MAX_BLOCKSIZE;
+  }
+  [[nodiscard]] bool is_zstd() const { return flags >> 5 == BLOSC_ZSTD_FORMAT; }
+  [[nodiscard]] bool is_shuffled() const { return (flags & BLOSC_DOSHUFFLE) != 0 && element > 1; }
+  [[nodiscard]] size_t streams_of(size_t size) const {
+    const bool is_split =
+        (flags & kNotSplit) == 0 && element <= kMostSplits && block / element >= kLeastElements && size == block;
+    return is_split ? element : 1;
+  }
+
+  unsigned version;
+  unsigned codec_version;
+  unsigned flags;
+  size_t element;  // bytes
+  size_t block;    // bytes
+};
+
+Result<bool> decode_stream(const Header& header, Bytes in, MutableBytes out) {
+  if (in.size() == out.size()) {
+    std::memcpy(out.data(), in.data(), out.size());
+    return true;
+  }
+  if (!header.is_zstd())
+    return LZ4_decompress_safe(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out.data()),
+                               static_cast<int>(in.size()),
+                               static_cast<int>(out.size())) == static_cast<int>(out.size());
+  Result<std::optional<size_t>> written = zstd_decode(in, out);
+  if (!written && written.error().code == ENOMEM) return pass_on(written);
+  return written && *written == out.size();
+}
+
+/// The block that begins at `at` of the buffer.
+Result<bool> decode_block(const Header& header, Bytes in, size_t at, MutableBytes out) {
+  const size_t streams = header.streams_of(out.size());
+  if (out.size() % streams != 0) return false;
+  const size_t size = out.size() / streams;
+  for (size_t i = 0; i < streams; ++i) {
+    if (at > in.size() || in.size() - at < sizeof(uint32_t)) return false;
+    const size_t stored = load_le<uint32_t>(in.data() + at);
+    at += sizeof(uint32_t);
+    if (stored > in.size() - at) return false;
+    CODECFS_ASSIGN(const bool is_decoded, decode_stream(header, in.subspan(at, stored), out.subspan(i * size, size)));
+    if (!is_decoded) return false;
+    at += stored;
+  }
+  return true;
+}
+
+void unshuffle(const Header& header, Bytes in, std::byte* out) {
+  const size_t count = in.size() / header.element;
+  join_byte_planes(in.data(), out, count, header.element);
+  const size_t whole = count * header.element;
+  std::memcpy(out + whole, in.data() + whole, in.size() - whole);
+}
+
+}  // namespace
+
+Result<bool> decode_blosc_blocks(Bytes in, MutableBytes out) {
+  const Header header(in);
+  if (!header.is_known() || header.block > out.size()) return false;
+  const Bytes after = in.subspan(BLOSC_MIN_HEADER_LENGTH);
+  if ((header.flags & BLOSC_MEMCPYED) != 0) {
+    if (after.size() != out.size()) return false;
+    std::memcpy(out.data(), after.data(), out.size());
+    return true;
+  }
+  const size_t blocks = (out.size() + header.block - 1) / header.block;
+  if (after.size() / sizeof(uint32_t) < blocks) return false;
+  Buffer planes;
+  if (header.is_shuffled()) {
+    CODECFS_ASSIGN(planes, Buffer::allocate(header.block));
+  }
+  for (size_t i = 0; i < blocks; ++i) {
+    const size_t begin = i * header.block;
+    const MutableBytes block = out.subspan(begin, std::min(header.block, out.size() - begin));
+    const MutableBytes room = header.is_shuffled() ? planes.mutable_bytes().first(block.size()) : block;
+    const size_t at = load_le<uint32_t>(after.data() + i * sizeof(uint32_t));
+    CODECFS_ASSIGN(const bool is_decoded, decode_block(header, in, at, room));
+    if (!is_decoded) return false;
+    if (header.is_shuffled()) unshuffle(header, room, block.data());
+  }
+  return true;
+}
+
+}  // namespace codecfs::filters::codecs
