@@ -802,7 +802,7 @@ def test_zarr_python(fresh):
 
 
 def dataset():
-    time = np.datetime64("2020-01-01") + np.arange(5).astype("timedelta64[D]")
+    time = np.datetime64("2020-01-01", "ns") + np.arange(5).astype("timedelta64[D]")
     rng = np.random.default_rng(7)
     return xarray.Dataset(
         {"temperature": (("time", "lat", "lon"), rng.random((5, 4, 6)).astype("f4"), {"units": "K", "valid": [0.0, 400.0]}),

@@ -21,7 +21,7 @@ import pytest
 import zarr
 
 import zips
-from conftest import CODECFS, DATA, mounted, xattr
+from conftest import CODECFS, DATA, mounted, without_pointers, xattr
 
 OURS = os.environ["CODECFS_PLUGINS"]
 SLOW = 8 if os.environ.get("CODECFS_SANITIZE") else 1
@@ -86,11 +86,6 @@ def hdf5_values(path, name):
 
 def h5dump(path, *options):
     return without_pointers(run("h5dump", *options, path.name, cwd=path.parent, env=with_plugins()))
-
-
-def without_pointers(dumped):
-    """h5dump prints addresses for references ("DATASET 4096 /a"), but that of HDF5 2 those of its memory."""
-    return re.sub(r'\b(DATASET|GROUP) \d{13,} "', r'\1 "', dumped)
 
 
 def refused(code, action):
