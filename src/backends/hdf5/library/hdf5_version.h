@@ -29,6 +29,13 @@ inline hid_t minor_of_bad_number() { return H5E_BADID; }
 inline hid_t minor_of_bad_number() { return H5E_BADATOM; }
 #endif
 
+/// The newest version of the layout message that libhdf5 reads.
+#if H5_VERSION_GE(2, 0, 0)
+constexpr unsigned kNewestLayout = 5;
+#else
+constexpr unsigned kNewestLayout = 4;
+#endif
+
 /// Opens a type that H5Tencode() has encoded. The bytes must be followed by zeros, at least as many as a type can read
 /// beyond its end: earlier versions are not told how many there are.
 inline hid_t decode_type(const void* form, [[maybe_unused]] size_t bytes) {

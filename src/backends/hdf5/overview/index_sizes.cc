@@ -180,6 +180,7 @@ bool IndexSizes::implicit() {
 
 /// Of the size of a filtered chunk in its index.
 uint64_t IndexSizes::size_bytes() const {
+  if (dataset_->layout.has_wide_sizes) return 8;
   const uint64_t bits = static_cast<uint64_t>(std::bit_width(chunk_bytes_)) - 1;
   return std::min<uint64_t>(1 + (bits + 8) / 8, 8);
 }

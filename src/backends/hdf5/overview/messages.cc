@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/hdf5/format/cursor.h"
+#include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 
 namespace codecfs::hdf5 {
@@ -49,7 +50,7 @@ bool skip_datatype(Cursor& in, uint64_t depth, uint64_t& size) {
   const uint64_t bits = in.number(3);
   size = in.number(4);
   const uint64_t version = kind >> 4;
-  if (in.failed || depth > kMaxTypeDepth || version < 1 || version > 3 || size == 0) return false;
+  if (in.failed || depth > kMaxTypeDepth || version < 1 || version > 5 || size == 0) return false;
   uint64_t inner = 0;
   switch (kind & 15) {
     case 0: in.skip(4); break;   // integer
@@ -173,7 +174,7 @@ std::optional<LayoutMessage> parse_layout(Bytes bytes) {
   LayoutMessage layout;
   const uint64_t version = in.number(1);
   const uint64_t kind = in.number(1);
-  if (version != 3 && version != 4) return std::nullopt;
+  if (version < 3 || version > kNewestLayout) return std::nullopt;
   if (kind == 0) {
     layout.storage = Storage::compact;
     layout.bytes = in.number(2);
@@ -183,18 +184,19 @@ std::optional<LayoutMessage> parse_layout(Bytes bytes) {
     layout.bytes = in.number(8);
   } else if (kind == 2) {
     layout.storage = Storage::chunked;
-    const uint64_t flags = version == 4 ? in.number(1) : 0;
+    const uint64_t flags = version >= 4 ? in.number(1) : 0;
     const uint64_t dimensions = in.number(1);
     if (in.failed || (flags & ~uint64_t{2}) != 0 || dimensions < 2 || dimensions > kMaxRank + 1) return std::nullopt;
     if (version == 3) layout.address = in.address();
-    const uint64_t size = version == 4 ? in.number(1) : 4;
+    const uint64_t size = version >= 4 ? in.number(1) : 4;
     if (size < 1 || size > 8) return std::nullopt;
     for (uint64_t d = 0; d + 1 < dimensions; ++d) {
       layout.chunk.push_back(in.number(size));
       if (layout.chunk.back() == 0) return std::nullopt;
     }
     layout.element = in.number(size);
-    if (version == 4) {
+    if (version >= 4) {
+      layout.has_wide_sizes = version == 5;
       const uint64_t index = in.number(1);
       if (index < 1 || index > 5) return std::nullopt;
       layout.index = static_cast<LayoutMessage::Index>(index);

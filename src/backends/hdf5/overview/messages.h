@@ -51,9 +51,10 @@ struct LayoutMessage {
   Index index = Index::old_tree;
   bool is_single_filtered = false;
   uint64_t single_bytes = 0;  // of a single filtered chunk
-  uint64_t page_bits = 0;     // of a fixed array
+  uint64_t page_bits = 0;       // of a fixed array
+  bool has_wide_sizes = false;  // version 5: the index has the sizes of filtered chunks in 8 bytes
 };
-/// Versions 3 and 4; not of virtual datasets.
+/// From version 3 to the newest that libhdf5 reads; not of virtual datasets.
 std::optional<LayoutMessage> parse_layout(Bytes bytes);
 
 /// The stages with the names that the file stores; `name_of` gives the others (none: not known).
