@@ -50,7 +50,7 @@ struct LayoutMessage {
   uint64_t element = 0;         // bytes
   Index index = Index::old_tree;
   bool is_single_filtered = false;
-  uint64_t single_bytes = 0;  // of a single filtered chunk
+  uint64_t single_bytes = 0;    // of a single filtered chunk
   uint64_t page_bits = 0;       // of a fixed array
   bool has_wide_sizes = false;  // version 5: the index has the sizes of filtered chunks in 8 bytes
 };
