@@ -10,7 +10,6 @@ LONGEST seconds with all its helpers, and h5py or zarr-python must find in the s
 closed. The same seed makes the same choices; what the scheduler does of it is another time another.
 """
 import contextlib
-import multiprocessing
 import os
 import pathlib
 import random
@@ -21,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from concurrency_model import MOST_PATIENCE, Fault, Model, check_source, make_source, shared
+from concurrency_model import FORKS, MOST_PATIENCE, Fault, Model, check_source, make_source, shared
 from concurrency_work import Worker
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
@@ -51,7 +50,7 @@ class Board:
     def __init__(self, workers, faults):
         self.flags = shared(2)
         self.serial, self.done, self.skipped = shared(workers), shared(workers), shared(workers)
-        self.names = [multiprocessing.Array("c", 32, lock=False) for _ in range(workers)]
+        self.names = [FORKS.Array("c", 32, lock=False) for _ in range(workers)]
         self.faults = faults
 
     @property
@@ -122,7 +121,7 @@ class Round:
         self.daemon = self.mounted.process
         self.minor = next(line.split()[2].split(":")[1] for line in open("/proc/self/mountinfo")
                           if line.split()[4] == str(self.mountpoint))
-        self.workers = [multiprocessing.Process(target=work, args=(self.model, self.board, number, self.mountpoint,
+        self.workers = [FORKS.Process(target=work, args=(self.model, self.board, number, self.mountpoint,
                                                                    self.rng.random())) for number in range(workers)]
 
     # --- what happens

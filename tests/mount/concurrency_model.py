@@ -17,6 +17,7 @@ import numcodecs
 import numpy as np
 import zarr
 
+FORKS = multiprocessing.get_context("fork")  # shared memory is inherited; Python 3.14 forks a server at its start otherwise
 FILL = -1
 PLACE_BITS = 20  # of an element in its chunk
 # Seconds after which other views must show what was written, on a machine of its own; the mount gives the kernel one.
@@ -122,19 +123,19 @@ class Model:
         self.cells = count
         self.started, self.completed, self.removed, self.cut = (shared(count) for _ in range(4))
         self.completed_at = shared(count, "f8")
-        self.locks = [multiprocessing.Lock() for _ in range(count)]
+        self.locks = [FORKS.Lock() for _ in range(count)]
         n = len(self.variables)
         self.names = Names(shared(3 + 2 * len(self.moved)))
         self.names_at = shared(1, "f8")
-        self.names_lock = multiprocessing.Lock()
+        self.names_lock = FORKS.Lock()
         for which in range(len(self.moved)):
             self.names.shared[3 + 2 * which] = which % 2
         self.heights, self.shape_turn, self.shape_at = shared(n), shared(n), shared(n, "f8")
-        self.shape_locks = [multiprocessing.Lock() for _ in range(n)]
+        self.shape_locks = [FORKS.Lock() for _ in range(n)]
         self.chain_turn, self.chain_at = shared(n), shared(n, "f8")
-        self.chain_locks = [multiprocessing.Lock() for _ in range(n)]
+        self.chain_locks = [FORKS.Lock() for _ in range(n)]
         self.number_started, self.number_completed, self.number_at = shared(n), shared(n), shared(n, "f8")
-        self.number_locks = [multiprocessing.Lock() for _ in range(n)]
+        self.number_locks = [FORKS.Lock() for _ in range(n)]
         self.loads = shared(3 * LOADS, "f8").reshape(-1, 3)
         self.late = shared(1)
         self.slowest_late = shared(1, "f8")

@@ -612,7 +612,7 @@ def test_passthrough_that_is_not_possible_is_refused(source, tmp_path, place):
 @pytest.mark.skipif("CODECFS_TEST_TRANSPORT" in os.environ, reason="the default is replaced")
 def test_the_default_is_passthrough_where_it_is_possible(mount, try_mount, source):
     path, chunks = source
-    try_mount(path, "passthrough").close()
+    assert try_mount(path, "passthrough").stats()["passthrough"] == 1
     m = mount(path, "ro")
     sweep(m, chunks)
     stats = m.stats()
