@@ -171,7 +171,7 @@ def test_an_interrupted_one_is_resumed(tmp_path, form, how):
     source = tmp_path / "a.h5"
     with h5py.File(source, "w") as file:
         rng = np.random.default_rng(1)
-        file.create_dataset("v", data=rng.integers(0, 50, (2000, 5000)).astype("i4"), chunks=(4, 5000), compression="gzip")
+        file.create_dataset("v", data=rng.integers(0, 50, (6000, 5000)).astype("i4"), chunks=(4, 5000), compression="gzip")
     made = tmp_path / "b"
     partial = tmp_path / "b.codecfs-partial"
     slow = ("-F", "*,shuffle|zstd,19")

@@ -33,8 +33,9 @@ def test_values_and_dimensions(mount, path):
     wanted = make_zarr.expected(path.name)
     assert set(found) == set(wanted)
     for name, (values, dimensions) in wanted.items():
-        read_variable(m.path / name, values)
-        assert found[name].dtype == values.dtype and same_values(found[name][...], values), name
+        read_variable(m.path / name, values.astype(found[name].dtype))
+        # netCDF-C 4.9 forgets the byte order of a variable in another than the machine's.
+        assert found[name].dtype.newbyteorder("=") == values.dtype.newbyteorder("=") and same_values(found[name][...], values), name
         if dimensions is not None:
             assert found[name].attrs["_ARRAY_DIMENSIONS"] == dimensions, name
 
@@ -150,6 +151,7 @@ def check_changed_zarr(store):
 
 
 def test_the_installed_netcdf_reads_what_was_changed(mount, debian_store):
+    is_old = "_NCZARR_GROUP" in json.loads((debian_store / ".zgroup").read_text())
     m = mount(debian_store)
     change(m.path)
     m.close()
@@ -160,8 +162,12 @@ def test_the_installed_netcdf_reads_what_was_changed(mount, debian_store):
     text = ncdump(url)
     assert "short new(y, n) ;" in text and "group: k {" in text and "group: deep {" in text and "gone" not in text
     # It is still a store of that release.
-    assert "_NCZARR_GROUP" in json.loads((debian_store / ".zgroup").read_text())
-    assert "_NCZARR_ARRAY" in json.loads((debian_store / "new/.zarray").read_text())
+    if is_old:
+        assert "_NCZARR_GROUP" in json.loads((debian_store / ".zgroup").read_text())
+        assert "_NCZARR_ARRAY" in json.loads((debian_store / "new/.zarray").read_text())
+    else:
+        assert "_nczarr_group" in json.loads((debian_store / ".zattrs").read_text())
+        assert "_nczarr_array" in json.loads((debian_store / "new/.zattrs").read_text())
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -217,7 +223,7 @@ def test_a_fixed_dimension_of_several_arrays_keeps_its_length(mount, debian_stor
     group = zarr.open_group(str(m.path), "a")
     with pytest.raises(OSError, match="Invalid argument"):
         group["i"].resize(4, 7)
-    assert "dimension /x has a fixed length for netCDF, and d has it too" in m.messages()
+    assert re.search("dimension /x has a fixed length for netCDF, and (d|g/v) has it too", m.messages())
     shutil.rmtree(m.path / "gone")
     zarr.open_group(str(m.path), "a")["i"].resize(5, 6)  # only i has y now
     m.close()
