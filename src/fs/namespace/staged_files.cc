@@ -65,14 +65,20 @@ std::optional<StagedFile::Change> StagedFile::take_change() {
   if (!changed && is_new_) return std::nullopt;
   shown_ = is_new_ = false;
   if (!changed) return std::nullopt;
+  ++applying_;
   Change change{*text_, {}};
   if (written_ && *written_ < text_->size()) change.without_rest = text_->substr(0, *written_);
   return change;
 }
 
+void StagedFile::applied() {
+  const LockGuard lock(mutex_);
+  --applying_;
+}
+
 void StagedFile::begin(const std::string& text) {
   const LockGuard lock(mutex_);
-  if (changed_ || shown_) return;
+  if (changed_ || shown_ || applying_ > 0) return;
   text_ = std::make_shared<std::string>(text);
   written_ = 0;
 }

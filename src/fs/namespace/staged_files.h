@@ -31,7 +31,7 @@ class StagedFile {
   /// Inode of the metadata file.
   [[nodiscard]] Ino ino() const { return ino_; }
   /// Another descriptor was opened, and the source has this text: the file begins with it unless it has changes that
-  /// are not applied. A descriptor that was closed before may not be released yet.
+  /// are not applied yet. A descriptor that was closed before may not be released yet.
   void begin(const std::string& text);
   /// The current text. Later changes do not change it.
   std::shared_ptr<const std::string> text();
@@ -52,6 +52,8 @@ class StagedFile {
   /// Returns the text if it was written since the last call. From then on the file is shown as the source has it,
   /// except for a new file without any writes yet.
   std::optional<Change> take_change();
+  /// The change that was taken is in the source, or was refused.
+  void applied();
   /// The file was closed: a new file without any writes disappears.
   void end();
 
@@ -63,6 +65,7 @@ class StagedFile {
   Mutex mutex_;
   std::shared_ptr<std::string> text_ CODECFS_GUARDED_BY(mutex_);
   bool changed_ CODECFS_GUARDED_BY(mutex_) = false;
+  int applying_ CODECFS_GUARDED_BY(mutex_) = 0;  // changes that were taken
   // Bytes of the change that were written sequentially from the beginning; none: written in another way.
   std::optional<uint64_t> written_ CODECFS_GUARDED_BY(mutex_) = 0;
   bool is_new_ CODECFS_GUARDED_BY(mutex_) = false;

@@ -84,6 +84,8 @@ TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
   ASSERT_TRUE(closed->write(0, bytes_of("written")));
   EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
   ASSERT_TRUE(closed->take_change());
+  EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
+  closed->applied();
   EXPECT_EQ(*files.open(1, "as the source shows it", false)->text(), "as the source shows it");
 }
 
